@@ -1,0 +1,1 @@
+"""The outside world behind ports: stores, sources, models, OCR, index engines."""

@@ -1,0 +1,1 @@
+"""What a refresh is: one function a stage, the lease and the publication."""

@@ -1,0 +1,1 @@
+"""The read side: HTTP and the web page. Thin."""

@@ -1,0 +1,1 @@
+"""The nouns: contracts, ids, errors and ports. No I/O, no heavy import."""

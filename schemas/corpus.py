@@ -1,0 +1,158 @@
+"""The corpus file: everything a corpus is, in one YAML document, validated.
+
+Only ``name`` and ``source`` are required. Unknown keys are errors, so that a typing mistake never passes as a default.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from schemas.ids import CORPUS_NAME
+from schemas.tags import CANONICAL, DIGITS_DEFAULT, DIGITS_MOST, TagTemplate
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class Section(BaseModel):
+    """Base of every part of a corpus file: frozen, and strict about its keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ParseOptions(Section):
+    """How PDFs are read, and how much one document may cost."""
+
+    timeout_s: float = Field(120, gt=0, description="Seconds one document may take before it goes to quarantine.")
+    timeout_s_per_page: float = Field(1, ge=0, description="Seconds added to timeout_s for each page.")
+    memory_mb: int = Field(2048, ge=256, description="Memory one parse process may take, in MiB.")
+    max_pages: int = Field(10_000, ge=1, description="Pages beyond which a document goes to quarantine.")
+    render_dpi: int = Field(150, ge=36, le=600, description="Resolution of figures that are more than one embedded image.")
+    max_figure_pixels: int = Field(16_000_000, ge=10_000, description="Pixels one figure may have; larger ones are scaled.")
+    passwords_env: str | None = Field(
+        None, description="Environment variable with passwords to try on encrypted documents, one a line."
+    )
+    workers: int | None = Field(None, ge=1, description="Parse processes at once; default: one a CPU core.")
+    shard_mb: float = Field(64, gt=0, description="Bytes of PDF one shard holds about, in MiB.")
+
+
+class TagOptions(Section):
+    """How tags are spelled."""
+
+    template: str = Field(CANONICAL, description="The spelling of a tag; fields {number} and {ext}.")
+    digits: int = Field(DIGITS_DEFAULT, ge=4, le=DIGITS_MOST, description="Digits of a tag's number before widening.")
+
+    @field_validator("template")
+    @classmethod
+    def _spelled(cls, template: str) -> str:
+        return TagTemplate(template).template
+
+
+class CaptionOptions(Section):
+    """What a figure is described by."""
+
+    captioner: Literal["context"] = Field("context", description="'context': own caption, recognised words and section.")
+    ocr: Literal["rapidocr", "none"] = Field("rapidocr", description="What reads words inside figures and scanned pages.")
+    ocr_workers: int | None = Field(None, ge=1, description="OCR actors; default: one a CPU core.")
+
+
+class EmbeddingOptions(Section):
+    """What turns text into vectors."""
+
+    text: str = Field("minilm", description="'minilm' (packaged), or a sentence-transformers model name or folder.")
+    revision: str | None = Field(None, description="Revision of a model that is not packaged; needed for those.")
+    batch: int = Field(32, ge=1, description="Texts embedded at once.")
+    workers: int | None = Field(None, ge=1, description="Embedding actors; default: one.")
+
+    @model_validator(mode="after")
+    def _pinned(self) -> "EmbeddingOptions":
+        if self.text != "minilm" and self.revision is None:
+            raise ValueError("a model that is not packaged needs a revision, so that the same key means the same vectors")
+        return self
+
+
+class RayOptions(Section):
+    """Where the heavy work runs."""
+
+    address: str | None = Field(None, description="Address of a Ray cluster; without one Ray runs in this process tree.")
+    num_cpus: int | None = Field(None, ge=1, description="CPUs a local Ray may take; default: all.")
+
+
+class IndexOptions(Section):
+    """Which engine holds the index, and how it ranks."""
+
+    engine: Literal["lancedb"] = Field("lancedb", description="'lancedb' (embedded).")
+    chunk_tokens: int = Field(220, ge=32, le=8192, description="Tokens of the embedder one chunk may hold.")
+    rrf_k: int = Field(60, gt=0, description="Rank offset of reciprocal rank fusion.")
+
+
+class AnswerOptions(Section):
+    """How answers are made."""
+
+    passages: int = Field(4, ge=1, le=20, description="Passages an extractive answer shows at most.")
+    min_similarity: Share = Field(0.35, description="Cosine similarity below which a question counts as not answered.")
+
+
+class GateOptions(Section):
+    """What a version must hold to be published."""
+
+    max_quarantined: Share = Field(0.2, description="Share of documents that may be in quarantine.")
+    min_recall_at_10: Share = Field(0.0, description="Share of golden questions whose page must be among ten hits.")
+    max_recall_loss: Share = Field(0.05, description="Recall at 10 a version may lose against the live one.")
+    max_hybrid_loss: Share = Field(0.1, description="Recall at 10 by which hybrid may stay below the best single mode.")
+    max_row_loss: Share = Field(0.5, description="Share of rows a version may lose against the live one.")
+
+
+class BudgetOptions(Section):
+    """What one refresh may spend."""
+
+    ocr_items: int | None = Field(None, ge=0, description="Figures and pages recognised in one refresh at most.")
+
+
+class RetentionOptions(Section):
+    """What is kept."""
+
+    versions: int = Field(5, ge=2, description="Versions kept, the live one included.")
+
+
+class Corpus(Section):
+    """A corpus file.
+
+    ``source``, ``store`` and ``questions`` are resolved against the file's folder when the file is loaded; here they are
+    absolute paths or ``s3://`` addresses.
+    """
+
+    name: str = Field(description="The corpus's name: a-z, 0-9 and _, starting with a letter, at most 40 characters.")
+    source: str = Field(min_length=1, description="A folder, a glob such as docs/**/*.pdf, or s3://bucket/prefix.")
+    store: str = Field(".inset/store", description="Where everything is kept: a folder or s3://bucket/prefix.")
+    schedule: str | None = Field(None, description="When Airflow refreshes: a cron expression or @daily; none: by hand.")
+    questions: str | None = Field(None, description="Golden questions, a JSONL file.")
+    parse: ParseOptions = ParseOptions()
+    tags: TagOptions = TagOptions()
+    captions: CaptionOptions = CaptionOptions()
+    embeddings: EmbeddingOptions = EmbeddingOptions()
+    ray: RayOptions = RayOptions()
+    index: IndexOptions = IndexOptions()
+    answers: AnswerOptions = AnswerOptions()
+    gates: GateOptions = GateOptions()
+    budget: BudgetOptions = BudgetOptions()
+    retention: RetentionOptions = RetentionOptions()
+
+    @field_validator("name")
+    @classmethod
+    def _spelled(cls, name: str) -> str:
+        if not CORPUS_NAME.fullmatch(name):
+            raise ValueError("use a-z, 0-9 and _ only, start with a letter, at most 40 characters")
+        return name
+
+    @field_validator("schedule")
+    @classmethod
+    def _cron(cls, schedule: str | None) -> str | None:
+        presets = {"@hourly", "@daily", "@weekly", "@monthly", "@quarterly", "@yearly", "@continuous", "@once"}
+        if schedule is not None and schedule not in presets and len(schedule.split()) not in (5, 6):
+            raise ValueError(f"use a cron expression of five fields or one of {', '.join(sorted(presets))}")
+        return schedule
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a corpus file, for editors."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Corpus.model_json_schema()}

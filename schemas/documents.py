@@ -1,0 +1,223 @@
+"""What is known of one document: as its pages hold it (parsed), and as a reader takes it in (structured).
+
+Each noun is a frozen dataclass; its Arrow schema stands beside it and is what Parquet files hold. Coordinates are those of
+``schemas.geometry``; pages count from 1, orders from 0.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import pyarrow as pa
+
+from schemas.geometry import BBox
+
+BBOX = pa.list_(pa.float64(), 4)
+
+
+class Kind(StrEnum):
+    """What a PDF made a figure of."""
+
+    RASTER = "raster"
+    VECTOR = "vector"
+    COMPOSITE = "composite"
+    SCAN = "scan"
+
+
+class Role(StrEnum):
+    """What a placement is to a reader. Only content and icons get tags."""
+
+    CONTENT = "content"
+    ICON = "icon"
+    DECORATIVE = "decorative"
+    BACKGROUND = "background"
+    PAGE_SCAN = "page_scan"
+
+
+TAGGED = frozenset({Role.CONTENT, Role.ICON})
+
+
+class BlockKind(StrEnum):
+    """What a block of a page is."""
+
+    TEXT = "text"
+    HEADING = "heading"
+    CAPTION = "caption"
+    TABLE = "table"
+    FIGURE = "figure"
+    MARGIN = "margin"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page as drawn: crop box applied, rotation recorded but not applied to coordinates."""
+
+    page: int
+    width_pt: float
+    height_pt: float
+    rotation: int
+    characters: int
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of text of a page; ``block`` is MuPDF's block, in the order of the page's content.
+
+    ``text`` is escaped: no line holds a tag or a placeholder. ``inside`` is the order of the placement in whose picture
+    the line stands (a vector drawing's labels), or None.
+    """
+
+    page: int
+    block: int
+    bbox: BBox
+    text: str
+    size: float
+    bold: bool
+    inside: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A picture by its pixels. ``sha1`` digests the same bytes as ``figure_id`` and gives the tag its number."""
+
+    figure_id: str
+    sha1: str
+    width: int
+    height: int
+    ext: str
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """One occurrence of a figure.
+
+    ``figure_id`` is None where the pixels could not or need not be had (too large, lying, a background); ``reason`` says
+    why a placement has its role, or no pixels. ``order`` is its place among the placements of its document. ``raw_sha1``
+    is the digest of the embedded stream where the figure is exactly one image.
+    """
+
+    page: int
+    order: int
+    bbox: BBox
+    figure_id: str | None
+    kind: Kind
+    role: Role
+    reason: str
+    raw_sha1: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OutlineEntry:
+    """An entry of the PDF's own outline; ``level`` counts from 1, ``y`` is None where the entry names only a page."""
+
+    level: int
+    title: str
+    page: int
+    y: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class TableRegion:
+    """A table's cells as the page holds them; a cell is "" where empty, its text escaped."""
+
+    page: int
+    bbox: BBox
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PageFailure:
+    """Something of a document that could not be read, while the rest could; becomes a ``Failure``."""
+
+    page: int | None
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedDocument:
+    """What the pages of one PDF hold; no model has run."""
+
+    doc_id: str
+    title: str
+    pages: tuple[Page, ...]
+    lines: tuple[Line, ...]
+    figures: tuple[Figure, ...]
+    placements: tuple[Placement, ...]
+    tables: tuple[TableRegion, ...] = ()
+    outline: tuple[OutlineEntry, ...] = ()
+    failures: tuple[PageFailure, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RecognisedLine:
+    """A line of words read off pixels; ``bbox`` in pixels of the picture."""
+
+    bbox: BBox
+    text: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A run of text, a table or a figure, at its place in reading order.
+
+    ``text`` carries a placeholder where a figure stands. ``placement`` is the placement's order for a figure block, and
+    for a caption block that of the figure it belongs to. ``mentions`` are figure ids that the text speaks of.
+    """
+
+    order: int
+    page: int
+    kind: BlockKind
+    bbox: BBox
+    text: str
+    section_path: tuple[str, ...] = ()
+    level: int | None = None
+    placement: int | None = None
+    mentions: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedFigure:
+    """A tagged placement with what the document says of it."""
+
+    placement: Placement
+    caption: str
+    section_path: tuple[str, ...]
+    inner_text: str
+    block: int
+
+
+@dataclass(frozen=True, slots=True)
+class StructuredDocument:
+    """A document as a reader takes it in: blocks in reading order, and its tagged figures."""
+
+    doc_id: str
+    title: str
+    pages: tuple[Page, ...]
+    blocks: tuple[Block, ...]
+    figures: tuple[PlacedFigure, ...]
+    failures: tuple[PageFailure, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A part of a page."""
+
+    page: int
+    bbox: BBox
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A run of blocks that is one row of evidence; ``text`` without and ``tagged_text`` with placeholders."""
+
+    order: int
+    modality: str
+    regions: tuple[Region, ...]
+    section_path: tuple[str, ...]
+    text: str
+    tagged_text: str
+    figure_refs: tuple[str, ...]
+    caption: str = ""
+    figure_id: str | None = None

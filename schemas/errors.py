@@ -1,0 +1,91 @@
+"""Every error that Inset raises on purpose, and failures as data.
+
+::
+
+    InsetError
+    ├── TransientError      the outside world hiccuped: retry with backoff
+    ├── BadInputError       this document or row goes to quarantine, the rest go on
+    ├── UserError           the user's mistake: one line, exit code 2
+    └── ContractError       our bug: stop, loudly
+        └── GateError       a version was refused: exit code 3
+"""
+
+from enum import StrEnum
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict
+
+
+class FailureCode(StrEnum):
+    """Why a document, page or row went to quarantine."""
+
+    NEEDS_PASSWORD = "needs_password"
+    NOT_A_PDF = "not_a_pdf"
+    EMPTY_FILE = "empty_file"
+    NO_PAGES = "no_pages"
+    UNREADABLE = "unreadable"
+    DAMAGED = "damaged"
+    TIME_LIMIT = "time_limit"
+    MEMORY_LIMIT = "memory_limit"
+    PAGE_LIMIT = "page_limit"
+    CRASHED = "crashed"
+    SOURCE_CHANGED = "source_changed"
+    PAGE_UNREADABLE = "page_unreadable"
+    PAGE_TOO_LARGE = "page_too_large"
+    IMAGE_REJECTED = "image_rejected"
+    MODEL_FAILED = "model_failed"
+
+
+class InsetError(Exception):
+    """Base of all errors that Inset raises on purpose. The message is one line for a person: what, where, what to do."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class TransientError(InsetError):
+    """The outside world hiccuped; the same call may succeed later."""
+
+
+class BadInputError(InsetError):
+    """This document, page or row can't be processed; it goes to quarantine and the rest go on."""
+
+    def __init__(self, message: str, code: FailureCode, page: int | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.page = page
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str, FailureCode, int | None]]:
+        return type(self), (self.message, self.code, self.page)
+
+
+class UserError(InsetError):
+    """The user's mistake: a wrong name, a broken corpus file, a missing extra."""
+
+
+class ContractError(InsetError):
+    """A promise between rooms was broken. A bug of ours, never the document's fault."""
+
+
+class GateError(ContractError):
+    """A gate refused a version; the version stays, unpublished, with its reasons."""
+
+
+class Failure(BaseModel):
+    """A failure as data: one row of quarantine.
+
+    ``doc_id`` is None where the file could not even be read; ``page`` counts from 1 and is None where the whole document
+    failed. A document-level failure keeps the document out of the version; a page-level one is recorded and the rest of
+    the document goes on.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    source: str
+    doc_id: str | None
+    page: int | None
+    step: str
+    code: FailureCode
+    message: str
+    run_id: str | None = None

@@ -1,0 +1,137 @@
+"""Rows of the index, and what a search returns."""
+
+from enum import StrEnum
+from typing import Literal
+
+import pyarrow as pa
+from pydantic import BaseModel, ConfigDict, Field
+
+from schemas.documents import BBOX
+
+Mode = Literal["bm25", "dense", "hybrid"]
+
+
+class Modality(StrEnum):
+    """What a row of evidence is."""
+
+    TEXT = "text"
+    TABLE = "table"
+    FIGURE = "figure"
+
+
+EVIDENCE = pa.schema(
+    (
+        pa.field("evidence_id", pa.string(), nullable=False),
+        pa.field("modality", pa.string(), nullable=False),
+        pa.field("doc_id", pa.string(), nullable=False),
+        pa.field("sources", pa.list_(pa.string()), nullable=False),
+        pa.field("page", pa.int32(), nullable=False),
+        pa.field("bbox", BBOX, nullable=False),
+        pa.field("regions", pa.list_(pa.struct([("page", pa.int32()), ("bbox", BBOX)])), nullable=False),
+        pa.field("order", pa.int32(), nullable=False),
+        pa.field("section_path", pa.list_(pa.string()), nullable=False),
+        pa.field("title", pa.string(), nullable=False),
+        pa.field("text", pa.string(), nullable=False),
+        pa.field("tagged_text", pa.string(), nullable=False),
+        pa.field("figure_refs", pa.list_(pa.string()), nullable=False),
+        pa.field("caption", pa.string(), nullable=False),
+        pa.field("figure_id", pa.string()),
+    )
+)
+"""A row of the index, without vectors: ``build`` joins those. ``page`` and ``bbox`` are the first of ``regions``."""
+
+PLACEMENTS = pa.schema(
+    (
+        pa.field("doc_id", pa.string(), nullable=False),
+        pa.field("page", pa.int32(), nullable=False),
+        pa.field("order", pa.int32(), nullable=False),
+        pa.field("bbox", BBOX, nullable=False),
+        pa.field("figure_id", pa.string()),
+        pa.field("number", pa.string()),
+        pa.field("tag", pa.string()),
+        pa.field("ext", pa.string()),
+        pa.field("width", pa.int32()),
+        pa.field("height", pa.int32()),
+        pa.field("kind", pa.string(), nullable=False),
+        pa.field("role", pa.string(), nullable=False),
+        pa.field("reason", pa.string(), nullable=False),
+        pa.field("caption", pa.string(), nullable=False),
+    )
+)
+"""Every placement of a version, tagged or not, with the reason of its role."""
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Filters(_Model):
+    """What a search is narrowed to; empty lists narrow nothing."""
+
+    documents: list[str] = Field([], description="Document ids, sources, or file names of sources.")
+    pages: list[int] = Field([], description="Pages, from 1, of those documents.")
+    modalities: list[Modality] = Field([], description="text, table, figure.")
+
+
+class Hit(_Model):
+    """A row of evidence that a search found. ``score``: larger is better; comparable within one answer only."""
+
+    evidence_id: str
+    score: float
+    modality: Modality
+    doc_id: str
+    source: str
+    page: int
+    bbox: tuple[float, float, float, float]
+    section_path: list[str]
+    text: str
+    tagged_text: str
+    figure_refs: list[str]
+
+
+class SearchResult(_Model):
+    """Hits, best first, and the version that they all come from."""
+
+    version: str
+    mode: Mode
+    hits: list[Hit]
+
+
+class Citation(_Model):
+    """Where a part of an answer comes from; ``n`` counts from 1 within the answer."""
+
+    n: int
+    evidence_id: str
+    source: str
+    page: int
+    bbox: tuple[float, float, float, float]
+    doc_id: str
+    section_path: list[str]
+    regions: list[dict[str, int | list[float]]] = []
+
+
+class TextPart(_Model):
+    """Words of an answer."""
+
+    type: Literal["text"] = "text"
+    text: str
+    citations: list[int]
+
+
+class FigurePart(_Model):
+    """A figure at its place in an answer; its bytes are at ``/v1/corpora/{corpus}/figures/{figure_id}``."""
+
+    type: Literal["figure"] = "figure"
+    figure_id: str
+    tag: str
+    caption: str
+    citations: list[int]
+
+
+class AnswerResult(_Model):
+    """An answer as an ordered list of parts. ``abstained``: nothing in the version answers, and ``parts`` is empty."""
+
+    version: str
+    abstained: bool
+    parts: list[TextPart | FigurePart]
+    citations: list[Citation]

@@ -1,0 +1,74 @@
+"""Names that follow from content: digests, keys, evidence ids, version names."""
+
+import hashlib
+import json
+import re
+import uuid
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Annotated
+
+from pydantic import JsonValue, StringConstraints
+
+CORPUS_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
+VERSION_NAME = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{8}")
+
+CorpusName = Annotated[str, StringConstraints(pattern=rf"^{CORPUS_NAME.pattern}$")]
+
+_EVIDENCE_NAMESPACE = uuid.UUID("6f1d2c1e-54c7-5b0e-9a4e-2b6a1f6f7c11")
+
+
+def sha256(data: bytes) -> str:
+    """Return the hexadecimal SHA-256 of ``data``; a document's id is that of its bytes."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def figure_id(width: int, height: int, rgb: bytes) -> str:
+    """Name a figure by its pixels.
+
+    Args:
+        width: Pixels a row.
+        height: Rows.
+        rgb: ``width * height * 3`` bytes, row by row, no padding, alpha already flattened on white.
+    """
+    return sha256(f"{width}x{height}:".encode() + rgb)
+
+
+def key(**parts: JsonValue) -> str:
+    """Digest everything an output depends on. Same key, same bytes: finished work is never done twice.
+
+    Args:
+        parts: Input digests, the step's version, model and revision, prompt, options; JSON values only, so that the
+            digest is the same in every process.
+
+    Returns:
+        16 hexadecimal digits.
+    """
+    return sha256(json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode())[:16]
+
+
+def evidence_id(doc_id: str, modality: str, order: int, text: str) -> str:
+    """Name a row of the index: the same in every version that holds the same piece.
+
+    Args:
+        doc_id: The document's digest.
+        modality: ``text``, ``table`` or ``figure``.
+        order: Place of the row's first block in its document, from 0.
+        text: The row's text without tags.
+    """
+    return str(uuid.uuid5(_EVIDENCE_NAMESPACE, f"{doc_id}/{modality}/{order}/{sha256(text.encode())}"))
+
+
+def version_name(now: datetime, fingerprint: str) -> str:
+    """Return ``YYYYMMDDThhmmssZ-<8 hex of the fingerprint>``; ``now`` must be aware."""
+    return f"{now.astimezone(UTC):%Y%m%dT%H%M%SZ}-{fingerprint[:8]}"
+
+
+def collection_name(corpus: str, version: str) -> str:
+    """Spell a version's physical collection so that every engine accepts it: ``Manuals_20260101T000000Z_deadbeef``."""
+    return f"{corpus.capitalize()}_{version.replace('-', '_')}"
+
+
+def digest_of(items: Sequence[str]) -> str:
+    """Digest a sequence of strings, order included; 16 hexadecimal digits."""
+    return key(items=list(items))

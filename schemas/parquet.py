@@ -1,0 +1,124 @@
+"""Nouns to Arrow tables and Parquet bytes, and back. In memory only: stores do the I/O."""
+
+import dataclasses
+import functools
+import io
+import types
+import typing
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from schemas.documents import (
+    BBOX,
+    Figure,
+    Line,
+    OutlineEntry,
+    Page,
+    PageFailure,
+    ParsedDocument,
+    Placement,
+    TableRegion,
+)
+from schemas.geometry import BBox
+
+T = typing.TypeVar("T")
+
+_PARTS: dict[str, type] = {
+    "pages": Page,
+    "lines": Line,
+    "figures": Figure,
+    "placements": Placement,
+    "tables": TableRegion,
+    "outline": OutlineEntry,
+    "failures": PageFailure,
+}
+
+
+def to_parquet(table: pa.Table) -> bytes:
+    """Encode a table; the same table gives the same bytes."""
+    sink = io.BytesIO()
+    pq.write_table(table, sink, compression="zstd", store_schema=False, write_statistics=False)
+    return sink.getvalue()
+
+
+def from_parquet(data: bytes) -> pa.Table:
+    """Decode a table."""
+    return pq.read_table(io.BytesIO(data))
+
+
+@functools.cache
+def schema_of(noun: type) -> pa.Schema:
+    """Derive the Arrow schema of a dataclass from its annotations."""
+    hints = typing.get_type_hints(noun)
+    return pa.schema([_field(name.name, hints[name.name]) for name in dataclasses.fields(noun)])
+
+
+def table_of(noun: type, rows: Sequence[Any]) -> pa.Table:
+    """Return rows of one dataclass as a table."""
+    names = [field.name for field in dataclasses.fields(noun)]
+    columns = {name: [getattr(row, name) for row in rows] for name in names}
+    return pa.table(columns, schema=schema_of(noun))
+
+
+def rows_of(noun: type[T], table: pa.Table) -> tuple[T, ...]:
+    """Return a table's rows as instances of one dataclass."""
+    hints = typing.get_type_hints(noun)
+    columns = []
+    for name in (field.name for field in dataclasses.fields(noun)):  # type: ignore[arg-type]
+        decode = _decoder(hints[name])
+        values = table.column(name).to_pylist()
+        columns.append(values if decode is None else [None if value is None else decode(value) for value in values])
+    return tuple(noun(*values) for values in zip(*columns, strict=True))
+
+
+def pack(document: ParsedDocument) -> dict[str, bytes]:
+    """Encode a parsed document as named Parquet files."""
+    files = {f"{part}.parquet": to_parquet(table_of(noun, getattr(document, part))) for part, noun in _PARTS.items()}
+    head = pa.table({"doc_id": [document.doc_id], "title": [document.title]})
+    # The head comes last: a document is parsed when it is there.
+    return files | {"document.parquet": to_parquet(head)}
+
+
+def unpack(files: dict[str, bytes]) -> ParsedDocument:
+    """Decode what ``pack`` made."""
+    head = from_parquet(files["document.parquet"]).to_pylist()[0]
+    parts: dict[str, Any] = {part: rows_of(noun, from_parquet(files[f"{part}.parquet"])) for part, noun in _PARTS.items()}
+    return ParsedDocument(doc_id=head["doc_id"], title=head["title"], **parts)
+
+
+def _field(name: str, hint: Any) -> "pa.Field[Any]":
+    bare, nullable = _unwrap(hint)
+    return pa.field(name, _arrow_type(bare), nullable=nullable)
+
+
+def _unwrap(hint: Any) -> tuple[Any, bool]:
+    if typing.get_origin(hint) in (types.UnionType, typing.Union):
+        (bare,) = (member for member in typing.get_args(hint) if member is not types.NoneType)
+        return bare, True
+    return hint, False
+
+
+def _arrow_type(hint: Any) -> Any:
+    if hint is BBox:
+        return BBOX
+    if typing.get_origin(hint) is tuple:
+        return pa.list_(_arrow_type(typing.get_args(hint)[0]))
+    if isinstance(hint, type) and issubclass(hint, StrEnum):
+        return pa.string()
+    return {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_(), bytes: pa.binary()}[hint]
+
+
+def _decoder(hint: Any) -> Any:
+    bare, _ = _unwrap(hint)
+    if bare is BBox:
+        return lambda value: BBox(*value)
+    if typing.get_origin(bare) is tuple:
+        inner = _decoder(typing.get_args(bare)[0])
+        return tuple if inner is None else (lambda value: tuple(inner(item) for item in value))
+    if isinstance(bare, type) and issubclass(bare, StrEnum):
+        return bare
+    return None

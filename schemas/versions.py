@@ -1,0 +1,222 @@
+"""Ledger, plan, manifest, pointer and lease: what a refresh reads and writes about itself."""
+
+from datetime import datetime
+from enum import StrEnum
+
+import pyarrow as pa
+from pydantic import BaseModel, ConfigDict, Field
+
+from schemas.errors import Failure, FailureCode
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Status(StrEnum):
+    """What became of a source."""
+
+    INDEXED = "indexed"
+    QUARANTINED = "quarantined"
+
+
+class LedgerRow(_Model):
+    """A source and what became of it.
+
+    ``stamp`` is the modification time in nanoseconds, or the ETag: same size and stamp means unchanged, unread. ``attempt``
+    is the key of what was tried, limits included: a quarantined document is tried again only when it changes.
+    """
+
+    source: str
+    doc_id: str
+    size: int
+    stamp: str
+    status: Status
+    attempt: str
+    pages: int = 0
+    code: FailureCode | None = None
+    step: str | None = None
+    page: int | None = None
+    message: str | None = None
+
+
+LEDGER = pa.schema(
+    (
+        pa.field("source", pa.string(), nullable=False),
+        pa.field("doc_id", pa.string(), nullable=False),
+        pa.field("size", pa.int64(), nullable=False),
+        pa.field("stamp", pa.string(), nullable=False),
+        pa.field("status", pa.string(), nullable=False),
+        pa.field("attempt", pa.string(), nullable=False),
+        pa.field("pages", pa.int32(), nullable=False),
+        pa.field("code", pa.string()),
+        pa.field("step", pa.string()),
+        pa.field("page", pa.int32()),
+        pa.field("message", pa.string()),
+    )
+)
+
+FAILURES = pa.schema(
+    (
+        pa.field("source", pa.string(), nullable=False),
+        pa.field("doc_id", pa.string()),
+        pa.field("page", pa.int32()),
+        pa.field("step", pa.string(), nullable=False),
+        pa.field("code", pa.string(), nullable=False),
+        pa.field("message", pa.string(), nullable=False),
+        pa.field("run_id", pa.string()),
+    )
+)
+
+
+class SourceFile(_Model):
+    """A PDF as its source lists it; ``source`` is its path below the corpus's source."""
+
+    source: str
+    size: int
+    stamp: str
+
+
+class PlannedDocument(_Model):
+    """A source of the version to be, with the digest of its bytes."""
+
+    source: str
+    doc_id: str
+    size: int
+    stamp: str
+
+
+class PlanCounts(_Model):
+    """A plan in numbers of sources, and of documents that must be parsed."""
+
+    new: int
+    changed: int
+    gone: int
+    kept: int
+    to_parse: int
+
+
+class PlanSummary(PlanCounts):
+    """What a refresh would do, before anything is spent."""
+
+    bytes_to_parse: int
+    sources: dict[str, list[str]] = Field(description="The sources behind new, changed and gone.")
+
+
+class Plan(_Model):
+    """A refresh's work order. ``parent`` is the live version, whose ledger the sources were compared with."""
+
+    run_id: str
+    version: str
+    fingerprint: str
+    parent: str | None
+    summary: PlanSummary
+    documents: list[PlannedDocument]
+    carried: list[LedgerRow] = Field(description="Quarantined in the parent and unchanged since: not tried again.")
+    shards: list[list[str]] = Field(description="Document ids to parse, balanced by bytes.")
+    outcome: str = Field("build", description="'build'; or why there is nothing to build: 'unchanged', 'refused', 'held'.")
+
+
+class Pointer(_Model):
+    """The one mutable object that readers follow. ``held``: refreshes build but publish nothing."""
+
+    version: str
+    previous: str | None
+    since: datetime
+    held: bool = False
+    fence: int = 0
+
+
+class Lease(_Model):
+    """Who refreshes a corpus, until when. ``fence`` grows with each holder, so a late writer is told apart."""
+
+    run_id: str
+    fence: int
+    until: datetime
+    host: str
+    pid: int
+
+
+class GateResult(_Model):
+    """One gate's verdict, with the figure it looked at and the bound it held it to."""
+
+    gate: str
+    passed: bool
+    value: float | None
+    bound: float | None
+    message: str
+
+
+class Counts(_Model):
+    """What a version holds."""
+
+    sources: int = 0
+    documents: int = 0
+    quarantined: int = 0
+    pages: int = 0
+    figures: int = 0
+    placements: int = 0
+    tags: int = 0
+    rows: int = 0
+    rows_by_modality: dict[str, int] = {}
+
+
+class ModelCard(_Model):
+    """A model as a manifest records it."""
+
+    name: str
+    revision: str
+    dimension: int | None = None
+
+
+class Manifest(_Model):
+    """Everything a version is made of; written by ``build``, completed by ``evaluate`` and ``publish``."""
+
+    version: str
+    corpus: str
+    fingerprint: str
+    parent: str | None
+    created: datetime
+    run_id: str
+    code_version: str
+    keys: dict[str, str]
+    models: dict[str, ModelCard]
+    parameters: dict[str, object]
+    counts: Counts
+    collection: str
+    gates: list[GateResult] = []
+    timings_s: dict[str, float] = {}
+
+
+class VersionRow(_Model):
+    """A version as operators list it."""
+
+    version: str
+    state: str = Field(description="'live', 'published' (was live once), 'built' (gates hold) or 'refused'.")
+    created: datetime
+    parent: str | None
+    documents: int
+    quarantined: int
+    rows: int
+    refusals: list[str] = []
+
+
+class VersionList(_Model):
+    """A corpus's versions, newest first."""
+
+    corpus: str
+    live: str | None
+    held: bool
+    versions: list[VersionRow]
+
+
+class RefreshResult(_Model):
+    """What a refresh did."""
+
+    version: str | None
+    published: bool
+    plan: PlanSummary
+    counts: Counts
+    gates: list[GateResult]
+    failures: list[Failure]
+    timings_s: dict[str, float]

@@ -1,0 +1,1 @@
+"""The verbs: same input, same output; no clock, no network, no files."""

@@ -1,0 +1,34 @@
+"""Give every figure of a version the number of its tag."""
+
+from collections.abc import Mapping
+
+from schemas.tags import DIGITS_DEFAULT, DIGITS_MOST
+
+
+def number_figures(digests: Mapping[str, int], digits: int = DIGITS_DEFAULT) -> dict[str, str]:
+    """Give every figure of a version its tag number.
+
+    The number is ``digest mod 10^digits``, zero-padded. Figures that share one are widened, those alone, to the shortest
+    suffix that tells them apart: a pure function of the set, whatever its order.
+
+    Args:
+        digests: Figure id to the integer value of its SHA-1.
+        digits: Digits of a number that is shared with no other figure, 4 to 48.
+
+    Returns:
+        Figure id to number.
+    """
+    numbers: dict[str, str] = {}
+    pending: dict[int, list[str]] = {digits: sorted(digests)}
+    width = digits
+    while width in pending:
+        groups: dict[int, list[str]] = {}
+        for figure in pending.pop(width):
+            groups.setdefault(digests[figure] % 10**width, []).append(figure)
+        for value, figures in groups.items():
+            if len(figures) == 1 or width >= DIGITS_MOST:
+                numbers.update(dict.fromkeys(figures, f"{value:0{width}d}"))
+            else:
+                pending.setdefault(width + 1, []).extend(figures)
+        width += 1
+    return numbers

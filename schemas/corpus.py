@@ -123,7 +123,9 @@ class Corpus(Section):
 
     name: str = Field(description="The corpus's name: a-z, 0-9 and _, starting with a letter, at most 40 characters.")
     source: str = Field(min_length=1, description="A folder, a glob such as docs/**/*.pdf, or s3://bucket/prefix.")
-    store: str = Field(".inset/store", description="Where everything is kept: a folder or s3://bucket/prefix.")
+    store: str | None = Field(
+        None, description="Where everything is kept: a folder or s3://bucket/prefix; default: .inset/store beside corpora/."
+    )
     schedule: str | None = Field(None, description="When Airflow refreshes: a cron expression or @daily; none: by hand.")
     questions: str | None = Field(None, description="Golden questions, a JSONL file.")
     parse: ParseOptions = ParseOptions()

@@ -59,8 +59,11 @@ def schema_of(noun: type) -> pa.Schema:
 
 def table_of(noun: type, rows: Sequence[Any]) -> pa.Table:
     """Return rows of one dataclass as a table."""
-    names = [field.name for field in dataclasses.fields(noun)]
-    columns = {name: [getattr(row, name) for row in rows] for name in names}
+    hints = typing.get_type_hints(noun)
+    columns: dict[str, list[Any]] = {}
+    for name in (field.name for field in dataclasses.fields(noun)):
+        values = [getattr(row, name) for row in rows]
+        columns[name] = [_plain(value) for value in values] if _holds_dataclass(hints[name]) else values
     return pa.table(columns, schema=schema_of(noun))
 
 
@@ -105,6 +108,8 @@ def _unwrap(hint: Any) -> tuple[Any, bool]:
 def _arrow_type(hint: Any) -> Any:
     if hint is BBox:
         return BBOX
+    if dataclasses.is_dataclass(hint):
+        return pa.struct(list(schema_of(typing.cast(type, hint))))
     if typing.get_origin(hint) is tuple:
         return pa.list_(_arrow_type(typing.get_args(hint)[0]))
     if isinstance(hint, type) and issubclass(hint, StrEnum):
@@ -112,10 +117,29 @@ def _arrow_type(hint: Any) -> Any:
     return {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_(), bytes: pa.binary()}[hint]
 
 
+def _holds_dataclass(hint: Any) -> bool:
+    bare, _ = _unwrap(hint)
+    return dataclasses.is_dataclass(bare) or any(_holds_dataclass(inner) for inner in typing.get_args(bare))
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, tuple) and not isinstance(value, BBox):
+        return [_plain(item) for item in value]
+    return value
+
+
 def _decoder(hint: Any) -> Any:
     bare, _ = _unwrap(hint)
     if bare is BBox:
         return lambda value: BBox(*value)
+    if dataclasses.is_dataclass(bare) and isinstance(bare, type):
+        noun: Any = bare
+        decoders = {field.name: _decoder(field.type) for field in dataclasses.fields(noun)}
+        return lambda value: noun(
+            **{name: value[name] if decode is None else decode(value[name]) for name, decode in decoders.items()}
+        )
     if typing.get_origin(bare) is tuple:
         inner = _decoder(typing.get_args(bare)[0])
         return tuple if inner is None else (lambda value: tuple(inner(item) for item in value))

@@ -62,7 +62,7 @@ class ObjectStore(Protocol):
 class DocumentSource(Protocol):
     """Where PDFs come from."""
 
-    def list(self) -> list[SourceFile]:
+    def files(self) -> list[SourceFile]:
         """Return the PDFs there, sorted by name, without reading them; raise ``UserError`` where there is no such place."""
         ...
 

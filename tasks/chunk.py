@@ -1,0 +1,224 @@
+"""Cut a structured document into evidence: text, tables and figures."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from schemas.documents import Block, BlockKind, Chunk, PlacedFigure, Region, Role, StructuredDocument
+from schemas.evidence import Modality
+from schemas.tags import placeholder, placeholders, strip
+from tasks.caption import compose
+
+CHUNK_VERSION = "1"
+
+CountTokens = Callable[[Sequence[str]], list[int]]
+
+_SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+|\n")
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """Blocks that stay together: a paragraph, or a figure with its caption."""
+
+    blocks: tuple[Block, ...]
+    text: str
+    tokens: int
+
+    @property
+    def plain(self) -> str:
+        return strip(self.text)
+
+
+def chunk(document: StructuredDocument, count_tokens: CountTokens, *, max_tokens: int) -> list[Chunk]:
+    """Cut a document by its structure.
+
+    Text chunks follow sections and paragraphs; a figure and its caption are never parted; a table is a chunk of its own,
+    its header repeated where it must be cut; each content figure is one more chunk, described by its context.
+
+    Args:
+        document: Blocks in reading order.
+        count_tokens: Tokens of each text, by the embedder that will read it.
+        max_tokens: Tokens a chunk may hold; only a caption longer than that exceeds it.
+
+    Returns:
+        Chunks by order; ``text`` holds neither tags nor placeholders, ``tagged_text`` holds placeholders.
+    """
+    captions = {block.placement: block for block in document.blocks if block.kind is BlockKind.CAPTION}
+    chunks: list[Chunk] = []
+    run: list[_Unit] = []
+    for unit in _units(document.blocks, count_tokens, max_tokens):
+        if unit.blocks[0].kind is BlockKind.TABLE:
+            chunks.extend(_packed(run, max_tokens))
+            run = []
+            chunks.extend(_table_chunks(unit, count_tokens, max_tokens))
+        else:
+            run.append(unit)
+    chunks.extend(_packed(run, max_tokens))
+    blocks = {block.order: block for block in document.blocks}
+    chunks.extend(
+        _figure_chunk(figure, captions.get(figure.placement.order), blocks[figure.block], count_tokens, max_tokens)
+        for figure in document.figures
+        if figure.placement.role is Role.CONTENT
+    )
+    return sorted(chunks, key=lambda piece: (piece.order, piece.modality))
+
+
+def _units(blocks: Sequence[Block], count_tokens: CountTokens, max_tokens: int) -> Iterator[_Unit]:
+    groups: list[list[Block]] = []
+    for block in blocks:
+        if block.kind is BlockKind.MARGIN or not block.text.strip():
+            continue
+        previous = groups[-1][-1] if groups else None
+        bound = previous is not None and block.placement is not None and previous.placement == block.placement
+        if bound:
+            groups[-1].append(block)
+        else:
+            groups.append([block])
+    texts = ["\n".join(block.text for block in group) for group in groups]
+    for group, text, tokens in zip(groups, texts, count_tokens([strip(text) for text in texts]), strict=True):
+        if tokens <= max_tokens or group[0].placement is not None or group[0].kind is BlockKind.TABLE:
+            yield _Unit(tuple(group), text, tokens)
+        else:
+            pieces = _sentences(text, count_tokens, max_tokens)
+            yield from (_Unit(tuple(group), piece, count) for piece, count in pieces)
+
+
+def _sentences(text: str, count_tokens: CountTokens, max_tokens: int) -> Iterator[tuple[str, int]]:
+    """Cut a long paragraph at its sentences, and a long sentence at its words; pieces with their tokens."""
+    sentences = [sentence for sentence in _SENTENCE_END.split(text) if sentence.strip()]
+    held: list[str] = []
+    total = 0
+    for sentence, count in zip(sentences, count_tokens([strip(sentence) for sentence in sentences]), strict=True):
+        if count > max_tokens:
+            words = sentence.split(" ")
+            if len(words) == 1:
+                words = [sentence[start : start + max_tokens] for start in range(0, len(sentence), max_tokens)]
+            glue = " " if " " in sentence else ""
+            parts = -(-count // max_tokens) * 2
+            size = max(1, len(words) // parts)
+            fragments = [glue.join(words[start : start + size]) for start in range(0, len(words), size)]
+        else:
+            fragments = [sentence]
+        counts = [count] if len(fragments) == 1 else count_tokens([strip(fragment) for fragment in fragments])
+        for fragment, tokens in zip(fragments, counts, strict=True):
+            if held and total + tokens > max_tokens:
+                yield " ".join(held), total
+                held, total = [], 0
+            held.append(fragment)
+            total += tokens
+    if held:
+        yield " ".join(held), total
+
+
+def _packed(units: Sequence[_Unit], max_tokens: int) -> Iterator[Chunk]:
+    """Fill chunks with units of one section. A page break ends a chunk that is half full: a citation names one page."""
+    held: list[_Unit] = []
+    total = 0
+    for unit in units:
+        first = unit.blocks[0]
+        if held:
+            last = held[-1].blocks[-1]
+            section_ends = first.kind is BlockKind.HEADING and last.kind is not BlockKind.HEADING
+            page_ends = first.page != last.page and total > max_tokens // 2
+            if section_ends or page_ends or total + unit.tokens > max_tokens:
+                yield from _text_chunk(held)
+                held, total = [], 0
+        held.append(unit)
+        total += unit.tokens
+    yield from _text_chunk(held)
+
+
+def _text_chunk(units: Sequence[_Unit]) -> Iterator[Chunk]:
+    tagged = "\n\n".join(unit.text for unit in units).strip()
+    if not tagged:
+        return
+    blocks = [block for unit in units for block in unit.blocks]
+    yield Chunk(
+        order=blocks[0].order,
+        modality=Modality.TEXT,
+        regions=_regions(blocks),
+        section_path=blocks[-1].section_path,
+        text=strip(tagged),
+        tagged_text=tagged,
+        figure_refs=_unique([*placeholders(tagged), *(ref for block in blocks for ref in block.mentions)]),
+    )
+
+
+def _table_chunks(unit: _Unit, count_tokens: CountTokens, max_tokens: int) -> Iterator[Chunk]:
+    table = unit.blocks[0]
+    lines = unit.text.split("\n")
+    cut = next((index for index, line in enumerate(lines) if set(line) <= set("|-: ") and "-" in line), 0) + 1
+    header, body = lines[:cut], lines[cut:]
+    counts = count_tokens([strip(line) for line in lines])
+    room = max(1, max_tokens - sum(counts[:cut]))
+    held: list[str] = []
+    total = 0
+    pieces: list[list[str]] = []
+    for line, count in zip(body, counts[cut:], strict=True):
+        if held and total + count > room:
+            pieces.append(held)
+            held, total = [], 0
+        held.append(line)
+        total += count
+    pieces.append(held)
+    for number, piece in enumerate(pieces):
+        # A repeated header repeats its words, not its figures: a tag stands once for each placement.
+        tagged = "\n".join([*(header if number == 0 else map(strip, header)), *piece])
+        if not strip(tagged):
+            continue
+        yield Chunk(
+            order=table.order,
+            modality=Modality.TABLE,
+            regions=_regions(unit.blocks),
+            section_path=table.section_path,
+            text=strip(tagged),
+            tagged_text=tagged,
+            figure_refs=_unique([*placeholders(tagged), *(ref for block in unit.blocks for ref in block.mentions)]),
+            caption=unit.text.split("\n")[0] if number == 0 and not unit.text.startswith("|") else "",
+        )
+
+
+def _figure_chunk(
+    figure: PlacedFigure, caption: Block | None, block: Block, count_tokens: CountTokens, max_tokens: int
+) -> Chunk:
+    figure_id = figure.placement.figure_id
+    if figure_id is None:
+        raise ValueError("a tagged placement has pixels")
+    text = _shortened(compose(figure.caption, figure.inner_text, figure.section_path), count_tokens, max_tokens)
+    regions = [Region(figure.placement.page, figure.placement.bbox)]
+    if caption is not None:
+        regions.append(Region(caption.page, caption.bbox))
+    return Chunk(
+        order=block.order,
+        modality=Modality.FIGURE,
+        regions=tuple(regions),
+        section_path=figure.section_path,
+        text=text,
+        tagged_text=f"{placeholder(figure_id)}\n{figure.caption}".strip(),
+        figure_refs=(figure_id,),
+        caption=figure.caption,
+        figure_id=figure_id,
+    )
+
+
+def _shortened(text: str, count_tokens: CountTokens, max_tokens: int) -> str:
+    """Drop words from the end until the text fits; what a figure says first says most."""
+    (count,) = count_tokens([text])
+    while count > max_tokens:
+        keep = min(len(text) - 1, len(text) * max_tokens // count)
+        text = text[:keep].rsplit(" ", 1)[0].rstrip() or text[:keep]
+        (count,) = count_tokens([text])
+    return text
+
+
+def _regions(blocks: Sequence[Block]) -> tuple[Region, ...]:
+    """Return a region a page: the box around that page's blocks, in reading order of the pages."""
+    boxes: dict[int, Region] = {}
+    for block in blocks:
+        known = boxes.get(block.page)
+        boxes[block.page] = Region(block.page, block.bbox | known.bbox if known else block.bbox)
+    return tuple(boxes.values())
+
+
+def _unique(items: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(items))

@@ -139,7 +139,7 @@ class FolderStore:
 
 
 class S3Store:
-    """Objects in a bucket; swaps are conditional puts. The environment gives credentials and endpoint, as for any AWS tool."""
+    """Objects in a bucket; swaps are conditional puts. Credentials and endpoint come from the environment."""
 
     def __init__(self, address: str) -> None:
         self._address = address.rstrip("/")

@@ -6,6 +6,7 @@
     ├── TransientError      the outside world hiccuped: retry with backoff
     ├── BadInputError       this document or row goes to quarantine, the rest go on
     ├── UserError           the user's mistake: one line, exit code 2
+    │   └── NotFoundError   no such corpus, version, document, page or figure: the service says 404
     └── ContractError       our bug: stop, loudly
         └── GateError       a version was refused: exit code 3
 """
@@ -62,6 +63,10 @@ class BadInputError(InsetError):
 
 class UserError(InsetError):
     """The user's mistake: a wrong name, a broken corpus file, a missing extra."""
+
+
+class NotFoundError(UserError):
+    """There is no such corpus, version, document, page or figure."""
 
 
 class ContractError(InsetError):

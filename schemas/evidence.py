@@ -74,7 +74,10 @@ class Filters(_Model):
 
 
 class Hit(_Model):
-    """A row of evidence that a search found. ``score``: larger is better; comparable within one answer only."""
+    """A row of evidence that a search found.
+
+    ``score``: larger is better; comparable within one answer only. ``page`` is the first of ``pages``.
+    """
 
     evidence_id: str
     score: float
@@ -82,6 +85,7 @@ class Hit(_Model):
     doc_id: str
     source: str
     page: int
+    pages: list[int]
     bbox: tuple[float, float, float, float]
     section_path: list[str]
     text: str

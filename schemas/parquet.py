@@ -38,6 +38,10 @@ _PARTS: dict[str, type] = {
 }
 
 
+PARSED_FILES = (*(f"{part}.parquet" for part in _PARTS), "document.parquet")
+"""Names of the files that ``pack`` makes; the last one is written last, and says that a document is parsed."""
+
+
 def to_parquet(table: pa.Table) -> bytes:
     """Encode a table; the same table gives the same bytes."""
     sink = io.BytesIO()

@@ -2,11 +2,16 @@
 
 from datetime import datetime
 from enum import StrEnum
+from typing import Literal
 
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field
 
 from schemas.errors import Failure, FailureCode
+
+Outcome = Literal["build", "unchanged", "ready", "refused", "held"]
+"""What a plan comes to: ``build`` a version; the live one is ``unchanged``; or a version of the same inputs was built
+already and is ``ready`` to be published, was ``refused`` by a gate, or is ``held`` back since a rollback."""
 
 
 class _Model(BaseModel):
@@ -114,7 +119,7 @@ class Plan(_Model):
     documents: list[PlannedDocument]
     carried: list[LedgerRow] = Field(description="Quarantined in the parent and unchanged since: not tried again.")
     shards: list[list[str]] = Field(description="Document ids to parse, balanced by bytes.")
-    outcome: str = Field("build", description="'build'; or why there is nothing to build: 'unchanged', 'refused', 'held'.")
+    outcome: Outcome = "build"
 
 
 class Pointer(_Model):
@@ -134,7 +139,7 @@ class Lease(_Model):
     fence: int
     until: datetime
     host: str
-    pid: int
+    pid: int | None = None
 
 
 class GateResult(_Model):
@@ -192,7 +197,7 @@ class VersionRow(_Model):
     """A version as operators list it."""
 
     version: str
-    state: str = Field(description="'live', 'published' (was live once), 'built' (gates hold) or 'refused'.")
+    state: str = Field(description="'live', 'ready' (gates hold) or 'refused'.")
     created: datetime
     parent: str | None
     documents: int

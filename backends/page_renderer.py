@@ -1,0 +1,77 @@
+"""Pages as pictures, drawn in a process of its own: a hostile PDF may crash that one, never the service."""
+
+import multiprocessing
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+
+from schemas.errors import BadInputError, FailureCode
+
+Box = tuple[float, float, float, float]
+
+MAX_SIDE_PT = 14_400
+"""The largest page that PDF allows without user units: 200 inches. Larger ones are not drawn."""
+
+_TIMEOUT_S = 30
+
+
+class PageRenderer:
+    """Draws pages, one at a time, in a worker process that is replaced when it dies."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._pool: ProcessPoolExecutor | None = None
+
+    def render(self, document: bytes, page: int, *, highlight: Sequence[Box] = (), dpi: int = 110) -> bytes:
+        """Return a page as PNG with boxes highlighted.
+
+        Args:
+            document: The PDF.
+            page: From 1.
+            highlight: Boxes in points, origin at the top left of the unrotated page.
+            dpi: Resolution.
+
+        Raises:
+            BadInputError: There is no such page, it is too large to draw, or drawing it failed.
+        """
+        with self._lock:
+            if self._pool is None:
+                self._pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
+            try:
+                return self._pool.submit(_render, document, page, tuple(highlight), dpi).result(_TIMEOUT_S)
+            except (BrokenProcessPool, TimeoutError) as error:
+                self._stop()
+                raise BadInputError(f"page {page} can't be drawn", FailureCode.PAGE_UNREADABLE, page) from error
+
+    def close(self) -> None:
+        """End the worker."""
+        with self._lock:
+            self._stop()
+
+    def _stop(self) -> None:
+        if self._pool is not None:
+            for process in list((self._pool._processes or {}).values()):
+                process.kill()
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._pool = None
+
+
+def _render(document: bytes, page: int, highlight: tuple[Box, ...], dpi: int) -> bytes:
+    import pymupdf
+
+    pymupdf.TOOLS.mupdf_display_errors(False)
+    with pymupdf.open(stream=document, filetype="pdf") as pdf:
+        if not 1 <= page <= pdf.page_count:
+            raise BadInputError(
+                f"there is no page {page}; the document has {pdf.page_count}", FailureCode.PAGE_UNREADABLE, page
+            )
+        drawn = pdf[page - 1]
+        if max(drawn.rect.width, drawn.rect.height) > MAX_SIDE_PT:
+            raise BadInputError(f"page {page} is too large to draw", FailureCode.PAGE_TOO_LARGE, page)
+        for box in highlight:
+            rect = pymupdf.Rect(box) + (-2, -2, 2, 2)
+            drawn.draw_rect(
+                rect, color=(0.85, 0.35, 0.05), fill=(1, 0.8, 0.25), width=1.2, fill_opacity=0.18, stroke_opacity=0.9
+            )
+        return bytes(drawn.get_pixmap(dpi=dpi, alpha=False).tobytes("png"))

@@ -1,0 +1,97 @@
+"""Ask a version its golden questions."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from pydantic import BaseModel, ConfigDict
+
+from evaluation.metrics import discounted_gain, recall_at, reciprocal_rank
+from evaluation.questions import Question
+from schemas.evidence import Hit, Mode
+from schemas.geometry import BBox
+
+DEPTH = 10
+
+Search = Callable[[str, Mode, int], Sequence[Hit]]
+"""Query, mode and k to hits, best first."""
+
+Placed = Mapping[str, Sequence[tuple[str, int, BBox]]]
+"""Figure id to where it stands: source's file name, page, bbox."""
+
+
+class QuestionScore(BaseModel):
+    """How one question fared; a rank is None where nothing right was among the first ten."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    page_rank: int | None
+    figure_rank: int | None
+
+
+class ModeReport(BaseModel):
+    """How one mode fared on all answerable questions; a metric is None where no question asks for it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    mode: Mode
+    questions: int
+    recall_at_1: float | None
+    recall_at_10: float | None
+    reciprocal_rank: float | None
+    ndcg_at_10: float | None
+    figure_recall_at_10: float | None
+    scores: list[QuestionScore]
+
+
+def ask(questions: Sequence[Question], search: Search, mode: Mode, placed: Placed) -> ModeReport:
+    """Ask the answerable questions in one mode.
+
+    A page counts as found by a hit any of whose regions is on it. A figure counts by a hit that carries it, overlapping
+    the gold box by half (IoU).
+
+    Args:
+        questions: Golden questions; those that nothing answers are left out.
+        search: The version's retrieval.
+        mode: How it searches.
+        placed: Where the version's figures stand.
+    """
+    answerable = [question for question in questions if question.answerable]
+    scores = [_score(question, search(question.question, mode, DEPTH), placed) for question in answerable]
+    pages = [score.page_rank for score in scores]
+    asked = {question.id for question in answerable if question.figures}
+    figures = [score.figure_rank for score in scores if score.id in asked]
+    return ModeReport(
+        mode=mode,
+        questions=len(scores),
+        recall_at_1=recall_at(pages, 1),
+        recall_at_10=recall_at(pages, DEPTH),
+        reciprocal_rank=reciprocal_rank(pages),
+        ndcg_at_10=discounted_gain(pages),
+        figure_recall_at_10=recall_at(figures, DEPTH),
+        scores=scores,
+    )
+
+
+def _score(question: Question, hits: Sequence[Hit], placed: Placed) -> QuestionScore:
+    page_rank = figure_rank = None
+    for rank, hit in enumerate(hits, 1):
+        name = hit.source.rpartition("/")[2]
+        if page_rank is None and (question.doc in (None, name)) and set(hit.pages) & set(question.pages):
+            page_rank = rank
+        if figure_rank is None and any(_shows(question, placed.get(figure, ())) for figure in hit.figure_refs):
+            figure_rank = rank
+    return QuestionScore(id=question.id, page_rank=page_rank, figure_rank=figure_rank)
+
+
+def _shows(question: Question, places: Sequence[tuple[str, int, BBox]]) -> bool:
+    return any(
+        question.doc == name and gold.page == page and _iou(BBox(*gold.bbox), box) >= 0.5
+        for name, page, box in places
+        for gold in question.figures
+    )
+
+
+def _iou(one: BBox, other: BBox) -> float:
+    shared = (one & other).area
+    total = one.area + other.area - shared
+    return shared / total if total else 0.0

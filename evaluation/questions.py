@@ -1,0 +1,56 @@
+"""Golden questions: what a version must be able to find."""
+
+import json
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from schemas.errors import UserError
+
+
+class GoldFigure(BaseModel):
+    """A figure that answers; ``bbox`` in PDF points from the page's top left."""
+
+    model_config = ConfigDict(frozen=True)
+
+    page: int
+    bbox: tuple[float, float, float, float]
+
+
+class Question(BaseModel):
+    """A golden question. ``doc`` is a source's file name; ``pages`` are those that answer, [] where nothing does."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    question: str
+    answer: str | None = None
+    doc: str | None = None
+    pages: list[int] = []
+    figures: list[GoldFigure] = []
+    answerable: bool = True
+
+
+def load_questions(path: str) -> list[Question]:
+    """Read golden questions from a JSONL file.
+
+    Raises:
+        UserError: The file can't be read, or a line isn't a question; the message names the line.
+    """
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise UserError(f"can't read the questions {path}: {error.strerror}") from error
+    questions: list[Question] = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            questions.append(Question.model_validate(json.loads(line)))
+        except ValidationError as error:
+            mistake = error.errors()[0]
+            key = ".".join(str(part) for part in mistake["loc"])
+            raise UserError(f"{path}: line {number}: {key}: {mistake['msg']}") from error
+        except json.JSONDecodeError as error:
+            raise UserError(f"{path}: line {number} is not JSON: {error.msg}") from error
+    return questions

@@ -1,0 +1,158 @@
+"""Stage 4: the rows of the new version, from finished work alone; tags are numbered here."""
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from pipeline.enrich import parsed_documents
+from pipeline.plan import write_ledger
+from pipeline.stages import StageNote, read_notes, read_plan, version_file, write_note
+from pipeline.workspace import Report, Workspace, silent
+from ray_jobs.documents import (
+    parsed_folder,
+    read_captions,
+    read_chunks,
+    read_failures,
+    read_head,
+    read_placements,
+    structured_folder,
+)
+from schemas.documents import TAGGED
+from schemas.errors import ContractError, Failure, FailureCode
+from schemas.parquet import from_parquet, to_parquet
+from schemas.tags import TagTemplate
+from schemas.versions import FAILURES, LedgerRow, Plan, Status
+from tasks.assemble import DocumentPieces
+from tasks.assemble import assemble as assemble_rows
+
+ROWS_A_FILE = 50_000
+
+
+def assemble(workspace: Workspace, version: str, report: Report = silent) -> StageNote:
+    """Write evidence, placements, ledger and quarantine of a version.
+
+    Pure in effect: the same finished work gives the same bytes, however many workers made it.
+
+    Raises:
+        ContractError: A document of the plan is neither parsed nor failed.
+    """
+    started = time.monotonic()
+    store, corpus = workspace.store, workspace.corpus
+    plan = read_plan(store, version)
+    ledger = _ledger(workspace, plan)
+    indexed: dict[str, list[str]] = {}
+    for row in ledger:
+        if row.status is Status.INDEXED:
+            indexed.setdefault(row.doc_id, []).append(row.source)
+    report("assemble", 0, len(indexed))
+    made = assemble_rows(_pieces(workspace, indexed, report), TagTemplate(corpus.tags.template), corpus.tags.digits)
+    write_evidence(workspace, version, made.evidence)
+    store.replace(version_file(version, "placements.parquet"), to_parquet(made.placements))
+    write_ledger(store, version, ledger)
+    failures = [*_document_failures(plan, ledger), *_page_failures(workspace, plan, indexed)]
+    table = pa.Table.from_pylist([failure.model_dump(mode="json") for failure in failures], schema=FAILURES)
+    store.replace(f"quarantine/{plan.run_id}.parquet", to_parquet(table))
+    roles = Counter(made.placements.column("role").to_pylist())
+    counts = {
+        "sources": len(ledger),
+        "documents": len(indexed),
+        "quarantined": len({row.doc_id for row in ledger if row.status is Status.QUARANTINED}),
+        "pages": sum(row.pages for row in {row.doc_id: row for row in ledger if row.status is Status.INDEXED}.values()),
+        "figures": len({figure for figure in made.placements.column("figure_id").to_pylist() if figure is not None}),
+        "placements": made.placements.num_rows,
+        "tags": sum(roles[str(role)] for role in TAGGED),
+        "rows": made.evidence.num_rows,
+    } | {f"rows_{modality}": count for modality, count in Counter(made.evidence.column("modality").to_pylist()).items()}
+    note = StageNote(seconds=time.monotonic() - started, failures=failures, counts=counts)
+    return write_note(store, version, "assemble", note)
+
+
+def write_evidence(workspace: Workspace, version: str, evidence: pa.Table) -> None:
+    """Keep a version's rows, in files of a bounded number of rows."""
+    for number, start in enumerate(range(0, max(1, evidence.num_rows), ROWS_A_FILE)):
+        name = version_file(version, f"evidence/part-{number:05d}.parquet")
+        workspace.store.replace(name, to_parquet(evidence.slice(start, ROWS_A_FILE)))
+
+
+def read_evidence(workspace: Workspace, version: str) -> pa.Table:
+    """Return a version's rows."""
+    names = workspace.store.names(version_file(version, "evidence"))
+    return pa.concat_tables([from_parquet(workspace.store.get(name)) for name in names])
+
+
+def _ledger(workspace: Workspace, plan: Plan) -> list[LedgerRow]:
+    """Say of each source what became of it: indexed where its document is parsed, else the failure that the parse gave."""
+    notes = read_notes(workspace.store, plan.version, ("parse",))
+    failed = {
+        failure.doc_id: failure
+        for note in notes.values()
+        for failure in note.failures
+        if failure.page is None and failure.doc_id
+    }
+    parsed = set(parsed_documents(workspace, plan))
+    rows = list(plan.carried)
+    for document in plan.documents:
+        facts = document.model_dump() | {"attempt": workspace.keys.attempt}
+        failure = failed.get(document.doc_id)
+        if document.doc_id in parsed:
+            head = read_head(workspace.store, structured_folder(document.doc_id, workspace.keys.structured))
+            rows.append(LedgerRow(**facts, status=Status.INDEXED, pages=head.pages))
+        elif failure is not None:
+            rows.append(
+                LedgerRow(**facts, status=Status.QUARANTINED, code=failure.code, step=failure.step, message=failure.message)
+            )
+        else:
+            raise ContractError(f"{document.source} was neither parsed nor failed; run the parse stage again")
+    return sorted(rows, key=lambda row: row.source)
+
+
+def _pieces(workspace: Workspace, indexed: dict[str, list[str]], report: Report) -> Iterator[DocumentPieces]:
+    store, keys = workspace.store, workspace.keys
+    for done, (doc_id, sources) in enumerate(sorted(indexed.items()), 1):
+        folder = structured_folder(doc_id, keys.structured)
+        figures, placements = read_placements(store, parsed_folder(doc_id, keys.parse))
+        yield DocumentPieces(
+            doc_id=doc_id,
+            title=read_head(store, folder).title,
+            sources=tuple(sources),
+            chunks=read_chunks(store, folder),
+            figures=figures,
+            placements=placements,
+            captions=read_captions(store, folder),
+        )
+        report("assemble", done, len(indexed))
+
+
+def _document_failures(plan: Plan, ledger: list[LedgerRow]) -> list[Failure]:
+    return [
+        Failure(
+            source=row.source,
+            doc_id=row.doc_id,
+            page=row.page,
+            step=row.step or "parse",
+            code=row.code or FailureCode.UNREADABLE,
+            message=row.message or "",
+            run_id=plan.run_id,
+        )
+        for row in ledger
+        if row.status is Status.QUARANTINED
+    ]
+
+
+def _page_failures(workspace: Workspace, plan: Plan, indexed: dict[str, list[str]]) -> list[Failure]:
+    """Return what of indexed documents could not be read, whichever refresh found it."""
+    return [
+        Failure(
+            source=sources[0],
+            doc_id=doc_id,
+            page=failure.page,
+            step="parse" if failure.code != FailureCode.MODEL_FAILED else "recognise",
+            code=FailureCode(failure.code),
+            message=failure.message,
+            run_id=plan.run_id,
+        )
+        for doc_id, sources in sorted(indexed.items())
+        for failure in read_failures(workspace.store, structured_folder(doc_id, workspace.keys.structured))
+    ]

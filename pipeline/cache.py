@@ -1,0 +1,57 @@
+"""Finished work of models, filed under its key in shards and found again by record."""
+
+import uuid
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from schemas.parquet import from_parquet, to_parquet
+from schemas.ports import ObjectStore
+
+
+class ShardedCache:
+    """Records of one key, in Parquet shards below a folder; the column ``id`` names a record.
+
+    A shard is written whole or not at all, so what a killed job had finished is found by the next one. Two shards may
+    hold the same record; both hold the same bytes then.
+    """
+
+    def __init__(self, store: ObjectStore, folder: str, schema: pa.Schema) -> None:
+        self._store = store
+        self._folder = folder
+        self._schema = schema
+        self._shards: dict[str, pa.Table] | None = None
+
+    def missing(self, ids: Iterable[str]) -> list[str]:
+        """Return the ids that have no record yet, sorted, each once."""
+        known = set(self._table().column("id").to_pylist())
+        return sorted(set(ids) - known)
+
+    def read(self, ids: Sequence[str]) -> pa.Table:
+        """Return the records of these ids, each once, in no particular order; unknown ids are left out."""
+        table = self._table()
+        found = table.filter(pc.is_in(table.column("id"), pa.array(ids, pa.string())))
+        first: dict[str, int] = {}
+        for row, record in enumerate(found.column("id").to_pylist()):
+            first.setdefault(record, row)
+        return found.take(pa.array(sorted(first.values()), pa.int64()))
+
+    def append(self, records: Sequence[dict[str, Any]]) -> None:
+        """Write records as one more shard."""
+        if not records:
+            return
+        table = pa.Table.from_pylist(list(records), schema=self._schema)
+        name = f"{self._folder}/part-{uuid.uuid4().hex}.parquet"
+        self._store.put(name, to_parquet(table))
+        self._loaded()[name] = table
+
+    def _loaded(self) -> dict[str, pa.Table]:
+        if self._shards is None:
+            names = self._store.names(self._folder)
+            self._shards = {name: from_parquet(self._store.get(name)).cast(self._schema) for name in names}
+        return self._shards
+
+    def _table(self) -> pa.Table:
+        return pa.concat_tables([self._schema.empty_table(), *self._loaded().values()])

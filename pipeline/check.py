@@ -1,0 +1,76 @@
+"""Stage 5: is the data of the new version what it says it is?"""
+
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from backends.expectations import expect_evidence
+from backends.minilm import open_token_counter
+from pipeline.assemble import read_evidence
+from pipeline.build import search_texts, vectors_of
+from pipeline.plan import read_ledger
+from pipeline.publication import read_manifest
+from pipeline.stages import StageNote, read_notes, read_plan, version_file, write_note
+from pipeline.workspace import Report, Workspace, silent
+from schemas.parquet import from_parquet
+from schemas.tags import TagTemplate
+from tasks.check import (
+    documents_conserved,
+    figures_are_their_names,
+    one_figure_a_number,
+    rows_not_lost,
+    tags_are_placements,
+    tags_resolve,
+)
+
+
+def check(workspace: Workspace, version: str, report: Report = silent) -> StageNote:
+    """Hold the version's rows to their contract, and to the laws of conservation. Data Docs go to its ``quality/``."""
+    started = time.monotonic()
+    store, corpus = workspace.store, workspace.corpus
+    plan = read_plan(store, version)
+    evidence = read_evidence(workspace, version)
+    placements = from_parquet(store.get(version_file(version, "placements.parquet")))
+    template = TagTemplate(corpus.tags.template)
+    texts = search_texts(evidence)
+    report("check", 0, 3)
+    with tempfile.TemporaryDirectory() as folder:
+        gates = expect_evidence(
+            evidence,
+            n_tokens=open_token_counter(corpus.embeddings)(evidence.column("text").to_pylist()),
+            norms=np.linalg.norm(vectors_of(workspace, texts), axis=1),
+            max_tokens=corpus.index.chunk_tokens,
+            docs=Path(folder),
+        )
+        for path in sorted(Path(folder).rglob("*")):
+            if path.is_file():
+                store.replace(version_file(version, f"quality/{path.relative_to(folder).as_posix()}"), path.read_bytes())
+    report("check", 1, 3)
+    parent = read_manifest(store, plan.parent) if plan.parent else None
+    verified = _verified_before(workspace, plan.parent)
+    gates += [
+        documents_conserved(plan, read_ledger(store, version)),
+        tags_are_placements(evidence, placements, template),
+        tags_resolve(evidence, placements, template),
+        one_figure_a_number(placements),
+        figures_are_their_names(placements, lambda figure_id: store.get(f"figures/{figure_id}.png"), verified=verified),
+        rows_not_lost(evidence.num_rows, parent.counts.rows if parent else None, corpus.gates.max_row_loss),
+    ]
+    report("check", 3, 3)
+    return write_note(store, version, "check", StageNote(seconds=time.monotonic() - started, gates=gates))
+
+
+def _verified_before(workspace: Workspace, parent: str | None) -> frozenset[str]:
+    """Return the figures whose pixels the parent's check has looked at; objects are immutable."""
+    if parent is None:
+        return frozenset()
+    table = from_parquet(workspace.store.get(version_file(parent, "placements.parquet")))
+    return frozenset(figure for figure in table.column("figure_id").to_pylist() if figure is not None)
+
+
+def refused(workspace: Workspace, version: str) -> list[str]:
+    """Return why the gates that were looked at so far refuse a version; [] where they hold."""
+    notes = read_notes(workspace.store, version)
+    return [gate.message for note in notes.values() for gate in note.gates if not gate.passed]

@@ -1,0 +1,173 @@
+"""Stage 3: read words off pictures, structure and chunk documents, embed their texts. Finished work is never done again."""
+
+import contextlib
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from pipeline.cache import ShardedCache
+from pipeline.stages import StageNote, read_plan, write_note
+from pipeline.workspace import Report, Workspace, silent
+from ray_jobs.cluster import connected
+from ray_jobs.documents import (
+    is_finished,
+    parsed_folder,
+    read_chunks,
+    read_head,
+    read_parsed,
+    structured_folder,
+)
+from ray_jobs.enrich import Unstructured, embed, recognise, structure_all
+from schemas.documents import BBOX, RecognisedLine
+from schemas.errors import ContractError
+from schemas.geometry import BBox
+from schemas.ports import ObjectStore
+from schemas.versions import Plan
+from tasks.embed import search_text, text_id
+from tasks.recognise import pictures_to_recognise
+
+_LINE = pa.struct([("bbox", BBOX), ("text", pa.string()), ("score", pa.float64())])
+RECOGNISED = pa.schema((pa.field("id", pa.string()), pa.field("lines", pa.list_(_LINE)), pa.field("failure", pa.string())))
+
+_SHARD_RECORDS = 256
+_SHARD_SECONDS = 20.0
+
+
+def enrich(workspace: Workspace, version: str, report: Report = silent) -> StageNote:
+    """Do what models and structure have to do for the documents of a plan; results go to the caches as they come.
+
+    Ray starts only when there is something to do. What a budget leaves unread goes on without its words, and is counted.
+    """
+    started = time.monotonic()
+    plan = read_plan(workspace.store, version)
+    doc_ids = parsed_documents(workspace, plan)
+    with contextlib.ExitStack() as stack:
+        ray = _OnDemand(workspace, stack)
+        counts = _structure(workspace, doc_ids, ray, report)
+        counts["embedded"] = _embed(workspace, doc_ids, ray, report)
+    return write_note(workspace.store, version, "enrich", StageNote(seconds=time.monotonic() - started, counts=counts))
+
+
+def parsed_documents(workspace: Workspace, plan: Plan) -> list[str]:
+    """Return the documents of a plan that have a finished parse, sorted, each once."""
+    doc_ids = sorted({document.doc_id for document in plan.documents})
+    return [doc_id for doc_id in doc_ids if is_finished(workspace.store, parsed_folder(doc_id, workspace.keys.parse))]
+
+
+def vector_cache(store: ObjectStore, vectors_key: str, dimension: int) -> ShardedCache:
+    """Open the cache of text vectors; ``id`` is ``tasks.embed.text_id`` of the text."""
+    schema = pa.schema((pa.field("id", pa.string()), pa.field("vector", pa.list_(pa.float32(), dimension))))
+    return ShardedCache(store, f"vectors/text/{vectors_key}", schema)
+
+
+def texts_of(workspace: Workspace, doc_id: str) -> list[str]:
+    """Return the text of each chunk of a document, as the embedder and BM25 see it."""
+    folder = structured_folder(doc_id, workspace.keys.structured)
+    title = read_head(workspace.store, folder).title
+    return [search_text(title, piece.section_path, piece.text) for piece in read_chunks(workspace.store, folder)]
+
+
+class _OnDemand:
+    """Starts Ray at the first call and keeps it until the stage ends."""
+
+    def __init__(self, workspace: Workspace, stack: contextlib.ExitStack) -> None:
+        self._workspace, self._stack, self._up = workspace, stack, False
+
+    def __call__(self) -> None:
+        if not self._up:
+            self._stack.enter_context(connected(self._workspace.corpus.ray))
+            self._up = True
+
+
+def _structure(workspace: Workspace, doc_ids: list[str], ray: _OnDemand, report: Report) -> dict[str, int]:
+    store, keys, corpus = workspace.store, workspace.keys, workspace.corpus
+    todo = [doc_id for doc_id in doc_ids if not is_finished(store, structured_folder(doc_id, keys.structured))]
+    pictures = {
+        doc_id: pictures_to_recognise(read_parsed(store, parsed_folder(doc_id, keys.parse)))
+        for doc_id in todo
+        if workspace.recogniser is not None
+    }
+    cache = ShardedCache(store, f"recognised/{keys.recognised}", RECOGNISED)
+    missing = cache.missing(figure_id for figure_ids in pictures.values() for figure_id in figure_ids)
+    affordable = missing[: corpus.budget.ocr_items]
+    if affordable:
+        ray()
+        named = [(figure_id, f"figures/{figure_id}.png") for figure_id in affordable]
+        batches = recognise(named, corpus.captions, store.root, corpus.ray)
+        _keep(cache, _recognised_records(batches), "recognise", len(affordable), report)
+    work = [_unstructured(doc_id, cache, pictures.get(doc_id, [])) for doc_id in todo]
+    if work:
+        ray()
+        finished = structure_all(
+            work,
+            store_address=store.root,
+            embeddings=corpus.embeddings,
+            chunk_tokens=corpus.index.chunk_tokens,
+            parse_key=keys.parse,
+            structured_key=keys.structured,
+            ray=corpus.ray,
+        )
+        for done, outcomes in enumerate(finished, 1):
+            for outcome in outcomes:
+                if outcome.failure is not None:
+                    raise ContractError(f"document {outcome.row_id} can't be structured: {outcome.failure.message}")
+            report("structure", done, len(work))
+    return {"recognised": len(affordable), "over_budget": len(missing) - len(affordable), "structured": len(work)}
+
+
+def _unstructured(doc_id: str, cache: ShardedCache, figure_ids: list[str]) -> Unstructured:
+    recognised: dict[str, list[RecognisedLine]] = {}
+    failed: dict[str, str] = {}
+    for record in cache.read(figure_ids).to_pylist():
+        if record["failure"] is not None:
+            failed[record["id"]] = record["failure"]
+        else:
+            recognised[record["id"]] = [
+                RecognisedLine(BBox(*line["bbox"]), line["text"], line["score"]) for line in record["lines"]
+            ]
+    return Unstructured(doc_id, recognised, failed)
+
+
+def _recognised_records(batches: Iterable[list[Any]]) -> Iterator[list[dict[str, Any]]]:
+    for outcomes in batches:
+        yield [
+            {
+                "id": outcome.row_id,
+                "lines": [
+                    {"bbox": list(line.bbox), "text": line.text, "score": line.score} for line in outcome.value or []
+                ],
+                "failure": outcome.failure.message if outcome.failure else None,
+            }
+            for outcome in outcomes
+        ]
+
+
+def _embed(workspace: Workspace, doc_ids: list[str], ray: _OnDemand, report: Report) -> int:
+    texts = {text_id(text): text for doc_id in doc_ids for text in texts_of(workspace, doc_id)}
+    cache = vector_cache(workspace.store, workspace.keys.vectors, workspace.text_model.dimension or 0)
+    missing = cache.missing(texts)
+    if missing:
+        ray()
+        batches = embed([(name, texts[name]) for name in missing], workspace.corpus.embeddings, workspace.corpus.ray)
+        records = ([{"id": outcome.row_id, "vector": outcome.value} for outcome in outcomes] for outcomes in batches)
+        _keep(cache, records, "embed", len(missing), report)
+    return len(missing)
+
+
+def _keep(cache: ShardedCache, batches: Iterable[list[dict[str, Any]]], step: str, total: int, report: Report) -> None:
+    """Write records as shards while they come, so that a killed job loses seconds of work, not all of it."""
+    report(step, 0, total)
+    held: list[dict[str, Any]] = []
+    done, since = 0, time.monotonic()
+    try:
+        for records in batches:
+            held.extend(records)
+            done += len(records)
+            report(step, done, total)
+            if len(held) >= _SHARD_RECORDS or time.monotonic() - since > _SHARD_SECONDS:
+                cache.append(held)
+                held, since = [], time.monotonic()
+    finally:
+        cache.append(held)

@@ -1,0 +1,91 @@
+"""Stage 1: what a refresh would do, before anything is spent."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import pyarrow as pa
+
+from pipeline.publication import manifests, read_pointer, refusals_of
+from pipeline.stages import version_file
+from pipeline.workspace import Workspace
+from ray_jobs.documents import is_finished, parsed_folder
+from schemas.errors import UserError
+from schemas.ids import key, sha256, version_name
+from schemas.parquet import from_parquet, to_parquet
+from schemas.ports import ObjectStore
+from schemas.versions import LEDGER, LedgerRow, Outcome, Plan, Pointer
+from tasks.plan import compare, cut_shards, summarise
+
+MEBIBYTE = 1 << 20
+
+
+def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset()) -> Plan:
+    """Compare the source with the live version and return the work order of the next one; nothing is written.
+
+    The plan's ``outcome`` says what is to be done; nothing is built again that was built, or refused, before.
+
+    Args:
+        workspace: The corpus.
+        run_id: Who plans.
+        retry: Quarantined documents to try again.
+
+    Raises:
+        UserError: The source isn't there, or holds no PDF and never did.
+    """
+    store, corpus = workspace.store, workspace.corpus
+    live = read_pointer(store)
+    ledger = read_ledger(store, live.version) if live else []
+    source = workspace.source()
+    listed = source.files()
+    if not listed and not ledger:
+        raise UserError(f"source {corpus.source} holds no PDF; put some there, or correct 'source' in {workspace.file}")
+    comparison = compare(
+        listed, ledger, attempt=workspace.keys.attempt, digest=lambda name: sha256(source.read(name)), retry=retry
+    )
+    fingerprint = key(
+        settings=workspace.keys.settings,
+        sources=sorted([row.source, row.doc_id] for row in (*comparison.documents, *comparison.carried)),
+    )
+    parsed = _parsed(store, workspace.keys.parse, {document.doc_id for document in comparison.documents}, retry)
+    to_parse = {document.doc_id: document.size for document in comparison.documents if document.doc_id not in parsed}
+    # What is tried again may end otherwise than it did, so an earlier version of the same inputs proves nothing.
+    found = None if retry else _built(store, fingerprint, live)
+    return Plan(
+        run_id=run_id,
+        version=found[0] if found else version_name(datetime.now(UTC), fingerprint),
+        fingerprint=fingerprint,
+        parent=live.version if live else None,
+        summary=summarise(comparison, to_parse),
+        documents=list(comparison.documents),
+        carried=list(comparison.carried),
+        shards=cut_shards(to_parse, int(corpus.parse.shard_mb * MEBIBYTE)),
+        outcome=found[1] if found else "build",
+    )
+
+
+def _built(store: ObjectStore, fingerprint: str, live: Pointer | None) -> tuple[str, Outcome] | None:
+    """Return the version that this plan would build again, and what is to be done about it."""
+    same = [manifest for manifest in manifests(store) if manifest.fingerprint == fingerprint]
+    for manifest in sorted(same, key=lambda manifest: live is None or manifest.version != live.version):
+        if live is not None and manifest.version == live.version:
+            return manifest.version, "unchanged"
+        if refusals_of(manifest):
+            return manifest.version, "refused"
+        return manifest.version, "held" if live is not None and live.held else "ready"
+    return None
+
+
+def _parsed(store: ObjectStore, parse_key: str, doc_ids: set[str], retry: frozenset[str]) -> set[str]:
+    return {doc_id for doc_id in doc_ids - retry if is_finished(store, parsed_folder(doc_id, parse_key))}
+
+
+def read_ledger(store: ObjectStore, version: str) -> list[LedgerRow]:
+    """Return a version's ledger, a row a source."""
+    table = from_parquet(store.get(version_file(version, "ledger.parquet")))
+    return [LedgerRow.model_validate(row) for row in table.to_pylist()]
+
+
+def write_ledger(store: ObjectStore, version: str, rows: Sequence[LedgerRow]) -> None:
+    """Keep a version's ledger."""
+    table = pa.Table.from_pylist([row.model_dump(mode="json") for row in rows], schema=LEDGER)
+    store.replace(version_file(version, "ledger.parquet"), to_parquet(table))

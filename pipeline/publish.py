@@ -1,0 +1,65 @@
+"""Stage 8: write the manifest, and move the pointer if the gates hold."""
+
+from datetime import UTC, datetime
+
+from pipeline.lease import still_held
+from pipeline.publication import manifest_name, move_pointer, read_manifest, read_pointer, refusals_of
+from pipeline.stages import StageNote, read_notes, read_plan
+from pipeline.workspace import CODE_VERSION, Workspace
+from schemas.errors import ContractError
+from schemas.ids import collection_name
+from schemas.versions import Counts, Lease, Manifest, Plan
+
+
+def publish(workspace: Workspace, version: str, lease: Lease) -> bool:
+    """Finish a version: its manifest is written, and it goes live if every gate holds and the corpus isn't held.
+
+    Returns:
+        Whether the version is live now.
+
+    Raises:
+        ContractError: The lease was taken over, or something else was published meanwhile.
+    """
+    store = workspace.store
+    if not still_held(store, lease):
+        raise ContractError(f"{version} was not published: another run took the lease over; refresh again")
+    plan = read_plan(store, version)
+    manifest = read_manifest(store, version)
+    if manifest is None:
+        manifest = _manifest(workspace, plan, read_notes(store, version))
+        store.put(manifest_name(version), manifest.model_dump_json(indent=1).encode())
+    live = read_pointer(store)
+    if live is not None and live.version == version:
+        return True
+    if refusals_of(manifest) or (live is not None and live.held):
+        return False
+    move_pointer(store, version, expected=plan.parent, held=False, lease=lease, since=datetime.now(UTC))
+    return True
+
+
+def _manifest(workspace: Workspace, plan: Plan, notes: dict[str, StageNote]) -> Manifest:
+    counts = notes["assemble"].counts
+    by_modality = {name.removeprefix("rows_"): count for name, count in counts.items() if name.startswith("rows_")}
+    models = {"text": workspace.text_model}
+    if workspace.recogniser is not None:
+        models["recogniser"] = workspace.recogniser
+    corpus = workspace.corpus
+    return Manifest(
+        version=plan.version,
+        corpus=corpus.name,
+        fingerprint=plan.fingerprint,
+        parent=plan.parent,
+        created=datetime.now(UTC),
+        run_id=plan.run_id,
+        code_version=CODE_VERSION,
+        keys=dict(vars(workspace.keys)),
+        models=models,
+        parameters=corpus.model_dump(mode="json", exclude={"source", "store", "questions", "schedule"}),
+        counts=Counts(
+            rows_by_modality=by_modality,
+            **{name: counts[name] for name in Counts.model_fields if name in counts},  # type: ignore[arg-type]
+        ),
+        collection=collection_name(corpus.name, plan.version),
+        gates=[gate for note in notes.values() for gate in note.gates],
+        timings_s={stage: round(note.seconds, 2) for stage, note in notes.items()},
+    )

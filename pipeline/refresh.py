@@ -1,0 +1,134 @@
+"""A whole refresh in one process: the very stages that the DAG runs one by one."""
+
+import time
+import uuid
+from datetime import UTC, datetime
+
+from pipeline.assemble import assemble
+from pipeline.build import build
+from pipeline.check import check
+from pipeline.enrich import enrich
+from pipeline.evaluate import evaluate
+from pipeline.lease import holding, release
+from pipeline.parse import parse
+from pipeline.plan import plan, read_ledger
+from pipeline.publication import move_pointer, read_manifest, read_pointer
+from pipeline.publish import publish
+from pipeline.retain import sweep
+from pipeline.stages import read_notes, write_plan
+from pipeline.workspace import Report, Workspace, silent
+from schemas.errors import ContractError, Failure
+from schemas.parquet import from_parquet
+from schemas.versions import Lease, Manifest, Plan, RefreshResult, Status
+
+
+def refresh(
+    workspace: Workspace, *, run_id: str | None = None, report: Report = silent, replay: bool = False
+) -> RefreshResult:
+    """Bring the live version up to date with its source.
+
+    Killed at any point, it leaves the live version as it was; the next refresh goes on from the finished work.
+
+    Args:
+        workspace: The corpus.
+        run_id: Who refreshes; None makes a new name.
+        report: Told of progress.
+        replay: Try quarantined documents again.
+
+    Raises:
+        UserError: The source isn't there, or another run is refreshing.
+        ContractError: Something else was published meanwhile.
+    """
+    run_id = run_id or f"cli-{uuid.uuid4().hex[:12]}"
+    store = workspace.store
+    with holding(store, run_id, tied_to_process=True) as lease:
+        try:
+            began = time.monotonic()
+            report("plan", 0, 1)
+            made = plan(workspace, run_id, retry=quarantined(workspace) if replay else frozenset())
+            seconds = {"plan": round(time.monotonic() - began, 2)}
+            report("plan", 1, 1)
+            if made.outcome == "build":
+                return _build(workspace, made, lease, seconds, report, replay=replay)
+            published = settle(workspace, made, lease)
+            return describe(workspace, made, published=published, timings=seconds)
+        finally:
+            release(store, run_id)
+
+
+def quarantined(workspace: Workspace) -> frozenset[str]:
+    """Return the documents that are in the live version's quarantine."""
+    live = read_pointer(workspace.store)
+    rows = read_ledger(workspace.store, live.version) if live else []
+    return frozenset(row.doc_id for row in rows if row.status is Status.QUARANTINED)
+
+
+def settle(workspace: Workspace, made: Plan, lease: Lease) -> bool:
+    """Publish a version that was built before and is ready; say whether anything was published."""
+    if made.outcome != "ready":
+        return False
+    move_pointer(workspace.store, made.version, expected=made.parent, held=False, lease=lease, since=datetime.now(UTC))
+    return True
+
+
+def _build(
+    workspace: Workspace, made: Plan, lease: Lease, seconds: dict[str, float], report: Report, *, replay: bool
+) -> RefreshResult:
+    version = made.version
+    write_plan(workspace.store, made)
+    sweep(workspace, sparing=version)
+    note = parse(workspace, version, report=report)
+    if replay and made.parent and not _recovered(made, note.failures):
+        sweep(workspace)
+        return describe(workspace, made.model_copy(update={"version": made.parent}), published=False, timings=seconds)
+    enrich(workspace, version, report)
+    assemble(workspace, version, report)
+    check(workspace, version, report)
+    build(workspace, version, report)
+    evaluate(workspace, version, report)
+    report("publish", 0, 1)
+    began = time.monotonic()
+    published = publish(workspace, version, lease)
+    report("publish", 1, 1)
+    notes = read_notes(workspace.store, version)
+    timings = seconds | {stage: round(note.seconds, 2) for stage, note in notes.items()}
+    return describe(workspace, made, published=published, timings=timings | {"publish": round(time.monotonic() - began, 2)})
+
+
+def _recovered(made: Plan, failures: list[Failure]) -> bool:
+    failed = {failure.doc_id for failure in failures if failure.page is None}
+    return bool({document.doc_id for document in made.documents} - failed)
+
+
+def describe(workspace: Workspace, made: Plan, *, published: bool, timings: dict[str, float]) -> RefreshResult:
+    """Return what a refresh did, from what its version says of itself.
+
+    Raises:
+        ContractError: The version was never finished.
+    """
+    manifest = read_manifest(workspace.store, made.version)
+    if manifest is None:
+        raise ContractError(f"{made.version} has no manifest; run the refresh again")
+    return RefreshResult(
+        version=made.version,
+        published=published,
+        plan=made.summary,
+        counts=manifest.counts,
+        gates=manifest.gates,
+        failures=read_failures(workspace, manifest),
+        timings_s=timings,
+    )
+
+
+def read_failures(workspace: Workspace, manifest: Manifest) -> list[Failure]:
+    """Return what a version left in quarantine."""
+    try:
+        table = from_parquet(workspace.store.get(f"quarantine/{manifest.run_id}.parquet"))
+    except FileNotFoundError:
+        return []
+    return [Failure.model_validate(row) for row in table.to_pylist()]
+
+
+def is_refused(result: RefreshResult) -> bool:
+    """Say whether gates refused the version that a refresh came to."""
+    return any(not gate.passed for gate in result.gates)

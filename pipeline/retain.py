@@ -1,0 +1,32 @@
+"""What is kept: the live version, the one before it, and as many of the newest as the corpus file says."""
+
+from pipeline.publication import manifests, read_pointer
+from pipeline.stages import version_file
+from pipeline.workspace import Workspace
+
+
+def sweep(workspace: Workspace, *, sparing: str | None = None) -> list[str]:
+    """Remove versions that a dead run left unfinished, and finished ones beyond the corpus's retention.
+
+    Call it under the lease only: an unfinished version is then nobody's. Finished work in the caches stays.
+
+    Args:
+        workspace: The corpus.
+        sparing: A version that is being made.
+
+    Returns:
+        What was removed.
+    """
+    store = workspace.store
+    finished = [manifest.version for manifest in manifests(store)]
+    live = read_pointer(store)
+    kept = {sparing, *finished[: workspace.corpus.retention.versions]}
+    if live is not None:
+        kept |= {live.version, live.previous}
+    removed = [version for version in store.folders("versions") if version not in kept]
+    for version in removed:
+        # The manifest goes first: what is left of a version without one is swept by the next refresh.
+        names = store.names(version_file(version, ""))
+        for name in sorted(names, key=lambda name: not name.endswith("/manifest.json")):
+            store.delete(name)
+    return removed

@@ -1,0 +1,141 @@
+"""A corpus opened for work: its store, its models' names, its keys and its engine, all from the corpus file."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from backends.lancedb_index import LanceIndex
+from backends.minilm import text_model_card
+from backends.rapidocr_recogniser import recogniser_card
+from backends.sources import open_source
+from backends.stores import join, open_store
+from pipeline.corpora import find_corpus_file, load_corpus
+from ray_jobs.parse_shard import attempt_key, parse_key
+from schemas.corpus import Corpus
+from schemas.errors import UserError
+from schemas.ids import collection_name, key, sha256
+from schemas.ports import DocumentSource, ObjectStore, SearchIndex
+from schemas.versions import ModelCard
+from tasks.chunk import CHUNK_VERSION
+from tasks.embed import EMBED_VERSION
+from tasks.structure import STRUCTURE_VERSION
+
+CODE_VERSION = "0.1.0"
+
+Report = Callable[[str, int, int], None]
+"""Told of progress: step, done, total."""
+
+
+def silent(_step: str, _done: int, _total: int) -> None:
+    """Report to nobody."""
+
+
+@dataclass(frozen=True)
+class Keys:
+    """What each kind of finished work of a corpus is filed under; ``settings`` digests all that shapes a version."""
+
+    parse: str
+    attempt: str
+    recognised: str
+    structured: str
+    vectors: str
+    settings: str
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A corpus opened for work; what its methods name is opened when they are called."""
+
+    corpus: Corpus
+    file: Path
+    store: ObjectStore
+    keys: Keys
+    recogniser: ModelCard | None
+    text_model: ModelCard
+
+    def source(self) -> DocumentSource:
+        """Open the place that the PDFs come from."""
+        return open_source(self.corpus.source)
+
+    def index(self, version: str) -> SearchIndex:
+        """Open a version's physical collection."""
+        return open_index(self.store.root, self.corpus.name, version)
+
+    def passwords(self) -> list[str]:
+        """Return the passwords to try on encrypted documents, from the environment.
+
+        Raises:
+            UserError: The corpus file names a variable that isn't set.
+        """
+        name = self.corpus.parse.passwords_env
+        if name is None:
+            return []
+        if name not in os.environ:
+            raise UserError(
+                f"{self.file}: parse.passwords_env names {name}, which is not set; export it, a password a line"
+            )
+        return [line for line in os.environ[name].splitlines() if line]
+
+
+def open_index(store_root: str, corpus: str, version: str) -> SearchIndex:
+    """Open a version's collection in the engine."""
+    return LanceIndex(join(store_root, f"versions/{version}/lance"), collection_name(corpus, version))
+
+
+def open_workspace(name_or_path: str) -> Workspace:
+    """Open a corpus by name or file.
+
+    Raises:
+        UserError: The file is missing or wrong.
+    """
+    file = find_corpus_file(name_or_path)
+    corpus = load_corpus(str(file))
+    recogniser = recogniser_card(corpus.captions)
+    text_model = text_model_card(corpus.embeddings)
+    return Workspace(
+        corpus=corpus,
+        file=file,
+        store=open_store(join(corpus.store or "", corpus.name)),
+        keys=_keys(corpus, recogniser, text_model),
+        recogniser=recogniser,
+        text_model=text_model,
+    )
+
+
+def _keys(corpus: Corpus, recogniser: ModelCard | None, text_model: ModelCard) -> Keys:
+    parse, attempt = parse_key(corpus.parse), attempt_key(corpus.parse)
+    recognised = key(model=recogniser.model_dump() if recogniser else None)
+    structured = key(
+        parse=parse,
+        recognised=recognised,
+        structure=STRUCTURE_VERSION,
+        chunk=CHUNK_VERSION,
+        chunk_tokens=corpus.index.chunk_tokens,
+        tokens_by=text_model.model_dump(),
+    )
+    vectors = key(model=text_model.model_dump(), step=EMBED_VERSION)
+    settings = key(
+        structured=structured,
+        attempt=attempt,
+        vectors=vectors,
+        tags=corpus.tags.model_dump(),
+        index=corpus.index.model_dump(),
+        gates=corpus.gates.model_dump(),
+        questions=questions_digest(corpus.questions),
+    )
+    return Keys(parse, attempt, recognised, structured, vectors, settings)
+
+
+def questions_digest(path: str | None) -> str | None:
+    """Digest the golden questions, so that other questions mean another judgement; None where there are none.
+
+    Raises:
+        UserError: The file that the corpus names isn't there.
+    """
+    if path is None:
+        return None
+    try:
+        return sha256(Path(path).read_bytes())[:16]
+    except OSError as error:
+        raise UserError(f"questions: can't read {path}; correct 'questions' in the corpus file, or leave it out") from error

@@ -1,0 +1,91 @@
+"""Documents in the store: parsed and structured, each a folder of Parquet files whose head is written last."""
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from schemas.documents import Block, Chunk, Figure, PageFailure, ParsedDocument, PlacedFigure, Placement, StructuredDocument
+from schemas.parquet import PARSED_FILES, from_parquet, pack, rows_of, table_of, to_parquet, unpack
+from schemas.ports import ObjectStore
+
+HEAD = "document.parquet"
+
+
+@dataclass(frozen=True)
+class StructuredHead:
+    """What is known of a structured document without reading its parts."""
+
+    doc_id: str
+    title: str
+    pages: int
+
+
+def parsed_folder(doc_id: str, key: str) -> str:
+    """Name the folder of a parsed document."""
+    return f"parsed/{doc_id}/{key}"
+
+
+def structured_folder(doc_id: str, key: str) -> str:
+    """Name the folder of a structured document."""
+    return f"structured/{doc_id}/{key}"
+
+
+def is_finished(store: ObjectStore, folder: str) -> bool:
+    """Say whether a document's folder is complete."""
+    return store.exists(f"{folder}/{HEAD}")
+
+
+def write_parsed(store: ObjectStore, folder: str, document: ParsedDocument) -> None:
+    """Keep a parsed document."""
+    for name, data in pack(document).items():
+        store.put(f"{folder}/{name}", data)
+
+
+def read_parsed(store: ObjectStore, folder: str) -> ParsedDocument:
+    """Return a parsed document."""
+    return unpack({name: store.get(f"{folder}/{name}") for name in PARSED_FILES})
+
+
+def read_placements(store: ObjectStore, folder: str) -> tuple[tuple[Figure, ...], tuple[Placement, ...]]:
+    """Return a parsed document's figures and placements only."""
+    figures = rows_of(Figure, from_parquet(store.get(f"{folder}/figures.parquet")))
+    return figures, rows_of(Placement, from_parquet(store.get(f"{folder}/placements.parquet")))
+
+
+def write_structured(store: ObjectStore, folder: str, document: StructuredDocument, chunks: list[Chunk]) -> None:
+    """Keep a structured document with its chunks."""
+    parts: list[tuple[str, type, object]] = [
+        ("blocks", Block, document.blocks),
+        ("figures", PlacedFigure, document.figures),
+        ("failures", PageFailure, document.failures),
+        ("chunks", Chunk, chunks),
+    ]
+    for name, noun, rows in parts:
+        store.put(f"{folder}/{name}.parquet", to_parquet(table_of(noun, rows)))  # type: ignore[arg-type]
+    head = StructuredHead(document.doc_id, document.title, len(document.pages))
+    store.put(f"{folder}/{HEAD}", to_parquet(table_of(StructuredHead, [head])))
+
+
+def read_head(store: ObjectStore, folder: str) -> StructuredHead:
+    """Return a structured document's head."""
+    return rows_of(StructuredHead, _part(store, folder, "document"))[0]
+
+
+def read_chunks(store: ObjectStore, folder: str) -> tuple[Chunk, ...]:
+    """Return a structured document's chunks."""
+    return rows_of(Chunk, _part(store, folder, "chunks"))
+
+
+def read_captions(store: ObjectStore, folder: str) -> dict[int, str]:
+    """Return the captions of a structured document's figures, by the order of the placement."""
+    placed = rows_of(PlacedFigure, _part(store, folder, "figures"))
+    return {figure.placement.order: figure.caption for figure in placed}
+
+
+def read_failures(store: ObjectStore, folder: str) -> tuple[PageFailure, ...]:
+    """Return what of a structured document could not be read."""
+    return rows_of(PageFailure, _part(store, folder, "failures"))
+
+
+def _part(store: ObjectStore, folder: str, part: str) -> pa.Table:
+    return from_parquet(store.get(f"{folder}/{part}.parquet"))

@@ -1,0 +1,127 @@
+"""The models of a refresh, as actors over batches."""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backends.minilm import open_text_embedder, open_token_counter
+from backends.rapidocr_recogniser import open_recogniser
+from backends.stores import open_store
+from ray_jobs.cluster import connected
+from ray_jobs.documents import parsed_folder, read_parsed, structured_folder, write_structured
+from ray_jobs.pools import cut_batches, run_pool
+from ray_jobs.rows import Outcome, attempt
+from schemas.corpus import CaptionOptions, EmbeddingOptions, RayOptions
+from schemas.documents import PageFailure, RecognisedLine
+from schemas.errors import FailureCode
+from tasks.chunk import chunk
+from tasks.structure import structure
+
+PICTURES_A_BATCH = 4
+
+
+class RecogniserActor:
+    """Reads words off stored figures. Input: the figure's name in the store."""
+
+    def __init__(self, options: CaptionOptions, store_address: str) -> None:
+        self._recogniser = open_recogniser(options)
+        self._store = open_store(store_address)
+
+    def run(self, batch: Sequence[tuple[str, str]]) -> list[Outcome[list[RecognisedLine]]]:
+        """Return the lines of each figure."""
+        return attempt(batch, lambda name: self._recogniser.recognise(self._store.get(name)))
+
+
+class EmbedderActor:
+    """Turns texts into vectors. Input: the text."""
+
+    def __init__(self, options: EmbeddingOptions) -> None:
+        self._embedder = open_text_embedder(options)
+
+    def run(self, batch: Sequence[tuple[str, str]]) -> list[Outcome[NDArray[np.float32]]]:
+        """Return one vector a text."""
+        vectors = self._embedder.embed_documents([text for _, text in batch])
+        return [Outcome(row_id, vector) for (row_id, _), vector in zip(batch, vectors, strict=True)]
+
+
+def recognise(
+    pictures: Sequence[tuple[str, str]], options: CaptionOptions, store_address: str, ray: RayOptions
+) -> Iterator[list[Outcome[list[RecognisedLine]]]]:
+    """Yield the recognised lines of stored figures, a batch at a time; Ray is up only while this runs."""
+    with connected(ray) as cpus:
+        yield from run_pool(
+            RecogniserActor,
+            (options, store_address),
+            cut_batches(pictures, PICTURES_A_BATCH),
+            workers=options.ocr_workers or cpus,
+        )
+
+
+def embed(
+    texts: Sequence[tuple[str, str]], options: EmbeddingOptions, ray: RayOptions
+) -> Iterator[list[Outcome[NDArray[np.float32]]]]:
+    """Yield the vectors of texts, a batch at a time."""
+    with connected(ray):
+        batches: list[Any] = cut_batches(texts, options.batch * 8)
+        yield from run_pool(EmbedderActor, (options,), batches, workers=options.workers or 1)
+
+
+@dataclass(frozen=True)
+class Unstructured:
+    """A document to structure, with what was read off its pictures; a picture that failed has a message instead."""
+
+    doc_id: str
+    recognised: dict[str, list[RecognisedLine]]
+    failed: dict[str, str]
+
+
+class StructureActor:
+    """Structures and chunks parsed documents, and keeps the result. Pure work, spread because there may be much of it."""
+
+    def __init__(
+        self, store_address: str, embeddings: EmbeddingOptions, chunk_tokens: int, parse_key: str, structured_key: str
+    ) -> None:
+        self._store = open_store(store_address)
+        self._count_tokens = open_token_counter(embeddings)
+        self._chunk_tokens = chunk_tokens
+        self._keys = parse_key, structured_key
+
+    def run(self, batch: Sequence[tuple[str, Unstructured]]) -> list[Outcome[bool]]:
+        """Keep each document's structure."""
+        return attempt(batch, self._structure)
+
+    def _structure(self, work: Unstructured) -> bool:
+        parse_key, structured_key = self._keys
+        parsed = read_parsed(self._store, parsed_folder(work.doc_id, parse_key))
+        unread = [
+            PageFailure(
+                placement.page, FailureCode.MODEL_FAILED, f"words of a figure were not read: {work.failed[figure_id]}"
+            )
+            for placement in parsed.placements
+            if (figure_id := placement.figure_id) is not None and figure_id in work.failed
+        ]
+        document = structure(parsed, work.recognised)
+        document = dataclasses.replace(document, failures=(*parsed.failures, *unread))
+        chunks = chunk(document, self._count_tokens, max_tokens=self._chunk_tokens)
+        write_structured(self._store, structured_folder(work.doc_id, structured_key), document, chunks)
+        return True
+
+
+def structure_all(
+    work: Sequence[Unstructured],
+    *,
+    store_address: str,
+    embeddings: EmbeddingOptions,
+    chunk_tokens: int,
+    parse_key: str,
+    structured_key: str,
+    ray: RayOptions,
+) -> Iterator[list[Outcome[bool]]]:
+    """Structure documents and keep each under its key; yield as they are done."""
+    with connected(ray) as cpus:
+        arguments = (store_address, embeddings, chunk_tokens, parse_key, structured_key)
+        yield from run_pool(StructureActor, arguments, cut_batches([(item.doc_id, item) for item in work], 1), workers=cpus)

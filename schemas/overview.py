@@ -1,0 +1,22 @@
+"""A corpus at a glance: what the service's front page and its callers choose by."""
+
+from datetime import datetime
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class CorpusOverview(BaseModel):
+    """What the live version of a corpus holds; all zero and empty while none is live."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    version: str | None = Field(None, description="The live version; null while none is.")
+    since: datetime | None = Field(None, description="When it went live.")
+    documents: int = 0
+    pages: int = 0
+    figures: int = 0
+    rows: int = 0
+    suggestions: list[str] = Field([], description="Questions to start with, such as the corpus's golden ones.")
+    sources: list[str] = Field([], description="Sources of its documents, for completing a filter; may be cut short.")
+    problem: str = Field("", description="Why it can't be searched now, in one line; empty when it can.")

@@ -1,0 +1,63 @@
+"""Answer a question out of passages, with the figures where the pages put them."""
+
+from collections.abc import Callable, Sequence
+
+from schemas.evidence import AnswerResult, Citation, FigurePart, Hit, Modality, TextPart
+from schemas.tags import TagTemplate, restore
+
+FigureOf = Callable[[str], tuple[str, str, str] | None]
+"""Tag number to ``(figure_id, tag, caption)``; None for a number that no figure of the version has."""
+
+
+def answer(version: str, hits: Sequence[Hit], template: TagTemplate, figure_of: FigureOf, *, passages: int) -> AnswerResult:
+    """Return the best passages as one ordered answer, each with its figures in place and one citation.
+
+    Extractive: every word is the documents'. A figure that a chosen passage shows already isn't shown again; a tag that
+    names no figure of the version is dropped, never shown as a broken picture.
+
+    Args:
+        version: The version that all hits come from.
+        hits: Passages, best first; [] makes an abstention.
+        template: How the version's tags are spelled.
+        figure_of: Looks up a tag.
+        passages: Passages at most.
+    """
+    parts: list[TextPart | FigurePart] = []
+    citations: list[Citation] = []
+    shown: set[str] = set()
+    for hit in hits:
+        if len(citations) == passages:
+            break
+        if hit.modality is Modality.FIGURE and set(hit.figure_refs) <= shown:
+            continue
+        n = len(citations) + 1
+        made = _parts(hit, n, template, figure_of, shown)
+        if made:
+            parts.extend(made)
+            citations.append(_citation(hit, n))
+    return AnswerResult(version=version, abstained=not parts, parts=parts, citations=citations)
+
+
+def _parts(hit: Hit, n: int, template: TagTemplate, figure_of: FigureOf, shown: set[str]) -> list[TextPart | FigurePart]:
+    parts: list[TextPart | FigurePart] = []
+    for words, number in template.split(hit.tagged_text):
+        if number is None:
+            if text := restore(words).strip():
+                parts.append(TextPart(text=text, citations=[n]))
+        elif (found := figure_of(number)) is not None and found[0] not in shown:
+            figure_id, tag, caption = found
+            shown.add(figure_id)
+            parts.append(FigurePart(figure_id=figure_id, tag=tag, caption=restore(caption), citations=[n]))
+    return parts
+
+
+def _citation(hit: Hit, n: int) -> Citation:
+    return Citation(
+        n=n,
+        evidence_id=hit.evidence_id,
+        source=hit.source,
+        page=hit.page,
+        bbox=hit.bbox,
+        doc_id=hit.doc_id,
+        section_path=hit.section_path,
+    )

@@ -1,6 +1,7 @@
 """Find and read corpus files."""
 
 import difflib
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from schemas.corpus import Corpus, Section
+from schemas.corpus import Corpus, Section, json_schema
 from schemas.errors import UserError
 
 
@@ -98,3 +99,82 @@ def _section(location: tuple[int | str, ...]) -> type[Section]:
         if isinstance(annotation, type) and issubclass(annotation, Section):
             section = annotation
     return section
+
+
+SCHEMA_FILE = "corpus.schema.json"
+
+_TEMPLATE = """\
+# yaml-language-server: $schema={schema}
+# A corpus: what to index, how, and what a version must hold to be published. Only name and source are required;
+# what is commented out shows the default. Relative paths count from this file.
+
+name: {name}
+source: {source}          # a folder, a glob such as docs/**/*.pdf, or s3://bucket/prefix
+
+# store: {store}     # where everything is kept: a folder or s3://bucket/prefix
+# schedule: "@daily"               # when Airflow refreshes; without it: by hand
+# questions: questions.jsonl       # golden questions: {{"id", "question", "doc", "pages", "answerable"}} a line
+
+# parse:
+#   passwords_env: PDF_PASSWORDS   # environment variable with passwords for encrypted PDFs, one a line
+#   timeout_s: {timeout_s:g}                 # seconds one document may take, timeout_s_per_page added for each page
+#   memory_mb: {memory_mb}                # memory one document may take
+# tags:
+#   template: "{template}"
+# captions:
+#   ocr: rapidocr                  # or none
+# embeddings:
+#   text: minilm                   # packaged; or a sentence-transformers model with its revision
+# ray:
+#   address: ray://host:10001      # a cluster; without it Ray runs here
+# answers:
+#   passages: {passages}
+# gates:
+#   max_quarantined: {max_quarantined}           # share of documents that may be unreadable
+#   min_recall_at_10: {min_recall}          # share of golden questions that must be found
+# budget:
+#   ocr_items: 10000               # figures and pages recognised in one refresh at most
+# retention:
+#   versions: {versions}
+"""
+
+
+def write_corpus_file(name: str, source: str) -> Path:
+    """Write a commented corpus file and, beside it, its JSON Schema for editors.
+
+    Args:
+        name: The corpus's name.
+        source: Where its PDFs are; a relative path counts from the working folder here, from the file in the file.
+
+    Raises:
+        UserError: The name can't be one, or the file is there already.
+    """
+    path = corpora_folder() / f"{name}.yaml"
+    local = not source.startswith("s3://")
+    try:
+        corpus = Corpus(name=name, source=source)
+    except ValidationError as error:
+        raise UserError("\n".join(_explained(mistake) for mistake in error.errors())) from error
+    text = _TEMPLATE.format(
+        schema=SCHEMA_FILE,
+        name=name,
+        source=json.dumps(os.path.relpath(source, path.parent) if local else source),
+        store=os.path.relpath(_default_store(path.parent), path.parent),
+        timeout_s=corpus.parse.timeout_s,
+        memory_mb=corpus.parse.memory_mb,
+        template=corpus.tags.template,
+        passages=corpus.answers.passages,
+        max_quarantined=corpus.gates.max_quarantined,
+        min_recall=corpus.gates.min_recall_at_10,
+        versions=corpus.retention.versions,
+    )
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError as error:
+        raise UserError(f"{path} is there already; edit it, or choose another name: inset init NAME") from error
+    except OSError as error:
+        raise UserError(f"can't write {path}: {error.strerror}") from error
+    (path.parent / SCHEMA_FILE).write_text(json.dumps(json_schema(), indent=2) + "\n", encoding="utf-8")
+    return path

@@ -11,12 +11,10 @@ from pipeline.published import OpenVersion, open_version
 from pipeline.stages import StageNote, read_notes, read_plan, version_file, write_note
 from pipeline.workspace import Report, Workspace, silent
 from schemas.corpus import GateOptions
-from schemas.evidence import Filters, Hit, Mode
+from schemas.evidence import MODES, Filters, Hit, Mode
 from schemas.geometry import BBox
 from schemas.parquet import from_parquet
 from schemas.versions import GateResult
-
-MODES: tuple[Mode, ...] = ("bm25", "dense", "hybrid")
 
 
 def evaluate(workspace: Workspace, version: str, report: Report = silent) -> StageNote:

@@ -1,7 +1,7 @@
 """Rows of the index, and what a search returns."""
 
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, get_args
 
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field
@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from schemas.documents import BBOX
 
 Mode = Literal["bm25", "dense", "hybrid"]
+MODES: tuple[Mode, ...] = get_args(Mode)
 
 
 class Modality(StrEnum):

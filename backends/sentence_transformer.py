@@ -1,7 +1,7 @@
 """Text embedders whose vectors do not depend on the batch they were made in.
 
-Padded to the longest text of its batch, a text gets other bits beside other texts (seven in ten of MiniLM's). Here a text is
-padded to the bucket of its own length and meets only texts of that bucket, so the same text gives the same bits on one
+Padded to the longest text of its batch, a text gets other bits beside other texts (seven in ten of MiniLM's). Here a text
+is padded to the bucket of its own length and meets only texts of that bucket, so the same text gives the same bits on one
 machine, whatever the batch size, the order and the threads.
 """
 
@@ -25,7 +25,7 @@ BUCKET_TOKENS = 32
 
 Tokens = NDArray[np.int64]
 Forward = Callable[[Tokens, Tokens], Vector]
-"""Takes token ids and attention mask, both ``(batch, length)``; returns pooled vectors ``(batch, dimension)``, any length."""
+"""Takes token ids and attention mask, both ``(batch, length)``; returns pooled vectors ``(batch, dimension)``."""
 
 
 class TokenCounter:

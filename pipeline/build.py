@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipeline.assemble import read_evidence
 from pipeline.enrich import vector_cache
@@ -65,7 +66,7 @@ def vectors_of(workspace: Workspace, texts: list[str]) -> np.ndarray[tuple[int, 
     places = {name: place for place, name in enumerate(found.column("id").to_pylist())}
     if absent := [name for name in names if name not in places]:
         raise ContractError(f"{len(absent)} rows have no vector; run the enrich stage again")
-    matrix = np.asarray(found.column("vector").combine_chunks().flatten(), np.float32).reshape(-1, dimension)
+    matrix = np.asarray(pc.list_flatten(found.column("vector")), np.float32).reshape(-1, dimension)
     return matrix[[places[name] for name in names]]
 
 

@@ -35,7 +35,7 @@ class ShardedCache:
         found = table.filter(pc.is_in(table.column("id"), pa.array(ids, pa.string())))
         first: dict[str, int] = {}
         for row, record in enumerate(found.column("id").to_pylist()):
-            first.setdefault(record, row)
+            first.setdefault(str(record), row)
         return found.take(pa.array(sorted(first.values()), pa.int64()))
 
     def append(self, records: Sequence[dict[str, Any]]) -> None:

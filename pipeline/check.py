@@ -39,7 +39,7 @@ def check(workspace: Workspace, version: str, report: Report = silent) -> StageN
     with tempfile.TemporaryDirectory() as folder:
         gates = expect_evidence(
             evidence,
-            n_tokens=open_token_counter(corpus.embeddings)(evidence.column("text").to_pylist()),
+            n_tokens=open_token_counter(corpus.embeddings)([str(text) for text in evidence.column("text").to_pylist()]),
             norms=np.linalg.norm(vectors_of(workspace, texts), axis=1),
             max_tokens=corpus.index.chunk_tokens,
             docs=Path(folder),

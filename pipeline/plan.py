@@ -44,7 +44,8 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
     )
     fingerprint = key(
         settings=workspace.keys.settings,
-        sources=sorted([row.source, row.doc_id] for row in (*comparison.documents, *comparison.carried)),
+        sources={document.source: document.doc_id for document in comparison.documents}
+        | {row.source: row.doc_id for row in comparison.carried},
     )
     parsed = _parsed(store, workspace.keys.parse, {document.doc_id for document in comparison.documents}, retry)
     to_parse = {document.doc_id: document.size for document in comparison.documents if document.doc_id not in parsed}

@@ -57,7 +57,7 @@ def _manifest(workspace: Workspace, plan: Plan, notes: dict[str, StageNote]) -> 
         parameters=corpus.model_dump(mode="json", exclude={"source", "store", "questions", "schedule"}),
         counts=Counts(
             rows_by_modality=by_modality,
-            **{name: counts[name] for name in Counts.model_fields if name in counts},  # type: ignore[arg-type]
+            **{name: counts[name] for name in Counts.model_fields if name in counts},
         ),
         collection=collection_name(corpus.name, plan.version),
         gates=[gate for note in notes.values() for gate in note.gates],

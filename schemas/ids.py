@@ -6,9 +6,9 @@ import re
 import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import JsonValue, StringConstraints
+from pydantic import StringConstraints
 
 CORPUS_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 VERSION_NAME = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{8}")
@@ -34,7 +34,7 @@ def figure_id(width: int, height: int, rgb: bytes) -> str:
     return sha256(f"{width}x{height}:".encode() + rgb)
 
 
-def key(**parts: JsonValue) -> str:
+def key(**parts: Any) -> str:
     """Digest everything an output depends on. Same key, same bytes: finished work is never done twice.
 
     Args:

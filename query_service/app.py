@@ -1,0 +1,346 @@
+"""The read side over HTTP. Thin: every answer comes from a ``PublishedCorpus``; here are only paths, limits and headers.
+
+::
+
+    POST /v1/corpora/{corpus}/search      evidence, best first
+    POST /v1/corpora/{corpus}/answer      an answer with figures in place and citations
+    GET  /v1/corpora                      every corpus served here, at a glance
+    GET  /v1/corpora/{corpus}             one of them
+    GET  /v1/corpora/{corpus}/versions
+    GET  /v1/corpora/{corpus}/figures/{figure_id}
+    GET  /v1/corpora/{corpus}/documents/{doc_id}.pdf
+    GET  /v1/corpora/{corpus}/documents/{doc_id}/pages/{page}.png?box=x0,y0,x1,y1&dpi=110
+    GET  /healthz, /readyz, /openapi.json
+    GET  /, /api                          the web page, and the reference of this API
+
+Endpoints are plain functions, so they run in the thread pool: index engines block. FastAPI's own documentation pages load
+scripts from elsewhere and are switched off.
+"""
+
+import hashlib
+import logging
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, cast
+from urllib.parse import quote
+
+from fastapi import APIRouter, Depends, FastAPI, Header, Query, Request, Response
+from fastapi import Path as PathParameter
+from fastapi.responses import FileResponse
+from fastapi.routing import APIRoute
+from fastapi.staticfiles import StaticFiles
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+
+from query_service import errors
+from query_service.errors import ErrorBody, one_line
+from query_service.guard import Guard
+from query_service.ports import Box, PublishedCorpus
+from schemas.errors import InsetError, NotFoundError
+from schemas.evidence import AnswerResult, Filters, Mode, SearchResult
+from schemas.overview import CorpusOverview
+from schemas.versions import VersionList
+
+API_VERSION = "1.0.0"
+QUERY_LIMIT = 2000
+"""Characters a question may have."""
+
+WEB = Path(__file__).parent / "web"
+
+_logger = logging.getLogger("inset.query_service")
+
+_DIGEST = r"^[0-9a-f]{64}$"
+_VERSION = r"^[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}$"
+_YEAR_S = 365 * 24 * 3600
+_DAY_S = 24 * 3600
+
+
+def _is_box(written: str) -> str:
+    _box(written)
+    return written
+
+
+def _box(written: str) -> Box:
+    try:
+        x0, y0, x1, y1 = (float(number) for number in written.split(","))
+    except ValueError:
+        raise ValueError("a box is four numbers, x0,y0,x1,y1 in PDF points") from None
+    if not all(math.isfinite(number) and abs(number) <= 1e6 for number in (x0, y0, x1, y1)) or x1 < x0 or y1 < y0:
+        raise ValueError("a box is x0,y0,x1,y1 in PDF points, x0 ≤ x1 and y0 ≤ y1")
+    return x0, y0, x1, y1
+
+
+CorpusName = Annotated[str, PathParameter(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
+DocumentId = Annotated[str, PathParameter(pattern=_DIGEST, description="SHA-256 of the PDF, in hex.")]
+FigureId = Annotated[str, PathParameter(pattern=_DIGEST, description="SHA-256 of the figure's pixels, in hex.")]
+PageNumber = Annotated[int, PathParameter(ge=1, le=100_000, description="From 1.")]
+VersionName = Annotated[str, StringConstraints(pattern=_VERSION)]
+Question = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=QUERY_LIMIT)]
+BoxText = Annotated[str, StringConstraints(max_length=120), AfterValidator(_is_box)]
+
+
+class SearchRequest(BaseModel):
+    """What to look for. Without ``version`` the live one is searched."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    query: Question
+    mode: Mode = "hybrid"
+    k: int = Field(10, ge=1, le=100, description="Hits at most.")
+    filters: Filters = Filters()
+    version: VersionName | None = None
+
+
+class AnswerRequest(BaseModel):
+    """What to answer. Without ``version`` the live one is asked."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    question: Question
+    filters: Filters = Filters()
+    version: VersionName | None = None
+
+
+class Health(BaseModel):
+    """The process is up."""
+
+    status: str = "up"
+
+
+class Readiness(BaseModel):
+    """Whether every corpus can be searched, and why one can't."""
+
+    ready: bool
+    reasons: dict[str, str] = Field(description="One line for each corpus that can't be searched yet.")
+
+
+class _Served:
+    """The corpora that an app was made for."""
+
+    def __init__(self, open_corpus: Callable[[str], PublishedCorpus], corpora: Callable[[], list[str]]) -> None:
+        self.open = open_corpus
+        self.names = corpora
+
+    def named(self, name: str) -> PublishedCorpus:
+        names = self.names()
+        if name not in names:
+            known = f"served here: {', '.join(names)}" if names else "none is served here"
+            raise NotFoundError(f"there is no corpus '{name}'; {known}")
+        return self.open(name)
+
+    def overview(self, name: str) -> CorpusOverview:
+        try:
+            return self.open(name).overview()
+        except InsetError as error:  # one corpus out of order must not hide the others
+            return CorpusOverview(name=name, problem=one_line(error.message))
+
+    def obstacle(self, name: str) -> str | None:
+        try:
+            self.open(name).ready()
+        except InsetError as error:
+            return one_line(error.message)
+        except Exception:
+            _logger.exception("corpus %s can't be opened", name)
+            return "it can't be opened; the service's log says why"
+        return None
+
+
+def _served(request: Request) -> _Served:
+    return cast(_Served, request.app.state.served)
+
+
+def _opened(request: Request, corpus: CorpusName) -> PublishedCorpus:
+    return _served(request).named(corpus)
+
+
+Opened = Annotated[PublishedCorpus, Depends(_opened)]
+
+_SAID: dict[int | str, dict[str, Any]] = {
+    400: {"model": ErrorBody, "description": "A mistake that only the corpus can see, such as a filter it doesn't know."},
+    404: {"model": ErrorBody, "description": "No such corpus, version, document, page or figure."},
+    422: {"model": ErrorBody, "description": "The request is not well-formed."},
+    503: {"model": ErrorBody, "description": "The index or the store does not answer now; try again."},
+}
+
+
+def _binary(media_type: str, description: str) -> dict[int | str, dict[str, Any]]:
+    schema = {"type": "string", "format": "binary"}
+    return {200: {"description": description, "content": {media_type: {"schema": schema}}}}
+
+
+_v1 = APIRouter(prefix="/v1/corpora", responses=_SAID)
+
+
+@_v1.get("", tags=["corpora"])
+def corpora(request: Request) -> list[CorpusOverview]:
+    """Every corpus served here, at a glance; one that can't be searched now says so in ``problem``."""
+    served = _served(request)
+    return [served.overview(name) for name in served.names()]
+
+
+@_v1.get("/{corpus}", tags=["corpora"])
+def overview(corpus: Opened) -> CorpusOverview:
+    """What the live version of a corpus holds."""
+    return corpus.overview()
+
+
+@_v1.get("/{corpus}/versions", tags=["corpora"])
+def versions(corpus: Opened) -> VersionList:
+    """A corpus's versions, newest first. Any that is live or ready can be named in a search, an answer or a document."""
+    return corpus.versions()
+
+
+@_v1.post("/{corpus}/search", tags=["questions"])
+def search(corpus: Opened, asked: SearchRequest) -> SearchResult:
+    """Evidence for a query, best first: chunks of text, tables and figures, each with its page and bbox."""
+    return corpus.search(asked.query, mode=asked.mode, k=asked.k, filters=asked.filters, version=asked.version)
+
+
+@_v1.post("/{corpus}/answer", tags=["questions"])
+def answer(corpus: Opened, asked: AnswerRequest) -> AnswerResult:
+    """An answer as an ordered list of parts, words and figures, each with its citations.
+
+    ``abstained`` is true, and ``parts`` is empty, where nothing in the version answers.
+    """
+    return corpus.answer(asked.question, filters=asked.filters, version=asked.version)
+
+
+@_v1.get(
+    "/{corpus}/figures/{figure_id}",
+    tags=["artifacts"],
+    response_class=Response,
+    responses={**_binary("image/*", "The figure's pixels."), 304: {"description": "The caller has them already."}},
+)
+def figure(corpus: Opened, figure_id: FigureId, if_none_match: Annotated[str | None, Header()] = None) -> Response:
+    """A figure. Its id is a digest of its pixels, so it never changes and may be kept for good."""
+    body, media_type = corpus.figure(figure_id)
+    etag = f'"{hashlib.sha256(body).hexdigest()}"'
+    headers = {
+        "etag": etag,
+        "cache-control": f"public, max-age={_YEAR_S}, immutable",
+        "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'none'",
+    }
+    if if_none_match is not None and _matches(if_none_match, etag):
+        return Response(status_code=304, headers=headers)
+    return Response(body, media_type=media_type, headers=headers)
+
+
+@_v1.get(
+    "/{corpus}/documents/{doc_id}/pages/{page}.png",
+    tags=["artifacts"],
+    response_class=Response,
+    responses=_binary("image/png", "The page."),
+)
+def page_image(
+    corpus: Opened,
+    doc_id: DocumentId,
+    page: PageNumber,
+    box: Annotated[
+        list[BoxText] | None,
+        Query(max_length=50, description="x0,y0,x1,y1 in PDF points from the top left: highlighted. May be repeated."),
+    ] = None,
+    dpi: Annotated[int, Query(ge=36, le=200)] = 110,
+) -> Response:
+    """A page of a document as an image, cited boxes highlighted."""
+    body = corpus.page_image(doc_id, page, highlight=[_box(written) for written in box or []], dpi=dpi)
+    return Response(body, media_type="image/png", headers={"cache-control": f"public, max-age={_DAY_S}"})
+
+
+@_v1.get(
+    "/{corpus}/documents/{doc_id}.pdf",
+    tags=["artifacts"],
+    response_class=Response,
+    responses=_binary("application/pdf", "The original, byte for byte."),
+)
+def document(
+    corpus: Opened, doc_id: DocumentId, version: Annotated[str | None, Query(pattern=_VERSION)] = None
+) -> Response:
+    """The original PDF, to be shown in the browser; ``#page=12`` behind the address opens it there."""
+    body, file_name = corpus.document(doc_id, version=version)
+    headers = {
+        "content-disposition": _inline(file_name),
+        # A policy with default-src would keep some browsers' own PDF viewer from drawing.
+        "content-security-policy": "frame-ancestors 'none'",
+        "cache-control": f"public, max-age={_DAY_S}",
+    }
+    return Response(body, media_type="application/pdf", headers=headers)
+
+
+_operations = APIRouter(tags=["operations"])
+
+
+@_operations.get("/healthz")
+def healthz() -> Health:
+    """The process is up. Asks nothing of the index or the store."""
+    return Health()
+
+
+@_operations.get("/readyz", responses={503: {"model": Readiness, "description": "Not every corpus can be searched."}})
+def readyz(request: Request, response: Response) -> Readiness:
+    """Whether every configured corpus has a live version."""
+    served = _served(request)
+    names = served.names()
+    reasons = {name: reason for name in names if (reason := served.obstacle(name)) is not None}
+    if not names:
+        reasons["*"] = "no corpus is configured"
+    if reasons:
+        response.status_code = 503
+    response.headers["cache-control"] = "no-store"
+    return Readiness(ready=not reasons, reasons=reasons)
+
+
+_pages = APIRouter(include_in_schema=False)
+
+
+@_pages.get("/")
+def index_page() -> FileResponse:
+    """The web page."""
+    return FileResponse(WEB / "index.html")
+
+
+@_pages.get("/api")
+def api_page() -> FileResponse:
+    """The reference of this API, drawn from /openapi.json."""
+    return FileResponse(WEB / "api.html")
+
+
+def create_app(open_corpus: Callable[[str], PublishedCorpus], corpora: Callable[[], list[str]]) -> FastAPI:
+    """Return the service.
+
+    Args:
+        open_corpus: Opens a corpus by name. Called once a request, from several threads, so it should be cheap: what is
+            heavy belongs in a cache of its own.
+        corpora: Names of the corpora to serve; asked at each request, so the set may change while the service runs.
+    """
+    app = FastAPI(
+        title="Inset",
+        version=API_VERSION,
+        summary="Search and answers over published corpora of technical PDFs, every figure in its place.",
+        docs_url=None,
+        redoc_url=None,
+        generate_unique_id_function=_operation_id,
+    )
+    app.state.served = _Served(open_corpus, corpora)
+    errors.install(app)
+    app.add_middleware(Guard)
+    app.include_router(_v1)
+    app.include_router(_operations)
+    app.include_router(_pages)
+    app.mount("/static", StaticFiles(directory=WEB), name="static")
+    return app
+
+
+def _operation_id(route: APIRoute) -> str:
+    return route.name
+
+
+def _matches(if_none_match: str, etag: str) -> bool:
+    return any(tag.strip().removeprefix("W/") in {etag, "*"} for tag in if_none_match.split(","))
+
+
+def _inline(file_name: str) -> str:
+    plain = "".join(
+        character if character.isascii() and character.isprintable() and character not in '"\\%' else "_"
+        for character in file_name
+    )
+    return f"inline; filename=\"{plain}\"; filename*=UTF-8''{quote(file_name, safe='')}"

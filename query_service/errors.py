@@ -1,0 +1,84 @@
+"""Errors as the service says them: ``{"error": {"code": ..., "message": one line for a person}}``."""
+
+import logging
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+
+from schemas.errors import BadInputError, NotFoundError, TransientError, UserError
+
+_logger = logging.getLogger("inset.query_service")
+
+
+class Problem(BaseModel):
+    """What went wrong."""
+
+    code: str = Field(
+        description="not_found, bad_request, invalid, unreadable, unavailable, method_not_allowed, too_large or internal."
+    )
+    message: str = Field(description="One line for a person.")
+
+
+class ErrorBody(BaseModel):
+    """The body of every response that is not a success."""
+
+    error: Problem
+
+
+_HTTP_CODES = {404: "not_found", 405: "method_not_allowed", 413: "too_large", 422: "invalid"}
+
+
+def install(app: FastAPI) -> None:
+    """Make ``app`` say errors this way. What is not the caller's doing is left to ``Guard``."""
+
+    @app.exception_handler(NotFoundError)
+    async def not_found(_: Request, error: NotFoundError) -> JSONResponse:
+        return _said(404, "not_found", error.message)
+
+    @app.exception_handler(UserError)
+    async def mistaken(_: Request, error: UserError) -> JSONResponse:
+        return _said(400, "bad_request", error.message)
+
+    @app.exception_handler(BadInputError)
+    async def unreadable(_: Request, error: BadInputError) -> JSONResponse:
+        return _said(422, "unreadable", error.message)
+
+    @app.exception_handler(TransientError)
+    async def unavailable(request: Request, error: TransientError) -> JSONResponse:
+        _logger.warning("%s %r: %s", request.method, request.url.path, error.message)
+        return _said(503, "unavailable", error.message, {"retry-after": "5"})
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+        return _said(422, "invalid", explained(error))
+
+    @app.exception_handler(HTTPException)
+    async def refused(request: Request, error: HTTPException) -> JSONResponse:
+        message = f"there is nothing at {request.url.path}" if error.detail == "Not Found" else error.detail
+        headers = dict(error.headers or {})
+        return _said(error.status_code, _HTTP_CODES.get(error.status_code, "bad_request"), message, headers)
+
+
+def one_line(message: str) -> str:
+    """Return ``message`` on one line."""
+    return " ".join(message.split())
+
+
+def explained(error: RequestValidationError) -> str:
+    """Return the first mistake of a request in one line, and how many more there are."""
+    mistakes = error.errors()
+    first = mistakes[0]
+    if first["type"] == "json_invalid":
+        return f"the body is not JSON: {first.get('ctx', {}).get('error', 'it can not be read')}"
+    where = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
+    what = str(first["msg"]).removeprefix("Value error, ")
+    more = f" (and {len(mistakes) - 1} more)" if len(mistakes) > 1 else ""
+    return f"{where}: {what[:1].lower()}{what[1:]}{more}"
+
+
+def _said(status: int, code: str, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
+    body = ErrorBody(error=Problem(code=code, message=one_line(message)))
+    return JSONResponse(body.model_dump(), status, headers)

@@ -1,0 +1,76 @@
+"""What every response passes: security headers, a limit on bodies, and one plain line for what nobody expected."""
+
+import json
+import logging
+import secrets
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+BODY_LIMIT = 256 * 1024
+"""Bytes a request body may have; the longest honest one, filters included, is far below."""
+
+HEADERS = {
+    "content-security-policy": "default-src 'self'; base-uri 'none'; form-action 'self'; object-src 'none'; "
+    "frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+    "cache-control": "no-cache",
+}
+"""Set where a response does not set its own."""
+
+_logger = logging.getLogger("inset.query_service")
+
+
+class Guard:
+    """ASGI middleware around the whole service."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = False
+        received = 0
+
+        async def limited() -> Message:
+            nonlocal received
+            message = await receive()
+            received += len(message.get("body", b""))
+            if received > BODY_LIMIT or _announced(scope) > BODY_LIMIT:
+                raise HTTPException(413, f"the request body is larger than {BODY_LIMIT // 1024} KiB")
+            return message
+
+        async def dressed(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        try:
+            await self._app(scope, limited, dressed)
+        except Exception:
+            reference = secrets.token_hex(4)
+            _logger.exception("%s %r failed (reference %s)", scope["method"], scope["path"], reference)
+            if started:
+                raise
+            line = f"something went wrong here; the service's log has it under {reference}"
+            body = json.dumps({"error": {"code": "internal", "message": line}}).encode()
+            start_headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+            await dressed({"type": "http.response.start", "status": 500, "headers": start_headers})
+            await dressed({"type": "http.response.body", "body": body})
+
+
+def _announced(scope: Scope) -> int:
+    length = Headers(scope=scope).get("content-length", "0")
+    return int(length) if length.isdecimal() else 0

@@ -1,0 +1,60 @@
+"""What the service needs of a corpus; ``pipeline.published.PublishedCorpus`` provides it."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from schemas.evidence import AnswerResult, Filters, Mode, SearchResult
+from schemas.overview import CorpusOverview
+from schemas.versions import VersionList
+
+Box = tuple[float, float, float, float]
+"""x0, y0, x1, y1 in PDF points, top-left origin."""
+
+NO_FILTERS = Filters()
+
+
+class PublishedCorpus(Protocol):
+    """The read side of one corpus. Called from several threads at once.
+
+    Every method raises ``NotFoundError`` for what does not exist, ``UserError`` for other mistakes of the caller, and
+    ``TransientError`` where the outside world (engine, store) does not answer now.
+    """
+
+    @property
+    def name(self) -> str:
+        """The corpus's name."""
+        ...
+
+    def versions(self) -> VersionList:
+        """Return its versions, newest first."""
+        ...
+
+    def search(
+        self, query: str, *, mode: Mode = "hybrid", k: int = 10, filters: Filters = NO_FILTERS, version: str | None = None
+    ) -> SearchResult:
+        """Return the best ``k`` rows of the live version, or of ``version``."""
+        ...
+
+    def answer(self, question: str, *, filters: Filters = NO_FILTERS, version: str | None = None) -> AnswerResult:
+        """Answer from the live version, or from ``version``."""
+        ...
+
+    def figure(self, figure_id: str) -> tuple[bytes, str]:
+        """Return a figure's bytes and their media type."""
+        ...
+
+    def page_image(self, doc_id: str, page: int, *, highlight: Sequence[Box] = (), dpi: int = 110) -> bytes:
+        """Return a page as PNG, the given boxes highlighted."""
+        ...
+
+    def document(self, doc_id: str, *, version: str | None = None) -> tuple[bytes, str]:
+        """Return the original PDF and its file name."""
+        ...
+
+    def overview(self) -> CorpusOverview:
+        """Return what its live version holds."""
+        ...
+
+    def ready(self) -> None:
+        """Raise an ``InsetError`` that says why the corpus can't be searched now, such as that no version is live."""
+        ...

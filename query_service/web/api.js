@@ -1,0 +1,68 @@
+import { el } from "./text.js";
+
+const $ = (id) => document.getElementById(id);
+const named = (reference) => reference.split("/").pop();
+
+function typeOf(schema) {
+  if (!schema || Object.keys(schema).length === 0) return ["anything"];
+  if (schema.$ref) return [el("a", { href: `#${named(schema.$ref)}` }, named(schema.$ref))];
+  if (schema.enum) return [schema.enum.map((value) => JSON.stringify(value)).join(" | ")];
+  if ("const" in schema) return [JSON.stringify(schema.const)];
+  const several = schema.anyOf ?? schema.oneOf;
+  if (several) return several.flatMap((one, index) => (index ? [" | ", ...typeOf(one)] : typeOf(one)));
+  if (schema.prefixItems) return ["[", ...schema.prefixItems.flatMap((one, index) => (index ? [", ", ...typeOf(one)] : typeOf(one))), "]"];
+  if (schema.type === "array") return ["list of ", ...typeOf(schema.items)];
+  if (schema.additionalProperties && schema.additionalProperties !== true) return ["map to ", ...typeOf(schema.additionalProperties)];
+  return [schema.type + (schema.format ? ` (${schema.format})` : "")];
+}
+
+function limits(schema) {
+  const bound = (key, word) => (key in schema ? `${word} ${schema[key]}` : null);
+  return [bound("minimum", "≥"), bound("maximum", "≤"), bound("maxLength", "at most") && `at most ${schema.maxLength} characters`,
+    bound("maxItems", "at most") && `at most ${schema.maxItems}`, schema.pattern && `matches ${schema.pattern}`,
+    "default" in schema && schema.default !== null && typeof schema.default !== "object" && `default ${JSON.stringify(schema.default)}`]
+    .filter(Boolean).join(", ");
+}
+
+const row = (name, schema, required, description) => el("tr", {},
+  el("th", { scope: "row" }, el("code", {}, name), required ? "" : el("span", { class: "quiet" }, " optional")),
+  el("td", {}, ...typeOf(schema)),
+  el("td", {}, [description ?? schema.description, limits(schema)].filter(Boolean).join(" ")));
+
+const grid = (label, rows) => (rows.length
+  ? el("div", { class: "table", tabindex: 0, role: "region", "aria-label": label }, el("table", {}, el("tbody", {}, ...rows))) : null);
+
+function operation(path, method, said) {
+  const sent = said.requestBody?.content?.["application/json"]?.schema;
+  const returned = Object.entries(said.responses["200"]?.content ?? {})[0];
+  return el("section", { class: "operation", id: said.operationId },
+    el("h3", {}, el("span", { class: `method ${method}` }, method.toUpperCase()), " ", el("code", {}, path)),
+    el("p", {}, said.description ?? said.summary ?? ""),
+    grid(`Parameters of ${path}`, (said.parameters ?? []).filter((one) => one.in !== "header")
+      .map((one) => row(one.name, one.schema, one.required, one.description))),
+    sent && el("p", {}, "Send ", ...typeOf(sent), "."),
+    returned && el("p", {}, "Returns ", ...(returned[0] === "application/json" ? typeOf(returned[1].schema) : [returned[0]]), "."),
+    el("p", { class: "quiet" }, Object.entries(said.responses).filter(([status]) => status !== "200")
+      .map(([status, response]) => `${status}: ${response.description}`).join(" ")));
+}
+
+const schema = (name, said) => el("section", { class: "operation", id: name },
+  el("h3", {}, el("code", {}, name)), el("p", {}, said.description ?? ""),
+  said.enum && el("p", {}, ...typeOf(said)),
+  grid(`Fields of ${name}`, Object.entries(said.properties ?? {}).map(([field, one]) =>
+    row(field, one, (said.required ?? []).includes(field)))));
+
+$("example").textContent = `curl -s ${new URL("v1/corpora/CORPUS/answer", document.baseURI)} \\
+  -H 'content-type: application/json' -d '{"question": "How do I reconcile an account?"}'`;
+
+try {
+  const response = await fetch("openapi.json");
+  const api = await response.json();
+  document.querySelector("h1").textContent = `${api.info.title} API ${api.info.version}`;
+  $("operations").replaceChildren(...Object.entries(api.paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, said]) => operation(path, method, said))));
+  $("schemas").replaceChildren(...Object.entries(api.components.schemas).map(([name, said]) => schema(name, said)));
+  if (location.hash) document.getElementById(location.hash.slice(1))?.scrollIntoView();
+} catch (error) {
+  $("operations").replaceChildren(el("p", { class: "notice wrong", role: "alert" }, "openapi.json can’t be read now."));
+}

@@ -1,0 +1,501 @@
+import * as service from "./service.js";
+import { blocks, count, el, fileName, when } from "./text.js";
+import * as viewer from "./viewer.js";
+
+const $ = (id) => document.getElementById(id);
+const MODES = [["hybrid", "Hybrid", "Words and meaning together"], ["dense", "Dense", "By meaning"], ["bm25", "BM25", "By exact words"]];
+const MODALITIES = [["", "All"], ["text", "Text"], ["table", "Tables"], ["figure", "Figures"]];
+const FEW = 10;
+const MANY = 50;
+
+const state = { corpus: "", q: "", mode: "hybrid", modality: "", documents: [], version: "", k: FEW };
+let overviews = new Map();
+let running = null;
+let searching = null;
+
+const say = (line) => { $("status").textContent = line; };
+const clear = (node) => node.replaceChildren();
+
+// ---- the address ----
+
+function readAddress() {
+  const asked = new URLSearchParams(location.search);
+  state.corpus = asked.get("corpus") ?? "";
+  state.q = (asked.get("q") ?? "").trim().slice(0, 2000);
+  state.mode = MODES.some(([mode]) => mode === asked.get("mode")) ? asked.get("mode") : "hybrid";
+  state.modality = MODALITIES.some(([modality]) => modality === asked.get("modality")) ? asked.get("modality") : "";
+  state.documents = asked.getAll("document");
+  state.version = asked.get("version") ?? "";
+  state.k = FEW;
+}
+
+function writeAddress(push) {
+  const query = new URLSearchParams();
+  if (overviews.size > 1 || state.q) query.set("corpus", state.corpus);
+  if (state.q) query.set("q", state.q);
+  if (state.mode !== "hybrid") query.set("mode", state.mode);
+  if (state.modality) query.set("modality", state.modality);
+  for (const name of state.documents) query.append("document", name);
+  if (state.version) query.set("version", state.version);
+  const address = `${location.pathname}${query.size ? `?${query}` : ""}`;
+  if (address !== location.pathname + location.search) history[push ? "pushState" : "replaceState"](null, "", address);
+  document.title = state.q ? `${state.q} · Inset` : "Inset";
+}
+
+const filters = (modality) => ({ documents: state.documents, ...(modality ? { modalities: [modality] } : {}) });
+const pinned = () => (state.version ? { version: state.version } : {});
+
+// ---- the frame: corpus, version, scope ----
+
+function notice(title, detail, again) {
+  $("notice").replaceChildren(el("div", { class: "notice wrong", role: "alert" },
+    el("strong", {}, title), detail && el("p", {}, detail),
+    again && el("button", { type: "button", onclick: again }, "Try again")));
+}
+
+async function start() {
+  readAddress();
+  say("Loading");
+  let served;
+  try {
+    served = await service.overviews();
+  } catch (error) {
+    document.body.dataset.view = "home";
+    notice("The corpora can’t be listed", error.message, start);
+    return;
+  }
+  clear($("notice"));
+  overviews = new Map(served.map((overview) => [overview.name, overview]));
+  say("");
+  if (!overviews.size) {
+    $("ask").hidden = true;
+    notice("No corpus is served here", "Add a corpus file and publish a version of it; then load this page again.");
+    return;
+  }
+  $("corpus").replaceChildren(...served.map(({ name, problem }) =>
+    el("option", { value: name }, problem ? `${name} (not ready)` : name)));
+  await show();
+}
+
+async function show() {
+  clear($("notice"));
+  const unknown = state.corpus && !overviews.has(state.corpus) ? state.corpus : "";
+  if (!state.corpus) state.corpus = ([...overviews.values()].find(({ problem }) => !problem) ?? [...overviews.values()][0]).name;
+  if (unknown) {
+    state.corpus = overviews.keys().next().value;
+    state.q = "";
+    notice(`There is no corpus “${unknown}” here`, "Choose one of those above.");
+  }
+  const overview = overviews.get(state.corpus);
+  $("corpus-picker").hidden = overviews.size < 2;
+  $("corpus").value = state.corpus;
+  $("question").value = state.q;
+  $("hero-title").textContent = overviews.size > 1 ? `Ask ${state.corpus}` : "Ask the documents";
+  $("stats").textContent = overview.version
+    ? [count(overview.documents, "document"), count(overview.pages, "page"), count(overview.figures, "figure")].join("\u2002·\u2002")
+    : "";
+  $("sources").replaceChildren(...overview.sources.map((source) => el("option", { value: source })));
+  $("question").placeholder = overview.sources.length === 1 ? `Ask ${fileName(overview.sources[0])}` : "Ask a question";
+  drawSuggestions(overview.suggestions);
+  drawScope();
+  drawSwitches();
+  drawPinned();
+  drawVersions();
+  if (!overview.version && !state.version && !unknown) notice(`${state.corpus} can’t be searched yet`, overview.problem || "No version of it is live.", start);
+  else if (state.q) ask();
+  else home();
+}
+
+function home() {
+  stop();
+  document.body.dataset.view = "home";
+  $("results").hidden = true;
+  $("suggestions").hidden = !$("suggestions").querySelector("li");
+  if (matchMedia("(hover: hover)").matches && !viewer.isOpen()) $("question").focus();
+}
+
+function drawSuggestions(questions) {
+  $("suggestions").querySelector("ul").replaceChildren(...questions.slice(0, 6).map((question) =>
+    el("li", {}, el("button", { type: "button", onclick: () => begin(question) }, question))));
+}
+
+async function drawVersions() {
+  const corpus = state.corpus;
+  const live = overviews.get(corpus).version;
+  let listed = [];
+  try { listed = (await service.versions(corpus)).versions; } catch { /* the picker stays with what is known */ }
+  if (corpus !== state.corpus) return;
+  const others = listed.filter(({ version, state: how }) => how !== "refused" && version !== live).map(({ version }) => version);
+  if (state.version && state.version !== live && !others.includes(state.version)) others.unshift(state.version);
+  const pinnedLive = state.version && state.version === live;
+  $("version").replaceChildren(
+    el("option", { value: "" }, live ? `Live, of ${when(live)}` : "Live"),
+    ...(pinnedLive ? [el("option", { value: live }, `${when(live)} (pinned)`)] : []),
+    ...others.map((version) => el("option", { value: version }, when(version))));
+  $("version").value = state.version;
+  $("version").title = state.version || live || "";
+  $("version-picker").hidden = !live && !others.length;
+}
+
+function drawPinned() {
+  const box = $("pinned");
+  box.hidden = !state.version;
+  if (!state.version) return;
+  box.replaceChildren("Pinned to the version of ", el("strong", { title: state.version }, when(state.version)), ". ",
+    el("button", { type: "button", class: "link", onclick: () => change({ version: "" }) }, "Follow the live version"));
+}
+
+function drawScope() {
+  $("documents").replaceChildren(...state.documents.map((name) => el("span", { class: "chip" },
+    el("span", { title: name }, `Only ${fileName(name)}`),
+    el("button", {
+      type: "button", "aria-label": `No longer only ${fileName(name)}`, title: "Remove",
+      onclick: () => change({ documents: state.documents.filter((other) => other !== name) }),
+    }, "✕"))));
+}
+
+function drawSwitches() {
+  const segments = (box, name, choices, chosen) => {
+    const legend = box.querySelector("legend");
+    box.replaceChildren(legend, ...choices.map(([value, label, title]) => el("label", { title },
+      el("input", { type: "radio", name, value, checked: value === chosen }), el("span", {}, label))));
+  };
+  segments($("modalities"), "modality", MODALITIES, state.modality);
+  segments($("modes"), "mode", MODES, state.mode);
+}
+
+// A filter changed: the address follows, and what is shown is asked again.
+function change(changes) {
+  Object.assign(state, changes, { k: FEW });
+  writeAddress(true);
+  drawScope();
+  drawPinned();
+  drawVersions();
+  if (state.q) ask();
+}
+
+function begin(question) {
+  state.q = question.trim();
+  state.k = FEW;
+  if (!state.q) return;
+  $("question").value = state.q;
+  writeAddress(true);
+  ask();
+  scrollTo({ top: 0 });
+}
+
+// ---- asking ----
+
+function stop() {
+  running?.abort();
+  searching?.abort();
+}
+
+async function ask() {
+  stop();
+  const turn = new AbortController();
+  running = turn;
+  const { corpus, q } = state;
+  document.title = `${q} · Inset`;
+  document.body.dataset.view = "results";
+  clear($("notice"));
+  $("suggestions").hidden = true;
+  $("results").hidden = false;
+  $("asked").textContent = q;
+  $("provenance").textContent = "";
+  $("citations").hidden = true;
+  $("answer").setAttribute("aria-busy", "true");
+  $("parts").replaceChildren(skeleton(5));
+  say("Looking for an answer");
+  const evidence = drawEvidence(pinned());
+  try {
+    const found = await service.answer(corpus, { question: q, filters: filters(), ...pinned() }, turn.signal);
+    if (turn !== running) return;
+    drawAnswer(found);
+    // Published in between? Then the evidence is asked again, of the version that answered.
+    const version = await evidence;
+    if (turn === running && version && version !== found.version) drawEvidence({ version: found.version });
+  } catch (error) {
+    if (error.name === "AbortError" || turn !== running) return;
+    $("parts").replaceChildren(failure("This question could not be answered", error.message, ask));
+    say(`This question could not be answered. ${error.message}`);
+  } finally {
+    if (turn === running) $("answer").removeAttribute("aria-busy");
+  }
+}
+
+const skeleton = (lines) => el("div", { class: "skeleton", "aria-hidden": "true" }, ...Array.from({ length: lines }, () => el("span")));
+
+const failure = (title, detail, again) => el("div", { class: "notice wrong" },
+  el("strong", {}, title), el("p", {}, detail), el("button", { type: "button", onclick: again }, "Try again"));
+
+// ---- the answer ----
+
+const boxesByPage = (citation) => {
+  const regions = citation.regions?.length ? citation.regions : [{ page: citation.page, bbox: citation.bbox }];
+  const pages = new Map();
+  for (const { page, bbox } of regions) pages.set(page, [...(pages.get(page) ?? []), bbox]);
+  return pages;
+};
+
+const placeOf = (cited, version) => ({
+  corpus: state.corpus, version, docId: cited.doc_id, source: cited.source, section: cited.section_path,
+  page: cited.page, boxes: boxesByPage(cited),
+});
+
+const chip = (citation, version) => el("button", {
+  type: "button", class: "cite", title: `${fileName(citation.source)}, page ${citation.page}`,
+  "aria-label": `Citation ${citation.n}: ${fileName(citation.source)}, page ${citation.page}`, "aria-haspopup": "dialog",
+  onclick: () => viewer.openPage(placeOf(citation, version)),
+}, String(citation.n));
+
+function chips(numbers, byNumber, version) {
+  const drawn = numbers.map((n) => byNumber.get(n)).filter(Boolean).map((citation) => chip(citation, version));
+  return drawn.length ? el("span", { class: "cites" }, ...drawn) : null;
+}
+
+// "[1, 2]" → a run of parts that one set of citations stands behind.
+function runs(parts) {
+  const found = [];
+  for (const part of parts) {
+    const key = part.citations.join(",");
+    if (found.at(-1)?.key === key) found.at(-1).parts.push(part);
+    else found.push({ key, parts: [part] });
+  }
+  return found;
+}
+
+function drawAnswer(found) {
+  const { version } = found;
+  const byNumber = new Map(found.citations.map((citation) => [citation.n, citation]));
+  $("provenance").replaceChildren("From the version of ", el("span", { title: version }, when(version)),
+    state.version ? " (pinned)" : "", ".");
+  if (found.abstained || !found.parts.length) {
+    $("parts").replaceChildren(el("div", { class: "abstained" },
+      el("strong", {}, "Nothing in this version answers that."),
+      el("p", {}, state.documents.length
+        ? "Only the chosen documents were asked. The nearest passages are below."
+        : "The nearest passages are below; they may still help, or show how the documents word it.")));
+    say("Nothing in this version answers that. The nearest passages are listed below.");
+    return;
+  }
+  const grouped = runs(found.parts);
+  // Passages, each behind one citation: say where each is from. Prose that mixes its sources has its chips only.
+  const passages = grouped.length === found.citations.length && grouped.every(({ key }) => /^\d+$/.test(key));
+  $("parts").replaceChildren(...grouped.map(({ parts }) => {
+    const origin = passages && byNumber.get(parts[0].citations[0]);
+    const section = el("section", { class: "passage" }, origin && eyebrow(origin));
+    const lastText = parts.findLastIndex((part) => part.type === "text");
+    parts.forEach((part, index) => {
+      if (part.type === "figure") section.append(figure(part, byNumber, version));
+      else section.append(...words(part, index === lastText ? chips(part.citations, byNumber, version) : null));
+    });
+    return section;
+  }));
+  drawCitations(found.citations, version);
+  const figures = found.parts.filter((part) => part.type === "figure").length;
+  say(`Answer with ${count(figures, "figure")} and ${count(found.citations.length, "citation")}.`);
+}
+
+const eyebrow = (citation) => el("p", { class: "eyebrow" },
+  el("span", {}, citation.section_path.length ? citation.section_path.join(" › ") : fileName(citation.source)));
+
+function words(part, cites) {
+  const drawn = blocks(part.text);
+  if (cites) {
+    const last = drawn.at(-1);
+    if (last?.tagName === "P") last.append("\u00a0", cites);
+    else drawn.push(el("p", { class: "loose" }, cites));
+  }
+  return drawn;
+}
+
+function image(figureId, caption, attributes = {}) {
+  const picture = el("img", {
+    src: service.figureUrl(state.corpus, figureId), alt: caption, loading: "lazy", decoding: "async", ...attributes,
+    onerror: () => picture.closest(".picture")?.replaceWith(el("span", { class: "missing" }, `This figure can’t be shown${caption ? `: ${caption}` : ""}`)),
+    onload: () => {
+      if (picture.naturalWidth <= 96 && picture.naturalHeight <= 96) picture.closest("figure, .thumbs")?.classList.add("small");
+    },
+  });
+  return picture;
+}
+
+function figure(part, byNumber, version) {
+  const caption = part.caption.trim();
+  const cited = part.citations.map((n) => byNumber.get(n)).filter(Boolean);
+  const places = cited.map((citation) => ({ label: `Citation ${citation.n}, page ${citation.page}`, place: placeOf(citation, version) }));
+  const open = () => viewer.openFigure({ corpus: state.corpus, figureId: part.figure_id, caption, tag: part.tag, places });
+  return el("figure", {},
+    el("button", { type: "button", class: "picture", title: "Enlarge", "aria-label": `Enlarge: ${caption || "figure"}`, "aria-haspopup": "dialog", onclick: open },
+      image(part.figure_id, caption || "Figure without a caption")),
+    el("figcaption", {}, caption, caption && "\u00a0", chips(part.citations, byNumber, version)));
+}
+
+function drawCitations(citations, version) {
+  $("citations").hidden = citations.length === 0;
+  $("citations").querySelector("ol").replaceChildren(...citations.map((citation) => {
+    const place = placeOf(citation, version);
+    const boxes = place.boxes.get(citation.page) ?? [];
+    const thumbnail = el("img", {
+      src: service.pageUrl(state.corpus, citation.doc_id, citation.page, boxes, 36), alt: "", loading: "lazy", decoding: "async",
+      onerror: () => thumbnail.remove(),
+    });
+    return el("li", {}, el("button", { type: "button", class: "source", "aria-haspopup": "dialog", onclick: () => viewer.openPage(place) },
+      el("span", { class: "sheet" }, thumbnail),
+      el("span", { class: "cited" },
+        el("span", { class: "cited-name", title: citation.source }, el("span", { class: "cite" }, String(citation.n)), ` ${fileName(citation.source)}`),
+        el("span", { class: "cited-page" }, `Page ${citation.page}`),
+        citation.section_path.length > 0 && el("span", { class: "cited-section" }, citation.section_path.at(-1)))));
+  }));
+}
+
+// ---- the evidence ----
+
+async function drawEvidence(version, keep = false) {
+  searching?.abort();
+  const turn = new AbortController();
+  searching = turn;
+  const box = $("hits");
+  box.setAttribute("aria-busy", "true");
+  if (!keep) {
+    box.replaceChildren(...Array.from({ length: 3 }, () => el("li", { class: "hit" }, skeleton(3))));
+    $("more").hidden = true;
+  }
+  const asked = { query: state.q, mode: state.mode, k: state.k, filters: filters(state.modality), ...version };
+  try {
+    const found = await service.search(state.corpus, asked, turn.signal);
+    if (turn !== searching) return null;
+    const had = keep ? box.children.length : 0;
+    const drawn = found.hits.map((hit, index) => hitCard(hit, index + 1, found.version));
+    if (had) box.append(...drawn.slice(had));
+    else box.replaceChildren(...(drawn.length ? drawn : [el("li", { class: "none" }, "No evidence matches these filters.")]));
+    $("more").hidden = found.hits.length < state.k || state.k >= MANY;
+    if (had) box.children[had]?.querySelector("button")?.focus({ preventScroll: true });
+    for (const hit of box.querySelectorAll(".hit-text")) foldable(hit);
+    return found.version;
+  } catch (error) {
+    if (error.name === "AbortError" || turn !== searching) return null;
+    box.replaceChildren(el("li", {}, failure("The evidence could not be searched", error.message, () => drawEvidence(version))));
+    $("more").hidden = true;
+    return null;
+  } finally {
+    if (turn === searching) box.removeAttribute("aria-busy");
+  }
+}
+
+function hitCard(hit, rank, version) {
+  const place = placeOf(hit, version);
+  const last = hit.pages?.at(-1) ?? hit.page;
+  const pages = last > hit.page ? `pages ${hit.page}–${last}` : `page ${hit.page}`;
+  const caption = hit.modality === "figure" ? hit.text : `Figure on ${pages} of ${fileName(hit.source)}`;
+  const thumbs = hit.figure_refs.slice(0, 4).map((figureId) => el("button", {
+    type: "button", class: "picture", title: "Enlarge", "aria-label": `Enlarge: ${caption.slice(0, 200)}`, "aria-haspopup": "dialog",
+    onclick: () => viewer.openFigure({
+      corpus: state.corpus, figureId, caption: hit.modality === "figure" ? hit.text : "", tag: "",
+      places: [{ label: `Evidence ${rank}, page ${hit.page}`, place }],
+    }),
+  }, image(figureId, caption)));
+  const text = el("div", { class: "hit-text" }, ...blocks(hit.text));
+  return el("li", { class: `hit ${hit.modality}` },
+    el("div", { class: "hit-head" },
+      el("span", { class: "rank", "aria-hidden": "true" }, String(rank)),
+      el("button", { type: "button", class: "link where", title: hit.source, "aria-haspopup": "dialog", onclick: () => viewer.openPage(place) },
+        `${fileName(hit.source)}, ${pages}`),
+      el("span", { class: "modality" }, hit.modality),
+      el("span", { class: "score", title: "Score; compares within this list only" }, hit.score.toPrecision(3)),
+      !state.documents.includes(hit.source) && overviews.get(state.corpus).documents > 1 && el("button", {
+        type: "button", class: "link quiet only", onclick: () => change({ documents: [hit.source] }),
+        "aria-label": `Only ${fileName(hit.source)}`,
+      }, "Only this document")),
+    hit.section_path.length > 0 && el("p", { class: "eyebrow" }, hit.section_path.join(" › ")),
+    el("div", { class: "hit-body" }, text, thumbs.length > 0 && el("div", { class: "thumbs" }, ...thumbs,
+      hit.figure_refs.length > 4 && el("span", { class: "quiet" }, `and ${hit.figure_refs.length - 4} more`))));
+}
+
+function foldable(text) {
+  if (text.dataset.folded !== undefined || text.scrollHeight <= text.clientHeight + 8) return;
+  text.dataset.folded = "";
+  const toggle = el("button", {
+    type: "button", class: "link", "aria-expanded": "false",
+    onclick: () => {
+      const open = text.classList.toggle("open");
+      toggle.setAttribute("aria-expanded", String(open));
+      toggle.textContent = open ? "Show less" : "Show all of it";
+    },
+  }, "Show all of it");
+  text.classList.add("folded");
+  text.parentElement.after(toggle);
+}
+
+// ---- what the reader does ----
+
+$("ask").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const named = $("document").value.trim();
+  if (named) narrow(named);
+  begin($("question").value);
+});
+
+function narrow(name) {
+  $("document").value = "";
+  if (!name || state.documents.includes(name)) return false;
+  state.documents = [...state.documents, name];
+  drawScope();
+  return true;
+}
+
+$("document").addEventListener("change", () => {
+  if (narrow($("document").value.trim())) change({});
+});
+$("document").addEventListener("keydown", (event) => {
+  if (event.key !== "Enter") return;
+  event.preventDefault();
+  if (narrow($("document").value.trim())) change({});
+});
+
+$("modes").addEventListener("change", (event) => {
+  Object.assign(state, { mode: event.target.value, k: FEW });
+  writeAddress(true);
+  if (state.q) drawEvidence(pinned());
+});
+$("modalities").addEventListener("change", (event) => {
+  Object.assign(state, { modality: event.target.value, k: FEW });
+  writeAddress(true);
+  if (state.q) drawEvidence(pinned());
+});
+$("more").addEventListener("click", () => {
+  state.k = MANY;
+  drawEvidence(pinned(), true);
+});
+
+$("corpus").addEventListener("change", () => {
+  Object.assign(state, { corpus: $("corpus").value, version: "", documents: [], k: FEW });
+  writeAddress(true);
+  show();
+});
+$("version").addEventListener("change", () => change({ version: $("version").value }));
+
+$("home").addEventListener("click", (event) => {
+  if (event.metaKey || event.ctrlKey || event.shiftKey) return;
+  event.preventDefault();
+  Object.assign(state, { q: "", modality: "", mode: "hybrid", documents: [], version: "" });
+  writeAddress(true);
+  if (overviews.size) show(); else start();
+});
+
+addEventListener("popstate", () => {
+  viewer.close();
+  readAddress();
+  if (overviews.size) show(); else start();
+});
+
+addEventListener("keydown", (event) => {
+  if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || viewer.isOpen()) return;
+  if (event.target.closest?.("input, textarea, select, [contenteditable]")) return;
+  event.preventDefault();
+  $("question").focus();
+  $("question").select();
+});
+
+start();

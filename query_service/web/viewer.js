@@ -1,0 +1,139 @@
+// Two dialogs: a page of a document with the cited boxes highlighted, and a figure at its full size.
+
+import { figureUrl, pageUrl, pdfUrl } from "./service.js";
+import { el, fileName } from "./text.js";
+
+const $ = (id) => document.getElementById(id);
+const PLAIN_DPI = 110;
+const LARGE_DPI = 180;
+
+const dialog = $("viewer");
+const lightbox = $("lightbox");
+const stage = $("stage");
+let place = null;
+let page = 1;
+let large = false;
+let last = null; // the document's last page, once it is known
+
+export const isOpen = () => dialog.open || lightbox.open;
+
+export function close() {
+  dialog.close();
+  lightbox.close();
+}
+
+// { corpus, version, docId, source, section, page, boxes: Map(page → [bbox]) }
+export function openPage(shown) {
+  place = shown;
+  large = false;
+  last = null;
+  $("viewer-title").textContent = fileName(place.source);
+  $("viewer-title").title = place.source;
+  $("viewer-section").textContent = place.section.join(" › ");
+  $("back-to-cited").textContent = `Back to page ${place.page}`;
+  go(place.page);
+  if (!dialog.open) dialog.showModal();
+  stage.focus({ preventScroll: true });
+}
+
+const address = (number) => pageUrl(place.corpus, place.docId, number, place.boxes.get(number) ?? [], large ? LARGE_DPI : PLAIN_DPI);
+
+function go(number) {
+  if (number < 1 || (last !== null && number > last)) return;
+  page = number;
+  const picture = $("viewer-page");
+  const wanted = address(page);
+  const shown = place;
+  dialog.classList.toggle("large", large);
+  dialog.classList.add("loading");
+  $("viewer-error").hidden = true;
+  picture.hidden = false;
+  picture.alt = `Page ${page} of ${fileName(place.source)}${place.boxes.has(page) ? ", the cited part highlighted" : ""}`;
+  picture.onload = () => {
+    if (place !== shown || picture.dataset.wanted !== wanted) return;
+    dialog.classList.remove("loading");
+    reveal(picture);
+    lookAhead(shown);
+  };
+  picture.onerror = () => {
+    if (place !== shown || picture.dataset.wanted !== wanted) return;
+    dialog.classList.remove("loading");
+    picture.hidden = true;
+    $("viewer-error").hidden = false;
+    $("viewer-error").textContent = `Page ${page} can’t be shown here. The original may still open.`;
+  };
+  picture.dataset.wanted = wanted;
+  picture.src = wanted;
+  $("page-number").textContent = `Page ${page}`;
+  $("back-to-cited").hidden = page === place.page;
+  $("zoom").setAttribute("aria-pressed", String(large));
+  $("zoom").textContent = large ? "Fit" : "Enlarge";
+  $("viewer-pdf").href = pdfUrl(place.corpus, place.docId, page, place.version);
+  pagerState();
+}
+
+function pagerState() {
+  for (const [id, off] of [["previous", page <= 1], ["next", last !== null && page >= last]]) {
+    const held = document.activeElement === $(id);
+    $(id).disabled = off;
+    if (off && held) stage.focus({ preventScroll: true });
+  }
+}
+
+// Scrolls to the first cited box; page images are drawn at a known resolution, boxes are in points.
+function reveal(picture) {
+  const boxes = place.boxes.get(page) ?? [];
+  const scale = (picture.clientWidth / picture.naturalWidth) * ((large ? LARGE_DPI : PLAIN_DPI) / 72);
+  const left = Math.min(...boxes.map((box) => box[0]));
+  const top = Math.min(...boxes.map((box) => box[1]));
+  stage.scrollTo(boxes.length ? { top: top * scale - stage.clientHeight * 0.2, left: left * scale - 40 } : { top: 0, left: 0 });
+}
+
+// The page after this one: drawn before it is asked for, and where there is none, the document ends here.
+function lookAhead(shown) {
+  if (last !== null) return;
+  const after = page + 1;
+  const picture = new Image();
+  picture.onerror = async () => {
+    const answered = await fetch(picture.src).catch(() => null);
+    if (place !== shown || answered?.status !== 404) return;
+    last = after - 1;
+    pagerState();
+  };
+  picture.src = address(after);
+}
+
+// { corpus, figureId, caption, tag, places: [{ label, place }] }
+export function openFigure(shown) {
+  const address = figureUrl(shown.corpus, shown.figureId);
+  const picture = $("lightbox-figure");
+  picture.src = address;
+  picture.alt = shown.caption || "Figure without a caption";
+  $("lightbox-caption").textContent = shown.caption || "Figure";
+  $("lightbox-tag").textContent = shown.tag;
+  $("lightbox-file").href = address;
+  $("lightbox-places").replaceChildren(...shown.places.map(({ label, place: where }) => el("button", {
+    type: "button", onclick: () => { lightbox.close(); openPage(where); },
+  }, `See it on its page (${label})`)));
+  if (!lightbox.open) lightbox.showModal();
+}
+
+$("previous").addEventListener("click", () => go(page - 1));
+$("next").addEventListener("click", () => go(page + 1));
+$("back-to-cited").addEventListener("click", () => { go(place.page); stage.focus({ preventScroll: true }); });
+$("zoom").addEventListener("click", () => { large = !large; go(page); });
+$("viewer-page").addEventListener("click", () => { large = !large; go(page); });
+$("viewer-close").addEventListener("click", () => dialog.close());
+$("lightbox-close").addEventListener("click", () => lightbox.close());
+
+dialog.addEventListener("keydown", (event) => {
+  if (event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  const sideways = large && event.target === stage && stage.scrollWidth > stage.clientWidth;
+  if (event.key === "ArrowLeft" && !sideways) { event.preventDefault(); go(page - 1); }
+  if (event.key === "ArrowRight" && !sideways) { event.preventDefault(); go(page + 1); }
+});
+
+for (const each of [dialog, lightbox]) {
+  each.addEventListener("click", (event) => { if (event.target === each) each.close(); });
+}
+dialog.addEventListener("close", () => { $("viewer-page").removeAttribute("src"); place = null; });

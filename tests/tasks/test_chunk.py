@@ -1,0 +1,90 @@
+"""Cutting documents into evidence."""
+
+from collections.abc import Sequence
+
+from schemas.documents import Block, BlockKind, Kind, Page, PlacedFigure, Placement, Role, StructuredDocument
+from schemas.geometry import BBox
+from schemas.tags import placeholder, placeholders
+from tasks.chunk import chunk
+
+FIGURE = "ab" * 32
+BOX = BBox(10, 10, 100, 50)
+
+
+def _count(texts: Sequence[str]) -> list[int]:
+    return [len(text.split()) for text in texts]
+
+
+def _block(order: int, text: str, kind: BlockKind = BlockKind.TEXT, page: int = 1, **more: object) -> Block:
+    return Block(order=order, page=page, kind=kind, bbox=BOX, text=text, **more)  # type: ignore[arg-type]
+
+
+def _document(*blocks: Block, figures: tuple[PlacedFigure, ...] = ()) -> StructuredDocument:
+    return StructuredDocument("d", "Manual", (Page(1, 595, 842, 0, 100),), blocks, figures)
+
+
+def _words(count: int, word: str = "word") -> str:
+    return " ".join([word] * count)
+
+
+def test_a_section_begins_a_chunk() -> None:
+    document = _document(
+        _block(0, "Intro", BlockKind.HEADING, section_path=("Intro",)),
+        _block(1, _words(5), section_path=("Intro",)),
+        _block(2, "Setup", BlockKind.HEADING, section_path=("Setup",)),
+        _block(3, _words(5), section_path=("Setup",)),
+    )
+    chunks = chunk(document, _count, max_tokens=50)
+    assert [piece.section_path for piece in chunks] == [("Intro",), ("Setup",)]
+    assert chunks[1].text.startswith("Setup\n")
+
+
+def test_no_chunk_exceeds_its_tokens_and_no_word_is_lost() -> None:
+    document = _document(_block(0, f"{_words(200, 'long')}. {_words(30, 'short')}."), _block(1, _words(45)))
+    chunks = chunk(document, _count, max_tokens=50)
+    assert all(len(piece.text.split()) <= 50 for piece in chunks)
+    joined = " ".join(piece.text for piece in chunks).replace(".", "").split()
+    assert (joined.count("long"), joined.count("short"), joined.count("word")) == (200, 30, 45)
+
+
+def test_a_figure_and_its_caption_are_never_parted() -> None:
+    placement = Placement(1, 0, BOX, FIGURE, Kind.RASTER, Role.CONTENT, "image")
+    figure = PlacedFigure(placement, "Figure 1: The panel", ("Panel",), "START STOP", 1)
+    document = _document(
+        _block(0, _words(45)),
+        _block(1, placeholder(FIGURE), BlockKind.FIGURE, placement=0),
+        _block(2, "Figure 1: The panel", BlockKind.CAPTION, placement=0),
+        _block(3, _words(45)),
+        figures=(figure,),
+    )
+    chunks = chunk(document, _count, max_tokens=48)
+    texts = [piece for piece in chunks if piece.modality == "text"]
+    (holder,) = [piece for piece in texts if placeholders(piece.tagged_text)]
+    assert "Figure 1: The panel" in holder.text
+    assert holder.figure_refs == (FIGURE,)
+    assert placeholder(FIGURE) not in holder.text
+    (row,) = [piece for piece in chunks if piece.modality == "figure"]
+    assert row.text == "Figure 1: The panel\nPanel\nSTART STOP"
+    assert row.figure_id == FIGURE
+
+
+def test_margins_stay_out_and_mentions_go_into_figure_refs() -> None:
+    document = _document(_block(0, "Page 7", BlockKind.MARGIN), _block(1, "see Figure 1", mentions=(FIGURE,)))
+    (piece,) = chunk(document, _count, max_tokens=50)
+    assert piece.text == "see Figure 1"
+    assert piece.figure_refs == (FIGURE,)
+
+
+def test_a_long_table_is_cut_at_its_rows_and_repeats_its_header() -> None:
+    rows = [f"| {number} | {_words(6)} |" for number in range(20)]
+    text = "\n".join(["Table 1: Parts", "| No | Name |", "| --- | --- |", *rows])
+    chunks = chunk(_document(_block(0, text, BlockKind.TABLE)), _count, max_tokens=60)
+    assert len(chunks) > 1
+    assert all(piece.modality == "table" and "| No | Name |" in piece.text for piece in chunks)
+    assert sum(piece.text.count("| 7 |") for piece in chunks) == 1
+
+
+def test_a_chunk_over_two_pages_names_both() -> None:
+    document = _document(_block(0, _words(5)), _block(1, _words(5), page=2))
+    (piece,) = chunk(document, _count, max_tokens=50)
+    assert [region.page for region in piece.regions] == [1, 2]

@@ -1,0 +1,103 @@
+"""A corpus that needs no index: it records what it is asked, and answers by hand."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from query_service.ports import NO_FILTERS, Box
+from schemas.errors import BadInputError, FailureCode, NotFoundError, TransientError, UserError
+from schemas.evidence import AnswerResult, Citation, FigurePart, Filters, Hit, Modality, Mode, SearchResult, TextPart
+from schemas.overview import CorpusOverview
+from schemas.versions import VersionList, VersionRow
+
+LIVE = "20260301T061502Z-1a2b3c4d"
+DOC_ID = "d0" * 32
+FIGURE_ID = "f1" * 32
+FILE_NAME = 'pümp "7"\r\nX-Evil: 1.pdf'
+
+HIT = Hit(
+    evidence_id="e1",
+    score=0.5,
+    modality=Modality.TEXT,
+    doc_id=DOC_ID,
+    source="manuals/pump.pdf",
+    page=3,
+    pages=[3, 4],
+    bbox=(1.0, 2.0, 3.0, 4.0),
+    section_path=["Service"],
+    text="<b>Turn</b> the valve.",
+    tagged_text="<b>Turn</b> the valve. <image:12345678.png>",
+    figure_refs=[FIGURE_ID],
+)
+CITATION = Citation(
+    n=1, evidence_id="e1", source=HIT.source, page=3, bbox=HIT.bbox, doc_id=DOC_ID, section_path=HIT.section_path
+)
+
+
+class StandIn:
+    def __init__(self, name: str, live: bool = True) -> None:
+        self._name = name
+        self._live = live
+        self.asked: list[dict[str, object]] = []
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def versions(self) -> VersionList:
+        row = VersionRow(
+            version=LIVE,
+            state="live",
+            created=datetime(2026, 3, 1, tzinfo=UTC),
+            parent=None,
+            documents=1,
+            quarantined=0,
+            rows=1,
+        )
+        return VersionList(corpus=self._name, live=LIVE, held=False, versions=[row])
+
+    def search(
+        self, query: str, *, mode: Mode = "hybrid", k: int = 10, filters: Filters = NO_FILTERS, version: str | None = None
+    ) -> SearchResult:
+        self.asked.append({"query": query, "mode": mode, "k": k, "filters": filters, "version": version})
+        match query:
+            case "busy":
+                raise TransientError("the index does not answer")
+            case "mistake":
+                raise UserError("no document of this version\nis named 'x.pdf'")
+            case "bug":
+                raise ZeroDivisionError("a secret")
+        return SearchResult(version=version or LIVE, mode=mode, hits=[HIT])
+
+    def answer(self, question: str, *, filters: Filters = NO_FILTERS, version: str | None = None) -> AnswerResult:
+        self.asked.append({"question": question, "filters": filters, "version": version})
+        if version not in {None, LIVE}:
+            raise NotFoundError(f"there is no version {version}")
+        parts: list[TextPart | FigurePart] = [
+            TextPart(text="Turn the valve.", citations=[1]),
+            FigurePart(figure_id=FIGURE_ID, tag="<image:12345678.png>", caption="Figure 1", citations=[1]),
+        ]
+        return AnswerResult(version=LIVE, abstained=False, parts=parts, citations=[CITATION])
+
+    def figure(self, figure_id: str) -> tuple[bytes, str]:
+        if figure_id != FIGURE_ID:
+            raise NotFoundError(f"there is no figure {figure_id}")
+        return b"pixels", "image/png"
+
+    def page_image(self, doc_id: str, page: int, *, highlight: Sequence[Box] = (), dpi: int = 110) -> bytes:
+        self.asked.append({"doc_id": doc_id, "page": page, "highlight": list(highlight), "dpi": dpi})
+        if page == 7:
+            raise BadInputError("page 7 can't be drawn", FailureCode.PAGE_UNREADABLE, 7)
+        return b"page"
+
+    def document(self, doc_id: str, *, version: str | None = None) -> tuple[bytes, str]:
+        self.asked.append({"doc_id": doc_id, "version": version})
+        return b"%PDF-1.7", FILE_NAME
+
+    def overview(self) -> CorpusOverview:
+        if not self._live:
+            raise UserError("nothing is published yet")
+        return CorpusOverview(name=self._name, version=LIVE, since=datetime(2026, 3, 1, tzinfo=UTC), documents=1)
+
+    def ready(self) -> None:
+        if not self._live:
+            raise UserError("nothing is published yet;\nrun: inset refresh")

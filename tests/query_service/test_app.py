@@ -1,0 +1,238 @@
+import json
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from query_service.app import create_app
+from query_service.guard import BODY_LIMIT
+from schemas.evidence import AnswerResult, Filters, Modality, SearchResult
+from tests.query_service.stand_in import CITATION, DOC_ID, FIGURE_ID, HIT, LIVE, StandIn
+
+BASE = "/v1/corpora/pumps"
+PAGE = f"{BASE}/documents/{DOC_ID}/pages/3.png"
+
+
+def error_of(response: Any) -> tuple[int, str, str]:
+    body = response.json()
+    assert set(body) == {"error"}
+    assert "\n" not in body["error"]["message"]
+    return response.status_code, body["error"]["code"], body["error"]["message"]
+
+
+class TestQuestions:
+    def test_a_search_reaches_the_corpus_as_it_was_asked(self, client: TestClient, corpus: StandIn) -> None:
+        filters = {"documents": ["pump.pdf"], "pages": [3], "modalities": ["table"]}
+        asked = {"query": "  valve ", "mode": "bm25", "k": 100, "filters": filters, "version": LIVE}
+        response = client.post(f"{BASE}/search", json=asked)
+        assert response.status_code == 200
+        assert SearchResult.model_validate(response.json()).hits == [HIT]
+        expected = Filters(documents=["pump.pdf"], pages=[3], modalities=[Modality.TABLE])
+        assert corpus.asked == [{"query": "valve", "mode": "bm25", "k": 100, "filters": expected, "version": LIVE}]
+
+    def test_a_search_needs_nothing_but_a_query(self, client: TestClient, corpus: StandIn) -> None:
+        assert client.post(f"{BASE}/search", json={"query": "valve"}).json()["version"] == LIVE
+        assert corpus.asked == [{"query": "valve", "mode": "hybrid", "k": 10, "filters": Filters(), "version": None}]
+
+    def test_an_answer_keeps_the_order_of_its_parts(self, client: TestClient) -> None:
+        response = client.post(f"{BASE}/answer", json={"question": "How?"})
+        result = AnswerResult.model_validate(response.json())
+        assert [part.type for part in result.parts] == ["text", "figure"]
+        assert result.citations == [CITATION]
+
+    @pytest.mark.parametrize(
+        ("body", "line"),
+        [
+            ({}, "query: field required"),
+            ({"query": "   "}, "query: string should have at least 1 character"),
+            ({"query": "x" * 2001}, "query: string should have at most 2000 characters"),
+            ({"query": "x", "k": 0}, "k: input should be greater than or equal to 1"),
+            ({"query": "x", "k": 101}, "k: input should be less than or equal to 100"),
+            ({"query": "x", "mode": "magic"}, "mode: input should be 'bm25', 'dense' or 'hybrid'"),
+            ({"query": "x", "document": "a.pdf"}, "document: extra inputs are not permitted"),
+            ({"query": "x", "filters": {"pages": ["three"]}}, "filters.pages.0: "),
+            ({"query": "x", "version": "../LIVE"}, "version: string should match pattern"),
+            ({"k": 0}, "query: field required (and 1 more)"),
+        ],
+    )
+    def test_a_malformed_search_gets_one_clear_line(self, client: TestClient, body: dict[str, object], line: str) -> None:
+        status, code, message = error_of(client.post(f"{BASE}/search", json=body))
+        assert (status, code) == (422, "invalid")
+        assert message.startswith(line)
+
+    def test_a_lone_surrogate_is_the_callers_mistake(self, client: TestClient) -> None:
+        headers = {"content-type": "application/json"}
+        response = client.post(f"{BASE}/search", content=b'{"query": "\\ud800"}', headers=headers)
+        assert error_of(response)[:2] == (422, "invalid")
+
+    def test_a_body_that_is_not_json_is_said_to_be_none(self, client: TestClient) -> None:
+        headers = {"content-type": "application/json"}
+        status, code, message = error_of(client.post(f"{BASE}/search", content=b"{query", headers=headers))
+        assert (status, code) == (422, "invalid")
+        assert message.startswith("the body is not JSON: ")
+
+
+class TestErrors:
+    def test_a_corpus_that_is_not_served_is_not_opened(self) -> None:
+        def never(name: str) -> StandIn:
+            raise AssertionError(name)
+
+        client = TestClient(create_app(never, lambda: ["pumps", "valves"]))
+        assert error_of(client.get("/v1/corpora/other")) == (
+            404,
+            "not_found",
+            "there is no corpus 'other'; served here: pumps, valves",
+        )
+
+    @pytest.mark.parametrize("name", ["Pumps", "..%2fpumps", "a" * 41, "pumps.yaml", "pumps%0a"])
+    def test_a_name_that_no_corpus_can_have_never_reaches_the_file_system(self, client: TestClient, name: str) -> None:
+        assert client.get(f"/v1/corpora/{name}").status_code in {404, 422}
+
+    @pytest.mark.parametrize(
+        ("query", "status", "code", "message"),
+        [
+            ("mistake", 400, "bad_request", "no document of this version is named 'x.pdf'"),
+            ("busy", 503, "unavailable", "the index does not answer"),
+        ],
+    )
+    def test_errors_on_purpose_keep_their_line(
+        self, client: TestClient, query: str, status: int, code: str, message: str
+    ) -> None:
+        assert error_of(client.post(f"{BASE}/search", json={"query": query})) == (status, code, message)
+
+    def test_an_unknown_version_is_not_found(self, client: TestClient) -> None:
+        asked = {"question": "How?", "version": "20200101T000000Z-00000000"}
+        assert error_of(client.post(f"{BASE}/answer", json=asked))[:2] == (404, "not_found")
+
+    def test_a_bug_is_logged_and_not_shown(self, client: TestClient, caplog: pytest.LogCaptureFixture) -> None:
+        with caplog.at_level(logging.ERROR):
+            response = client.post(f"{BASE}/search", json={"query": "bug"})
+        status, code, message = error_of(response)
+        assert (status, code) == (500, "internal")
+        assert "secret" not in response.text
+        assert response.headers["x-content-type-options"] == "nosniff"
+        (record,) = [record for record in caplog.records if record.name == "inset.query_service"]
+        assert record.exc_info is not None
+        assert message.rpartition(" ")[2] in record.getMessage()
+
+    def test_there_is_nothing_elsewhere(self, client: TestClient) -> None:
+        assert error_of(client.get("/nowhere")) == (404, "not_found", "there is nothing at /nowhere")
+        assert error_of(client.get(f"{BASE}/search"))[:2] == (405, "method_not_allowed")
+        assert error_of(client.get("/static/../app.py"))[0] == 404
+        assert error_of(client.get("/docs"))[0] == 404
+
+    def test_a_huge_body_is_refused(self, client: TestClient) -> None:
+        response = client.post(f"{BASE}/search", content=b" " * (BODY_LIMIT + 1))
+        assert error_of(response)[:2] == (413, "too_large")
+
+    def test_a_huge_body_is_refused_where_its_length_is_not_announced(self, client: TestClient) -> None:
+        def pieces() -> Iterator[bytes]:
+            for _ in range(5):
+                yield b" " * (BODY_LIMIT // 4)
+
+        headers = {"content-type": "application/json"}
+        assert error_of(client.post(f"{BASE}/search", content=pieces(), headers=headers))[:2] == (413, "too_large")
+
+
+class TestArtifacts:
+    def test_a_figure_may_be_kept_for_good(self, client: TestClient) -> None:
+        response = client.get(f"{BASE}/figures/{FIGURE_ID}")
+        assert (response.content, response.headers["content-type"]) == (b"pixels", "image/png")
+        assert "immutable" in response.headers["cache-control"]
+        assert "sandbox" in response.headers["content-security-policy"]
+        tag = response.headers["etag"]
+        for known in (tag, f"W/{tag}", f'"other", {tag}', "*"):
+            again = client.get(f"{BASE}/figures/{FIGURE_ID}", headers={"if-none-match": known})
+            assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
+        assert client.get(f"{BASE}/figures/{FIGURE_ID}", headers={"if-none-match": '"other"'}).status_code == 200
+
+    @pytest.mark.parametrize("figure_id", ["f1", "F1" * 32, "%2e%2e", "f1" * 33, "f1" * 32 + "%0a"])
+    def test_a_figure_id_is_a_digest(self, client: TestClient, figure_id: str) -> None:
+        assert client.get(f"{BASE}/figures/{figure_id}").status_code in {404, 422}
+
+    def test_a_figure_that_is_not_there_is_not_found(self, client: TestClient) -> None:
+        assert error_of(client.get(f"{BASE}/figures/{'00' * 32}"))[:2] == (404, "not_found")
+
+    def test_a_page_is_drawn_with_its_boxes(self, client: TestClient, corpus: StandIn) -> None:
+        response = client.get(PAGE, params={"box": ["1,2,3.5,4", "-1,0,1e2,5"], "dpi": 36})
+        assert (response.content, response.headers["content-type"]) == (b"page", "image/png")
+        boxes = [(1.0, 2.0, 3.5, 4.0), (-1.0, 0.0, 100.0, 5.0)]
+        assert corpus.asked == [{"doc_id": DOC_ID, "page": 3, "highlight": boxes, "dpi": 36}]
+
+    @pytest.mark.parametrize(
+        ("query", "line"),
+        [
+            ("dpi=35", "dpi: "),
+            ("dpi=201", "dpi: "),
+            ("box=1,2,3", "box.0: a box is four numbers"),
+            ("box=1,2,3,x", "box.0: a box is four numbers"),
+            ("box=1,2,3,nan", "box.0: a box is x0,y0,x1,y1"),
+            ("box=1,2,3,inf", "box.0: a box is x0,y0,x1,y1"),
+            ("box=3,2,1,4", "box.0: a box is x0,y0,x1,y1"),
+            ("box=1,2,3,4&box=", "box.1: a box is four numbers"),
+            ("&".join(["box=1,2,3,4"] * 51), "box: list should have at most 50 items"),
+        ],
+    )
+    def test_a_page_has_limits(self, client: TestClient, query: str, line: str) -> None:
+        status, code, message = error_of(client.get(f"{PAGE}?{query}"))
+        assert (status, code) == (422, "invalid")
+        assert message.startswith(line)
+
+    @pytest.mark.parametrize("page", ["0", "-1", "x", "100001"])
+    def test_pages_count_from_one(self, client: TestClient, page: str) -> None:
+        assert error_of(client.get(f"{BASE}/documents/{DOC_ID}/pages/{page}.png"))[:2] == (422, "invalid")
+
+    def test_a_page_that_cannot_be_drawn_says_so(self, client: TestClient) -> None:
+        response = client.get(f"{BASE}/documents/{DOC_ID}/pages/7.png")
+        assert error_of(response) == (422, "unreadable", "page 7 can't be drawn")
+
+    def test_the_original_opens_in_the_browser_whatever_its_name(self, client: TestClient, corpus: StandIn) -> None:
+        response = client.get(f"{BASE}/documents/{DOC_ID}.pdf", params={"version": LIVE})
+        assert (response.content, response.headers["content-type"]) == (b"%PDF-1.7", "application/pdf")
+        name = response.headers["content-disposition"]
+        assert name.startswith('inline; filename="p_mp _7___X-Evil: 1.pdf"; ')
+        assert name.endswith("filename*=UTF-8''p%C3%BCmp%20%227%22%0D%0AX-Evil%3A%201.pdf")
+        assert "x-evil" not in response.headers
+        assert corpus.asked == [{"doc_id": DOC_ID, "version": LIVE}]
+
+
+class TestCorpora:
+    def test_every_corpus_is_listed_and_one_out_of_order_hides_no_other(self) -> None:
+        live, empty = StandIn("pumps"), StandIn("valves", live=False)
+        client = TestClient(create_app({"pumps": live, "valves": empty}.__getitem__, lambda: ["pumps", "valves"]))
+        first, second = client.get("/v1/corpora").json()
+        assert (first["version"], first["problem"]) == (LIVE, "")
+        assert (second["name"], second["version"], second["problem"]) == ("valves", None, "nothing is published yet")
+
+    def test_one_corpus_and_its_versions(self, client: TestClient) -> None:
+        assert client.get(BASE).json()["version"] == LIVE
+        assert client.get(f"{BASE}/versions").json()["versions"][0]["state"] == "live"
+
+    def test_health_asks_nothing_of_the_corpora(self) -> None:
+        def broken(name: str) -> StandIn:
+            raise RuntimeError(name)
+
+        client = TestClient(create_app(broken, lambda: ["pumps"]))
+        assert client.get("/healthz").json() == {"status": "up"}
+        assert client.get("/readyz").json() == {
+            "ready": False,
+            "reasons": {"pumps": "it can't be opened; the service's log says why"},
+        }
+
+    def test_ready_once_every_corpus_has_a_live_version(self, client: TestClient) -> None:
+        response = client.get("/readyz")
+        assert (response.status_code, response.json()) == (200, {"ready": True, "reasons": {}})
+
+    def test_not_ready_says_why(self) -> None:
+        corpora = {"pumps": StandIn("pumps"), "valves": StandIn("valves", live=False)}
+        response = TestClient(create_app(corpora.__getitem__, lambda: list(corpora))).get("/readyz")
+        reasons = {"valves": "nothing is published yet; run: inset refresh"}
+        assert (response.status_code, response.json()) == (503, {"ready": False, "reasons": reasons})
+        none = TestClient(create_app(corpora.__getitem__, list)).get("/readyz")
+        assert (none.status_code, none.json()["reasons"]) == (503, {"*": "no corpus is configured"})
+
+
+def test_the_api_is_what_it_was(client: TestClient, golden: Callable[[str, str], None]) -> None:
+    golden("openapi.json", json.dumps(client.get("/openapi.json").json(), indent=2, ensure_ascii=False) + "\n")

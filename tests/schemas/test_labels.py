@@ -1,0 +1,42 @@
+"""Captions and mentions."""
+
+import pytest
+
+from schemas.labels import Label, LabelKind, caption_label, mentions
+
+
+@pytest.mark.parametrize(
+    ("line", "number"),
+    [
+        ("Figure 3-2: The panel", "3-2"),
+        ("Fig. 4. Overview", "4"),
+        ("FIG. 12", "12"),
+        ("Figure A.1: Layout", "a-1"),
+        ("Abb. 7: Aufbau", "7"),
+        ("Abbildung 2.3 Aufbau", "2-3"),
+        ("图 3-1 系统结构", "3-1"),
+        ("図5 構成", "5"),
+        ("Рис. 2. Схема", "2"),
+        ("Figure 3.", "3"),
+        ("Figure 5 The axis", "5"),
+    ],
+)
+def test_captions_are_known(line: str, number: str) -> None:
+    assert caption_label(line) == Label(LabelKind.FIGURE, number)
+
+
+@pytest.mark.parametrize(
+    "line", ["Figure 3 shows the panel", "as Figure 3: says", "Figures are nice", "Configure 3: x", "Figure 2 (left)"]
+)
+def test_sentences_are_not_captions(line: str) -> None:
+    assert caption_label(line) is None
+
+
+def test_tables_are_told_apart() -> None:
+    assert caption_label("Table 2: Parts") == Label(LabelKind.TABLE, "2")
+    assert caption_label("表 1 部件") == Label(LabelKind.TABLE, "1")
+
+
+def test_mentions_are_found_anywhere() -> None:
+    found = mentions("See Figure 3-2 and (fig. 4), or Table A.1; configure 5 is none.")
+    assert [(label.kind.value, label.number) for label in found] == [("figure", "3-2"), ("figure", "4"), ("table", "a-1")]

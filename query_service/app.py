@@ -168,10 +168,12 @@ def _binary(media_type: str, description: str) -> dict[int | str, dict[str, Any]
     return {200: {"description": description, "content": {media_type: {"schema": schema}}}}
 
 
+_listing = APIRouter()
+_operations = APIRouter()
 _v1 = APIRouter(prefix="/v1/corpora", responses=_SAID)
 
 
-@_v1.get("", tags=["corpora"])
+@_listing.get("/v1/corpora", tags=["corpora"])
 def corpora(request: Request) -> list[CorpusOverview]:
     """Every corpus served here, at a glance; one that can't be searched now says so in ``problem``."""
     served = _served(request)
@@ -266,16 +268,17 @@ def document(
     return Response(body, media_type="application/pdf", headers=headers)
 
 
-_operations = APIRouter(tags=["operations"])
-
-
-@_operations.get("/healthz")
+@_operations.get("/healthz", tags=["operations"])
 def healthz() -> Health:
     """The process is up. Asks nothing of the index or the store."""
     return Health()
 
 
-@_operations.get("/readyz", responses={503: {"model": Readiness, "description": "Not every corpus can be searched."}})
+@_operations.get(
+    "/readyz",
+    tags=["operations"],
+    responses={503: {"model": Readiness, "description": "Not every corpus can be searched."}},
+)
 def readyz(request: Request, response: Response) -> Readiness:
     """Whether every configured corpus has a live version."""
     served = _served(request)
@@ -323,9 +326,8 @@ def create_app(open_corpus: Callable[[str], PublishedCorpus], corpora: Callable[
     app.state.served = _Served(open_corpus, corpora)
     errors.install(app)
     app.add_middleware(Guard)
-    app.include_router(_v1)
-    app.include_router(_operations)
-    app.include_router(_pages)
+    for router in (_listing, _v1, _operations, _pages):
+        app.include_router(router)
     app.mount("/static", StaticFiles(directory=WEB), name="static")
     return app
 

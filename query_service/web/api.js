@@ -16,6 +16,9 @@ function typeOf(schema) {
   return [schema.type + (schema.format ? ` (${schema.format})` : "")];
 }
 
+// Docstrings set names in double backticks.
+const prose = (text = "") => text.split("``").map((piece, index) => (index % 2 ? el("code", {}, piece) : piece));
+
 function limits(schema) {
   const bound = (key, word) => (key in schema ? `${word} ${schema[key]}` : null);
   return [bound("minimum", "≥"), bound("maximum", "≤"), bound("maxLength", "at most") && `at most ${schema.maxLength} characters`,
@@ -27,27 +30,28 @@ function limits(schema) {
 const row = (name, schema, required, description) => el("tr", {},
   el("th", { scope: "row" }, el("code", {}, name), required ? "" : el("span", { class: "quiet" }, " optional")),
   el("td", {}, ...typeOf(schema)),
-  el("td", {}, [description ?? schema.description, limits(schema)].filter(Boolean).join(" ")));
+  el("td", {}, ...prose([description ?? schema.description, limits(schema)].filter(Boolean).join(" "))));
 
 const grid = (label, rows) => (rows.length
   ? el("div", { class: "table", tabindex: 0, role: "region", "aria-label": label }, el("table", {}, el("tbody", {}, ...rows))) : null);
+
+const failures = (said) => Object.entries(said.responses).filter(([status]) => Number(status) >= 400);
 
 function operation(path, method, said) {
   const sent = said.requestBody?.content?.["application/json"]?.schema;
   const returned = Object.entries(said.responses["200"]?.content ?? {})[0];
   return el("section", { class: "operation", id: said.operationId },
     el("h3", {}, el("span", { class: `method ${method}` }, method.toUpperCase()), " ", el("code", {}, path)),
-    el("p", {}, said.description ?? said.summary ?? ""),
+    el("p", {}, ...prose(said.description ?? said.summary)),
     grid(`Parameters of ${path}`, (said.parameters ?? []).filter((one) => one.in !== "header")
       .map((one) => row(one.name, one.schema, one.required, one.description))),
     sent && el("p", {}, "Send ", ...typeOf(sent), "."),
     returned && el("p", {}, "Returns ", ...(returned[0] === "application/json" ? typeOf(returned[1].schema) : [returned[0]]), "."),
-    el("p", { class: "quiet" }, Object.entries(said.responses).filter(([status]) => status !== "200")
-      .map(([status, response]) => `${status}: ${response.description}`).join(" ")));
+    el("p", { class: "quiet" }, failures(said).length ? `May fail with ${failures(said).map(([status]) => status).join(", ")}.` : ""));
 }
 
 const schema = (name, said) => el("section", { class: "operation", id: name },
-  el("h3", {}, el("code", {}, name)), el("p", {}, said.description ?? ""),
+  el("h3", {}, el("code", {}, name)), el("p", {}, ...prose(said.description)),
   said.enum && el("p", {}, ...typeOf(said)),
   grid(`Fields of ${name}`, Object.entries(said.properties ?? {}).map(([field, one]) =>
     row(field, one, (said.required ?? []).includes(field)))));
@@ -61,6 +65,11 @@ try {
   document.querySelector("h1").textContent = `${api.info.title} API ${api.info.version}`;
   $("operations").replaceChildren(...Object.entries(api.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, said]) => operation(path, method, said))));
+  const known = new Map(Object.values(api.paths).flatMap(Object.values).flatMap(failures));
+  $("errors").replaceChildren(
+    el("p", {}, "Every error, and 404, 405, 413 and 500 anywhere, has the same body: ", ...typeOf({ $ref: "ErrorBody" }), "."),
+    grid("Errors", [...known].sort().map(([status, said]) => el("tr", {},
+      el("th", { scope: "row" }, el("code", {}, status)), el("td", {}, said.description)))));
   $("schemas").replaceChildren(...Object.entries(api.components.schemas).map(([name, said]) => schema(name, said)));
   if (location.hash) document.getElementById(location.hash.slice(1))?.scrollIntoView();
 } catch (error) {

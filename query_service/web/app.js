@@ -84,7 +84,7 @@ async function show() {
   if (unknown) {
     state.corpus = overviews.keys().next().value;
     state.q = "";
-    notice(`There is no corpus “${unknown}” here`, "Choose one of those above.");
+    notice(`There is no corpus “${unknown}” here`, `This is ${state.corpus}.`);
   }
   const overview = overviews.get(state.corpus);
   $("corpus-picker").hidden = overviews.size < 2;
@@ -101,8 +101,10 @@ async function show() {
   drawSwitches();
   drawPinned();
   drawVersions();
-  if (!overview.version && !state.version && !unknown) notice(`${state.corpus} can’t be searched yet`, overview.problem || "No version of it is live.", start);
-  else if (state.q) ask();
+  if (!overview.version && !state.version && !unknown) {
+    home();
+    notice(`${state.corpus} can’t be searched yet`, overview.problem || "No version of it is live.", start);
+  } else if (state.q) ask();
   else home();
 }
 
@@ -302,12 +304,16 @@ const eyebrow = (citation) => el("p", { class: "eyebrow" },
 
 function words(part, cites) {
   const drawn = blocks(part.text);
-  if (cites) {
-    const last = drawn.at(-1);
-    if (last?.tagName === "P") last.append("\u00a0", cites);
-    else drawn.push(el("p", { class: "loose" }, cites));
-  }
+  if (cites && drawn.at(-1)?.tagName === "P") attach(drawn.at(-1), cites);
+  else if (cites) drawn.push(el("p", {}, cites));
   return drawn;
+}
+
+// The last word and its citations stay on one line.
+function attach(paragraph, cites) {
+  const text = paragraph.textContent;
+  const start = /\S{0,30}$/.exec(text).index;
+  paragraph.replaceChildren(text.slice(0, start), el("span", { class: "together" }, text.slice(start), text && "\u00a0", cites));
 }
 
 function image(figureId, caption, attributes = {}) {
@@ -326,10 +332,13 @@ function figure(part, byNumber, version) {
   const cited = part.citations.map((n) => byNumber.get(n)).filter(Boolean);
   const places = cited.map((citation) => ({ label: `Citation ${citation.n}, page ${citation.page}`, place: placeOf(citation, version) }));
   const open = () => viewer.openFigure({ corpus: state.corpus, figureId: part.figure_id, caption, tag: part.tag, places });
+  const legend = el("figcaption", {}, caption);
+  const cites = chips(part.citations, byNumber, version);
+  if (cites) attach(legend, cites);
   return el("figure", {},
     el("button", { type: "button", class: "picture", title: "Enlarge", "aria-label": `Enlarge: ${caption || "figure"}`, "aria-haspopup": "dialog", onclick: open },
       image(part.figure_id, caption || "Figure without a caption")),
-    el("figcaption", {}, caption, caption && "\u00a0", chips(part.citations, byNumber, version)));
+    legend);
 }
 
 function drawCitations(citations, version) {
@@ -397,10 +406,10 @@ function hitCard(hit, rank, version) {
     }),
   }, image(figureId, caption)));
   const text = el("div", { class: "hit-text" }, ...blocks(hit.text));
-  return el("li", { class: `hit ${hit.modality}` },
+  return el("li", { class: `hit of-${hit.modality}` },
     el("div", { class: "hit-head" },
       el("span", { class: "rank", "aria-hidden": "true" }, String(rank)),
-      el("button", { type: "button", class: "link where", title: hit.source, "aria-haspopup": "dialog", onclick: () => viewer.openPage(place) },
+      el("button", { type: "button", class: "link place", title: hit.source, "aria-haspopup": "dialog", onclick: () => viewer.openPage(place) },
         `${fileName(hit.source)}, ${pages}`),
       el("span", { class: "modality" }, hit.modality),
       el("span", { class: "score", title: "Score; compares within this list only" }, hit.score.toPrecision(3)),

@@ -107,6 +107,9 @@ function lookAhead(shown) {
 export function openFigure(shown) {
   const address = figureUrl(shown.corpus, shown.figureId);
   const picture = $("lightbox-figure");
+  picture.onload = () => { // a small figure is shown at twice its size
+    picture.style.width = picture.naturalWidth < 480 ? `${picture.naturalWidth * 2}px` : "";
+  };
   picture.src = address;
   picture.alt = shown.caption || "Figure without a caption";
   $("lightbox-caption").textContent = shown.caption || "Figure";

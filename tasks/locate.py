@@ -281,11 +281,8 @@ def _stack(caption: BBox, clusters: Sequence[_Cluster], lines: Sequence[Line], *
         if not _overlaps_across(box, column):
             continue
         gap = edge - box.y1 if above else box.y0 - edge
-        between = BBox(max(box.x0, column.x0), min(edge, box.y1), min(box.x1, column.x1), max(edge, box.y0))
-        if above:
-            between = BBox(between.x0, box.y1, between.x1, edge)
-        else:
-            between = BBox(between.x0, edge, between.x1, box.y0)
+        top, bottom = (box.y1, edge) if above else (edge, box.y0)
+        between = BBox(max(box.x0, column.x0), top, min(box.x1, column.x1), bottom)
         text = any(is_body(line) and _meets(line.bbox, between) for line in lines)
         if text or gap > (_PART_GAP_PT if taken else _CAPTION_GAP_PT):
             break

@@ -46,7 +46,13 @@ KeepFigure = Callable[[str, bytes], None]
 
 
 def parse(
-    data: bytes, doc_id: str, options: ParseOptions, *, passwords: Sequence[str] = (), keep_figure: KeepFigure
+    data: bytes,
+    doc_id: str,
+    options: ParseOptions,
+    *,
+    passwords: Sequence[str] = (),
+    keep_figure: KeepFigure,
+    opened: Callable[[int], None] = lambda _pages: None,
 ) -> ParsedDocument:
     """Return what the pages of a PDF hold.
 
@@ -59,6 +65,7 @@ def parse(
         options: Resolution and limits on pages and pixels; time and memory are the caller's to limit.
         passwords: What to try on an encrypted document.
         keep_figure: Called for each figure the first time it is seen.
+        opened: Told the number of pages once the document is open.
 
     Raises:
         BadInputError: The document can't be read as a whole; the code says why.
@@ -68,6 +75,7 @@ def parse(
     pymupdf.TOOLS.mupdf_display_errors(False)
     pymupdf.TOOLS.mupdf_display_warnings(False)
     with _opened(data, passwords, options.max_pages) as document:
+        opened(document.page_count)
         reader = _Reader(document, options, keep_figure)
         for number in range(document.page_count):
             reader.read(number)
@@ -107,6 +115,12 @@ def _opened(data: bytes, passwords: Sequence[str], max_pages: int) -> "pymupdf.D
     if count > max_pages:
         raise BadInputError(f"it has {count} pages, more than parse.max_pages ({max_pages})", FailureCode.PAGE_LIMIT)
     return document
+
+
+def _raise_for_memory(error: Exception) -> None:
+    """Take a failed allocation of the PDF library for what it is: this process has reached its limit."""
+    if re.search(r"(malloc|calloc|realloc|out of memory|allocat)", str(error), re.IGNORECASE):
+        raise MemoryError from error
 
 
 def _plain(error: Exception) -> str:
@@ -164,6 +178,7 @@ class _Reader:
             box = BBox(0.0, 0.0, round(page.rect.width, 2), round(page.rect.height, 2))
             lines = _lines(page, number + 1)
         except (RuntimeError, ValueError, pymupdf.mupdf.FzErrorBase) as error:
+            _raise_for_memory(error)
             self._fail(number + 1, FailureCode.PAGE_UNREADABLE, f"the page can't be read: {_plain(error)}")
             self.pages.append(Page(number + 1, 0.0, 0.0, 0, 0))
             return
@@ -175,6 +190,7 @@ class _Reader:
         try:
             self._read_figures(page, number + 1, box, rotation, lines)
         except (RuntimeError, ValueError, pymupdf.mupdf.FzErrorBase) as error:
+            _raise_for_memory(error)
             self._fail(number + 1, FailureCode.PAGE_UNREADABLE, f"figures of the page can't be read: {_plain(error)}")
             self.lines.extend(lines)
 
@@ -218,9 +234,19 @@ class _Reader:
         """Return the images that the page shows, and as placements those that it hides."""
         images: list[Image] = []
         hidden: list[Placement] = []
-        for info in page.get_image_info(hashes=True):
+        # Hashing decodes, so what claims too many pixels is found without it; then nothing of the page is hashed.
+        infos = page.get_image_info()
+        if all(_is_bearable(info) for info in infos):
+            infos = page.get_image_info(hashes=True)
+        for info in infos:
             whole = BBox(*info["bbox"])
             seen = whole & box
+            if not _is_bearable(info):
+                size = f"{info['width']} x {info['height']}"
+                self._fail(number, FailureCode.IMAGE_REJECTED, f"an image of {size} pixels is too large to read")
+                reason = "too many pixels to read"
+                hidden.append(Placement(number, 0, seen.rounded(), None, Kind.RASTER, Role.BACKGROUND, reason))
+                continue
             if seen.width <= 0 or seen.height <= 0 or seen.area < _VISIBLE_SHARE * whole.area:
                 hidden.append(
                     Placement(number, 0, whole.rounded(), None, Kind.RASTER, Role.BACKGROUND, "outside the visible page")
@@ -228,7 +254,8 @@ class _Reader:
                 continue
             a, b, c, d = info["transform"][:4]
             upright = a > 0 and d > 0 and abs(b) + abs(c) < 0.01 * (a + d) and seen.area > 0.99 * whole.area
-            images.append(Image(seen, info["digest"].hex(), info["width"], info["height"], upright))
+            digest = info["digest"].hex() if "digest" in info else ""
+            images.append(Image(seen, digest, info["width"], info["height"], upright and bool(digest)))
         return images, hidden
 
     def _placement(
@@ -237,11 +264,6 @@ class _Reader:
         role, reason = _role(region, box, lines)
         made = Placement(number, 0, region.bbox.rounded(), None, region.kind, role, reason)
         image = region.image
-        if image is not None and image.width * image.height > _MAX_IMAGE_PIXELS:
-            self._fail(
-                number, FailureCode.IMAGE_REJECTED, f"an image of {image.width} x {image.height} pixels was not read"
-            )
-            return replace(made, role=Role.BACKGROUND, reason="too many pixels to read")
         if role in (Role.BACKGROUND, Role.DECORATIVE):
             return made
         if image is not None and image.upright and not rotation:
@@ -294,6 +316,10 @@ class _Reader:
             self.figures[figure.figure_id] = figure
             self.keep_figure(f"{figure.figure_id}.{figure.ext}", data)
         return figure.figure_id
+
+
+def _is_bearable(info: dict[str, Any]) -> bool:
+    return bool(info["width"] * info["height"] <= _MAX_IMAGE_PIXELS)
 
 
 def _role(region: Region, page: BBox, lines: Sequence[Line]) -> tuple[Role, str]:
@@ -376,10 +402,12 @@ def _paths(page: "pymupdf.Page") -> list[Path]:
 
 
 def _is_stroke(item: Any) -> bool:
-    if item[0] == "l":
+    kind: str = item[0]
+    if kind == "l":
         (ax, ay), (bx, by) = item[1], item[2]
-        return abs(ax - bx) > 0.5 and abs(ay - by) > 0.5
-    return bool(item[0] == "c")
+        slanted: bool = abs(ax - bx) > 0.5 and abs(ay - by) > 0.5
+        return slanted
+    return kind == "c"
 
 
 def _tables(page: "pymupdf.Page", number: int, places: Sequence[BBox]) -> list[TableRegion]:

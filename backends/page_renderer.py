@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
-from schemas.errors import BadInputError, FailureCode
+from schemas.errors import BadInputError, FailureCode, NotFoundError
 
 Box = tuple[float, float, float, float]
 
@@ -33,7 +33,8 @@ class PageRenderer:
             dpi: Resolution.
 
         Raises:
-            BadInputError: There is no such page, it is too large to draw, or drawing it failed.
+            NotFoundError: There is no such page.
+            BadInputError: It is too large to draw, or drawing it failed.
         """
         with self._lock:
             if self._pool is None:
@@ -63,14 +64,12 @@ def _render(document: bytes, page: int, highlight: tuple[Box, ...], dpi: int) ->
     pymupdf.TOOLS.mupdf_display_errors(False)
     with pymupdf.open(stream=document, filetype="pdf") as pdf:
         if not 1 <= page <= pdf.page_count:
-            raise BadInputError(
-                f"there is no page {page}; the document has {pdf.page_count}", FailureCode.PAGE_UNREADABLE, page
-            )
+            raise NotFoundError(f"there is no page {page}; the document has {pdf.page_count}")
         drawn = pdf[page - 1]
         if max(drawn.rect.width, drawn.rect.height) > MAX_SIDE_PT:
             raise BadInputError(f"page {page} is too large to draw", FailureCode.PAGE_TOO_LARGE, page)
         for box in highlight:
-            rect = pymupdf.Rect(box) + (-2, -2, 2, 2)
+            rect = pymupdf.Rect(box[0] - 2, box[1] - 2, box[2] + 2, box[3] + 2)
             drawn.draw_rect(
                 rect, color=(0.85, 0.35, 0.05), fill=(1, 0.8, 0.25), width=1.2, fill_opacity=0.18, stroke_opacity=0.9
             )

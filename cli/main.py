@@ -322,10 +322,8 @@ def serve(
     from query_service.serve import serve as serve_app
 
     served = open_app(corpora or [])
-    address = f"http://{host}:{port}/"
     if as_json:
-        print_json({"address": address})
-    say(f"serving on {address}  (Ctrl-C ends it)")
+        print_json({"address": f"http://{host}:{port}/"})
     serve_app(served, host=host, port=port)
 
 

@@ -13,7 +13,7 @@ from pipeline.publication import list_versions, read_manifest, read_pointer
 from pipeline.stages import version_file
 from pipeline.workspace import Workspace, open_index, open_workspace
 from schemas.corpus import EmbeddingOptions
-from schemas.errors import BadInputError, NotFoundError, UserError
+from schemas.errors import NotFoundError
 from schemas.evidence import AnswerResult, Filters, Hit, Mode, SearchResult
 from schemas.overview import CorpusOverview
 from schemas.parquet import from_parquet
@@ -26,6 +26,7 @@ from tasks.retrieve import retrieve
 NO_FILTERS = Filters()
 
 _VERSIONS_OPEN = 4
+_PICTURES_KEPT = 64
 _SUGGESTIONS = 6
 _SOURCES_LISTED = 500
 
@@ -77,11 +78,9 @@ class OpenVersion:
 
     @staticmethod
     def _hit(row: dict[str, object], score: float) -> Hit:
-        regions = row.pop("regions")
-        sources = row.pop("sources")
         fields = {name: value for name, value in row.items() if name in Hit.model_fields}
-        pages = [region["page"] for region in regions]  # type: ignore[attr-defined]
-        return Hit.model_validate(fields | {"score": score, "source": sources[0], "pages": pages})  # type: ignore[index]
+        sources = row["sources"]
+        return Hit.model_validate(fields | {"score": score, "source": sources[0]})  # type: ignore[index]
 
 
 def _has_caption(row: dict[str, str]) -> bool:
@@ -117,6 +116,7 @@ class PublishedCorpus:
         self._lock = threading.Lock()
         self._open: OrderedDict[str, OpenVersion] = OrderedDict()
         self._renderer = PageRenderer()
+        self._pictures: OrderedDict[tuple[object, ...], bytes] = OrderedDict()
 
     @property
     def name(self) -> str:
@@ -148,11 +148,18 @@ class PublishedCorpus:
         self, doc_id: str, page: int, *, highlight: Sequence[tuple[float, float, float, float]] = (), dpi: int = 110
     ) -> bytes:
         """Return a page as PNG, the given boxes highlighted."""
+        wanted = (doc_id, page, tuple(highlight), dpi)
+        with self._lock:
+            if wanted in self._pictures:
+                self._pictures.move_to_end(wanted)
+                return self._pictures[wanted]
         document, _ = self.document(doc_id)
-        try:
-            return self._renderer.render(document, page, highlight=highlight, dpi=dpi)
-        except BadInputError as error:
-            raise NotFoundError(f"corpus {self.name}: {error.message}") from error
+        picture = self._renderer.render(document, page, highlight=highlight, dpi=dpi)
+        with self._lock:
+            self._pictures[wanted] = picture
+            while len(self._pictures) > _PICTURES_KEPT:
+                self._pictures.popitem(last=False)
+        return picture
 
     def document(self, doc_id: str, *, version: str | None = None) -> tuple[bytes, str]:
         """Return the original PDF and its file name."""
@@ -207,7 +214,7 @@ class PublishedCorpus:
         if version is None:
             pointer = read_pointer(self._workspace.store)
             if pointer is None:
-                raise UserError(self._nothing_live())
+                raise NotFoundError(self._nothing_live())
             version = pointer.version
         with self._lock:
             if version not in self._open:

@@ -65,9 +65,9 @@ def embed(
     texts: Sequence[tuple[str, str]], options: EmbeddingOptions, ray: RayOptions
 ) -> Iterator[list[Outcome[NDArray[np.float32]]]]:
     """Yield the vectors of texts, a batch at a time."""
-    with connected(ray):
-        batches: list[Any] = cut_batches(texts, options.batch * 8)
-        yield from run_pool(EmbedderActor, (options,), batches, workers=options.workers or 1)
+    with connected(ray) as cpus:
+        batches: list[Any] = cut_batches(texts, options.batch * 4)
+        yield from run_pool(EmbedderActor, (options,), batches, workers=options.workers or cpus)
 
 
 @dataclass(frozen=True)

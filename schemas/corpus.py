@@ -61,7 +61,7 @@ class EmbeddingOptions(Section):
     text: str = Field("minilm", description="'minilm' (packaged), or a sentence-transformers model name or folder.")
     revision: str | None = Field(None, description="Revision of a model that is not packaged; needed for those.")
     batch: int = Field(32, ge=1, description="Texts embedded at once.")
-    workers: int | None = Field(None, ge=1, description="Embedding actors; default: one.")
+    workers: int | None = Field(None, ge=1, description="Embedding actors; default: one a CPU core.")
 
     @model_validator(mode="after")
     def _pinned(self) -> "EmbeddingOptions":

@@ -74,10 +74,17 @@ class Filters(_Model):
     modalities: list[Modality] = Field([], description="text, table, figure.")
 
 
+class CitedRegion(_Model):
+    """A part of a page; ``bbox`` in points from its top left."""
+
+    page: int
+    bbox: tuple[float, float, float, float]
+
+
 class Hit(_Model):
     """A row of evidence that a search found.
 
-    ``score``: larger is better; comparable within one answer only. ``page`` is the first of ``pages``.
+    ``score``: larger is better; comparable within one answer only. ``page`` and ``bbox`` are the first of ``regions``.
     """
 
     evidence_id: str
@@ -86,12 +93,18 @@ class Hit(_Model):
     doc_id: str
     source: str
     page: int
-    pages: list[int]
     bbox: tuple[float, float, float, float]
+    regions: list[CitedRegion]
     section_path: list[str]
     text: str
     tagged_text: str
     figure_refs: list[str]
+    caption: str
+
+    @property
+    def pages(self) -> list[int]:
+        """The pages that the row stands on, in order."""
+        return [region.page for region in self.regions]
 
 
 class SearchResult(_Model):
@@ -112,7 +125,7 @@ class Citation(_Model):
     bbox: tuple[float, float, float, float]
     doc_id: str
     section_path: list[str]
-    regions: list[dict[str, int | list[float]]] = []
+    regions: list[CitedRegion]
 
 
 class TextPart(_Model):

@@ -60,4 +60,5 @@ def _citation(hit: Hit, n: int) -> Citation:
         bbox=hit.bbox,
         doc_id=hit.doc_id,
         section_path=hit.section_path,
+        regions=hit.regions,
     )

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from query_service.ports import NO_FILTERS, Box
 from schemas.errors import BadInputError, FailureCode, NotFoundError, TransientError, UserError
-from schemas.evidence import AnswerResult, Citation, FigurePart, Filters, Hit, Modality, Mode, SearchResult, TextPart
+from schemas.evidence import AnswerResult, Citation, CitedRegion, FigurePart, Filters, Hit, Modality, Mode, SearchResult, TextPart
 from schemas.overview import CorpusOverview
 from schemas.versions import VersionList, VersionRow
 
@@ -21,15 +21,23 @@ HIT = Hit(
     doc_id=DOC_ID,
     source="manuals/pump.pdf",
     page=3,
-    pages=[3, 4],
     bbox=(1.0, 2.0, 3.0, 4.0),
+    regions=[CitedRegion(page=3, bbox=(1.0, 2.0, 3.0, 4.0)), CitedRegion(page=4, bbox=(1.0, 2.0, 3.0, 4.0))],
     section_path=["Service"],
     text="<b>Turn</b> the valve.",
     tagged_text="<b>Turn</b> the valve. <image:12345678.png>",
     figure_refs=[FIGURE_ID],
+    caption="",
 )
 CITATION = Citation(
-    n=1, evidence_id="e1", source=HIT.source, page=3, bbox=HIT.bbox, doc_id=DOC_ID, section_path=HIT.section_path
+    n=1,
+    evidence_id="e1",
+    source=HIT.source,
+    page=3,
+    bbox=HIT.bbox,
+    doc_id=DOC_ID,
+    section_path=HIT.section_path,
+    regions=HIT.regions,
 )
 
 

@@ -1,0 +1,210 @@
+"""A refresh as a scheduler runs it: one function a task, each in a process of its own.
+
+The stages are those of ``pipeline.refresh``. What is here is what a process boundary asks for: the corpus is opened anew,
+the run's lease is entered again, progress goes to the log, and what passes from task to task is a few names.
+"""
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from pipeline import assemble, build, check, enrich, evaluate, lease, parse, publish
+from pipeline import plan as planning
+from pipeline.publication import read_manifest, read_pointer, refusals_of
+from pipeline.refresh import settle
+from pipeline.retain import sweep
+from pipeline.stages import StageNote, read_plan, write_plan
+from pipeline.workspace import Report, Workspace, open_workspace
+from schemas.errors import GateError, TransientError, UserError
+from schemas.versions import Lease, Outcome
+
+_logger = logging.getLogger(__name__)
+
+MOST_GROUPS = 500
+"""Groups of shards at most: schedulers suffer from thousands of mapped tasks, and Airflow refuses 1,025."""
+
+_SAY_EVERY_S = 5.0
+
+
+class Planned(NamedTuple):
+    """What a plan came to. ``groups`` are the shards to parse, by number, a group a task."""
+
+    version: str
+    outcome: Outcome
+    parent: str | None
+    groups: list[list[int]]
+
+
+class Published(NamedTuple):
+    """What became of a version: ``counts`` is what it holds, and it isn't live where the corpus is held."""
+
+    version: str
+    live: bool
+    counts: dict[str, int]
+
+
+Stage = Callable[[Workspace, str, Report], StageNote]
+
+STEPS: dict[str, Stage] = {
+    "enrich": enrich.enrich,
+    "assemble": assemble.assemble,
+    "check": check.check,
+    "build": build.build,
+    "evaluate": evaluate.evaluate,
+}
+"""The stages that differ in nothing but their name to a scheduler, in order."""
+
+
+def plan(corpus: str, run_id: str) -> Planned:
+    """Take the lease, plan, and keep the plan where something is to be built.
+
+    Args:
+        corpus: A corpus, by name or file.
+        run_id: Who refreshes.
+
+    Raises:
+        UserError: Another run is refreshing, or the source isn't there.
+    """
+    workspace = open_workspace(corpus)
+    with _entered(workspace, run_id):
+        made = planning.plan(workspace, run_id)
+        if made.outcome == "build":
+            write_plan(workspace.store, made)
+            sweep(workspace, sparing=made.version)
+    summary = made.summary
+    _logger.info("%s: %s", made.version, _OUTCOMES[made.outcome])
+    _logger.info(
+        "sources: %d new, %d changed, %d gone, %d kept; %d documents to parse in %d shards",
+        *(summary.new, summary.changed, summary.gone, summary.kept, summary.to_parse, len(made.shards)),
+    )
+    groups = [list(range(first, len(made.shards), MOST_GROUPS)) for first in range(min(MOST_GROUPS, len(made.shards)))]
+    return Planned(made.version, made.outcome, made.parent, groups)
+
+
+_OUTCOMES: dict[Outcome, str] = {
+    "build": "a new version is to be built",
+    "unchanged": "nothing to do; this version is live",
+    "ready": "built before and ready; it only has to be published",
+    "refused": "built before and refused by a gate; it is not built again",
+    "held": "built before and held back since a rollback",
+}
+
+
+def parse_shards(corpus: str, run_id: str, version: str, shards: list[int]) -> StageNote:
+    """Parse some shards of a plan.
+
+    Raises:
+        UserError: The version is finished.
+    """
+    workspace = open_workspace(corpus)
+    with _entered(workspace, run_id):
+        _unfinished(workspace, version)
+        notes = [parse.parse(workspace, version, shard, _to_log()) for shard in shards]
+    failures = [failure for note in notes for failure in note.failures]
+    for failure in failures:
+        place = f" page {failure.page}" if failure.page else ""
+        _logger.warning("quarantine: %s%s: %s: %s", failure.source, place, failure.code, failure.message)
+    counts: dict[str, int] = {}
+    for note in notes:
+        for name, count in note.counts.items():
+            counts[name] = counts.get(name, 0) + count
+    _logger.info("parse: %s", _in_words(counts))
+    return StageNote(seconds=sum(note.seconds for note in notes), failures=failures, counts=counts)
+
+
+def run_stage(stage: str, corpus: str, run_id: str, version: str) -> StageNote:
+    """Run one of ``STEPS`` on a version.
+
+    Raises:
+        UserError: The version is finished.
+    """
+    workspace = open_workspace(corpus)
+    with _entered(workspace, run_id):
+        _unfinished(workspace, version)
+        note = STEPS[stage](workspace, version, _to_log())
+    if note.counts:
+        _logger.info("%s: %s", stage, _in_words(note.counts))
+    for gate in note.gates:
+        _logger.log(
+            logging.INFO if gate.passed else logging.ERROR,
+            "gate %s %s: %s",
+            *(gate.gate, "holds" if gate.passed else "REFUSES", gate.message),
+        )
+    return note
+
+
+def publish_version(corpus: str, run_id: str, planned: Planned) -> Published:
+    """Bring a refresh to its end: publish what was built, or what was built before and is ready.
+
+    Raises:
+        GateError: Gates refuse the version; the message gives each reason.
+        ContractError: Something else was published meanwhile, or another run took the lease over.
+    """
+    workspace = open_workspace(corpus)
+    with _entered(workspace, run_id) as held:
+        live = _publish(workspace, planned, held)
+    manifest = read_manifest(workspace.store, planned.version)
+    reasons = refusals_of(manifest) if manifest else []
+    if reasons:
+        raise GateError(f"{planned.version} was refused: {'; '.join(reasons)}")
+    counts = manifest.counts.model_dump(exclude={"rows_by_modality"}) if manifest else {}
+    if live:
+        _logger.info("%s is live: %s", planned.version, _in_words(counts))
+    return Published(planned.version, live, counts)
+
+
+def _publish(workspace: Workspace, planned: Planned, held: Lease) -> bool:
+    if planned.outcome == "build":
+        return publish.publish(workspace, planned.version, held)
+    pointer = read_pointer(workspace.store)
+    if pointer is not None and pointer.version == planned.version:
+        return True  # an earlier try of this task came this far
+    made = read_plan(workspace.store, planned.version)
+    return settle(workspace, made.model_copy(update={"outcome": planned.outcome, "parent": planned.parent}), held)
+
+
+def release(corpus: str, run_id: str) -> None:
+    """Give the run's lease back; nothing happens when it doesn't hold it."""
+    lease.release(open_workspace(corpus).store, run_id)
+
+
+@contextlib.contextmanager
+def _entered(workspace: Workspace, run_id: str) -> Iterator[Lease]:
+    """Hold the run's lease. Tasks of one run that enter it at the same moment are no reason to fail."""
+    with contextlib.ExitStack() as stack:
+        for attempt in range(1, _TRIES + 1):
+            try:
+                held = stack.enter_context(lease.holding(workspace.store, run_id, tied_to_process=False))
+                break
+            except TransientError:
+                if attempt == _TRIES:
+                    raise
+                time.sleep(0.05 * attempt)
+        yield held
+
+
+_TRIES = 10
+
+
+def _unfinished(workspace: Workspace, version: str) -> None:
+    """Refuse to work on a version that has its manifest: it may be live, and building would take it from its readers."""
+    if read_manifest(workspace.store, version) is not None:
+        raise UserError(f"{version} is finished, and finished versions never change; trigger a new run instead")
+
+
+def _to_log() -> Report:
+    said: dict[str, float] = {}
+
+    def report(step: str, done: int, total: int) -> None:
+        now = time.monotonic()
+        if total and (done >= total or now - said.get(step, -_SAY_EVERY_S) >= _SAY_EVERY_S):
+            said[step] = now
+            _logger.info("progress: %s %d of %d", step, done, total)
+
+    return report
+
+
+def _in_words(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items())

@@ -395,13 +395,13 @@ async function drawEvidence(version, keep = false) {
 
 function hitCard(hit, rank, version) {
   const place = placeOf(hit, version);
-  const last = hit.pages?.at(-1) ?? hit.page;
+  const last = hit.regions?.at(-1)?.page ?? hit.page;
   const pages = last > hit.page ? `pages ${hit.page}–${last}` : `page ${hit.page}`;
-  const caption = hit.modality === "figure" ? hit.text : `Figure on ${pages} of ${fileName(hit.source)}`;
+  const caption = hit.caption || `Figure on ${pages} of ${fileName(hit.source)}`;
   const thumbs = hit.figure_refs.slice(0, 4).map((figureId) => el("button", {
     type: "button", class: "picture", title: "Enlarge", "aria-label": `Enlarge: ${caption.slice(0, 200)}`, "aria-haspopup": "dialog",
     onclick: () => viewer.openFigure({
-      corpus: state.corpus, figureId, caption: hit.modality === "figure" ? hit.text : "", tag: "",
+      corpus: state.corpus, figureId, caption: hit.caption, tag: "",
       places: [{ label: `Evidence ${rank}, page ${hit.page}`, place }],
     }),
   }, image(figureId, caption)));

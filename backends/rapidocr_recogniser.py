@@ -2,7 +2,7 @@
 
 The settings are for screenshots and charts, whose words stand upright: no orientation classifier, no enlarging before
 detection, lines recognised one by one (padded to each other they cost more than they share). On 28 figures of manuals and
-papers that takes 0.5 CPU-seconds a figure instead of 1.4 with the package's own settings, and reads as much.
+papers that takes 0.6 CPU-seconds a figure instead of 1.4 with the package's own settings, and reads as much.
 """
 
 import hashlib

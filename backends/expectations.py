@@ -1,0 +1,212 @@
+"""What rows of evidence must look like, as a Great Expectations suite, with Data Docs for people.
+
+Importing Great Expectations takes ten seconds and more, so only the function does. Its context lives in memory: nothing of
+it stays but the static site, whose pages take their styles from public CDNs.
+"""
+
+import os
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from schemas.evidence import EVIDENCE, Modality
+from schemas.tags import escape
+from schemas.versions import GateResult
+
+EXAMPLES = 3
+"""Rows that a message names at most."""
+
+_NORM_TOLERANCE = 1e-3
+_LARGEST_PAGE_PT = 100_000
+_DERIVED = ("left", "top", "width", "height", "n_sources", "n_regions", "n_tokens", "norm", "named", "worded", "tag_free")
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """An expectation with the words that people read; ``refuses`` is False where a breach is only worth a note."""
+
+    says: str
+    expectation: Any
+    refuses: bool = True
+
+
+def expect_evidence(
+    evidence: pa.Table,
+    *,
+    n_tokens: Sequence[int],
+    norms: Sequence[float] | NDArray[np.floating[Any]],
+    max_tokens: int,
+    docs: Path | None = None,
+) -> list[GateResult]:
+    """Validate rows of evidence.
+
+    Args:
+        evidence: The rows of a version.
+        n_tokens: Tokens of each row's text, in the order of the rows.
+        norms: Length of each row's vector, in the order of the rows.
+        max_tokens: Tokens a text is meant to hold. Longer ones are noted but refuse nothing: one wide row of a table
+            can't be cut.
+        docs: Empty folder for the Data Docs, a static site that starts at ``index.html``; None for none.
+
+    Returns:
+        A gate a rule: ``value`` counts the rows that break it, ``bound`` is 0; for the columns both are None.
+    """
+    # Read when the package is imported.
+    os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
+    with warnings.catch_warnings():
+        # Its modules import deprecated ones of the standard library and of marshmallow.
+        warnings.simplefilter("ignore")
+        import great_expectations as gx
+        from great_expectations.checkpoint import UpdateDataDocsAction
+
+    frame = evidence.to_pandas()
+    complete = set(EVIDENCE.names) <= set(frame.columns)
+    if complete:
+        _derive(frame, n_tokens, norms)
+    rules = _rules(max_tokens, complete=complete)
+
+    context = gx.get_context(mode="ephemeral", project_config=_configuration(docs))
+    asset = context.data_sources.add_pandas("version").add_dataframe_asset("evidence")
+    suite = context.suites.add(gx.ExpectationSuite(name="evidence", expectations=[rule.expectation for rule in rules]))
+    definition = gx.ValidationDefinition(
+        name="evidence", data=asset.add_batch_definition_whole_dataframe("rows"), suite=suite
+    )
+    checkpoint = gx.Checkpoint(
+        name="evidence",
+        validation_definitions=[context.validation_definitions.add(definition)],
+        actions=[] if docs is None else [UpdateDataDocsAction(name="docs")],
+        result_format={
+            "result_format": "SUMMARY",
+            "unexpected_index_column_names": ["evidence_id"] if complete else [],
+            "partial_unexpected_count": EXAMPLES,
+        },
+    )
+    outcome = context.checkpoints.add(checkpoint).run(batch_parameters={"dataframe": frame})
+    if docs is not None:
+        _drop_tutorial(docs)
+    (validated,) = outcome.run_results.values()
+    results = {result.expectation_config.meta["rule"]: result for result in validated.results}
+    return [_gate(rule, results[rule.says]) for rule in rules]
+
+
+def _derive(frame: Any, n_tokens: Sequence[int], norms: Sequence[float] | NDArray[np.floating[Any]]) -> None:
+    """Add to a pandas frame columns of plain numbers and truths, which is what expectations can be put on."""
+    corners = np.array(frame["bbox"].tolist(), float).reshape(-1, 4)
+    is_text, is_figure = frame["modality"] == Modality.TEXT, frame["modality"] == Modality.FIGURE
+    frame["left"], frame["top"] = corners[:, 0], corners[:, 1]
+    frame["width"], frame["height"] = corners[:, 2] - corners[:, 0], corners[:, 3] - corners[:, 1]
+    frame["n_sources"] = frame["sources"].map(len)
+    frame["n_regions"] = frame["regions"].map(len)
+    frame["n_tokens"] = np.asarray(n_tokens, int)
+    frame["norm"] = np.asarray(norms, float)
+    frame["named"] = frame["figure_id"].notna() == is_figure
+    # A run of text may be no more than the figures that stand in it.
+    spoken = frame["text"].where(~is_text, frame["tagged_text"])
+    frame["worded"] = spoken.map(lambda words: bool(words and words.strip()))
+    frame["tag_free"] = frame["text"].map(lambda words: words is None or escape(words) == words)
+
+
+def _rules(max_tokens: int, *, complete: bool) -> list[_Rule]:
+    from great_expectations import expectations as expect
+    from great_expectations.expectations.metadata_types import FailureSeverity
+
+    columns = [*EVIDENCE.names, *_DERIVED] if complete else EVIDENCE.names
+    rules = {"evidence has the columns of its schema": expect.ExpectTableColumnsToMatchOrderedList(column_list=columns)}
+    notes = {}
+    if complete:
+        required = [field.name for field in EVIDENCE if not field.nullable]
+        rules |= {f"{name} is never missing": expect.ExpectColumnValuesToNotBeNull(column=name) for name in required}
+        page_pt = {"min_value": -_LARGEST_PAGE_PT, "max_value": _LARGEST_PAGE_PT}
+        length_pt = {"min_value": 0, "max_value": _LARGEST_PAGE_PT}
+        unit = {"min_value": 1 - _NORM_TOLERANCE, "max_value": 1 + _NORM_TOLERANCE}
+        between = expect.ExpectColumnValuesToBeBetween
+        among = expect.ExpectColumnValuesToBeInSet
+        rules |= {
+            "evidence_id is unique": expect.ExpectColumnValuesToBeUnique(column="evidence_id"),
+            "doc_id is a SHA-256": expect.ExpectColumnValuesToMatchRegex(column="doc_id", regex="^[0-9a-f]{64}$"),
+            "modality is a known one": among(column="modality", value_set=[modality.value for modality in Modality]),
+            "page counts from 1": between(column="page", min_value=1),
+            "order counts from 0": between(column="order", min_value=0),
+            "a box is where a page can be, from the left": between(column="left", **page_pt),
+            "a box is where a page can be, from the top": between(column="top", **page_pt),
+            "a box has a width": between(column="width", **length_pt),
+            "a box has a height": between(column="height", **length_pt),
+            "left of a box is a number": expect.ExpectColumnValuesToNotBeNull(column="left"),
+            "top of a box is a number": expect.ExpectColumnValuesToNotBeNull(column="top"),
+            "width of a box is a number": expect.ExpectColumnValuesToNotBeNull(column="width"),
+            "height of a box is a number": expect.ExpectColumnValuesToNotBeNull(column="height"),
+            "a row has a source": between(column="n_sources", min_value=1),
+            "a row has a region": between(column="n_regions", min_value=1),
+            "figure rows, and they alone, name their figure": among(column="named", value_set=[True]),
+            "a row has words or tags": among(column="worded", value_set=[True]),
+            "text holds no tag and no placeholder": among(column="tag_free", value_set=[True]),
+            "a vector has length 1": between(column="norm", **unit),
+            "a vector is made of numbers": expect.ExpectColumnValuesToNotBeNull(column="norm"),
+        }
+        notes[f"a text has at most {max_tokens} tokens"] = between(
+            column="n_tokens", max_value=max_tokens, severity=FailureSeverity.WARNING
+        )
+    for says, expectation in (rules | notes).items():
+        expectation.meta = {"rule": says}
+        expectation.description = says
+    return [_Rule(says, rules[says]) for says in rules] + [_Rule(says, notes[says], refuses=False) for says in notes]
+
+
+def _gate(rule: _Rule, result: Any) -> GateResult:
+    found = result.result
+    broken = None if result.success else found.get("unexpected_count")
+    if result.success:
+        message = rule.says
+    elif broken is None:
+        reason = found.get("details") or _reason(result.exception_info)
+        message = f"rows: {rule.says}: no ({reason})"
+    else:
+        rows = [str(row.get("evidence_id")) for row in found.get("partial_unexpected_index_list") or []]
+        message = f"rows: {rule.says}: not so in {broken} of {found['element_count']}, such as {', '.join(rows)}"
+    counted = "element_count" in found
+    return GateResult(
+        gate=f"rows: {rule.says}",
+        passed=bool(result.success) or not rule.refuses,
+        value=found.get("unexpected_count") if counted else None,
+        bound=0 if counted else None,
+        message=message,
+    )
+
+
+def _reason(exceptions: Any) -> str:
+    raised = [exceptions] if "exception_message" in exceptions else list(exceptions.values())
+    return "; ".join(sorted({str(entry["exception_message"]) for entry in raised}))
+
+
+def _configuration(docs: Path | None) -> Any:
+    from great_expectations.data_context.types.base import (
+        DataContextConfig,
+        InMemoryStoreBackendDefaults,
+        ProgressBarsConfig,
+    )
+
+    site = {
+        "class_name": "SiteBuilder",
+        "show_how_to_buttons": False,
+        "site_index_builder": {"class_name": "DefaultSiteIndexBuilder"},
+        "store_backend": {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(docs and docs.absolute())},
+    }
+    return DataContextConfig(
+        # The default site is a temporary folder that nobody removes.
+        store_backend_defaults=InMemoryStoreBackendDefaults(init_temp_docs_sites=False),
+        data_docs_sites={} if docs is None else {"quality": site},
+        progress_bars=ProgressBarsConfig(globally=False),
+        analytics_enabled=False,
+    )
+
+
+def _drop_tutorial(folder: Path) -> None:
+    """Remove the animations of a tutorial that the site does not show; they are 3 of its 4 MB."""
+    for animation in (folder / "static" / "images").glob("*.gif"):
+        animation.unlink()

@@ -1,0 +1,155 @@
+import subprocess
+import sys
+import tempfile
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from backends.expectations import expect_evidence
+from schemas.evidence import EVIDENCE
+from schemas.tags import escape, placeholder
+from schemas.versions import GateResult
+
+FIGURE = "f" * 64
+
+
+def row(place: int, **changes: object) -> dict[str, Any]:
+    modality = ("text", "table", "figure")[place % 3]
+    region = {"page": 1, "bbox": [10.0, 20.0, 300.0, 400.5]}
+    return {
+        "evidence_id": str(uuid.uuid5(uuid.NAMESPACE_OID, str(place))),
+        "modality": modality,
+        "doc_id": "0" * 64,
+        "sources": ["a.pdf"],
+        "page": 1,
+        "bbox": region["bbox"],
+        "regions": [region],
+        "order": place,
+        "section_path": [],
+        "title": "",
+        "text": f"words {place}",
+        "tagged_text": f"words {place} <image:00000001.png>",
+        "figure_refs": [FIGURE],
+        "caption": "",
+        "figure_id": FIGURE if modality == "figure" else None,
+        **changes,
+    }
+
+
+def expect(
+    rows: list[dict[str, Any]], *, tokens: int = 5, norm: float = 1.0, docs: Path | None = None
+) -> dict[str, GateResult]:
+    table = pa.Table.from_pylist(rows, schema=EVIDENCE)
+    gates = expect_evidence(table, n_tokens=[tokens] * len(rows), norms=[norm] * len(rows), max_tokens=220, docs=docs)
+    return {gate.gate: gate for gate in gates}
+
+
+def failed(gates: dict[str, GateResult]) -> list[str]:
+    return [name.removeprefix("rows: ") for name, gate in gates.items() if not gate.passed]
+
+
+ONLY_FIGURE = row(12, text="", tagged_text="<image:00000001.png>")
+LOOKALIKE = row(13, text=escape("write <image:12345678.png> to forge"))
+
+
+@pytest.mark.parametrize("rows", [[*(row(place) for place in range(9)), ONLY_FIGURE, LOOKALIKE], []])
+def test_good_rows_pass(rows: list[dict[str, Any]]) -> None:
+    gates = expect(rows)
+    assert failed(gates) == []
+    assert len(gates) > 20
+    assert all(gate.value in (0, None) for gate in gates.values())
+
+
+# Each breaks one rule.
+BAD: list[tuple[dict[str, object], str]] = [
+    ({"doc_id": "a.pdf"}, "doc_id is a SHA-256"),
+    ({"modality": "video", "figure_id": None}, "modality is a known one"),
+    ({"page": 0}, "page counts from 1"),
+    ({"order": -1}, "order counts from 0"),
+    ({"bbox": [1e9, 20.0, 1e9, 40.0]}, "a box is where a page can be, from the left"),
+    ({"bbox": [10.0, -1e9, 30.0, -1e9]}, "a box is where a page can be, from the top"),
+    ({"bbox": [30.0, 20.0, 10.0, 40.0]}, "a box has a width"),
+    ({"bbox": [10.0, 40.0, 30.0, 20.0]}, "a box has a height"),
+    ({"bbox": [10.0, 20.0, float("nan"), 40.0]}, "width of a box is a number"),
+    ({"sources": []}, "a row has a source"),
+    ({"regions": []}, "a row has a region"),
+    ({"figure_id": None}, "figure rows, and they alone, name their figure"),
+    ({"modality": "table"}, "figure rows, and they alone, name their figure"),
+    ({"text": " \n"}, "a row has words or tags"),
+    ({"text": "see <image:00000001.png>"}, "text holds no tag and no placeholder"),
+    ({"text": "see < image : 1"}, "text holds no tag and no placeholder"),
+    ({"text": f"see {placeholder(FIGURE)}"}, "text holds no tag and no placeholder"),
+]
+
+
+@pytest.fixture(scope="module")
+def bad_rows() -> list[dict[str, Any]]:
+    return [row(2 + 3 * place, **changes) for place, (changes, _) in enumerate(BAD)]
+
+
+@pytest.fixture(scope="module")
+def bad_gates(bad_rows: list[dict[str, Any]]) -> dict[str, GateResult]:
+    return expect([row(0), row(1), *bad_rows])
+
+
+@pytest.mark.parametrize("rule", sorted({rule for _, rule in BAD}))
+def test_a_bad_row_breaks_its_rule(bad_gates: dict[str, GateResult], bad_rows: list[dict[str, Any]], rule: str) -> None:
+    offenders = [str(bad["evidence_id"]) for bad, (_, broken) in zip(bad_rows, BAD, strict=True) if broken == rule]
+    gate = bad_gates[f"rows: {rule}"]
+    assert (gate.passed, gate.value, gate.bound) == (False, len(offenders), 0)
+    assert gate.message.endswith(f"not so in {len(offenders)} of {len(BAD) + 2}, such as {', '.join(offenders)}")
+
+
+def test_a_bad_row_breaks_no_other_rule(bad_gates: dict[str, GateResult]) -> None:
+    assert set(failed(bad_gates)) == {rule for _, rule in BAD}
+
+
+def test_ids_are_unique() -> None:
+    assert failed(expect([row(0), row(1, evidence_id=row(0)["evidence_id"])])) == ["evidence_id is unique"]
+
+
+def test_missing_values_and_columns_are_told_apart() -> None:
+    good = pa.Table.from_pylist([row(place) for place in range(3)], schema=EVIDENCE)
+    loose = pa.schema([field.with_nullable(True) for field in EVIDENCE])
+    holed = pa.Table.from_pylist([row(0), row(1, title=None)], schema=loose)
+    gates = expect_evidence(holed, n_tokens=[1, 1], norms=[1, 1], max_tokens=5)
+    assert [gate.gate for gate in gates if not gate.passed] == ["rows: title is never missing"]
+    without = expect_evidence(good.drop_columns(["bbox"]), n_tokens=[1] * 3, norms=[1] * 3, max_tokens=5)
+    assert [(gate.passed, gate.value) for gate in without] == [(False, None)]
+    assert "bbox" in without[0].message
+
+
+@pytest.mark.parametrize(("norm", "rule"), [(0.9, "a vector has length 1"), (float("nan"), "a vector is made of numbers")])
+def test_vectors_have_length_one(norm: float, rule: str) -> None:
+    assert failed(expect([row(0)], norm=norm)) == [rule]
+
+
+def test_long_texts_are_noted_but_refuse_nothing() -> None:
+    gates = expect([row(0), row(1)], tokens=221)
+    assert failed(gates) == []
+    note = gates["rows: a text has at most 220 tokens"]
+    assert (note.passed, note.value) == (True, 2)
+    assert "not so in 2 of 2" in note.message
+
+
+def test_data_docs_are_a_static_site(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    tmp_path, temporary = tmp_path_factory.mktemp("docs"), tmp_path_factory.mktemp("temporary")
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    expect([row(0), row(1, page=0)], docs=tmp_path)
+    assert list(temporary.iterdir()) == []
+    assert (tmp_path / "index.html").is_file()
+    (page,) = (tmp_path / "validations").rglob("*.html")
+    assert "page counts from 1" in page.read_text(encoding="utf-8")
+    assert sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()) < 2_000_000
+    captured = capfd.readouterr()
+    assert (captured.out, captured.err) == ("", "")
+
+
+def test_importing_the_module_is_cheap() -> None:
+    script = "import sys, backends.expectations; sys.exit(bool({'great_expectations', 'pandas'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -11,6 +11,7 @@ import pytest
 
 from backends.lancedb_index import LanceIndex
 from backends.memory_index import MemoryIndex
+from backends.stores import s3_client
 from schemas.errors import ContractError
 from schemas.evidence import EVIDENCE, Filters, Modality
 from schemas.ports import SearchIndex, Vector
@@ -313,6 +314,18 @@ class TestLanceDB:
         fill(built, ROWS[:5], VECTORS[:5])
         copied = pickle.loads(pickle.dumps(built))
         assert ids(copied.bm25("register", 5, ANY)) == [evidence_id(0)]
+
+    def test_lives_in_a_bucket_too(self, s3_bucket: str) -> None:
+        index = LanceIndex(f"s3://{s3_bucket}/versions/v1/lance", "T")
+        with pytest.raises(ContractError, match="build the version again"):
+            index.count()
+        fill(index, ROWS[:30], VECTORS[:30])
+        fill(index, ROWS[:5], VECTORS[:5])
+        assert index.count() == 5
+        assert ids(index.bm25("register", 5, ANY)) == [evidence_id(0)]
+        assert index.dense(VECTORS[3], 1, ANY)[0][0] == evidence_id(3)
+        index.drop()
+        assert s3_client().list_objects_v2(Bucket=s3_bucket)["KeyCount"] == 0
 
     def test_many_rows_are_searched_through_an_index(self, tmp_path: Path) -> None:
         vectors = unit_vectors(4000, seed=8)

@@ -19,7 +19,7 @@ from ray_jobs.documents import (
     read_parsed,
     structured_folder,
 )
-from ray_jobs.enrich import Unstructured, embed, recognise, structure_all
+from ray_jobs.enrich import FEW_DOCUMENTS, FEW_PICTURES, FEW_TEXTS, Unstructured, embed, recognise, structure_all
 from schemas.documents import BBOX, RecognisedLine
 from schemas.errors import ContractError
 from schemas.geometry import BBox
@@ -70,13 +70,13 @@ def texts_of(workspace: Workspace, doc_id: str) -> list[str]:
 
 
 class _OnDemand:
-    """Starts Ray at the first call and keeps it until the stage ends."""
+    """Starts Ray when it is first wanted and keeps it until the stage ends."""
 
     def __init__(self, workspace: Workspace, stack: contextlib.ExitStack) -> None:
         self._workspace, self._stack, self._up = workspace, stack, False
 
-    def __call__(self) -> None:
-        if not self._up:
+    def __call__(self, wanted: bool) -> None:
+        if wanted and not self._up:
             self._stack.enter_context(connected(self._workspace.corpus.ray))
             self._up = True
 
@@ -93,13 +93,13 @@ def _structure(workspace: Workspace, doc_ids: list[str], ray: _OnDemand, report:
     missing = cache.missing(figure_id for figure_ids in pictures.values() for figure_id in figure_ids)
     affordable = missing[: corpus.budget.ocr_items]
     if affordable:
-        ray()
+        ray(len(affordable) > FEW_PICTURES)
         named = [(figure_id, f"figures/{figure_id}.png") for figure_id in affordable]
         batches = recognise(named, corpus.captions, store.root, corpus.ray)
         _keep(cache, _recognised_records(batches), "recognise", len(affordable), report)
     work = [_unstructured(doc_id, cache, pictures.get(doc_id, [])) for doc_id in todo]
     if work:
-        ray()
+        ray(len(work) > FEW_DOCUMENTS)
         finished = structure_all(
             work,
             store_address=store.root,
@@ -149,7 +149,7 @@ def _embed(workspace: Workspace, doc_ids: list[str], ray: _OnDemand, report: Rep
     cache = vector_cache(workspace.store, workspace.keys.vectors, workspace.text_model.dimension or 0)
     missing = cache.missing(texts)
     if missing:
-        ray()
+        ray(len(missing) > FEW_TEXTS)
         batches = embed([(name, texts[name]) for name in missing], workspace.corpus.embeddings, workspace.corpus.ray)
         records = ([{"id": outcome.row_id, "vector": outcome.value} for outcome in outcomes] for outcomes in batches)
         _keep(cache, records, "embed", len(missing), report)

@@ -6,13 +6,12 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from backends.minilm import open_text_embedder
 from backends.page_renderer import PageRenderer
+from pipeline.models import text_embedder
 from pipeline.plan import read_ledger
 from pipeline.publication import list_versions, read_manifest, read_pointer
 from pipeline.stages import version_file
 from pipeline.workspace import Workspace, open_index, open_workspace
-from schemas.corpus import EmbeddingOptions
 from schemas.errors import NotFoundError
 from schemas.evidence import AnswerResult, Filters, Hit, Mode, SearchResult
 from schemas.overview import CorpusOverview
@@ -29,12 +28,6 @@ _VERSIONS_OPEN = 4
 _PICTURES_KEPT = 64
 _SUGGESTIONS = 6
 _SOURCES_LISTED = 500
-
-
-@functools.lru_cache(maxsize=4)
-def _embedder(text_model: ModelCard) -> TextEmbedder:
-    packaged = text_model.name == "minilm"
-    return open_text_embedder(EmbeddingOptions(text=text_model.name, revision=None if packaged else text_model.revision))
 
 
 @dataclass(frozen=True)
@@ -105,7 +98,7 @@ def open_version(workspace: Workspace, version: str, text_model: ModelCard | Non
         if row.status is Status.INDEXED:
             sources.setdefault(row.doc_id, []).append(row.source)
     index = open_index(workspace.store.root, workspace.corpus.name, version)
-    return OpenVersion(workspace, version, index, _embedder(text_model), sources)
+    return OpenVersion(workspace, version, index, text_embedder(text_model), sources)
 
 
 class PublishedCorpus:

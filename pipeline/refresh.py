@@ -45,11 +45,12 @@ def refresh(
         try:
             began = time.monotonic()
             report("plan", 0, 1)
-            made = plan(workspace, run_id, retry=quarantined(workspace) if replay else frozenset())
+            retry = quarantined(workspace) if replay else frozenset()
+            made = plan(workspace, run_id, retry=retry)
             seconds = {"plan": round(time.monotonic() - began, 2)}
             report("plan", 1, 1)
             if made.outcome == "build":
-                return _build(workspace, made, lease, seconds, report, replay=replay)
+                return _build(workspace, made, lease, seconds, report, retry)
             published = settle(workspace, made, lease)
             return describe(workspace, made, published=published, timings=seconds)
         finally:
@@ -72,13 +73,14 @@ def settle(workspace: Workspace, made: Plan, lease: Lease) -> bool:
 
 
 def _build(
-    workspace: Workspace, made: Plan, lease: Lease, seconds: dict[str, float], report: Report, *, replay: bool
+    workspace: Workspace, made: Plan, lease: Lease, seconds: dict[str, float], report: Report, retry: frozenset[str]
 ) -> RefreshResult:
     version = made.version
     write_plan(workspace.store, made)
     sweep(workspace, sparing=version)
     note = parse(workspace, version, report=report)
-    if replay and made.parent and not _recovered(made, note.failures):
+    if retry and made.parent and retry <= {failure.doc_id for failure in note.failures}:
+        # Every document that was tried again failed again: the live version is what there is.
         sweep(workspace)
         return describe(workspace, made.model_copy(update={"version": made.parent}), published=False, timings=seconds)
     enrich(workspace, version, report)
@@ -93,11 +95,6 @@ def _build(
     notes = read_notes(workspace.store, version)
     timings = seconds | {stage: round(note.seconds, 2) for stage, note in notes.items()}
     return describe(workspace, made, published=published, timings=timings | {"publish": round(time.monotonic() - began, 2)})
-
-
-def _recovered(made: Plan, failures: list[Failure]) -> bool:
-    failed = {failure.doc_id for failure in failures if failure.page is None}
-    return bool({document.doc_id for document in made.documents} - failed)
 
 
 def describe(workspace: Workspace, made: Plan, *, published: bool, timings: dict[str, float]) -> RefreshResult:

@@ -1,9 +1,9 @@
 """The models of a refresh, as actors over batches."""
 
 import dataclasses
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,9 @@ from tasks.chunk import chunk
 from tasks.structure import structure
 
 PICTURES_A_BATCH = 4
+
+FEW_PICTURES, FEW_DOCUMENTS, FEW_TEXTS = 4, 4, 128
+"""Up to that many are done in this process: starting Ray would take longer than the work."""
 
 
 class RecogniserActor:
@@ -48,25 +51,33 @@ class EmbedderActor:
         return [Outcome(row_id, vector) for (row_id, _), vector in zip(batch, vectors, strict=True)]
 
 
+@functools.lru_cache(maxsize=1)
+def _local_embedder(options: EmbeddingOptions) -> EmbedderActor:
+    return EmbedderActor(options)
+
+
 def recognise(
     pictures: Sequence[tuple[str, str]], options: CaptionOptions, store_address: str, ray: RayOptions
 ) -> Iterator[list[Outcome[list[RecognisedLine]]]]:
     """Yield the recognised lines of stored figures, a batch at a time; Ray is up only while this runs."""
+    batches = cut_batches(pictures, PICTURES_A_BATCH)
+    if len(pictures) <= FEW_PICTURES:
+        actor = RecogniserActor(options, store_address)
+        yield from map(actor.run, batches)
+        return
     with connected(ray) as cpus:
-        yield from run_pool(
-            RecogniserActor,
-            (options, store_address),
-            cut_batches(pictures, PICTURES_A_BATCH),
-            workers=options.ocr_workers or cpus,
-        )
+        yield from run_pool(RecogniserActor, (options, store_address), batches, workers=options.ocr_workers or cpus)
 
 
 def embed(
     texts: Sequence[tuple[str, str]], options: EmbeddingOptions, ray: RayOptions
 ) -> Iterator[list[Outcome[NDArray[np.float32]]]]:
     """Yield the vectors of texts, a batch at a time."""
+    batches = cut_batches(texts, options.batch * 4)
+    if len(texts) <= FEW_TEXTS:
+        yield from map(_local_embedder(options).run, batches)
+        return
     with connected(ray) as cpus:
-        batches: list[Any] = cut_batches(texts, options.batch * 4)
         yield from run_pool(EmbedderActor, (options,), batches, workers=options.workers or cpus)
 
 
@@ -122,6 +133,10 @@ def structure_all(
     ray: RayOptions,
 ) -> Iterator[list[Outcome[bool]]]:
     """Structure documents and keep each under its key; yield as they are done."""
+    arguments = (store_address, embeddings, chunk_tokens, parse_key, structured_key)
+    batches = cut_batches([(item.doc_id, item) for item in work], 1)
+    if len(work) <= FEW_DOCUMENTS:
+        yield from map(StructureActor(*arguments).run, batches)
+        return
     with connected(ray) as cpus:
-        arguments = (store_address, embeddings, chunk_tokens, parse_key, structured_key)
-        yield from run_pool(StructureActor, arguments, cut_batches([(item.doc_id, item) for item in work], 1), workers=cpus)
+        yield from run_pool(StructureActor, arguments, batches, workers=cpus)

@@ -5,7 +5,18 @@ from datetime import UTC, datetime
 
 from query_service.ports import NO_FILTERS, Box
 from schemas.errors import BadInputError, FailureCode, NotFoundError, TransientError, UserError
-from schemas.evidence import AnswerResult, Citation, CitedRegion, FigurePart, Filters, Hit, Modality, Mode, SearchResult, TextPart
+from schemas.evidence import (
+    AnswerResult,
+    Citation,
+    CitedRegion,
+    FigurePart,
+    Filters,
+    Hit,
+    Modality,
+    Mode,
+    SearchResult,
+    TextPart,
+)
 from schemas.overview import CorpusOverview
 from schemas.versions import VersionList, VersionRow
 

@@ -1,0 +1,46 @@
+"""Small manuals made in the test: a heading, running text, a raster figure with its caption, a drawing."""
+
+import random
+from pathlib import Path
+
+import pymupdf
+
+WORDS = (
+    "pump valve motor torque seal bearing housing filter switch cable sensor bracket nozzle gasket lever spindle"
+).split()
+
+
+def sentence(seed: int, count: int = 14) -> str:
+    """Return a sentence of technical words; the same for the same seed."""
+    pick = random.Random(seed)
+    return " ".join(pick.choice(WORDS) for _ in range(count)).capitalize() + "."
+
+
+def picture(seed: int, width: int = 120, height: int = 80) -> bytes:
+    """Return a PNG of coloured squares; the same for the same seed."""
+    pick = random.Random(seed)
+    pixmap = pymupdf.Pixmap(pymupdf.csRGB, pymupdf.IRect(0, 0, width, height), False)
+    pixmap.clear_with(240)
+    for _ in range(12):
+        x, y = pick.randrange(width - 20), pick.randrange(height - 20)
+        pixmap.set_rect(pymupdf.IRect(x, y, x + 20, y + 20), tuple(pick.randrange(256) for _ in range(3)))
+    return bytes(pixmap.tobytes("png"))
+
+
+def write_manual(path: Path, subject: str, *, seed: int = 0, pages: int = 2) -> Path:
+    """Write a manual about ``subject``: a page has a heading, a fact, and a figure with caption ``Figure N``."""
+    document = pymupdf.open()
+    document.set_metadata({"title": f"{subject.title()} manual"})
+    for number in range(1, pages + 1):
+        page = document.new_page(width=595, height=842)
+        page.insert_text((72, 90), f"{number} Service of the {subject}, part {number}", fontsize=18, fontname="hebo")
+        text = " ".join(sentence(seed * 100 + number * 10 + line) for line in range(6))
+        page.insert_textbox((72, 120, 520, 260), f"The {subject} takes {seed}{number} bar. {text}", fontsize=11)
+        page.insert_image((180, 300, 420, 460), stream=picture(seed * 100 + number))
+        page.insert_text((200, 478), f"Figure {number}: The {subject} seen from side {number}", fontsize=10)
+        page.insert_text((72, 520), f"As Figure {number} shows, the {subject} has {number} screws.", fontsize=11)
+    document.set_toc([[1, f"{n} Service of the {subject}, part {n}", n] for n in range(1, pages + 1)])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    document.save(path, garbage=3, deflate=True, no_new_id=True)
+    document.close()
+    return path

@@ -1,0 +1,221 @@
+"""A whole refresh, and what later ones do again: nothing."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backends import sources
+from pipeline.publication import list_versions, publish_version, read_pointer, roll_back
+from pipeline.published import PublishedCorpus
+from pipeline.refresh import is_refused, refresh
+from pipeline.stages import read_notes
+from pipeline.workspace import Workspace, open_workspace
+from schemas.errors import FailureCode, UserError
+from schemas.evidence import Filters, Modality
+from schemas.versions import RefreshResult
+from tests.manuals import write_manual
+from tests.pipeline.conftest import write_corpus
+
+
+def _work(workspace: Workspace, result: RefreshResult) -> dict[str, int]:
+    """Return how much a refresh did, by what it counted."""
+    notes = read_notes(workspace.store, result.version or "")
+    counted = {name: count for note in notes.values() for name, count in note.counts.items()}
+    return {name: counted.get(name, 0) for name in ("parsed", "structured", "embedded", "recognised")}
+
+
+def _evidence(workspace: Workspace, version: str | None) -> dict[str, str]:
+    names = workspace.store.names(f"versions/{version}/evidence")
+    return {name.rpartition("/")[2]: hashlib.sha256(workspace.store.get(name)).hexdigest() for name in names}
+
+
+def test_the_first_refresh_publishes_and_answers(corpus_file: Path) -> None:
+    workspace = open_workspace(str(corpus_file))
+    result = refresh(workspace)
+    assert result.published
+    assert [gate.message for gate in result.gates if not gate.passed] == []
+    assert (result.plan.new, result.counts.documents, result.counts.pages, result.counts.tags) == (2, 2, 4, 4)
+    published = PublishedCorpus(workspace)
+    try:
+        _answers_with_figures(published, result.version)
+        _filters_hold(published)
+        _pages_and_documents_are_served(published, corpus_file.parent.parent / "pdfs" / "winch.pdf")
+    finally:
+        published.close()
+
+
+def _answers_with_figures(published: PublishedCorpus, version: str | None) -> None:
+    answer = published.answer("What does the steel winch look like from side 2?")
+    assert answer.version == version
+    assert not answer.abstained
+    figures = [part for part in answer.parts if part.type == "figure"]
+    assert any("steel winch seen from side 2" in part.caption for part in figures)
+    assert {n for part in answer.parts for n in part.citations} == {citation.n for citation in answer.citations}
+    data, media_type = published.figure(figures[0].figure_id)
+    assert data.startswith(b"\x89PNG")
+    assert media_type == "image/png"
+
+
+def _filters_hold(published: PublishedCorpus) -> None:
+    for mode in ("bm25", "dense", "hybrid"):
+        hits = published.search("screws of the pump", mode=mode, filters=Filters(documents=["winch.pdf"])).hits
+        assert hits
+        assert {hit.source for hit in hits} == {"winch.pdf"}
+    figures = published.search("pump", filters=Filters(modalities=[Modality.FIGURE], pages=[2])).hits
+    assert {(hit.modality, hit.page) for hit in figures} == {(Modality.FIGURE, 2)}
+
+
+def _pages_and_documents_are_served(published: PublishedCorpus, file: Path) -> None:
+    (hit, *_) = published.search("steel winch screws", k=1).hits
+    assert published.page_image(hit.doc_id, hit.page, highlight=[hit.bbox], dpi=50).startswith(b"\x89PNG")
+    data, name = published.document(hit.doc_id)
+    assert (data, name) == (file.read_bytes(), "winch.pdf")
+
+
+def test_a_mention_elsewhere_carries_the_figure(corpus_file: Path) -> None:
+    workspace = open_workspace(str(corpus_file))
+    refresh(workspace)
+    published = PublishedCorpus(workspace)
+    hits = published.search(
+        "As Figure 1 shows the water pump has 1 screws", filters=Filters(modalities=[Modality.TEXT])
+    ).hits
+    published.close()
+    assert hits[0].figure_refs
+
+
+def test_an_unchanged_corpus_costs_nothing(corpus_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace = open_workspace(str(corpus_file))
+    first = refresh(workspace)
+
+    def never(*_: Any) -> bytes:
+        raise AssertionError("a document was read")
+
+    monkeypatch.setattr(sources.FolderSource, "read", never)
+    again = refresh(workspace)
+    assert (again.version, again.published) == (first.version, False)
+    assert (again.plan.kept, again.plan.to_parse) == (2, 0)
+
+
+def test_a_changed_document_is_redone_alone(corpus_file: Path) -> None:
+    workspace = open_workspace(str(corpus_file))
+    first = refresh(workspace)
+    write_manual(corpus_file.parent.parent / "pdfs" / "winch.pdf", "iron winch", seed=3)
+    second = refresh(workspace)
+    assert second.published
+    assert (second.plan.changed, second.plan.kept) == (1, 1)
+    work = _work(workspace, second)
+    assert (work["parsed"], work["structured"]) == (1, 1)
+    assert 0 < work["embedded"] < _work(workspace, first)["embedded"]
+    published = PublishedCorpus(workspace)
+    assert not [hit for hit in published.search("steel winch", k=50).hits if "steel" in hit.text]
+    published.close()
+
+
+def test_a_source_that_goes_away_goes_out_of_the_next_version(corpus_file: Path) -> None:
+    workspace = open_workspace(str(corpus_file))
+    refresh(workspace)
+    (corpus_file.parent.parent / "pdfs" / "winch.pdf").unlink()
+    second = refresh(workspace)
+    assert (second.published, second.plan.gone, second.counts.documents) == (True, 1, 1)
+    assert _work(workspace, second) == {"parsed": 0, "structured": 0, "embedded": 0, "recognised": 0}
+
+
+def test_bad_input_goes_to_quarantine_and_the_rest_goes_on(corpus_file: Path) -> None:
+    pdfs = corpus_file.parent.parent / "pdfs"
+    (pdfs / "empty.pdf").write_bytes(b"")
+    (pdfs / "page.pdf").write_bytes(b"<html><body>404</body></html>")
+    write_corpus(corpus_file.parent.parent, "gates: {max_quarantined: 0.6}\n")
+    workspace = open_workspace(str(corpus_file))
+    result = refresh(workspace)
+    assert result.published
+    found = {failure.source: failure.code for failure in result.failures}
+    assert found == {"empty.pdf": FailureCode.EMPTY_FILE, "page.pdf": FailureCode.NOT_A_PDF}
+    assert (result.counts.documents, result.counts.quarantined) == (2, 2)
+
+    again = refresh(workspace)
+    assert (again.version, again.published) == (result.version, False)
+    replayed = refresh(workspace, replay=True)
+    assert (replayed.version, replayed.published) == (result.version, False)
+
+    write_manual(pdfs / "empty.pdf", "belt drive", seed=5)
+    mended = refresh(workspace)
+    assert (mended.published, mended.counts.quarantined) == (True, 1)
+
+
+def test_two_sources_of_the_same_bytes_are_one_document(corpus_file: Path) -> None:
+    pdfs = corpus_file.parent.parent / "pdfs"
+    (pdfs / "copy").mkdir()
+    (pdfs / "copy" / "pump.pdf").write_bytes((pdfs / "pump.pdf").read_bytes())
+    result = refresh(open_workspace(str(corpus_file)))
+    assert (result.counts.sources, result.counts.documents) == (3, 2)
+
+
+def test_too_much_quarantine_is_refused_and_not_built_again(corpus_file: Path) -> None:
+    for number in range(3):
+        (corpus_file.parent.parent / "pdfs" / f"bad{number}.pdf").write_bytes(b"no PDF %d" % number)
+    workspace = open_workspace(str(corpus_file))
+    result = refresh(workspace)
+    assert not result.published
+    assert is_refused(result)
+    assert read_pointer(workspace.store) is None
+    assert list_versions(workspace.store, "manuals").versions[0].state == "refused"
+    again = refresh(workspace)
+    assert (again.version, again.published) == (result.version, False)
+    write_corpus(corpus_file.parent.parent, "gates: {max_quarantined: 0.9}\n")
+    assert refresh(open_workspace(str(corpus_file))).published
+
+
+def test_a_rollback_holds_and_publish_lets_go(corpus_file: Path) -> None:
+    workspace = open_workspace(str(corpus_file))
+    first = refresh(workspace)
+    write_manual(corpus_file.parent.parent / "pdfs" / "crane.pdf", "tower crane", seed=7)
+    second = refresh(workspace)
+    roll_back(workspace.store, "manuals")
+    held = refresh(workspace)
+    assert (held.version, held.published) == (second.version, False)
+    live = read_pointer(workspace.store)
+    assert live is not None
+    assert (live.version, live.held) == (first.version, True)
+    publish_version(workspace.store, "manuals", second.version or "")
+    assert refresh(workspace).version == second.version
+
+
+@pytest.mark.slow
+def test_the_result_does_not_depend_on_the_number_of_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for few in ("FEW_TEXTS", "FEW_DOCUMENTS"):  # so that Ray does the work, and not this process
+        monkeypatch.setattr(f"ray_jobs.enrich.{few}", 0)
+    for workers in (1, 2):
+        folder = tmp_path / str(workers)
+        for number in range(3):
+            write_manual(folder / "pdfs" / f"{number}.pdf", f"machine {number}", seed=number)
+        write_corpus(folder, f"embeddings: {{workers: {workers}, batch: {workers * 3}}}\n")
+        workspace = open_workspace(str(folder / "corpora" / "manuals.yaml"))
+        found.append(_evidence(workspace, refresh(workspace).version))
+    assert found[0] == found[1]
+
+
+def test_golden_questions_are_asked_and_judged(corpus_file: Path) -> None:
+    folder = corpus_file.parent.parent
+    question = {"id": "q1", "question": "How many bar does the steel winch take?", "doc": "winch.pdf", "pages": [1, 2]}
+    (folder / "questions.jsonl").write_text(json.dumps(question))
+    write_corpus(folder, "questions: ../questions.jsonl\ngates: {min_recall_at_10: 1.0}\n")
+    workspace = open_workspace(str(corpus_file))
+    result = refresh(workspace)
+    assert result.published
+    gates = {gate.gate: gate.value for gate in result.gates}
+    assert gates["recall at 10"] == 1.0
+
+    (folder / "questions.jsonl").write_text(json.dumps(question | {"doc": "pump.pdf", "pages": [77]}))
+    refused = refresh(open_workspace(str(corpus_file)))
+    assert not refused.published
+    assert "recall at 10" in [gate.gate for gate in refused.gates if not gate.passed]
+
+
+def test_a_source_without_pdfs_is_the_users_mistake(tmp_path: Path) -> None:
+    (tmp_path / "pdfs").mkdir()
+    with pytest.raises(UserError, match="holds no PDF"):
+        refresh(open_workspace(str(write_corpus(tmp_path))))

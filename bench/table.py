@@ -1,0 +1,36 @@
+"""How a benchmark shows its result: our figure, a peer's or a floor's from the same run, the ratio and the goal."""
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure. ``ratio`` is ours over the peer's; ``goal`` says in words what it should be."""
+
+    name: str
+    unit: str
+    ours: float
+    peer: float | None = None
+    peer_name: str = ""
+    goal: str = ""
+
+    @property
+    def ratio(self) -> float | None:
+        """Ours over the peer's; None without a peer."""
+        return self.ours / self.peer if self.peer else None
+
+
+def show(title: str, rows: Sequence[Row]) -> None:
+    """Print rows as a table, or as JSON where ``--json`` was given."""
+    if "--json" in sys.argv:
+        print(json.dumps({"benchmark": title, "rows": [asdict(row) | {"ratio": row.ratio} for row in rows]}, indent=2))
+        return
+    print(title)
+    print(f"{'':34}{'ours':>10}{'peer':>10}{'ratio':>8}  {'unit':10}{'peer is':34}goal")
+    for row in rows:
+        peer = "" if row.peer is None else f"{row.peer:.2f}"
+        ratio = "" if row.ratio is None else f"{row.ratio:.2f}"
+        print(f"{row.name:34}{row.ours:>10.2f}{peer:>10}{ratio:>8}  {row.unit:10}{row.peer_name:34}{row.goal}")

@@ -128,7 +128,7 @@ source: {source}          # a folder, a glob such as docs/**/*.pdf, or s3://buck
 # ray:
 #   address: ray://host:10001      # a cluster; without it Ray runs here
 # answers:
-#   passages: {passages}
+#   passages: {passages}                    # passages an answer shows at most
 # gates:
 #   max_quarantined: {max_quarantined}           # share of documents that may be unreadable
 #   min_recall_at_10: {min_recall}          # share of golden questions that must be found

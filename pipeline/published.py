@@ -20,7 +20,7 @@ from schemas.ports import SearchIndex, TextEmbedder
 from schemas.tags import TagTemplate
 from schemas.versions import ModelCard, Status, VersionList
 from tasks.answer import answer as compose_answer
-from tasks.retrieve import retrieve
+from tasks.retrieve import POOL, retrieve
 
 NO_FILTERS = Filters()
 
@@ -50,9 +50,12 @@ class OpenVersion:
     def answer(self, question: str, *, filters: Filters) -> AnswerResult:
         """Answer out of the best passages, or abstain where nothing is near enough to the question."""
         options = self.workspace.corpus.answers
-        nearest = self.index.dense(self.embedder.embed_query(question), 1, filters)
-        near = bool(nearest) and nearest[0][1] >= options.min_similarity
-        hits = self.search(question, mode="hybrid", k=options.passages * 3, filters=filters).hits if near else []
+        near = dict(self.index.dense(self.embedder.embed_query(question), POOL, filters))
+        best = max(near.values(), default=0.0)
+        hits = []
+        if best >= options.min_similarity:
+            found = self.search(question, mode="hybrid", k=options.passages * 3, filters=filters).hits
+            hits = [hit for hit in found if near.get(hit.evidence_id, 0.0) >= best - options.similarity_margin]
         template = TagTemplate(self.workspace.corpus.tags.template)
         return compose_answer(self.version, hits, template, self._figures.get, passages=options.passages)
 

@@ -89,7 +89,8 @@ class AnswerOptions(Section):
     """How answers are made."""
 
     passages: int = Field(4, ge=1, le=20, description="Passages an extractive answer shows at most.")
-    min_similarity: Share = Field(0.35, description="Cosine similarity below which a question counts as not answered.")
+    min_similarity: Share = Field(0.45, description="Cosine similarity below which a question counts as not answered.")
+    similarity_margin: Share = Field(0.2, description="How far a passage may lie behind the nearest one to be shown.")
 
 
 class GateOptions(Section):

@@ -1,5 +1,6 @@
 """Answer a question out of passages, with the figures where the pages put them."""
 
+import re
 from collections.abc import Callable, Sequence
 
 from schemas.evidence import AnswerResult, Citation, FigurePart, Hit, Modality, TextPart
@@ -40,15 +41,28 @@ def answer(version: str, hits: Sequence[Hit], template: TagTemplate, figure_of: 
 
 def _parts(hit: Hit, n: int, template: TagTemplate, figure_of: FigureOf, shown: set[str]) -> list[TextPart | FigurePart]:
     parts: list[TextPart | FigurePart] = []
+    captions: list[str] = []
     for words, number in template.split(hit.tagged_text):
         if number is None:
-            if text := restore(words).strip():
-                parts.append(TextPart(text=text, citations=[n]))
+            parts.append(TextPart(text=words, citations=[n]))
         elif (found := figure_of(number)) is not None and found[0] not in shown:
             figure_id, tag, caption = found
             shown.add(figure_id)
+            captions.append(caption)
             parts.append(FigurePart(figure_id=figure_id, tag=tag, caption=restore(caption), citations=[n]))
-    return parts
+    return [kept for part in parts if (kept := _without(captions, part)) is not None]
+
+
+def _without(captions: Sequence[str], part: TextPart | FigurePart) -> TextPart | FigurePart | None:
+    """Take captions out of running text, since each stands under its figure; None where nothing is left."""
+    if part.type == "figure":
+        return part
+    text = part.text
+    for caption in filter(None, captions):
+        spelled = r"\s+".join(map(re.escape, caption.split()))
+        text = re.sub(rf"\s*{spelled}\s*", "\n\n", text, count=1)
+    text = restore(text).strip()
+    return part.model_copy(update={"text": text}) if text else None
 
 
 def _citation(hit: Hit, n: int) -> Citation:

@@ -9,7 +9,7 @@ from schemas.evidence import Modality
 from schemas.tags import placeholder, placeholders, strip
 from tasks.caption import compose
 
-CHUNK_VERSION = "1"
+CHUNK_VERSION = "2"
 
 CountTokens = Callable[[Sequence[str]], list[int]]
 
@@ -74,13 +74,23 @@ def _units(blocks: Sequence[Block], count_tokens: CountTokens, max_tokens: int) 
             groups[-1].append(block)
         else:
             groups.append([block])
-    texts = ["\n".join(block.text for block in group) for group in groups]
+    texts = ["\n".join(map(_shown, group)) for group in groups]
     for group, text, tokens in zip(groups, texts, count_tokens([strip(text) for text in texts]), strict=True):
         if tokens <= max_tokens or group[0].placement is not None or group[0].kind is BlockKind.TABLE:
             yield _Unit(tuple(group), text, tokens)
         else:
             pieces = _sentences(text, count_tokens, max_tokens)
             yield from (_Unit(tuple(group), piece, count) for piece, count in pieces)
+
+
+def _shown(block: Block) -> str:
+    """Return what a reader is shown of a block: of a figure its tag alone, since the words inside it stand in its pixels.
+
+    Search finds those words by the figure's own row.
+    """
+    if block.kind is not BlockKind.FIGURE:
+        return block.text
+    return "\n".join(map(placeholder, placeholders(block.text)))
 
 
 def _sentences(text: str, count_tokens: CountTokens, max_tokens: int) -> Iterator[tuple[str, int]]:

@@ -60,5 +60,10 @@ def test_a_figure_is_shown_once_and_passages_are_bounded() -> None:
     assert parts == [("text", "see", [1]), ("figure", "f1", [1]), ("text", "three", [2])]
 
 
+def test_a_caption_is_said_once() -> None:
+    parts = _answer(_hit("a", "Look:\n<image:00000001.png>\nFigure 1:\nPanel\n\nThen go on."))
+    assert parts == [("text", "Look:", [1]), ("figure", "f1", [1]), ("text", "Then go on.", [1])]
+
+
 def test_nothing_found_is_an_abstention() -> None:
     assert _answer() == []

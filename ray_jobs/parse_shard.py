@@ -28,6 +28,7 @@ from tasks.parse import PARSE_VERSION, parse
 
 STEP = "parse"
 _POLL_S = 0.2
+_NEAR_LIMIT = 0.3  # memory doubles between two looks
 _MEBIBYTE = 1 << 20
 
 
@@ -98,6 +99,7 @@ class _Running:
     process: ForkServerProcess
     reply: Connection
     deadline: float
+    most_bytes: int = 0
 
 
 def parse_key(options: ParseOptions) -> str:
@@ -144,7 +146,8 @@ def parse_documents(
     workers = options.workers or os.cpu_count() or 1
     running: list[_Running] = []
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["ray_jobs.parse_shard", "pymupdf", "PIL.PngImagePlugin"])
+    # pyarrow imports pandas, where it is installed, at its first table.
+    context.set_forkserver_preload(["ray_jobs.parse_shard", "pymupdf", "PIL.PngImagePlugin", "pandas"])
     try:
         while orders or running:
             while orders and len(running) < workers:
@@ -182,7 +185,8 @@ def _finished(item: _Running) -> _LastWord | None:
                 return message
     except EOFError:
         item.process.join()
-        return _died(item.process.exitcode)
+        return _died(item)
+    item.most_bytes = max(item.most_bytes, _held(item.process.pid))
     if time.monotonic() > item.deadline:
         item.process.kill()
         item.process.join()
@@ -190,10 +194,24 @@ def _finished(item: _Running) -> _LastWord | None:
     return None
 
 
-def _died(exitcode: int | None) -> _Refused:
+def _died(item: _Running) -> _Refused:
+    """Say why a child ended without a last word; out of memory, MuPDF may crash instead of saying so."""
+    exitcode, limit = item.process.exitcode, item.order.options.memory_mb
+    held = item.most_bytes // _MEBIBYTE
     if exitcode == -signal.SIGKILL:
-        return _Refused(FailureCode.MEMORY_LIMIT, "its process was killed, most likely for want of memory")
+        return _Refused(FailureCode.MEMORY_LIMIT, f"its process was killed at {held} MiB, most likely for want of memory")
+    if held >= limit * _NEAR_LIMIT:
+        message = f"it crashed the PDF library at {held} MiB or more; parse.memory_mb is {limit}"
+        return _Refused(FailureCode.MEMORY_LIMIT, message)
     return _Refused(FailureCode.CRASHED, f"it crashed the PDF library (exit {exitcode})")
+
+
+def _held(pid: int | None) -> int:
+    """Return the bytes that a process holds in memory; 0 where it is gone."""
+    try:
+        return int(psutil.Process(pid).memory_info().rss)
+    except psutil.NoSuchProcess:
+        return 0
 
 
 def _outcome(order: _Order, last: _LastWord, run_id: str | None) -> ParseOutcome:
@@ -221,6 +239,8 @@ def _parse_in_child(order: _Order, reply: Connection) -> None:
         last = _Refused(FailureCode.MEMORY_LIMIT, f"it needs more than parse.memory_mb ({order.options.memory_mb})")
     except InsetError as error:
         last = _Hiccup(error.message)
+    except Exception as error:  # noqa: BLE001  what nobody foresaw is this document's failure, not the refresh's
+        last = _Refused(FailureCode.CRASHED, f"reading it failed: {type(error).__name__}: {error}"[:300])
     reply.send(last)
 
 

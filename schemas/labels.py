@@ -25,30 +25,61 @@ _FIGURE = (
     r"рисунок|рисунки|рис|rysunek|rys|obrázek|afbeelding"
 )
 _TABLE = r"tables?|tab|tabelle|tabla|tableau|tabela|таблица|табл"
-_CJK_FIGURE, _CJK_TABLE = "[图圖図]", "表"
-_NUMBER = r"(?:[A-Z]{1,2}[.\-–]?)?\d+(?:[.\-–]\d+)*[a-z]?(?![\w])|[IVXLC]+(?![\w])"
-_WORD = rf"(?:(?P<figure>{_FIGURE})|(?P<table>{_TABLE}))(?:\.|\b)|(?P<cjk_figure>{_CJK_FIGURE})|(?P<cjk_table>{_CJK_TABLE})"
+_CJK = "[图圖図表]"
+_NUMBER = r"(?:(?:[A-Z]{1,2}[.\-–]?)?\d+(?:[.\-–]\d+)*[a-z]?|[IVXLC]+)(?![\w])"
+_CJK_NUMBER = r"[A-Z]?\d+(?:[.\-–]\d+)*"
+_WORD = rf"(?:(?P<figure>(?i:{_FIGURE}))|(?P<table>(?i:{_TABLE})))(?:\.|\b)"
 
-_MENTION = re.compile(rf"(?<![\w])(?:{_WORD})[\s\u00a0]*\(?(?P<number>(?-i:{_NUMBER}))", re.IGNORECASE)
-# A caption's number is followed by a stop, by a title that begins like one, or by nothing; a sentence goes on in lower case.
-_CAPTION = re.compile(
-    rf"^\s*(?:{_WORD})[\s\u00a0]*(?P<number>(?-i:{_NUMBER}))\s*(?P<stop>[:.|–—\-)]|$|(?=[\s\u3000]*(?-i:[^\sa-z(,;])))",
-    re.IGNORECASE,
+_LATIN = rf"{_WORD}[\s\u00a0]*\(?(?P<number>{_NUMBER})"
+_EAST = rf"(?P<cjk>{_CJK})[\s\u00a0\u3000]*(?P<cjk_number>{_CJK_NUMBER})"
+_MENTION = re.compile(rf"(?<!\w){_LATIN}|{_EAST}")
+_FURTHER = re.compile(
+    rf"[\s\u00a0]*(?:,|&|\band\b|\bund\b|\bet\b|\by\b|\bto\b)[\s\u00a0]*(?:and\b\s*)?(?P<number>{_NUMBER})"
 )
+_CAPTION = re.compile(rf"\s*(?:{_LATIN}|{_EAST})")
+_UNNUMBERED = re.compile(rf"\s*{_WORD}\s*:\s*\S")
+
+_STOPS = frozenset(":.|–—-)：．。、")
 
 
 def caption_label(text: str) -> Label | None:
-    """Return what a line that begins a caption names; None for a line that doesn't, a mere mention included."""
+    """Return what a line that begins a caption names; None for a line that doesn't, a mere mention included.
+
+    A caption's number is followed by a stop, by a title that begins like one, or by nothing: a sentence that happens to
+    begin with "Figure 3" goes on in lower case.
+    """
     found = _CAPTION.match(text)
-    return _label(found) if found else None
+    if found is None:
+        unnumbered = _UNNUMBERED.match(text)
+        return _label(unnumbered, "") if unnumbered else None
+    rest = text[found.end() :]
+    title = rest.lstrip()
+    if not title or title[0] in _STOPS:
+        return _label(found)
+    if found["cjk"]:
+        return _label(found) if rest != title else None
+    return _label(found) if title[0] not in "(,;'’" and not title[0].islower() and rest != title else None
 
 
 def mentions(text: str) -> list[Label]:
-    """Return everything that a text speaks of, in order."""
-    return [_label(found) for found in _MENTION.finditer(text)]
+    """Return everything that a text speaks of, in order; "Figures 3 and 4" speaks of two."""
+    labels: list[Label] = []
+    for found in _MENTION.finditer(text):
+        labels.append(_label(found))
+        further = _FURTHER.match(text, found.end())
+        while further:
+            labels.append(Label(labels[-1].kind, _plain(further["number"])))
+            further = _FURTHER.match(text, further.end())
+    return labels
 
 
-def _label(found: re.Match[str]) -> Label:
-    is_figure = found["figure"] or found["cjk_figure"]
-    number = re.sub(r"[–.]", "-", found["number"]).casefold()
-    return Label(LabelKind.FIGURE if is_figure else LabelKind.TABLE, number)
+def _label(found: re.Match[str], number: str | None = None) -> Label:
+    groups = found.groupdict()
+    is_table = groups["table"] or groups.get("cjk") == "表"
+    if number is None:
+        number = groups["number"] or groups["cjk_number"]
+    return Label(LabelKind.TABLE if is_table else LabelKind.FIGURE, _plain(number or ""))
+
+
+def _plain(number: str) -> str:
+    return re.sub(r"[–.]", "-", number).casefold()

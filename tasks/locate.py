@@ -6,58 +6,75 @@ Geometry alone; no pixels are read. Points, top left origin, rotation 0.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+from numpy.typing import NDArray
+
 from schemas.documents import Kind, Line
 from schemas.geometry import BBox, union
 from schemas.labels import LabelKind, caption_label
+from tasks.anchor import anchor, caption_lines, gap, running_text
 
 PAGE_SHARE = 0.85
 """Share of a page from which an image is the page itself: a scan, or a background."""
 
 _TOUCH_PT = 1.5
 _GLUE_PT = 6.0
-_CELL_PT = 4.0
-_CAPTION_GAP_PT = 72.0
-_PART_GAP_PT = 36.0
+_CELL_PT = 2.0
 _LABEL_GAP_PT = 8.0
 _RULE_PT = 2.5
 _SMALLEST_PT = 25.0
-_BODY_CHARACTERS = 45
+_ICON_PT = 26.0
+_LABEL_CHARACTERS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """An image as it is drawn; ``upright`` where its pixels stand as stored, neither turned nor mirrored."""
+    """An image as it is drawn.
 
+    ``block`` is its place in the order of the page's content, ``matrix`` how the unit square is turned and stretched,
+    ``cut`` says that a part of it lies off the page, ``stencil`` that it is a shape to be painted and has no colours.
+    """
+
+    number: int
+    block: int
     bbox: BBox
-    digest: str
     width: int
     height: int
-    upright: bool
+    matrix: tuple[float, float, float, float]
+    cut: bool = False
+    stencil: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Path:
-    """A drawn path. ``strokes`` counts its lines and curves that are neither horizontal nor vertical."""
+class Mark:
+    """A piece of a drawing. ``strokes`` counts its curves and slanted lines; ``frame`` is the clip that it is drawn in."""
 
     bbox: BBox
     strokes: int
-    parts: int
+    filled: bool
     white: bool
+    frame: BBox | None = None
 
     @property
     def is_rule(self) -> bool:
         """A straight horizontal or vertical line, however thick it was drawn."""
-        return min(self.bbox.width, self.bbox.height) <= _RULE_PT and not self.strokes and self.parts == 1
+        return not self.strokes and min(self.bbox.width, self.bbox.height) <= _RULE_PT
 
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A picture on the page. ``image`` is set where it is exactly one image."""
+    """A picture on the page.
+
+    ``image`` is set where it is exactly one image; ``inline`` where it stands in a line of text; ``framed`` where it was
+    placed on the page as one graphic, so that its edges are known.
+    """
 
     bbox: BBox
     kind: Kind
     image: Image | None = None
+    inline: bool = False
     captioned: bool = False
+    framed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,267 +86,400 @@ class Located:
 
 
 @dataclass(frozen=True, slots=True)
-class _Cluster:
+class _Part:
+    """Something drawn in one place: images, marks, or both. ``framed`` where they share a clip, as a placed graphic does."""
+
     bbox: BBox
-    paths: tuple[Path, ...]
+    marks: tuple[Mark, ...] = ()
+    images: tuple[Region, ...] = ()
+    framed: bool = False
 
     @property
     def strokes(self) -> int:
-        return sum(path.strokes for path in self.paths)
-
-    @property
-    def shapes(self) -> int:
-        return sum(path.parts for path in self.paths if not path.is_rule)
+        return sum(mark.strokes for mark in self.marks)
 
     @property
     def rules(self) -> int:
-        return sum(path.is_rule for path in self.paths)
+        return sum(mark.is_rule for mark in self.marks)
+
+    @property
+    def shapes(self) -> int:
+        return sum(not mark.is_rule and not mark.white for mark in self.marks)
 
 
-def locate(page: BBox, images: Sequence[Image], paths: Sequence[Path], lines: Sequence[Line]) -> Located:
+def locate(
+    page: BBox, images: Sequence[Image], marks: Sequence[Mark], frames: Sequence[BBox], lines: Sequence[Line]
+) -> Located:
     """Find the pictures of a page.
 
     Args:
         page: The page as drawn.
         images: Everything that the page draws as an image, cut to the page.
-        paths: Everything that it draws as a path.
-        lines: Its lines of text.
+        marks: Everything that it draws as a path, cut to its clip.
+        frames: Clips smaller than the page: placed graphics, often.
+        lines: Its lines of text that are shown.
     """
-    whole = [image for image in images if image.bbox.area >= PAGE_SHARE * page.area]
-    pictures = _pieced_together([image for image in images if image not in whole])
-    seen = [path for path in paths if path.bbox.area < PAGE_SHARE * page.area and (path.bbox & page.grown(1)).width >= 0]
-    clusters = _clusters(page, seen)
-    pictures, clusters = _overlaid(pictures, clusters, lines)
-    captions = [line for line in lines if (label := caption_label(line.text)) and label.kind is LabelKind.FIGURE]
-    labelled = [line for line in lines if (label := caption_label(line.text)) and label.kind is LabelKind.TABLE]
-    tables = [cluster.bbox for cluster in clusters if _is_grid(cluster, lines)]
-    drawn = [cluster for cluster in clusters if cluster.bbox not in tables]
-    anchored, drawn = _anchored(captions, drawn, pictures, lines)
-    free = [Region(cluster.bbox, Kind.VECTOR) for cluster in drawn if _is_drawing(cluster, lines, labelled)]
-    vectors = _joined([_with_labels(region, lines) for region in (*anchored, *free)])
-    scans = [Region(image.bbox, Kind.SCAN, image) for image in whole]
-    return Located((*scans, *pictures, *vectors), tuple(tables))
-
-
-def is_body(line: Line) -> bool:
-    """Say whether a line is as long as running text; labels in drawings are shorter."""
-    return len(line.text) >= _BODY_CHARACTERS
+    body = running_text(lines)
+    captions = caption_lines(lines, LabelKind.FIGURE)
+    pieced = _pieced_together(images)
+    whole = [region for region in pieced if region.bbox.area >= PAGE_SHARE * page.area]
+    pictures = [_inline(region, lines) for region in pieced if region not in whole]
+    seen = [mark for mark in marks if mark.bbox.area < PAGE_SHARE * page.area]
+    placed, pictures, seen = _placed_graphics(frames, seen, pictures, lines, captions)
+    drawn = _drawings(page, seen, body)
+    tables = [part for part in drawn if _is_table(part, lines)]
+    parts = _overlaid(pictures, [part for part in drawn if part not in tables], lines)
+    inline = [region for part in parts for region in part.images if region.inline and not part.marks]
+    parts = [*placed, *(part for part in parts if not (part.images and part.images[0].inline and not part.marks))]
+    anchors = anchor(
+        [line.bbox for line in captions],
+        [part.bbox for part in parts],
+        [line.bbox for line in body if line not in captions and not any(_inside(line.bbox, part.bbox) for part in placed)],
+        showing=[_shows(part) for part in parts],
+    )
+    taken = {index for members in anchors.by_caption.values() for index in members}
+    figures = [_figure(_hanging([parts[index] for index in members]), lines) for members in anchors.by_caption.values()]
+    free = [part for index, part in enumerate(parts) if index not in taken]
+    figures = [replace(_with_labels(figure, lines, body), captioned=True) for figure in figures]
+    figures += [_with_labels(_figure([part], lines), lines, body) for part in free if _is_picture(part, lines, body)]
+    scans = [replace(region, kind=Kind.SCAN) for region in whole]
+    return Located((*scans, *_joined([*figures, *inline])), tuple(part.bbox for part in tables))
 
 
 def _pieced_together(images: Sequence[Image]) -> list[Region]:
     """Join strips and tiles that touch and share a side into the picture that they make."""
-    groups: list[list[Image]] = []
+    groups: list[tuple[BBox, list[Image]]] = []
     for image in sorted(images, key=lambda image: (image.bbox.y0, image.bbox.x0)):
-        touching = [group for group in groups if any(_continues(image.bbox, other.bbox) for other in group)]
-        merged = [image, *(member for group in touching for member in group)]
-        groups = [group for group in groups if group not in touching] + [merged]
+        touching = [group for group in groups if _continues(image.bbox, group[0])]
+        members = [*(member for group in touching for member in group[1]), image]
+        box = union([image.bbox, *(group[0] for group in touching)])
+        groups = [group for group in groups if group not in touching] + [(box, members)]
+    groups = _rows_joined(groups)
     return [
-        Region(group[0].bbox, Kind.RASTER, group[0])
-        if len(group) == 1
-        else Region(union(member.bbox for member in group), Kind.COMPOSITE)
-        for group in groups
+        Region(box, Kind.RASTER, members[0]) if len(members) == 1 else Region(box, Kind.COMPOSITE)
+        for box, members in groups
     ]
 
 
+def _rows_joined(groups: list[tuple[BBox, list[Image]]]) -> list[tuple[BBox, list[Image]]]:
+    """Join rows of tiles once each row is whole."""
+    merged = True
+    while merged:
+        merged = False
+        for first in range(len(groups)):
+            for second in range(first + 1, len(groups)):
+                one, other = groups[first], groups[second]
+                if (len(one[1]) > 1 or len(other[1]) > 1) and _continues(one[0], other[0]):
+                    joined = (one[0] | other[0], [*one[1], *other[1]])
+                    groups = [group for index, group in enumerate(groups) if index not in (first, second)] + [joined]
+                    merged = True
+                    break
+            if merged:
+                break
+    return groups
+
+
 def _continues(one: BBox, other: BBox) -> bool:
-    stacked = _near(one.x0, other.x0) and _near(one.x1, other.x1) and _gap(one.y0, one.y1, other.y0, other.y1) <= _TOUCH_PT
-    beside = _near(one.y0, other.y0) and _near(one.y1, other.y1) and _gap(one.x0, one.x1, other.x0, other.x1) <= _TOUCH_PT
-    same = one == other
-    return (stacked or beside) and not same
+    stacked = (
+        _near(one.x0, other.x0) and _near(one.x1, other.x1) and abs(gap(one.y0, one.y1, other.y0, other.y1)) <= _TOUCH_PT
+    )
+    beside = (
+        _near(one.y0, other.y0) and _near(one.y1, other.y1) and abs(gap(one.x0, one.x1, other.x0, other.x1)) <= _TOUCH_PT
+    )
+    return stacked or beside
 
 
 def _near(one: float, other: float) -> bool:
     return abs(one - other) <= _TOUCH_PT
 
 
-def _gap(start: float, end: float, other_start: float, other_end: float) -> float:
-    """Return the distance between two intervals; negative where they overlap."""
-    return max(start, other_start) - min(end, other_end)
+def _inline(region: Region, lines: Sequence[Line]) -> Region:
+    """Mark a small image that stands in a line of text."""
+    box = region.bbox
+    if region.image is None or min(box.width, box.height) > _ICON_PT or max(box.width, box.height) > 4 * _ICON_PT:
+        return region
+    for line in lines:
+        shared = -gap(box.y0, box.y1, line.bbox.y0, line.bbox.y1)
+        beside = gap(box.x0, box.x1, line.bbox.x0, line.bbox.x1) <= 1.5 * line.size
+        if beside and shared >= 0.5 * min(box.height, line.bbox.height) and box.height <= 2.6 * line.bbox.height:
+            return replace(region, inline=True)
+    return region
 
 
-def _clusters(page: BBox, paths: Sequence[Path]) -> list[_Cluster]:
-    """Group paths that lie within a few points of each other, on a grid of cells: linear in the number of paths."""
-    owner: dict[tuple[int, int], int] = {}
-    parent = list(range(len(paths)))
+def _placed_graphics(
+    frames: Sequence[BBox],
+    marks: Sequence[Mark],
+    pictures: Sequence[Region],
+    lines: Sequence[Line],
+    captions: Sequence[Line],
+) -> tuple[list[_Part], list[Region], list[Mark]]:
+    """Take what is drawn inside one clip as one part.
 
-    def find(item: int) -> int:
-        while parent[item] != item:
-            parent[item] = parent[parent[item]]
-            item = parent[item]
-        return item
-
-    for number, path in enumerate(paths):
-        box = path.bbox.grown(_GLUE_PT / 2) & page.grown(_GLUE_PT)
-        for cell in _cells(box, path):
-            other = owner.setdefault(cell, number)
-            parent[find(number)] = find(other)
-    groups: dict[int, list[Path]] = {}
-    for number, path in enumerate(paths):
-        groups.setdefault(find(number), []).append(path)
-    return [_Cluster(union(path.bbox for path in group), tuple(group)) for group in groups.values()]
-
-
-def _cells(box: BBox, path: Path) -> Iterable[tuple[int, int]]:
-    """Yield the grid cells that a path lies on: all of its box, or only the border of a large empty one."""
-    left, right = int(box.x0 // _CELL_PT), int(box.x1 // _CELL_PT)
-    top, bottom = int(box.y0 // _CELL_PT), int(box.y1 // _CELL_PT)
-    for row in range(top, bottom + 1):
-        for column in range(left, right + 1):
-            yield column, row
-
-
-def _overlaid(
-    pictures: Sequence[Region], clusters: Sequence[_Cluster], lines: Sequence[Line]
-) -> tuple[list[Region], list[_Cluster]]:
-    """Join images with the arrows and labels drawn over them; a mere frame around an image is left out."""
-    joined: list[Region] = []
-    free = list(clusters)
-    for picture in pictures:
-        over = [
-            cluster
-            for cluster in free
-            if (cluster.bbox & picture.bbox).area > 0.5 * min(cluster.bbox.area, picture.bbox.area)
-        ]
-        over += [
-            cluster
-            for cluster in free
-            if cluster not in over and cluster.bbox.area == 0 and _inside(cluster.bbox, picture.bbox.grown(_TOUCH_PT))
-        ]
-        free = [cluster for cluster in free if cluster not in over]
-        marks = [path for cluster in over for path in cluster.paths if not _frames(path, picture.bbox)]
-        box = union([picture.bbox, *(path.bbox for path in marks)])
-        if marks and box.area <= 2.5 * picture.bbox.area:
-            joined.append(Region(box, Kind.COMPOSITE))
-        elif any(_inside(line.bbox, picture.bbox) for line in lines):
-            joined.append(replace(picture, kind=Kind.COMPOSITE, image=None))
-        else:
-            joined.append(picture)
-    return joined, free
+    Returns:
+        Those parts, and the pictures and marks that belong to none. A clip round one image is that image; one that holds
+        a caption, or nothing but boxes and text, is a piece of the page's layout.
+    """
+    parts: list[_Part] = []
+    free_pictures, free_marks = list(pictures), list(marks)
+    for frame in sorted(frames, key=lambda frame: -frame.area):
+        if min(frame.width, frame.height) < _SMALLEST_PT or any(_inside(line.bbox, frame) for line in captions):
+            continue
+        inked = [mark for mark in free_marks if mark.frame == frame and not mark.white]
+        inner = [region for region in free_pictures if _mostly_within(region.bbox, frame)]
+        if not inked and len(inner) < 2:
+            continue
+        texts = [line.bbox & frame for line in lines if _inside(line.bbox, frame)]
+        part = _Part(
+            union([*(mark.bbox for mark in inked), *(region.bbox & frame for region in inner), *texts]),
+            tuple(inked),
+            tuple(inner),
+            framed=True,
+        )
+        if not (part.strokes or len(inner) > 1 or part.shapes + part.rules >= 4 or _is_outline(part, texts)):
+            continue
+        parts.append(part)
+        free_pictures = [region for region in free_pictures if region not in inner]
+        free_marks = [mark for mark in free_marks if mark.frame != frame]
+    return parts, free_pictures, free_marks
 
 
-def _frames(path: Path, box: BBox) -> bool:
-    """Say whether a path is a border, a shadow or a ground of an image and shows nothing itself."""
-    around = path.bbox.width >= 0.9 * box.width and path.bbox.height >= 0.9 * box.height
-    edge = path.is_rule and not _inside(path.bbox, box.grown(-3))
-    return (around or edge) and not path.strokes
+def _is_outline(part: _Part, texts: Sequence[BBox]) -> bool:
+    """Say whether a part is a bare outline, such as a square that a manual shows how to draw."""
+    return not texts and part.shapes > 0 and not any(mark.filled for mark in part.marks)
+
+
+def _drawings(page: BBox, marks: Sequence[Mark], body: Sequence[Line]) -> list[_Part]:
+    """Group marks that lie within a few points of each other."""
+    # A white ground joins what stands on it, but has no extent of its own; a white box round a paragraph is nothing.
+    kept = [
+        mark for mark in marks if not mark.white or mark.is_rule or sum(_inside(line.bbox, mark.bbox) for line in body) <= 1
+    ]
+    parts: list[_Part] = []
+    for group in _together(page, [mark.bbox for mark in kept]):
+        inked = [kept[index] for index in group if not kept[index].white]
+        if inked:
+            parts.append(_Part(union(mark.bbox for mark in inked), tuple(inked)))
+    return parts
+
+
+def _together(page: BBox, boxes: Sequence[BBox]) -> list[list[int]]:
+    """Group boxes that lie within a few points of each other; linear in their number.
+
+    The boxes are painted on a coarse grid; what is connected there belongs together.
+    """
+    if not boxes:
+        return []
+    columns, rows = int(page.x1 // _CELL_PT) + 4, int(page.y1 // _CELL_PT) + 4
+    grid = np.zeros((rows, columns), dtype=bool)
+    centres: list[tuple[int, int]] = []
+    for box in boxes:
+        left, top, right, bottom = (_cell(side, most) for side, most in _sides(box.grown(_GLUE_PT / 2), columns, rows))
+        grid[top : bottom + 1, left : right + 1] = True
+        centres.append((top, left))
+    labels = _labelled(grid)
+    groups: dict[int, list[int]] = {}
+    for index, (row, column) in enumerate(centres):
+        groups.setdefault(int(labels[row, column]), []).append(index)
+    return list(groups.values())
+
+
+def _sides(box: BBox, columns: int, rows: int) -> Iterable[tuple[float, int]]:
+    return (box.x0, columns), (box.y0, rows), (box.x1, columns), (box.y1, rows)
+
+
+def _cell(side: float, most: int) -> int:
+    return min(max(int(side // _CELL_PT), 0), most - 1)
+
+
+def _labelled(grid: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """Number the connected areas of a grid from 1, by runs of each row."""
+    labels = np.zeros(grid.shape, dtype=np.int32)
+    parent = [0]
+
+    def root(label: int) -> int:
+        while parent[label] != label:
+            parent[label] = parent[parent[label]]
+            label = parent[label]
+        return label
+
+    before: list[tuple[int, int, int]] = []
+    for row in np.flatnonzero(grid.any(axis=1)):
+        if before and not grid[row - 1].any():
+            before = []
+        edges = np.flatnonzero(np.diff(np.concatenate(([0], grid[row].view(np.int8), [0]))))
+        runs: list[tuple[int, int, int]] = []
+        for start, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+            label = 0
+            for other_start, other_end, other in before:
+                if other_start < end and start < other_end:
+                    if label == 0:
+                        label = root(other)
+                    else:
+                        parent[root(other)] = label = root(label)
+            if label == 0:
+                label = len(parent)
+                parent.append(label)
+            labels[row, start:end] = label
+            runs.append((start, end, label))
+        before = runs
+    final = np.array([root(label) for label in range(len(parent))], dtype=np.int32)
+    return final[labels]
 
 
 def _inside(inner: BBox, outer: BBox) -> bool:
+    x, y = (inner.x0 + inner.x1) / 2, (inner.y0 + inner.y1) / 2
+    return outer.x0 <= x <= outer.x1 and outer.y0 <= y <= outer.y1
+
+
+def _within(inner: BBox, outer: BBox) -> bool:
     return inner.x0 >= outer.x0 and inner.y0 >= outer.y0 and inner.x1 <= outer.x1 and inner.y1 <= outer.y1
 
 
-def _is_grid(cluster: _Cluster, lines: Sequence[Line]) -> bool:
-    """Say whether a cluster is the rules and shaded cells of a table."""
-    across = sum(path.bbox.width > path.bbox.height for path in cluster.paths if path.is_rule)
-    down = cluster.rules - across
-    plain = cluster.strokes == 0
-    words = sum(_inside(line.bbox, cluster.bbox.grown(2)) for line in lines)
-    return plain and words >= 4 and ((across >= 3 and down >= 2) or (cluster.shapes >= 6 and cluster.rules >= 4))
+def _mostly_within(inner: BBox, outer: BBox) -> bool:
+    return (inner & outer).area >= 0.8 * inner.area
 
 
-def _is_drawing(cluster: _Cluster, lines: Sequence[Line], table_labels: Sequence[Line]) -> bool:
-    """Say whether an uncaptioned cluster is a picture and not a rule, a box round text, or decoration."""
-    box = cluster.bbox
+def _is_table(part: _Part, lines: Sequence[Line]) -> bool:
+    """Say whether a drawing is the rules and shaded cells of a table."""
+    if part.strokes or part.bbox.width < 60 or part.bbox.height < 12:
+        return False
+    across = len({round(mark.bbox.y0 / 3) for mark in part.marks if mark.is_rule and mark.bbox.width > mark.bbox.height})
+    down = len({round(mark.bbox.x0 / 3) for mark in part.marks if mark.is_rule and mark.bbox.height > mark.bbox.width})
+    words = sum(_inside(line.bbox, part.bbox) for line in lines)
+    cells = len({mark.bbox for mark in part.marks if not mark.is_rule})
+    return words >= 4 and ((across >= 3 and down >= 3) or (cells >= 6 and across + down >= 4))
+
+
+def _overlaid(pictures: Sequence[Region], drawings: Sequence[_Part], lines: Sequence[Line]) -> list[_Part]:
+    """Join images with what is drawn over them, and drawings with the images in them; a mere border is left out."""
+    parts: list[_Part] = []
+    free = list(drawings)
+    for picture in sorted(pictures, key=lambda region: -region.bbox.area):
+        holder = next((part for part in free if _holds(part, picture.bbox, lines)), None)
+        if holder is not None:
+            free[free.index(holder)] = replace(holder, bbox=holder.bbox | picture.bbox, images=(*holder.images, picture))
+            continue
+        over = [part for part in free if not part.images and _covers(part.bbox, picture.bbox)]
+        marks = [mark for part in over for mark in part.marks if not _frames(mark, picture.bbox)]
+        box = union([picture.bbox, *(mark.bbox for mark in marks)])
+        if picture.inline or box.area > 3 * picture.bbox.area:
+            parts.append(_Part(picture.bbox, (), (picture,)))
+        else:
+            free = [part for part in free if part not in over]
+            parts.append(_Part(box, tuple(marks), (picture,)))
+    return parts + free
+
+
+def _holds(part: _Part, picture: BBox, lines: Sequence[Line]) -> bool:
+    """Say whether an image is a piece of a drawing, and not a picture that stands on a coloured panel beside text."""
+    if not _mostly_within(picture, part.bbox) or picture.area > 0.6 * part.bbox.area:
+        return False
+    written = sum(len(line.text) for line in lines if _inside(line.bbox, part.bbox))
+    return part.strokes + part.shapes >= 4 and written <= part.bbox.area / 120
+
+
+def _covers(drawing: BBox, picture: BBox) -> bool:
+    if gap(drawing.x0, drawing.x1, picture.x0, picture.x1) > 0 or gap(drawing.y0, drawing.y1, picture.y0, picture.y1) > 0:
+        return False
+    return (drawing & picture).area >= 0.3 * min(drawing.area, picture.area)
+
+
+def _frames(mark: Mark, box: BBox) -> bool:
+    """Say whether a mark is a border, a shadow or a ground of an image and shows nothing itself."""
+    if mark.strokes:
+        return mark.white
+    around = mark.bbox.width >= 0.9 * box.width and mark.bbox.height >= 0.9 * box.height
+    return around or mark.white or (mark.is_rule and not _within(mark.bbox, box.grown(-3)))
+
+
+def _shows(part: _Part) -> bool:
+    """Say whether a part is a picture at all, and not a rule or two."""
+    if part.images:
+        return True
+    return part.bbox.height > 12 and part.bbox.width > 12 and part.strokes + part.shapes + part.rules // 3 >= 1
+
+
+def _hanging(parts: Sequence[_Part]) -> list[_Part]:
+    """Leave out rules that merely stand near a captioned picture, such as that of a running header."""
+    core = union(part.bbox for part in parts if _shows(part))
+    return [part for part in parts if _shows(part) or _within(part.bbox, core.grown(_GLUE_PT))]
+
+
+def _figure(parts: Sequence[_Part], lines: Sequence[Line]) -> Region:
+    """Make one picture of parts; exactly one image with nothing over it stays that image."""
+    images = [region for part in parts for region in part.images]
+    marks = [mark for part in parts for mark in part.marks]
+    if len(images) == 1 and (len(parts) == 1 or _only_rules(marks)) and not parts[0].framed:
+        image = images[0]
+        seen = [mark for mark in marks if not _frames(mark, image.bbox)] if len(parts) == 1 else []
+        texts = [line for line in lines if _within(line.bbox, image.bbox)]
+        if not seen and not 0 < sum(len(line.text) for line in texts) < _LABEL_CHARACTERS:
+            return image
+    kind = Kind.COMPOSITE if images else Kind.VECTOR
+    return Region(union(part.bbox for part in parts), kind, framed=all(part.framed for part in parts))
+
+
+def _only_rules(marks: Sequence[Mark]) -> bool:
+    return all(mark.is_rule for mark in marks)
+
+
+def _is_picture(part: _Part, lines: Sequence[Line], body: Sequence[Line]) -> bool:
+    """Say whether a part without caption is a picture and not a rule, a box round text, or decoration."""
+    if part.images and not part.framed:
+        return True
+    box = part.bbox
     if box.width < _SMALLEST_PT or box.height < _SMALLEST_PT:
         return False
-    if any(_overlaps_across(line.bbox, box) and abs(box.y0 - line.bbox.y1) < 20 for line in table_labels):
+    inner = [line for line in lines if _inside(line.bbox, box)]
+    written = sum(len(line.text) for line in inner)
+    paragraphs = sum(line in body for line in inner)
+    if part.framed:
+        return paragraphs <= 6 and written <= box.area / 60
+    if paragraphs > 1 or written > box.area / 25:
         return False
-    inner = [line for line in lines if _inside(line.bbox, box.grown(2))]
-    if sum(map(is_body, inner)) > 1 or sum(len(line.text) for line in inner) > box.area / 25:
-        return False
-    coloured = sum(path.parts for path in cluster.paths if not path.is_rule and not path.white)
-    return cluster.strokes >= 4 or coloured >= 8 or (coloured >= 3 and len(inner) >= 2 and cluster.rules >= 2)
+    filled = sum(mark.filled and not mark.is_rule for mark in part.marks)
+    return part.strokes >= 4 or filled >= 8 or (filled >= 3 and len(inner) >= 2 and part.rules >= 2)
 
 
-def _anchored(
-    captions: Sequence[Line], clusters: Sequence[_Cluster], pictures: Sequence[Region], lines: Sequence[Line]
-) -> tuple[list[Region], list[_Cluster]]:
-    """Give each caption that has no image the drawings that stand over it, or under it."""
-    regions: list[Region] = []
-    free = list(clusters)
-    for caption in sorted(captions, key=lambda line: line.bbox.y0):
-        if any(_belongs(picture.bbox, caption.bbox) for picture in pictures):
-            continue
-        for above in (True, False):
-            taken = _stack(caption.bbox, free, lines, above=above)
-            if taken and sum(cluster.shapes + cluster.strokes for cluster in taken) >= 2:
-                free = [cluster for cluster in free if cluster not in taken]
-                regions.append(Region(union(cluster.bbox for cluster in taken), Kind.VECTOR, captioned=True))
-                break
-    return regions, free
-
-
-def _belongs(picture: BBox, caption: BBox) -> bool:
-    gap = _gap(picture.y0, picture.y1, caption.y0, caption.y1)
-    return gap <= _PART_GAP_PT and _overlaps_across(picture, caption)
-
-
-def _overlaps_across(one: BBox, other: BBox) -> bool:
-    return _gap(one.x0, one.x1, other.x0, other.x1) < 0
-
-
-def _stack(caption: BBox, clusters: Sequence[_Cluster], lines: Sequence[Line], *, above: bool) -> list[_Cluster]:
-    """Collect drawings from the caption outwards, until running text or too large a gap ends the figure."""
-    taken: list[_Cluster] = []
-    edge = caption.y0 if above else caption.y1
-    column = caption
-    todo = [cluster for cluster in clusters if (cluster.bbox.y1 <= edge + 4 if above else cluster.bbox.y0 >= edge - 4)]
-    while todo:
-        nearest = min(todo, key=lambda cluster: edge - cluster.bbox.y1 if above else cluster.bbox.y0 - edge)
-        todo.remove(nearest)
-        box = nearest.bbox
-        if not _overlaps_across(box, column):
-            continue
-        gap = edge - box.y1 if above else box.y0 - edge
-        top, bottom = (box.y1, edge) if above else (edge, box.y0)
-        between = BBox(max(box.x0, column.x0), top, min(box.x1, column.x1), bottom)
-        text = any(is_body(line) and _meets(line.bbox, between) for line in lines)
-        if text or gap > (_PART_GAP_PT if taken else _CAPTION_GAP_PT):
-            break
-        if nearest.rules == len(nearest.paths) and box.height <= _RULE_PT and not taken:
-            continue  # a rule between text and caption
-        taken.append(nearest)
-        edge = min(edge, box.y0) if above else max(edge, box.y1)
-        column = column | box
-    return taken
-
-
-def _meets(one: BBox, other: BBox) -> bool:
-    return _gap(one.x0, one.x1, other.x0, other.x1) < 0 and _gap(one.y0, one.y1, other.y0, other.y1) < -1
-
-
-def _with_labels(region: Region, lines: Sequence[Line]) -> Region:
+def _with_labels(region: Region, lines: Sequence[Line], body: Sequence[Line]) -> Region:
     """Grow a drawing by the short texts at its edge: axis labels, names of boxes."""
+    if region.image is not None or region.framed:
+        return region
     box = region.bbox
+    labels = [line.bbox for line in lines if line not in body and caption_label(line.text) is None]
     grew = True
     while grew:
         near = box.grown(_LABEL_GAP_PT)
-        labels = [
-            line.bbox
-            for line in lines
-            if not is_body(line)
-            and not caption_label(line.text)
-            and _meets(line.bbox, near)
-            and not _inside(line.bbox, box)
+        close = [
+            label for label in labels if _meets(label, near) and not _within(label, box) and _beside(label, region.bbox)
         ]
-        larger = union([box, *(label for label in labels if _mostly_beside(label, box))])
-        grew = larger != box and larger.area <= 1.6 * region.bbox.area
+        larger = union([box, *close])
+        grew = larger != box and larger.area <= 1.8 * region.bbox.area
         box = larger if grew else box
     return replace(region, bbox=box)
 
 
-def _mostly_beside(label: BBox, box: BBox) -> bool:
-    wider = max(0.0, label.x1 - box.x1, box.x0 - label.x0)
-    return wider <= max(40.0, 0.25 * box.width)
+def _meets(one: BBox, other: BBox) -> bool:
+    return gap(one.x0, one.x1, other.x0, other.x1) < 0 and gap(one.y0, one.y1, other.y0, other.y1) < 0
+
+
+def _beside(label: BBox, box: BBox) -> bool:
+    over = max(0.0, label.x1 - box.x1, box.x0 - label.x0)
+    return over <= max(60.0, 0.25 * box.width)
 
 
 def _joined(regions: Sequence[Region]) -> list[Region]:
-    """Join drawings that overlap: pieces of one picture, or one inside another."""
+    """Join pictures that overlap: pieces of one, or one inside another."""
     joined: list[Region] = []
     for region in sorted(regions, key=lambda region: -region.bbox.area):
         for place, other in enumerate(joined):
-            if (region.bbox & other.bbox).area > 0.3 * region.bbox.area and not (region.captioned and other.captioned):
-                joined[place] = replace(other, bbox=other.bbox | region.bbox, captioned=other.captioned or region.captioned)
+            overlap = (region.bbox & other.bbox).area > (
+                0.3 if region.image is None and other.image is None else 0.8
+            ) * region.bbox.area
+            if overlap and not (region.captioned and other.captioned):
+                kind = other.kind if region.kind is other.kind and other.image is None else Kind.COMPOSITE
+                captioned = other.captioned or region.captioned
+                joined[place] = Region(other.bbox | region.bbox, kind, captioned=captioned)
                 break
         else:
             joined.append(region)

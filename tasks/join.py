@@ -1,0 +1,49 @@
+"""Join the lines of a paragraph into running text."""
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+from schemas.documents import Line
+from schemas.geometry import union
+from tasks.anchor import gap
+
+_HYPHENATED = re.compile(r"(?<=[^\W\d_])[-\u00ad\u2010]$")
+
+
+def join_lines(lines: Sequence[Line], *, keep: bool = False) -> str:
+    """Return lines as text.
+
+    A line that was broken for want of room is joined with the next one, its hyphen taken out; a line that ends early (code,
+    lists, verse) keeps its end.
+
+    Args:
+        lines: In reading order.
+        keep: Keep every line's end.
+    """
+    if not lines:
+        return ""
+    right = union(line.bbox for line in lines).x1
+    text = lines[0].text.strip()
+    for before, line in pairwise(lines):
+        words = line.text.strip()
+        if keep or before.block != line.block or not words:
+            text += "\n" + words
+        elif gap(before.bbox.y0, before.bbox.y1, line.bbox.y0, line.bbox.y1) < -0.5 * min(
+            before.bbox.height, line.bbox.height
+        ):
+            text += " " + words  # beside each other on one line
+        elif _ends_early(before, line, right):
+            text += "\n" + words
+        elif _HYPHENATED.search(text) and words[0].islower():
+            text = _HYPHENATED.sub("", text) + words
+        else:
+            text += " " + words
+    return text
+
+
+def _ends_early(line: Line, following: Line, right: float) -> bool:
+    """Say whether the next line's first word would still have fitted."""
+    letter = line.bbox.width / max(1, len(line.text.strip()))
+    word = len(following.text.split(maxsplit=1)[0]) + 1
+    return right - line.bbox.x1 > word * letter + 1.5 * line.size

@@ -1,0 +1,313 @@
+"""Read a PDF from its bytes: open it, and take what a page draws. The one module that speaks to MuPDF about content."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from schemas.documents import Line, Page
+from schemas.errors import BadInputError, FailureCode
+from schemas.geometry import BBox
+from schemas.tags import escape
+from tasks.locate import PAGE_SHARE, Image, Mark
+
+if TYPE_CHECKING:
+    import pymupdf
+
+MAX_SIDE_PT = 14_400
+"""The largest page that PDF allows without user units: 200 inches. A larger one keeps its text and is never drawn."""
+
+_HEADER_WITHIN = 1024
+_MOST_MARKS = 100_000
+_BOLD = 16
+_SHOWN = 16 | 32
+_LOST = (
+    "zlib error",
+    "read error",
+    "page may not be correct",
+    "syntax error in content stream",
+    "non-page object in page tree",
+    "cannot load object",
+    "cannot find object",
+    "premature end of data",
+    "cycle in page tree",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a page holds. ``handles`` are MuPDF's images, by ``Image.number``; ``shown`` is False for lines that are not drawn."""
+
+    page: Page
+    box: BBox
+    lines: tuple[Line, ...]
+    shown: tuple[bool, ...]
+    images: tuple[Image, ...]
+    handles: tuple[Any, ...]
+    marks: tuple[Mark, ...]
+    frames: tuple[BBox, ...]
+    listing: Any
+
+
+def open_document(data: bytes, passwords: Sequence[str] = ()) -> "pymupdf.Document":
+    """Open a PDF.
+
+    Args:
+        data: The file.
+        passwords: Tried in order where the file asks for one.
+
+    Raises:
+        BadInputError: It is empty, no PDF, asks for a password that isn't among those given, has no pages, or is too
+            damaged to be opened.
+    """
+    import pymupdf
+
+    if not data:
+        raise BadInputError("the file is empty", FailureCode.EMPTY_FILE)
+    if b"%PDF-" not in data[:_HEADER_WITHIN]:
+        raise BadInputError("the file is no PDF: it has no %PDF header", FailureCode.NOT_A_PDF)
+    pymupdf.TOOLS.mupdf_display_errors(False)
+    pymupdf.TOOLS.mupdf_display_warnings(False)
+    pymupdf.TOOLS.mupdf_warnings(True)
+    try:
+        document = pymupdf.open(stream=data, filetype="pdf")
+        if document.needs_pass and not any(document.authenticate(password) for password in passwords):
+            raise BadInputError("the file needs a password; none of those given opens it", FailureCode.NEEDS_PASSWORD)
+        pages = document.page_count
+    except pdf_errors() as error:
+        raise BadInputError(f"the file can't be opened: {_first_line(error)}", FailureCode.UNREADABLE) from error
+    if pages == 0:
+        damaged = document.is_repaired or bool(warnings())
+        code, why = (
+            (FailureCode.UNREADABLE, "no page could be found") if damaged else (FailureCode.NO_PAGES, "it has no pages")
+        )
+        raise BadInputError(f"the file can't be read: {why}", code)
+    return document
+
+
+def pdf_errors() -> tuple[type[Exception], ...]:
+    """Return what PyMuPDF raises on a bad file; MuPDF's own errors share no base with Python's."""
+    from pymupdf import mupdf
+
+    return (
+        mupdf.FzErrorBase,
+        RuntimeError,
+        ValueError,
+        AssertionError,
+        OSError,
+        IndexError,
+        KeyError,
+        TypeError,
+        AttributeError,
+    )
+
+
+def warnings() -> list[str]:
+    """Return MuPDF's complaints since the last call that mean lost content; each once."""
+    import pymupdf
+
+    complaints = pymupdf.TOOLS.mupdf_warnings(True).splitlines()
+    return list(dict.fromkeys(line for line in complaints if any(sign in line for sign in _LOST)))
+
+
+def read_page(document: "pymupdf.Document", number: int) -> Content:
+    """Read one page.
+
+    Args:
+        document: The open PDF.
+        number: From 1.
+
+    Raises:
+        BadInputError: MuPDF can't read the page.
+        MemoryError: It would take more memory than there is.
+    """
+    import pymupdf
+
+    try:
+        page = document[number - 1]
+        rotation = int(page.rotation)
+        if rotation:
+            page.set_rotation(0)
+        box = BBox(0.0, 0.0, float(page.rect.width), float(page.rect.height))
+        listing = page.get_displaylist()
+        flags = (
+            pymupdf.TEXT_PRESERVE_WHITESPACE
+            | pymupdf.TEXT_PRESERVE_IMAGES
+            | pymupdf.TEXT_MEDIABOX_CLIP
+            | pymupdf.TEXT_USE_CID_FOR_UNKNOWN_UNICODE
+        )
+        text = pymupdf.TextPage(listing.get_textpage(flags))
+        images = list(_images(text, box))
+        lines = list(_lines(_text_blocks(text), number))
+        drawn = page.get_cdrawings(extended=True) if max(box.width, box.height) <= MAX_SIDE_PT else []
+    except pdf_errors() as error:
+        if "alloc" in str(error):
+            raise MemoryError from error
+        raise BadInputError(
+            f"page {number} can't be read: {_first_line(error)}", FailureCode.PAGE_UNREADABLE, number
+        ) from error
+    frames: dict[BBox, None] = {}
+    marks = tuple(_marks(drawn, box, frames))
+    return Content(
+        page=Page(number, box.width, box.height, rotation, sum(len(line.text.strip()) for line, _ in lines)),
+        box=box,
+        lines=tuple(line for line, _ in lines),
+        shown=tuple(shown for _, shown in lines),
+        images=tuple(image for image, _ in images),
+        handles=tuple(handle for _, handle in images),
+        marks=marks,
+        frames=tuple(frames),
+        listing=listing,
+    )
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]
+
+
+def _images(text: "pymupdf.TextPage", page: BBox) -> Iterator[tuple[Image, Any]]:
+    from pymupdf import mupdf
+
+    number = 0
+    for block_number, block in enumerate(text.this):
+        if block.m_internal.type != mupdf.FZ_STEXT_BLOCK_IMAGE:
+            continue
+        rect, handle = block.m_internal.bbox, block.i_image()
+        whole = BBox(rect.x0, rect.y0, rect.x1, rect.y1)
+        seen = whole & page
+        if whole.area <= 0 or seen.area < 0.1 * whole.area:
+            continue  # outside the crop box: no reader sees it
+        matrix = block.i_transform()
+        yield (
+            Image(
+                number=number,
+                block=block_number,
+                bbox=seen.rounded(),
+                width=int(handle.w()),
+                height=int(handle.h()),
+                matrix=(matrix.a, matrix.b, matrix.c, matrix.d),
+                cut=seen.area < 0.99 * whole.area,
+                stencil=bool(handle.imagemask()),
+            ),
+            handle,
+        )
+        number += 1
+
+
+def _text_blocks(text: "pymupdf.TextPage") -> Iterator[tuple[int, list[dict[str, Any]]]]:
+    """Yield the lines of each text block with its number; ``extractDICT`` would copy the bytes of all images as well."""
+    from pymupdf import extra, mupdf
+
+    area = mupdf.FzRect(text.this.m_internal.mediabox)
+    buffer = mupdf.fz_new_buffer(128)
+    for number, block in enumerate(text.this):
+        if block.m_internal.type != mupdf.FZ_STEXT_BLOCK_TEXT:
+            continue
+        rows: list[dict[str, Any]] = []
+        for line in block:
+            row: dict[str, Any] = {}
+            rect = extra.JM_make_spanlist(row, line, 0, buffer, area)
+            row["bbox"] = (rect.x0, rect.y0, rect.x1, rect.y1)
+            rows.append(row)
+        yield number, rows
+
+
+def _lines(blocks: Iterable[tuple[int, list[dict[str, Any]]]], page: int) -> Iterator[tuple[Line, bool]]:
+    for number, rows in blocks:
+        for row in rows:
+            spans = row["spans"]
+            text = "".join(span["text"] for span in spans)
+            if not text.strip():
+                continue
+            main = max(spans, key=lambda span: len(span["text"].strip()))
+            bold = bool(main["flags"] & _BOLD) or "bold" in str(main["font"]).lower()
+            line = Line(
+                page=page,
+                block=number,
+                bbox=BBox(*row["bbox"]).rounded(),
+                text=escape(text),
+                size=round(float(main["size"]), 2),
+                bold=bold,
+            )
+            yield line, bool(main["char_flags"] & _SHOWN) and main["alpha"] > 0
+
+
+def _marks(drawn: Sequence[dict[str, Any]], page: BBox, frames: dict[BBox, None]) -> Iterator[Mark]:
+    """Yield what is drawn, cut to its clip, and note in ``frames`` the outermost clips smaller than the page."""
+    clips: list[tuple[int, BBox, BBox | None]] = []
+    count = 0
+    for path in drawn:
+        level = path.get("level", 0)
+        while clips and clips[-1][0] >= level:
+            clips.pop()
+        area, frame = (clips[-1][1], clips[-1][2]) if clips else (page, None)
+        if path["type"] == "clip":
+            cut = BBox(*path["scissor"]) & area
+            if frame is None and 0 < cut.area < PAGE_SHARE * page.area:
+                frame = cut.rounded()
+                frames[frame] = None
+            clips.append((level, cut, frame))
+        elif path["type"] != "group":
+            for mark in _pieces(path, area, frame, whole=count > _MOST_MARKS):
+                count += 1
+                yield mark
+
+
+def _pieces(path: dict[str, Any], area: BBox, frame: BBox | None, *, whole: bool) -> Iterator[Mark]:
+    """Cut a path where its pen was lifted: one path can hold a whole series of bars."""
+    fill, stroke = path.get("fill"), path.get("color")
+    white = all(part is None or min(part) > 0.97 for part in (fill, stroke))
+    filled = fill is not None and min(fill) <= 0.97
+    if fill is None and path.get("stroke_opacity", 1) == 0:
+        return
+    margin = (path.get("width") or 0.0) / 2 if stroke is not None else 0.0
+    if whole:
+        yield from _cut(BBox(*path["rect"]), 1, area, frame, white=white, filled=filled, margin=margin)
+        return
+    box: list[float] = []
+    strokes = 0
+    end: Any = None
+    for item in path["items"]:
+        kind = item[0]
+        if kind in {"re", "qu"}:
+            points = _corners(item[1])
+            slant = kind == "qu" and not _upright(points)
+            yield from _cut(_around(points), int(slant), area, frame, white=white, filled=filled, margin=margin)
+            continue
+        if item[1] != end and box:
+            yield from _cut(BBox(*box), strokes, area, frame, white=white, filled=filled, margin=margin)
+            box, strokes = [], 0
+        end = item[-1]
+        if kind == "c":
+            strokes += 1
+        else:
+            (x0, y0), (x1, y1) = item[1], item[2]
+            across, down = abs(x0 - x1), abs(y0 - y1)
+            strokes += min(across, down) > 0.02 * max(across, down)
+        around = _around(item[1:])
+        box = list(BBox(*box) | around) if box else list(around)
+    if box:
+        yield from _cut(BBox(*box), strokes, area, frame, white=white, filled=filled, margin=margin)
+
+
+def _cut(
+    box: BBox, strokes: int, area: BBox, frame: BBox | None, *, white: bool, filled: bool, margin: float
+) -> Iterator[Mark]:
+    seen = box.grown(margin) & area
+    if seen.x1 >= seen.x0 and seen.y1 >= seen.y0:
+        yield Mark(seen, strokes, filled, white, frame)
+
+
+def _corners(shape: Any) -> list[tuple[float, float]]:
+    if isinstance(shape[0], float | int):
+        x0, y0, x1, y1 = shape
+        return [(x0, y0), (x1, y1)]
+    return [tuple(point) for point in shape]
+
+
+def _upright(points: Sequence[tuple[float, float]]) -> bool:
+    return len({round(x) for x, _ in points}) <= 2 and len({round(y) for _, y in points}) <= 2
+
+
+def _around(points: Sequence[tuple[float, float]]) -> BBox:
+    xs, ys = [x for x, _ in points], [y for _, y in points]
+    return BBox(min(xs), min(ys), max(xs), max(ys))

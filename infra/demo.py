@@ -1,0 +1,592 @@
+"""The demo: Airflow refreshes the example corpus, then it can be searched. ``make demo`` runs it; Ctrl-C ends it.
+
+Airflow's components are started one by one, as ``airflow standalone`` does, for two reasons: standalone serves logs on all
+addresses of the machine, and ending it orphans what it started. Every process of the demo carries a mark in its
+environment, which survives new sessions and dead parents: what carries the mark is ended, and nothing else.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from importlib.metadata import version as installed_version
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+import psutil
+
+from backends.stores import join, open_store
+from pipeline.corpora import load_corpus
+from pipeline.publication import read_pointer
+from schemas.errors import InsetError
+
+ROOT = Path(__file__).resolve().parent.parent
+BIN = Path(sys.executable).parent
+STATE = ROOT / ".inset"
+HOME = STATE / "airflow"
+AIRFLOW_LOG = HOME / "standalone.log"
+SERVICE_LOG = STATE / "service.log"
+CORPUS = "manuals"
+DAG = f"refresh_{CORPUS}"
+QUESTIONS = ("lcnc-10", "asy-03", "gnc-05")
+MARK = "INSET_DEMO"
+
+STARTED_WITHIN_S = 300.0
+SCHEDULED_WITHIN_S = 30.0
+REFRESHED_WITHIN_S = 3600.0
+ENDED_WITHIN_S = 10.0
+PROGRESS_EVERY_S = 10.0
+
+_began = time.monotonic()
+_ending: list[bool] = []
+_hurry: list[int] = []
+_no_proxy = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+class DemoError(Exception):
+    """The demo can't go on; the message says why and where to look."""
+
+
+def say(text: str = "", *, timed: bool = False) -> None:
+    """Print a line, at once."""
+    seconds = int(time.monotonic() - _began)
+    sys.stdout.write(f"{seconds // 60:3d}:{seconds % 60:02d}  {text}\n" if timed else f"{text}\n")
+    sys.stdout.flush()
+
+
+def tail(file: Path, lines: int = 15) -> str:
+    """Return the last lines of a log."""
+    with contextlib.suppress(OSError):
+        return "\n".join(f"    {line}" for line in file.read_text(errors="replace").splitlines()[-lines:])
+    return ""
+
+
+# ---- processes ----
+
+
+@dataclass
+class Child:
+    """A process that runs as long as the demo does."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    log: Path
+
+
+@dataclass
+class Children:
+    """What the demo started."""
+
+    running: list[Child] = field(default_factory=list)
+
+    def start(self, name: str, command: list[str], log: Path, env: dict[str, str]) -> None:
+        """Start a process in a session of its own, so that Ctrl-C in the terminal reaches the demo alone."""
+        with log.open("ab") as output:
+            process = subprocess.Popen(
+                command, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+            )
+        self.running.append(Child(name, process, log))
+
+    def check(self) -> None:
+        """Raise where one has ended by itself."""
+        for child in self.running:
+            if child.process.poll() is not None:
+                status = child.process.returncode
+                raise DemoError(f"{child.name} ended (status {status}); its log is {child.log}\n{tail(child.log)}")
+
+    def wait(self, what: str, condition: Callable[[], bool], within_s: float, every_s: float = 0.5) -> None:
+        """Wait until a condition holds.
+
+        Raises:
+            DemoError: It doesn't in time, or a process ended meanwhile.
+        """
+        deadline = time.monotonic() + within_s
+        while not condition():
+            self.check()
+            if time.monotonic() > deadline:
+                log = self.running[-1].log
+                raise DemoError(f"{what} took more than {within_s:.0f} s; look at {log}\n{tail(log)}")
+            time.sleep(every_s)
+
+    def end(self) -> None:
+        """End all of them, and whatever they started; a second Ctrl-C makes it quick."""
+        end_marked(within_s=ENDED_WITHIN_S)
+        for child in self.running:
+            child.process.wait()
+
+
+def marked() -> list[psutil.Process]:
+    """Return every process that a demo of this checkout started, this one's or an earlier one's."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.pid != os.getpid() and process.environ().get(MARK) == str(HOME):
+                found.append(process)
+    return found
+
+
+def end_marked(within_s: float) -> int:
+    """Ask every marked process to end, kill those that don't in time, and return how many there were."""
+    processes = marked()
+    first = len(processes)
+    deadline = time.monotonic() + within_s
+    _tell(processes, psutil.Process.terminate)
+    while processes and time.monotonic() < deadline and not _hurry:
+        psutil.wait_procs(processes, timeout=0.2)
+        processes = marked()
+    while processes:
+        _tell(processes, psutil.Process.kill)
+        psutil.wait_procs(processes, timeout=1)
+        processes = marked()
+    return first
+
+
+def _tell(processes: list[psutil.Process], what: Callable[[psutil.Process], None]) -> None:
+    for process in processes:
+        with contextlib.suppress(psutil.Error):
+            what(process)
+
+
+def _interrupt(signal_number: int, _frame: FrameType | None) -> None:
+    if _hurry or _ending:
+        _hurry.append(signal_number)
+        return
+    raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def only_demo() -> Iterator[None]:
+    """Hold this checkout's demo lock. The kernel gives it back, however the demo ends."""
+    STATE.mkdir(exist_ok=True)
+    with (STATE / "demo.lock").open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            lock.seek(0)
+            raise DemoError(
+                f"the demo runs already here (process {lock.read().strip() or '?'}); end that one first"
+            ) from error
+        lock.truncate(0)
+        lock.write(f"{os.getpid()}\n")
+        lock.flush()
+        yield
+
+
+def free_port(wanted: int) -> int:
+    """Return the first port from ``wanted`` on that nobody on this machine listens on."""
+    for port in range(wanted, wanted + 50):
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise DemoError(f"ports {wanted} to {wanted + 49} are all taken")
+
+
+# ---- HTTP ----
+
+
+def fetch(url: str, *, body: Any = None, method: str | None = None, token: str | None = None) -> Any:
+    """Return the JSON that an address of this machine answers with.
+
+    Raises:
+        OSError: Nobody answers, or with an error (``urllib.error.HTTPError``).
+    """
+    headers = {"accept": "application/json", "content-type": "application/json"}
+    if token:
+        headers["authorization"] = f"Bearer {token}"
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data=data, headers=headers, method=method)  # noqa: S310 -- our own address
+    with _no_proxy.open(request, timeout=30) as answer:
+        return json.loads(answer.read() or b"null")
+
+
+# ---- the search page ----
+
+
+@dataclass
+class Service:
+    """The query service."""
+
+    children: Children
+    port: int = 0
+
+    @property
+    def address(self) -> str:
+        """Where the search page is."""
+        return f"http://127.0.0.1:{self.port}/"
+
+    def start(self) -> None:
+        """Start it and wait until it can be searched."""
+        self.port = free_port(8750)
+        SERVICE_LOG.write_bytes(b"")
+        command = [str(BIN / "inset"), "serve", CORPUS, "--port", str(self.port)]
+        self.children.start("the query service", command, SERVICE_LOG, environment())
+        self.children.wait("the query service", self._ready, STARTED_WITHIN_S)
+
+    def _ready(self) -> bool:
+        try:
+            return bool(fetch(f"{self.address}readyz")["ready"])
+        except (OSError, ValueError, KeyError):
+            return False
+
+
+def is_live() -> bool:
+    """Say whether a version of the example corpus is published."""
+    corpus = load_corpus(str(ROOT / "corpora" / f"{CORPUS}.yaml"))
+    return read_pointer(open_store(join(corpus.store or "", corpus.name))) is not None
+
+
+def environment() -> dict[str, str]:
+    """Return the environment of everything the demo starts; settings of another Airflow are left out."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
+    local = "127.0.0.1,localhost"
+    proxies = {name: f"{kept[name]},{local}" if kept.get(name) else local for name in ("NO_PROXY", "no_proxy")}
+    return (
+        kept
+        | proxies
+        | {
+            MARK: str(HOME),
+            "SPT_NOENV": "1",  # processes that rename themselves leave their environment, and with it the mark, readable
+            "PATH": f"{BIN}{os.pathsep}{kept.get('PATH', os.defpath)}",
+            "PYTHONUNBUFFERED": "1",
+            "INSET_CORPORA": str(ROOT / "corpora"),
+        }
+    )
+
+
+# ---- Airflow ----
+
+
+@dataclass
+class Airflow:
+    """Airflow on SQLite, on this machine only."""
+
+    children: Children
+    started: float = field(default_factory=time.time)
+    port: int = 0
+    token: str | None = None
+
+    @property
+    def address(self) -> str:
+        """Where the UI is."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Start its components and wait until they answer and know the DAG as it is now."""
+        HOME.mkdir(parents=True, exist_ok=True)
+        self.port = free_port(8080)
+        self._migrate()
+        env = self._environment()
+        airflow = str(BIN / "airflow")
+        self.children.start("Airflow's API server", [airflow, "api-server"], AIRFLOW_LOG, env)
+        self.children.start("Airflow's scheduler", [airflow, "scheduler", "--skip-serve-logs"], AIRFLOW_LOG, env)
+        self.children.start("Airflow's DAG processor", [airflow, "dag-processor"], AIRFLOW_LOG, env)
+        self.children.wait("Airflow's start", self._healthy, STARTED_WITHIN_S)
+        self.children.wait("Airflow's reading of the DAG", self._knows_dag, STARTED_WITHIN_S)
+
+    def _environment(self) -> dict[str, str]:
+        core, api = "AIRFLOW__CORE__", "AIRFLOW__API__"
+        return environment() | {
+            "AIRFLOW_HOME": str(HOME),
+            f"{core}DAGS_FOLDER": str(ROOT / "dags"),
+            f"{core}LOAD_EXAMPLES": "False",
+            f"{core}EXECUTOR": "LocalExecutor",
+            f"{core}PARALLELISM": str(max(2, os.cpu_count() or 2)),
+            f"{core}AUTH_MANAGER": "airflow.api_fastapi.auth.managers.simple.simple_auth_manager.SimpleAuthManager",
+            f"{core}SIMPLE_AUTH_MANAGER_USERS": "admin:admin",
+            f"{core}SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self._passwords),
+            f"{core}EXECUTION_API_SERVER_URL": f"{self.address}/execution/",
+            f"{api}HOST": "127.0.0.1",
+            f"{api}PORT": str(self.port),
+            f"{api}BASE_URL": self.address,
+            f"{api}WORKERS": "1",
+            f"{api}SECRET_KEY": self._secret(),
+            "AIRFLOW__API_AUTH__JWT_SECRET": self._secret(),
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self._database}",
+            "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+        }
+
+    @property
+    def _database(self) -> Path:
+        return HOME / "airflow.db"
+
+    @property
+    def _passwords(self) -> Path:
+        return HOME / "passwords.json"
+
+    def _secret(self) -> str:
+        file = HOME / "secret"
+        if not file.is_file() or not file.read_text():
+            file.touch(mode=0o600)
+            file.write_text(secrets.token_urlsafe(48))
+        return file.read_text()
+
+    def _migrate(self) -> None:
+        """Bring the database to the installed Airflow's schema. One that a kill left half-way is made anew."""
+        done = HOME / "migrated"
+        installed = installed_version("apache-airflow-core")
+        if done.is_file() and done.read_text() == installed:
+            AIRFLOW_LOG.write_bytes(b"")
+            return
+        if not done.is_file():
+            shutil.rmtree(HOME)
+            HOME.mkdir()
+        done.unlink(missing_ok=True)
+        with AIRFLOW_LOG.open("wb") as log:
+            command = [str(BIN / "airflow"), "db", "migrate"]
+            process = subprocess.run(
+                command,
+                cwd=ROOT,
+                env=self._environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                check=False,
+                start_new_session=True,
+            )
+        if process.returncode:
+            raise DemoError(f"Airflow could not make its database; look at {AIRFLOW_LOG}\n{tail(AIRFLOW_LOG)}")
+        done.write_text(installed)
+
+    def _healthy(self) -> bool:
+        try:
+            health = fetch(f"{self.address}/api/v2/monitor/health")
+            self._log_in()
+        except (OSError, ValueError):
+            return False
+        return all(health[part]["status"] == "healthy" for part in ("metadatabase", "scheduler", "dag_processor"))
+
+    @property
+    def password(self) -> str:
+        """The password of the user ``admin``, made by Airflow."""
+        return str(json.loads(self._passwords.read_text())["admin"])
+
+    def _log_in(self) -> None:
+        login = {"username": "admin", "password": self.password}
+        self.token = str(fetch(f"{self.address}/auth/token", body=login)["access_token"])
+
+    def call(self, path: str, *, body: Any = None, method: str | None = None) -> Any:
+        """Call the REST API."""
+        try:
+            return fetch(f"{self.address}/api/v2/{path}", body=body, method=method, token=self.token)
+        except urllib.error.HTTPError as error:
+            if error.code == 401:
+                self._log_in()
+                return fetch(f"{self.address}/api/v2/{path}", body=body, method=method, token=self.token)
+            raise
+
+    def _knows_dag(self) -> bool:
+        for error in self.call("importErrors")["import_errors"]:
+            raise DemoError(f"Airflow can't read {error['filename']}:\n{error['stack_trace']}")
+        try:
+            parsed = self.call(f"dags/{DAG}")["last_parsed_time"]
+        except urllib.error.HTTPError as error:
+            if error.code == 404:
+                return False
+            raise
+        return bool(parsed) and _moment(parsed) > self.started
+
+    def refresh(self) -> str:
+        """Have the DAG run, and return the run's id: the scheduled one where one is due, else one of our own."""
+        runs = f"dags/{DAG}/dagRuns"
+        for run in self._active():
+            if run["start_date"] and _moment(run["start_date"]) < self.started:
+                say("an earlier run was cut off; the new one goes on from its finished work", timed=True)
+                self.call(f"{runs}/{urllib.parse.quote(run['dag_run_id'])}", body={"state": "failed"}, method="PATCH")
+        self.children.wait("closing the earlier run", lambda: not self._left_behind(), STARTED_WITHIN_S)
+        due = self.call(f"dags/{DAG}")["next_dagrun_run_after"]
+        self.call(f"dags/{DAG}", body={"is_paused": False}, method="PATCH")
+        if due and _moment(due) <= time.time():
+            with contextlib.suppress(DemoError):
+                self.children.wait("the scheduled run", lambda: bool(self._active()), SCHEDULED_WITHIN_S)
+        for run in self._active():
+            return str(run["dag_run_id"])
+        return str(self.call(runs, body={"logical_date": None})["dag_run_id"])
+
+    def _active(self) -> list[dict[str, Any]]:
+        return list(self.call(f"dags/{DAG}/dagRuns?state=running&state=queued&order_by=run_after")["dag_runs"])
+
+    def _left_behind(self) -> bool:
+        return any(run["start_date"] and _moment(run["start_date"]) < self.started for run in self._active())
+
+    def log(self, run_id: str, task: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return what a task has said so far; [] where its log can't be read now."""
+        path = f"{_run_path(run_id)}/taskInstances/{task['task_id']}/logs/{max(1, task['try_number'])}"
+        try:
+            content = self.call(f"{path}?map_index={task['map_index']}&full_content=true")["content"]
+        except (OSError, ValueError, KeyError):
+            return []
+        return [entry for entry in content if isinstance(entry, dict)]
+
+
+def _run_path(run_id: str) -> str:
+    return f"dags/{DAG}/dagRuns/{urllib.parse.quote(run_id)}"
+
+
+def _moment(written: str) -> float:
+    return datetime.fromisoformat(written).timestamp()
+
+
+_DONE = {"success": "done", "failed": "FAILED", "skipped": "skipped", "upstream_failed": "not run"}
+_UNDER_WAY = {"running": "started", "up_for_retry": "failed, is tried again"}
+
+
+@dataclass
+class Watch:
+    """Shows a run in the terminal, a line a change."""
+
+    airflow: Airflow
+    run_id: str
+    seen: dict[tuple[str, int], str] = field(default_factory=dict)
+    said: dict[str, tuple[str, float]] = field(default_factory=dict)
+
+    def until_done(self) -> bool:
+        """Show the run until it ends; return whether it succeeded."""
+        deadline = time.monotonic() + REFRESHED_WITHIN_S
+        while True:
+            self.airflow.children.check()
+            try:
+                # The state first: what is seen of the tasks then is never older than it.
+                state = self.airflow.call(_run_path(self.run_id))["state"]
+                tasks = self.airflow.call(f"{_run_path(self.run_id)}/taskInstances?limit=100")["task_instances"]
+            except OSError:
+                state, tasks = "unknown", []
+            for task in sorted(tasks, key=lambda task: (task["start_date"] or "9", task["map_index"])):
+                self._show(task)
+            if state in ("success", "failed"):
+                return bool(state == "success")
+            if time.monotonic() > deadline:
+                raise DemoError(
+                    f"the refresh took more than {REFRESHED_WITHIN_S / 60:.0f} minutes; look at {self.airflow.address}"
+                )
+            time.sleep(1)
+
+    def _show(self, task: dict[str, Any]) -> None:
+        state, place = task["state"], (task["task_id"], task["map_index"])
+        if self.seen.get(place) != state:
+            self.seen[place] = state
+            if words := _DONE.get(state) or _UNDER_WAY.get(state):
+                seconds = f" in {task['duration']:.0f} s" if state == "success" and task["duration"] else ""
+                detail = f"  {task['rendered_map_index']}" if state == "success" and task["rendered_map_index"] else ""
+                say(f"{_name(task):<12}{words}{seconds}{detail}", timed=True)
+            if state == "failed":
+                for line in _what_failed(self.airflow.log(self.run_id, task)):
+                    say(f"          {line}")
+        elif state == "running":
+            self._show_progress(task)
+
+    def _show_progress(self, task: dict[str, Any]) -> None:
+        name = _name(task)
+        line, at = self.said.get(name, ("", time.monotonic()))
+        if time.monotonic() - at < PROGRESS_EVERY_S:
+            self.said.setdefault(name, (line, at))
+            return
+        events = (str(entry.get("event")) for entry in self.airflow.log(self.run_id, task))
+        progress = [event for event in events if event.startswith("progress: ")]
+        latest = progress[-1].removeprefix("progress: ") if progress else ""
+        self.said[name] = (latest, time.monotonic())
+        if latest and latest != line:
+            say(f"{name:<12}{latest}", timed=True)
+
+
+def _what_failed(entries: list[dict[str, Any]]) -> list[str]:
+    """Return the tail of a failed task's log: what it warned of, and the exceptions."""
+    lines = []
+    for entry in entries:
+        if entry.get("level") in ("warning", "error", "critical"):
+            lines.append(str(entry.get("event")))
+            lines += [f"{cause.get('exc_type')}: {cause.get('exc_value')}" for cause in entry.get("error_detail") or []]
+    return lines[-15:] or [str(entry.get("event")) for entry in entries[-15:]]
+
+
+def _name(task: dict[str, Any]) -> str:
+    return str(task["task_id"]) if task["map_index"] < 0 else f"{task['task_id']} {task['map_index'] + 1}"
+
+
+# ---- the demo ----
+
+
+def questions() -> list[str]:
+    """Return three questions worth asking, from the golden ones."""
+    lines = (ROOT / "examples" / CORPUS / "questions.jsonl").read_text(encoding="utf-8").splitlines()
+    known = [json.loads(line) for line in lines if line]
+    chosen = [row["question"] for name in QUESTIONS for row in known if row["id"] == name]
+    return chosen or [row["question"] for row in known if row["answerable"]][:3]
+
+
+def show(service: Service, airflow: Airflow) -> None:
+    """Say what to open."""
+    say()
+    say(f"  Search page   {service.address}")
+    say(f"  Airflow       {airflow.address}/dags/{DAG}   user admin, password {airflow.password}")
+    say()
+    say("  Worth asking:")
+    for question in questions():
+        say(f"    {question}")
+        say(f"      {service.address}?{urllib.parse.urlencode({'corpus': CORPUS, 'q': question})}")
+    say()
+    say("  Ctrl-C ends all of it.")
+
+
+def demo(children: Children) -> NoReturn:
+    """Start everything, refresh, and serve until interrupted."""
+    if ended := end_marked(within_s=ENDED_WITHIN_S):
+        say(f"ended {ended} processes that an earlier demo left running", timed=True)
+    service, airflow = Service(children), Airflow(children)
+    was_live = is_live()
+    if was_live:
+        service.start()
+        say(f"the search page is up: {service.address}", timed=True)
+    first = "" if (HOME / "migrated").is_file() else "; the first time this takes a minute or two"
+    say(f"starting Airflow{first}", timed=True)
+    airflow.start()
+    say(f"Airflow is up: {airflow.address}", timed=True)
+    succeeded = Watch(airflow, airflow.refresh()).until_done()
+    if not succeeded:
+        raise DemoError(f"the refresh failed; the logs of its tasks are in {HOME / 'logs'}")
+    if not was_live:
+        service.start()
+        say(f"the search page is up: {service.address}", timed=True)
+    show(service, airflow)
+    while True:
+        children.check()
+        time.sleep(1)
+
+
+def main() -> int:
+    """Run the demo; what it started ends with it, however it ends."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    children = Children()
+    status = 0
+    try:
+        with only_demo():
+            try:
+                demo(children)
+            finally:
+                _ending.append(True)
+                say()
+                say("ending what the demo started")
+                children.end()
+    except KeyboardInterrupt:
+        pass
+    except (DemoError, InsetError) as error:
+        say(f"demo: {error}")
+        status = 1
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

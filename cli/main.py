@@ -174,8 +174,8 @@ def quarantine(
     replay: Annotated[bool, typer.Option("--replay", help="Try the documents in quarantine again.")] = False,
     as_json: Json = False,
 ) -> None:
-    """List what the live version left out and why, or try it again."""
-    from pipeline.publication import read_manifest, read_pointer
+    """List what the last refresh left out and why, or try it again."""
+    from pipeline.publication import manifests
     from pipeline.refresh import read_failures
     from pipeline.workspace import open_workspace
 
@@ -183,12 +183,11 @@ def quarantine(
         _refresh(corpus, as_json=as_json, replay=True)
         return
     workspace = open_workspace(corpus)
-    live = read_pointer(workspace.store)
-    manifest = read_manifest(workspace.store, live.version) if live else None
-    failures = read_failures(workspace, manifest) if manifest else []
+    last = next(iter(manifests(workspace.store)), None)
+    failures = read_failures(workspace, last) if last else []
     if as_json:
         print_json(
-            {"version": live.version if live else None, "failures": [row.model_dump(mode="json") for row in failures]}
+            {"version": last.version if last else None, "failures": [row.model_dump(mode="json") for row in failures]}
         )
         return
     if not failures:

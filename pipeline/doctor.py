@@ -9,7 +9,6 @@ from pathlib import Path
 
 from pipeline.corpora import corpora_folder, corpus_files
 from pipeline.publication import list_versions, read_pointer
-from pipeline.refresh import quarantined
 from pipeline.workspace import Workspace, open_workspace
 from schemas.errors import InsetError
 from schemas.inspection import Diagnosis, Finding
@@ -73,7 +72,8 @@ def _corpus(workspace: Workspace) -> Iterator[Finding]:
         try:
             finding = look(workspace)
         except InsetError as error:
-            finding = Finding(subject="", ok=False, message=error.message)
+            remedy = f"correct {workspace.file}, or what it names"
+            finding = Finding(subject="", ok=False, message=error.message, remedy=remedy)
         yield finding.model_copy(update={"subject": f"{subject}{finding.subject}"})
 
 
@@ -110,7 +110,7 @@ def _live(workspace: Workspace) -> Finding:
     if listed.live is None:
         message = "nothing is published yet"
         return Finding(subject=" version", ok=True, message=message, remedy=f"inset refresh {workspace.corpus.name}")
-    left_out = len(quarantined(workspace))
+    left_out = next((row.quarantined for row in listed.versions if row.version == listed.live), 0)
     held = "; held since a rollback" if listed.held else ""
     return Finding(subject=" version", ok=True, message=f"{listed.live} is live, {left_out} documents in quarantine{held}")
 

@@ -12,7 +12,7 @@ from pipeline.evaluate import evaluate
 from pipeline.lease import holding, release
 from pipeline.parse import parse
 from pipeline.plan import plan, read_ledger
-from pipeline.publication import move_pointer, read_manifest, read_pointer
+from pipeline.publication import manifests, move_pointer, read_manifest
 from pipeline.publish import publish
 from pipeline.retain import sweep
 from pipeline.stages import read_notes, write_plan
@@ -58,9 +58,9 @@ def refresh(
 
 
 def quarantined(workspace: Workspace) -> frozenset[str]:
-    """Return the documents that are in the live version's quarantine."""
-    live = read_pointer(workspace.store)
-    rows = read_ledger(workspace.store, live.version) if live else []
+    """Return the documents that the last refresh left in quarantine, whether its version went live or not."""
+    finished = manifests(workspace.store)
+    rows = read_ledger(workspace.store, finished[0].version) if finished else []
     return frozenset(row.doc_id for row in rows if row.status is Status.QUARANTINED)
 
 

@@ -1,3 +1,4 @@
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,3 +26,20 @@ def golden(request: pytest.FixtureRequest) -> CheckGolden:
         assert text == file.read_text(encoding="utf-8"), f"{name} changed; if that is meant: pytest --update-golden"
 
     return check
+
+
+@pytest.fixture
+def airflow_env(tmp_path: Path) -> dict[str, str]:
+    """The environment of an Airflow of its own: SQLite under ``tmp_path``, this checkout's DAG file and corpora."""
+    root = Path(__file__).parent.parent
+    home = tmp_path / "airflow"
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "INSET"))}
+    return kept | {
+        "AIRFLOW_HOME": str(home),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(root / "dags"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home}/airflow.db",
+        "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+        "INSET_CORPORA": str(root / "corpora"),
+        "PYTHONPATH": str(root),
+    }

@@ -1,0 +1,189 @@
+"""The command as a person and a script meet it: results, exit codes, one clear line for a mistake."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli import main
+from tests.manuals import write_manual
+
+
+class Answer:
+    """What a command said."""
+
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+Inset = Callable[..., Answer]
+
+
+@pytest.fixture
+def inset(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Inset:
+    """Run the command in this process, through its entry point."""
+
+    def run(*arguments: str | Path) -> Answer:
+        monkeypatch.setattr(sys, "argv", ["inset", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main.main()
+        said = capsys.readouterr()
+        return Answer(int(ended.value.code or 0), said.out, said.err)
+
+    return run
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with two manuals and nothing else."""
+    write_manual(tmp_path / "pdfs" / "pump.pdf", "water pump", seed=1)
+    write_manual(tmp_path / "pdfs" / "winch.pdf", "steel winch", seed=2)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("INSET_CORPORA", raising=False)
+    return tmp_path
+
+
+def turn_off_ocr(folder: Path, more: str = "") -> None:
+    """OCR has tests of its own."""
+    (folder / "corpora" / "manuals.yaml").write_text(f"name: manuals\nsource: ../pdfs\ncaptions: {{ocr: none}}\n{more}")
+
+
+def test_from_init_to_rollback(folder: Path, inset: Inset) -> None:
+    made = inset("init", "--json")
+    assert (made.code, Path(made.json["file"]).name) == (0, "manuals.yaml")
+    turn_off_ocr(folder, "gates: {max_quarantined: 0.5}\n")
+    planned = inset("plan", "manuals", "--json").json
+    assert (planned["outcome"], planned["live"], planned["new"], planned["to_parse"]) == ("build", None, 2, 2)
+
+    first = inset("refresh", "manuals", "--json")
+    assert first.code == 0
+    assert set(first.json) == {"version", "published", "plan", "counts", "gates", "failures", "timings_s"}
+    assert first.json["published"]
+    again = inset("refresh", "manuals", "--json")
+    assert (again.code, again.json["version"], again.json["published"]) == (0, first.json["version"], False)
+
+    (folder / "pdfs" / "broken.pdf").write_bytes(b"<html>not found</html>")
+    second = inset("refresh", "manuals", "--json").json
+    assert [set(failure) >= {"source", "doc_id", "page", "step", "code", "message"} for failure in second["failures"]] == [
+        True
+    ]
+    assert (second["failures"][0]["source"], second["failures"][0]["code"]) == ("broken.pdf", "not_a_pdf")
+    listed = inset("quarantine", "manuals", "--json").json
+    assert [failure["source"] for failure in listed["failures"]] == ["broken.pdf"]
+    write_manual(folder / "pdfs" / "broken.pdf", "mended valve", seed=3)
+
+    assert inset("rollback", "manuals", "--json").json["version"] == first.json["version"]
+    states = {row["version"]: row["state"] for row in inset("versions", "manuals", "--json").json["versions"]}
+    assert states[first.json["version"]] == "live"
+    held = inset("refresh", "manuals", "--json").json
+    assert not held["published"]
+    assert inset("publish", "manuals", held["version"]).code == 0
+
+    _search_and_ask(inset, held["version"])
+    _many_questions(inset, folder)
+
+
+def _search_and_ask(inset: Inset, version: str) -> None:
+    found = inset("search", "manuals", "mended valve screws", "-k", "3", "--mode", "bm25", "--json").json
+    assert (found["version"], found["mode"]) == (version, "bm25")
+    wanted = "evidence_id score modality doc_id source page bbox section_path text tagged_text figure_refs".split()
+    assert all(name in found["hits"][0] for name in wanted)
+    assert found["hits"][0]["source"] == "broken.pdf"
+    answer = inset("ask", "manuals", "What does the mended valve look like from side 2?", "--json").json
+    assert {"version", "abstained", "parts", "citations"} <= set(answer)
+    assert {"text", "figure"} == {part["type"] for part in answer["parts"]}
+    assert {n for part in answer["parts"] for n in part["citations"]} == {cited["n"] for cited in answer["citations"]}
+    spoken = inset("ask", "manuals", "What does the mended valve look like from side 2?")
+    assert "broken.pdf, page 2" in spoken.out
+
+
+def _many_questions(inset: Inset, folder: Path) -> None:
+    questions = folder / "questions.jsonl"
+    asked = [{"id": "a", "question": "screws of the winch"}, {"id": "b", "question": "screws", "doc": "pump.pdf"}]
+    questions.write_text("\n".join(map(json.dumps, asked)))
+    done = inset("search", "manuals", "--questions", questions, "--out", folder / "ranked.jsonl", "--json")
+    assert done.code == 0
+    ranked = {row["id"]: row["ranking"] for row in map(json.loads, (folder / "ranked.jsonl").read_text().splitlines())}
+    assert ranked["a"][0][0] == "winch.pdf"
+    assert {source for source, _ in ranked["b"]} == {"pump.pdf"}
+    assert all(len({tuple(pair) for pair in pairs}) == len(pairs) for pairs in ranked.values())
+
+
+def test_a_refused_version_exits_with_3_and_says_why(folder: Path, inset: Inset) -> None:
+    (folder / "corpora").mkdir()
+    turn_off_ocr(folder, "gates: {max_quarantined: 0.0}\n")
+    (folder / "pdfs" / "empty.pdf").write_bytes(b"")
+    refused = inset("refresh", "manuals")
+    assert refused.code == 3
+    assert "refused" in refused.err
+    assert "empty.pdf" in refused.err
+    assert "empty_file" in inset("quarantine", "manuals").out
+    (folder / "corpora" / "manuals.yaml").write_text(
+        (folder / "corpora" / "manuals.yaml").read_text().replace("0.0", "0.5")
+    )
+    assert inset("quarantine", "manuals", "--replay", "--json").json["published"]
+
+
+def test_parse_shows_a_single_pdf(folder: Path, inset: Inset) -> None:
+    shown = inset("parse", folder / "pdfs" / "pump.pdf", "--out", folder / "shown", "--json").json
+    assert set(shown) >= {"doc_id", "source", "pages", "failures"}
+    page = shown["pages"][0]
+    assert set(page) >= {"page", "width_pt", "height_pt", "tagged_text", "figures"}
+    figure = page["figures"][0]
+    assert {"tag", "figure_id", "bbox", "role", "kind", "caption"} <= set(figure)
+    assert figure["tag"] in page["tagged_text"]
+    assert "Figure 1: The water pump seen from side 1" in page["tagged_text"]
+    assert list((folder / "shown").rglob("*.png"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("refresh", "nothing"), "nothing"),
+        (("parse", "absent.pdf"), "absent.pdf"),
+        (("parse", "page.pdf"), "no PDF"),
+        (("search", "manuals", "x", "--mode", "magic"), "bm25, dense, hybrid"),
+        (("search", "manuals"), "QUERY"),
+        (("rollback", "manuals"), "manuals"),
+        (("publish", "manuals", "v9"), "v9"),
+        (("refresh", "typo"), "sourc"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_2(folder: Path, inset: Inset, arguments: Sequence[str], said: str) -> None:
+    (folder / "corpora").mkdir()
+    turn_off_ocr(folder)
+    (folder / "corpora" / "typo.yaml").write_text("name: typo\nsourc: pdfs\n")
+    (folder / "page.pdf").write_text("<html></html>")
+    answer = inset(*arguments)
+    assert answer.code == 2
+    assert said in answer.err
+    assert "Traceback" not in answer.err
+
+
+def test_doctor_names_what_to_mend(folder: Path, inset: Inset) -> None:
+    (folder / "corpora").mkdir()
+    (folder / "corpora" / "typo.yaml").write_text("name: typo\nsource: ../nowhere\n")
+    diagnosis = inset("doctor", "--json")
+    assert diagnosis.code == 2
+    wrong = [finding for finding in diagnosis.json["findings"] if not finding["ok"]]
+    assert wrong
+    assert all(finding["remedy"] for finding in wrong)
+
+
+@pytest.mark.slow
+def test_json_stands_alone_on_standard_output(folder: Path) -> None:
+    (folder / "corpora").mkdir()
+    turn_off_ocr(folder)
+    command = [sys.executable, "-m", "cli.main", "refresh", "manuals", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["published"]
+    assert "embed" in done.stderr

@@ -1,0 +1,60 @@
+"""What holds for the checkout as a whole."""
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+HEAVY = ("ray", "torch", "lancedb", "weaviate", "great_expectations", "pymupdf", "transformers", "sentence_transformers")
+
+_LOADED = "import json, sys; print(json.dumps([name for name in {heavy!r} if name in sys.modules]))"
+
+
+def _heavy_after(code: str, env: dict[str, str]) -> list[str]:
+    script = f"{code}\n{_LOADED.format(heavy=HEAVY)}"
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, check=True, cwd=ROOT, env=env
+    )
+    loaded: list[str] = json.loads(done.stdout.splitlines()[-1])
+    return loaded
+
+
+@pytest.mark.parametrize("code", ["import cli.main", "import pipeline.schedules", "import dags.refresh"])
+def test_the_command_and_the_dag_file_start_light(code: str, airflow_env: dict[str, str]) -> None:
+    assert _heavy_after(code, airflow_env) == []
+
+
+def test_the_lock_pins_every_package_to_digests_and_names_no_index() -> None:
+    lock = (ROOT / "infra" / "requirements.lock").read_text(encoding="utf-8")
+    assert "://" not in lock
+    pinned = re.findall(r"^([a-z0-9][a-z0-9._-]*)==\S+", lock, flags=re.MULTILINE)
+    blocks = re.split(r"^(?=[a-z0-9])", lock, flags=re.MULTILINE)
+    assert all("--hash=sha256:" in block for block in blocks if "==" in block.partition("\n")[0])
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = [*project["dependencies"], *(need for extra in project["optional-dependencies"].values() for need in extra)]
+    names = {re.split(r"[\[<>=~ ]", need)[0].lower() for need in wanted} - {"inset"}
+    assert names <= set(pinned)
+
+
+def test_every_decision_says_what_was_decided_and_why() -> None:
+    decisions = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+    assert [file.name[:4] for file in decisions] == [f"{number:04}" for number in range(1, len(decisions) + 1)]
+
+
+def test_what_the_readme_shows_is_there() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for name in re.findall(r"!\[[^]]*\]\(([^)]+)\)", readme):
+        assert (ROOT / name).is_file(), f"README.md shows {name}, which is missing"
+    commands = set(re.findall(r"\binset ([a-z]+)", readme)) & set(re.findall(r"`inset ([a-z]+)", readme))
+    listed = subprocess.run(
+        [sys.executable, "-m", "cli.main", "--help"], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert [name for name in commands if name not in listed.stdout] == []
+    targets = set(re.findall(r"^make ([a-z]+)", readme, flags=re.MULTILINE))
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert [name for name in targets if not re.search(rf"^{name}:", makefile, flags=re.MULTILINE)] == []

@@ -547,6 +547,7 @@ def demo(children: Children) -> NoReturn:
     service, airflow = Service(children), Airflow(children)
     was_live = is_live()
     if was_live:
+        say("starting the search page", timed=True)
         service.start()
         say(f"the search page is up: {service.address}", timed=True)
     first = "" if (HOME / "migrated").is_file() else "; the first time this takes a minute or two"
@@ -557,6 +558,7 @@ def demo(children: Children) -> NoReturn:
     if not succeeded:
         raise DemoError(f"the refresh failed; the logs of its tasks are in {HOME / 'logs'}")
     if not was_live:
+        say("starting the search page", timed=True)
         service.start()
         say(f"the search page is up: {service.address}", timed=True)
     show(service, airflow)

@@ -1,0 +1,58 @@
+"""The refresh DAG on a real Airflow: its own database, its own processes."""
+
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipeline.publication import read_pointer
+from pipeline.workspace import open_workspace
+from tests.manuals import write_manual
+from tests.pipeline.conftest import write_corpus
+
+pytestmark = pytest.mark.slow
+
+
+def _airflow(env: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [str(Path(sys.executable).parent / "airflow"), *arguments]
+    return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+
+
+def _states(env: dict[str, str]) -> dict[str, str]:
+    """Return the state of each task of the last run."""
+    with sqlite3.connect(Path(env["AIRFLOW_HOME"]) / "airflow.db") as database:
+        (last,) = database.execute("select run_id from dag_run order by id desc limit 1").fetchone()
+        rows = database.execute("select task_id, state from task_instance where run_id = ? order by map_index", (last,))
+        return dict(rows.fetchall())
+
+
+def test_the_dag_refreshes_and_does_nothing_twice(tmp_path: Path, airflow_env: dict[str, str]) -> None:
+    write_manual(tmp_path / "pdfs" / "pump.pdf", "water pump", seed=1)
+    write_manual(tmp_path / "pdfs" / "winch.pdf", "steel winch", seed=2)
+    (tmp_path / "pdfs" / "page.pdf").write_text("<html>moved</html>")
+    corpus = write_corpus(tmp_path, "gates: {max_quarantined: 0.5}\n")
+    env = airflow_env | {"INSET_CORPORA": str(corpus.parent)}
+    migrated = _airflow(env, "db", "migrate")
+    assert migrated.returncode == 0, migrated.stderr
+
+    first = _airflow(env, "dags", "test", "refresh_manuals")
+    states = _states(env)
+    assert set(states.values()) == {"success"}, first.stdout + first.stderr
+    workspace = open_workspace(str(corpus))
+    live = read_pointer(workspace.store)
+    assert live is not None
+    assert "page.pdf" in first.stdout
+    assert "not_a_pdf" in first.stdout
+    with sqlite3.connect(Path(env["AIRFLOW_HOME"]) / "airflow.db") as database:
+        (largest,) = database.execute("select max(length(value)) from xcom").fetchone()
+    assert largest < 500  # references, never data
+
+    _airflow(env, "dags", "test", "refresh_manuals")
+    states = _states(env)
+    assert {states[name] for name in ("parse", "enrich", "build", "publish")} == {"skipped"}
+    assert states["plan"] == "success"
+    again = read_pointer(workspace.store)
+    assert again is not None
+    assert again.version == live.version

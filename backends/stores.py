@@ -126,6 +126,8 @@ class FolderStore:
             handle, partial = tempfile.mkstemp(dir=path.parent, prefix=".part-")
         except PermissionError as error:
             raise UserError(f"can't write to {path.parent}: permission denied; choose another store") from error
+        except OSError as error:
+            raise TransientError(f"can't write to {path.parent}: {error}") from error
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(data)
@@ -133,6 +135,9 @@ class FolderStore:
                     file.flush()
                     os.fsync(file.fileno())
             Path(partial).replace(path)
+        except OSError as error:
+            Path(partial).unlink(missing_ok=True)
+            raise TransientError(f"can't write {path}: {error}") from error
         except BaseException:
             Path(partial).unlink(missing_ok=True)
             raise

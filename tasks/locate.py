@@ -3,7 +3,7 @@
 Geometry alone; no pixels are read. Points, top left origin, rotation 0.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,6 +22,7 @@ _GLUE_PT = 6.0
 _CELL_PT = 2.0
 _LABEL_GAP_PT = 8.0
 _RULE_PT = 2.5
+_PANEL_BORDER_PT = 5.0
 _SMALLEST_PT = 25.0
 _ICON_PT = 26.0
 _LABEL_CHARACTERS = 200
@@ -126,7 +127,7 @@ def locate(
     pictures = [_inline(region, lines) for region in pieced if region not in whole]
     seen = [mark for mark in marks if mark.bbox.area < PAGE_SHARE * page.area]
     placed, pictures, seen = _placed_graphics(frames, seen, pictures, lines, captions)
-    drawn = _drawings(page, seen, body)
+    drawn = [part for part in _drawings(page, seen, body) if not _is_panel(part, lines, pictures)]
     tables = [part for part in drawn if _is_table(part, lines)]
     parts = _overlaid(pictures, [part for part in drawn if part not in tables], lines)
     inline = [region for part in parts for region in part.images if region.inline and not part.marks]
@@ -339,15 +340,40 @@ def _mostly_within(inner: BBox, outer: BBox) -> bool:
     return (inner & outer).area >= 0.8 * inner.area
 
 
+def _is_panel(part: _Part, lines: Sequence[Line], pictures: Sequence[Region]) -> bool:
+    """Say whether a drawing is the ground of a listing or a note: shaded from edge to edge, with a border at most."""
+    box = part.bbox
+    core = box.grown(-_PANEL_BORDER_PT)
+    inner = [mark for mark in part.marks if _meets(mark.bbox, core)]
+    shaded = all(mark.filled and mark.bbox.width >= 0.9 * box.width for mark in inner)
+    if part.strokes or not inner or not shaded or any(_mostly_within(picture.bbox, box) for picture in pictures):
+        return False
+    return any(_inside(line.bbox, box) for line in lines)
+
+
 def _is_table(part: _Part, lines: Sequence[Line]) -> bool:
     """Say whether a drawing is the rules and shaded cells of a table."""
     if part.strokes or part.bbox.width < 60 or part.bbox.height < 12:
         return False
-    across = len({round(mark.bbox.y0 / 3) for mark in part.marks if mark.is_rule and mark.bbox.width > mark.bbox.height})
-    down = len({round(mark.bbox.x0 / 3) for mark in part.marks if mark.is_rule and mark.bbox.height > mark.bbox.width})
+    rules = [mark.bbox for mark in part.marks if mark.is_rule]
+    outlines = [mark.bbox for mark in part.marks if not (mark.is_rule or mark.filled or mark.white)]
+    edges = outlines if len(outlines) >= 4 else []  # a table may be drawn as the boxes of its cells
+    across = len({round(y / 3) for y in _heights(rules, edges)})
+    down = len({round(x / 3) for x in _heights(map(_turned, rules), map(_turned, edges))})
     words = sum(_inside(line.bbox, part.bbox) for line in lines)
     cells = len({mark.bbox for mark in part.marks if not mark.is_rule})
     return words >= 4 and ((across >= 3 and down >= 3) or (cells >= 6 and across + down >= 4))
+
+
+def _heights(rules: Iterable[BBox], outlines: Iterable[BBox]) -> Iterator[float]:
+    """Yield where horizontal rules and the edges of boxes stand."""
+    yield from (rule.y0 for rule in rules if rule.width > rule.height)
+    for box in outlines:
+        yield from (box.y0, box.y1)
+
+
+def _turned(box: BBox) -> BBox:
+    return BBox(box.y0, box.x0, box.y1, box.x1)
 
 
 def _overlaid(pictures: Sequence[Region], drawings: Sequence[_Part], lines: Sequence[Line]) -> list[_Part]:

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from schemas.documents import Line, OutlineEntry, Page
 from schemas.geometry import BBox
@@ -86,6 +86,7 @@ class Headings:
         self._outline = sorted(outline, key=lambda entry: (entry.page, entry.y if entry.y is not None else -1.0))
         sizes = _sizes(lines)
         self._body = sizes.most_common(1)[0][0] if sizes else 0.0
+        self._found: set[OutlineEntry] = set()
         self._level: dict[Line, int] = self._by_outline(lines) if outline else self._by_look(lines, sizes)
 
     def is_heading(self, line: Line) -> bool:
@@ -98,7 +99,7 @@ class Headings:
 
     def path(self) -> "SectionPath":
         """Return what says, block after block, under which headings a block stands."""
-        return SectionPath([entry for entry in self._outline if _letters(entry.title)])
+        return SectionPath([entry for entry in self._outline if _letters(entry.title)], self._found)
 
     def _by_outline(self, lines: Sequence[Line]) -> dict[Line, int]:
         """Find each entry of the outline on its page: the line, or the few lines, that say the same."""
@@ -118,6 +119,7 @@ class Headings:
                     away = abs(line.bbox.y0 - entry.y) if entry.y is not None else 0.0
                     candidates.append((away - 10 * line.size, found))
             if candidates:
+                self._found.add(entry)
                 for line in min(candidates, key=lambda candidate: candidate[0])[1]:
                     levels[line] = min(_DEEPEST, entry.level)
         return levels
@@ -157,7 +159,8 @@ class Headings:
 class SectionPath:
     """Walks a document in reading order and says under which headings each block stands."""
 
-    def __init__(self, outline: Sequence[OutlineEntry]) -> None:
+    def __init__(self, outline: Sequence[OutlineEntry], found: Set[OutlineEntry]) -> None:
+        self._found = found
         self._waiting = list(outline)
         self._by_outline = bool(outline)
         self._path: list[tuple[int, str]] = []
@@ -173,7 +176,7 @@ class SectionPath:
         """
         if self._by_outline:
             # An entry whose heading was not found on its page (a picture, say) counts from where it points to.
-            while self._waiting and (self._waiting[0].page, self._waiting[0].y or 0.0) <= (page, box.y0 + box.height / 2):
+            while self._waiting and self._is_passed(self._waiting[0], page, box):
                 entry = self._waiting.pop(0)
                 self._enter(entry.level, entry.title)
             if heading is not None and level is not None:
@@ -186,6 +189,11 @@ class SectionPath:
         elif heading is not None and level is not None:
             self._enter(level, heading)
         return tuple(title for _, title in self._path)
+
+    def _is_passed(self, entry: OutlineEntry, page: int, box: BBox) -> bool:
+        if entry.page != page:
+            return entry.page < page
+        return entry not in self._found and (entry.y or 0.0) <= box.y0 + box.height / 2
 
     def _enter(self, level: int, title: str) -> None:
         self._path = [*(entry for entry in self._path if entry[0] < level), (level, " ".join(strip(title).split()))]

@@ -23,7 +23,7 @@ from schemas.errors import BadInputError, FailureCode
 from schemas.geometry import BBox
 from schemas.tags import escape, placeholder
 from tasks.locate import Image, Region, locate
-from tasks.read import MAX_SIDE_PT, Content, open_document, pdf_errors, read_page, warnings
+from tasks.read import MAX_SIDE_PT, Content, open_document, read_page, refusing, warnings
 from tasks.render import as_read, drawn, encode, is_blank, is_slanted, native, scaled, stands_as_stored, stream_of, turned
 from tasks.tabulate import Grid, tabulate
 
@@ -224,10 +224,10 @@ class _Reading:
         page = content.page.page
         for box in located.tables:
             try:
-                self.grids.extend((page, grid) for grid in tabulate(document[page - 1], box))
-            except pdf_errors() as error:
-                message = f"a table of page {page} can't be read: {str(error)[:150]}"
-                self.fail(page, BadInputError(message, FailureCode.PAGE_UNREADABLE, page))
+                with refusing(f"a table of page {page} can't be read", FailureCode.PAGE_UNREADABLE, page):
+                    self.grids.extend((page, grid) for grid in tabulate(document[page - 1], box))
+            except BadInputError as error:
+                self.fail(page, error)
         placed: list[Placement] = []
         for region in sorted(located.regions, key=lambda region: (region.bbox.y0, region.bbox.x0)):
             placed.append(self._placement(content, region, len(self.placements) + len(placed)))
@@ -342,21 +342,24 @@ def _title(document: "pymupdf.Document", lines: Sequence[Line]) -> str:
 def _outline(document: "pymupdf.Document") -> list[OutlineEntry]:
     """Return the PDF's own outline; [] where it has none, or a broken one."""
     try:
-        entries = document.get_toc(simple=False)
-    except pdf_errors():
+        with refusing("the outline can't be read", FailureCode.DAMAGED):
+            entries = document.get_toc(simple=False)
+    except BadInputError:
         return []
     outline: list[OutlineEntry] = []
     for level, title, page, target in entries:
         words = " ".join(str(title).split())
         if not words or not 1 <= page <= document.page_count:
             continue
-        point = target.get("to") if isinstance(target, dict) else None
-        outline.append(OutlineEntry(int(level), escape(words), int(page), _height(document, page, point)))
+        outline.append(OutlineEntry(int(level), escape(words), int(page), _height(document, page, target)))
     return outline
 
 
-def _height(document: "pymupdf.Document", page: int, point: Any) -> float | None:
+def _height(document: "pymupdf.Document", page: int, target: Any) -> float | None:
+    point = target.get("to") if isinstance(target, dict) else None
     if point is None:
         return None
-    crop = document.page_cropbox(page - 1)
-    return round(float(crop.height - point.y), 2) if 0 < point.y <= crop.height else None
+    height = document.page_cropbox(page - 1).height
+    # PyMuPDF looks named destinations up itself and leaves them as the PDF writes them, from below; the others count from above.
+    down = height - point.y if "nameddest" in target else point.y
+    return round(float(down), 2) if 0 < point.y <= height else None

@@ -1,6 +1,7 @@
 """Read a PDF from its bytes: open it, and take what a page draws. The one module that speaks to MuPDF about content."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -68,13 +69,11 @@ def open_document(data: bytes, passwords: Sequence[str] = ()) -> "pymupdf.Docume
     pymupdf.TOOLS.mupdf_display_errors(False)
     pymupdf.TOOLS.mupdf_display_warnings(False)
     pymupdf.TOOLS.mupdf_warnings(True)
-    try:
+    with refusing("the file can't be opened", FailureCode.UNREADABLE):
         document = pymupdf.open(stream=data, filetype="pdf")
         if document.needs_pass and not any(document.authenticate(password) for password in passwords):
             raise BadInputError("the file needs a password; none of those given opens it", FailureCode.NEEDS_PASSWORD)
         pages = document.page_count
-    except pdf_errors() as error:
-        raise BadInputError(f"the file can't be opened: {_first_line(error)}", FailureCode.UNREADABLE) from error
     if pages == 0:
         damaged = document.is_repaired or bool(warnings())
         code, why = (
@@ -84,21 +83,42 @@ def open_document(data: bytes, passwords: Sequence[str] = ()) -> "pymupdf.Docume
     return document
 
 
-def pdf_errors() -> tuple[type[Exception], ...]:
-    """Return what PyMuPDF raises on a bad file; MuPDF's own errors share no base with Python's."""
+# MuPDF's own errors share no base with these, which PyMuPDF raises as well.
+_ERRORS = (RuntimeError, ValueError, AssertionError, OSError, LookupError, TypeError, AttributeError)
+
+
+@contextmanager
+def refusing(what: str, code: FailureCode, page: int | None = None) -> Iterator[None]:
+    """Turn whatever PyMuPDF raises on a bad file into one error.
+
+    Args:
+        what: Says what can't be done; the cause is put behind it.
+        code: The failure's code.
+        page: Where.
+
+    Raises:
+        BadInputError: The work inside failed.
+        MemoryError: It failed for want of memory.
+    """
     from pymupdf import mupdf
 
-    return (
+    try:
+        yield
+    # MuPDF's own errors share no base with Python's.
+    except (
         mupdf.FzErrorBase,
         RuntimeError,
         ValueError,
         AssertionError,
         OSError,
-        IndexError,
-        KeyError,
+        LookupError,
         TypeError,
         AttributeError,
-    )
+    ) as error:
+        cause = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        if "alloc" in cause:
+            raise MemoryError(cause) from error
+        raise BadInputError(f"{what}: {cause}", code, page) from error
 
 
 def warnings() -> list[str]:
@@ -122,7 +142,7 @@ def read_page(document: "pymupdf.Document", number: int) -> Content:
     """
     import pymupdf
 
-    try:
+    with refusing(f"page {number} can't be read", FailureCode.PAGE_UNREADABLE, number):
         page = document[number - 1]
         rotation = int(page.rotation)
         if rotation:
@@ -139,12 +159,6 @@ def read_page(document: "pymupdf.Document", number: int) -> Content:
         images = list(_images(text, box))
         lines = list(_lines(_text_blocks(text), number))
         drawn = page.get_cdrawings(extended=True) if max(box.width, box.height) <= MAX_SIDE_PT else []
-    except pdf_errors() as error:
-        if "alloc" in str(error):
-            raise MemoryError from error
-        raise BadInputError(
-            f"page {number} can't be read: {_first_line(error)}", FailureCode.PAGE_UNREADABLE, number
-        ) from error
     frames: dict[BBox, None] = {}
     marks = tuple(_marks(drawn, box, frames))
     return Content(
@@ -160,10 +174,6 @@ def read_page(document: "pymupdf.Document", number: int) -> Content:
     )
 
 
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:200]
-
-
 def _images(text: "pymupdf.TextPage", page: BBox) -> Iterator[tuple[Image, Any]]:
     from pymupdf import mupdf
 
@@ -172,11 +182,11 @@ def _images(text: "pymupdf.TextPage", page: BBox) -> Iterator[tuple[Image, Any]]
         if block.m_internal.type != mupdf.FZ_STEXT_BLOCK_IMAGE:
             continue
         rect, handle = block.m_internal.bbox, block.i_image()
-        whole = BBox(rect.x0, rect.y0, rect.x1, rect.y1)
-        seen = whole & page
+        matrix = block.i_transform()
+        whole = _unit_square(matrix)  # MuPDF's own box is cut to the page and to the clip already
+        seen = BBox(rect.x0, rect.y0, rect.x1, rect.y1) & whole & page
         if whole.area <= 0 or seen.area < 0.1 * whole.area:
             continue  # outside the crop box: no reader sees it
-        matrix = block.i_transform()
         yield (
             Image(
                 number=number,
@@ -191,6 +201,12 @@ def _images(text: "pymupdf.TextPage", page: BBox) -> Iterator[tuple[Image, Any]]
             handle,
         )
         number += 1
+
+
+def _unit_square(matrix: Any) -> BBox:
+    xs = [matrix.e + x for x in (0.0, matrix.a, matrix.c, matrix.a + matrix.c)]
+    ys = [matrix.f + y for y in (0.0, matrix.b, matrix.d, matrix.b + matrix.d)]
+    return BBox(min(xs), min(ys), max(xs), max(ys))
 
 
 def _text_blocks(text: "pymupdf.TextPage") -> Iterator[tuple[int, list[dict[str, Any]]]]:

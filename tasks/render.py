@@ -13,7 +13,7 @@ from schemas.documents import Figure
 from schemas.errors import BadInputError, FailureCode
 from schemas.geometry import BBox
 from schemas.ids import figure_id
-from tasks.read import pdf_errors
+from tasks.read import refusing
 
 Pixels = NDArray[np.uint8]
 """RGB, shape ``(height, width, 3)``."""
@@ -39,7 +39,7 @@ def native(image: Any) -> Pixels:
     from pymupdf import mupdf
 
     _refuse_lies(image)
-    try:
+    with refusing("an image can't be decoded", FailureCode.IMAGE_REJECTED):
         pixmap = _decoded(image)
         space = mupdf.fz_pixmap_colorspace(pixmap)
         if not space.m_internal:
@@ -60,8 +60,6 @@ def native(image: Any) -> Pixels:
             rgb = rgb + (255 - samples[:, :, 3:4])
         mask = image.mask()
         return _flattened(rgb, _array(_decoded(mask))[:, :, -1]) if mask.m_internal else rgb
-    except pdf_errors() as error:
-        raise BadInputError(f"an image can't be decoded: {str(error)[:150]}", FailureCode.IMAGE_REJECTED) from error
 
 
 def _refuse_lies(image: Any) -> None:
@@ -127,7 +125,7 @@ def drawn(listing: Any, box: BBox, *, dpi: int, max_pixels: int) -> Pixels:
     # Sizes and edges that are whole numbers of points stay clear of the rounding of pixels.
     width, height = (max(1, math.floor(side * scale + 0.87)) for side in (box.width, box.height))
     matrix = mupdf.FzMatrix(scale, 0, 0, scale, _OFF_GRID - box.x0 * scale, _OFF_GRID - box.y0 * scale)
-    try:
+    with refusing("a figure can't be drawn", FailureCode.IMAGE_REJECTED):
         pixmap = mupdf.fz_new_pixmap_with_bbox(
             mupdf.FzColorspace(mupdf.FzColorspace.Fixed_RGB), mupdf.FzIrect(0, 0, width, height), mupdf.FzSeparations(), 0
         )
@@ -136,8 +134,6 @@ def drawn(listing: Any, box: BBox, *, dpi: int, max_pixels: int) -> Pixels:
         seen = mupdf.FzRect(box.x0 - 1, box.y0 - 1, box.x1 + 1, box.y1 + 1)
         mupdf.fz_run_display_list(listing.this, device, mupdf.FzMatrix(), seen, mupdf.FzCookie())
         mupdf.fz_close_device(device)
-    except pdf_errors() as error:
-        raise BadInputError(f"a figure can't be drawn: {str(error)[:150]}", FailureCode.IMAGE_REJECTED) from error
     return np.ascontiguousarray(_array(pixmap)[:, :, :3])
 
 

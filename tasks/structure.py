@@ -173,11 +173,26 @@ def _with_icons(lines: Sequence[Line], placements: Sequence[Placement]) -> tuple
         if at is None:
             standing.append(place)
             continue
+        texts = _mended(place.bbox, texts)
         line = texts[at]
         cut = _word_break(line, place.bbox.x0)
         text = f"{line.text[:cut].rstrip()} {placeholder(place.figure_id or '')} {line.text[cut:].lstrip()}".strip()
         texts[at] = replace(line, text=text)
     return texts, standing
+
+
+def _mended(icon: BBox, lines: list[Line]) -> list[Line]:
+    """Give the text behind an icon to the block of the text before it: MuPDF begins a new block after every image."""
+    level = [
+        line
+        for line in lines
+        if -gap(icon.y0, icon.y1, line.bbox.y0, line.bbox.y1) >= 0.5 * min(icon.height, line.bbox.height)
+    ]
+    before = [line for line in level if 0 <= icon.x0 - line.bbox.x1 + 1 <= 2 * line.size]
+    after = [line for line in level if 0 <= line.bbox.x0 - icon.x1 + 1 <= 2 * line.size]
+    if len(before) != 1 or len(after) != 1:
+        return lines
+    return [replace(line, block=before[0].block) if line.block == after[0].block else line for line in lines]
 
 
 def _line_of(icon: Placement, lines: Sequence[Line]) -> int | None:

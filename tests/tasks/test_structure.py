@@ -1,0 +1,462 @@
+"""Reading order, captions, mentions, sections and tables, on pages made for the purpose."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pymupdf
+import pytest
+
+from schemas.corpus import ParseOptions
+from schemas.documents import (
+    Block,
+    BlockKind,
+    Figure,
+    Kind,
+    OutlineEntry,
+    Page,
+    ParsedDocument,
+    PlacedFigure,
+    Placement,
+    RecognisedLine,
+    Role,
+    StructuredDocument,
+)
+from schemas.geometry import BBox
+from schemas.tags import TagTemplate, placeholder, placeholders
+from tasks.parse import parse
+from tasks.structure import structure
+from tests.manuals import picture
+
+SCAN = "ab" * 32
+
+
+def _structured(document: pymupdf.Document, outline: Sequence[OutlineEntry] = ()) -> StructuredDocument:
+    parsed = parse(document.tobytes(no_new_id=True), "d", ParseOptions(), keep_figure=lambda name, data: None)
+    return structure(replace(parsed, outline=tuple(outline)), {})
+
+
+def _paragraph(page: pymupdf.Page, words: str, top: float, *, left: float = 72, right: float = 520) -> None:
+    """Write running text of three lines at least, which begins with the words."""
+    text = f"{words} " + "the pump is stopped before the valve is opened and the filter is taken out " * 3
+    page.insert_textbox((left, top, right, top + 120), f"{text.strip()}.", fontsize=10)
+
+
+def _kinds(document: StructuredDocument) -> list[BlockKind]:
+    return [block.kind for block in document.blocks]
+
+
+def _starts(document: StructuredDocument) -> list[str]:
+    """Return the first word of each block, and ``FIGURE`` for a figure."""
+    return ["FIGURE" if block.kind is BlockKind.FIGURE else block.text.split()[0] for block in document.blocks]
+
+
+def _of(document: StructuredDocument, kind: BlockKind) -> list[Block]:
+    return [block for block in document.blocks if block.kind is kind]
+
+
+def _one_figure(document: StructuredDocument) -> PlacedFigure:
+    (figure,) = document.figures
+    return figure
+
+
+# Figures in reading order
+
+
+def test_a_figure_stands_between_the_paragraphs_that_its_page_put_it_between() -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    _paragraph(page, "First", 72)
+    _paragraph(page, "Second", 400)
+    page.insert_image((150, 200, 350, 330), stream=picture(1))
+    found = _structured(document)
+    assert _starts(found) == ["First", "FIGURE", "Second"]
+    figure = _one_figure(found)
+    assert figure.block == 1
+    assert placeholders(found.blocks[1].text) == [figure.placement.figure_id]
+
+
+def test_a_figure_in_a_column_stands_between_the_paragraphs_of_its_own_column() -> None:
+    document = pymupdf.open()
+    page = document.new_page(width=595, height=842)
+    _paragraph(page, "One", 72, left=50, right=285)
+    _paragraph(page, "Two", 400, left=50, right=285)
+    _paragraph(page, "Three", 72, left=310, right=545)
+    _paragraph(page, "Four", 400, left=310, right=545)
+    page.insert_image((330, 230, 520, 360), stream=picture(1))
+    assert _starts(_structured(document)) == ["One", "Two", "Three", "FIGURE", "Four"]
+
+
+def test_a_figure_in_the_left_column_does_not_wait_for_the_right_one() -> None:
+    document = pymupdf.open()
+    page = document.new_page(width=595, height=842)
+    _paragraph(page, "One", 72, left=50, right=285)
+    _paragraph(page, "Two", 420, left=50, right=285)
+    _paragraph(page, "Three", 72, left=310, right=545)
+    _paragraph(page, "Four", 400, left=310, right=545)
+    page.insert_image((60, 230, 250, 360), stream=picture(1))
+    page.insert_text((60, 380), "Figure 1: The left pump", fontsize=9)
+    found = _structured(document)
+    assert sorted(_starts(found)) == ["FIGURE", "Figure", "Four", "One", "Three", "Two"]
+    order = _starts(found)
+    assert order[order.index("FIGURE") + 1] == "Figure"
+    assert [word for word in order if word in {"One", "Two", "Three", "Four"}] == ["One", "Two", "Three", "Four"]
+
+
+@pytest.mark.parametrize("side", ["below", "above"])
+def test_a_figure_and_its_caption_stand_together_in_the_order_of_the_page(side: str) -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    _paragraph(page, "First", 72)
+    page.insert_text((150, 368 if side == "below" else 212), "Figure 1: The pump from above", fontsize=9)
+    _paragraph(page, "Second", 420)
+    page.insert_image((150, 220, 350, 350), stream=picture(1))
+    found = _structured(document)
+    pair = ["FIGURE", "Figure"] if side == "below" else ["Figure", "FIGURE"]
+    assert _starts(found) == ["First", *pair, "Second"]
+    figure = _one_figure(found)
+    assert figure.caption == "Figure 1: The pump from above"
+    (caption,) = _of(found, BlockKind.CAPTION)
+    assert caption.placement == figure.placement.order
+
+
+def test_each_caption_goes_to_its_own_figure() -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    for number, top in enumerate((80, 300, 520), 1):
+        page.insert_image((150, top, 350, top + 120), stream=picture(number, 200, 120))
+        page.insert_text((150, top + 138), f"Figure {number}: Part number {number}", fontsize=9)
+    found = _structured(document)
+    assert [(round(figure.placement.bbox.y0), figure.caption) for figure in found.figures] == [
+        (top, f"Figure {number}: Part number {number}") for number, top in enumerate((80, 300, 520), 1)
+    ]
+
+
+def test_a_caption_of_two_lines_is_one() -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    page.insert_image((150, 220, 350, 350), stream=picture(1))
+    text = "Figure 1: The pump from above with its cover taken off and the filter in sight"
+    page.insert_textbox((150, 356, 350, 400), text, fontsize=9)
+    assert _one_figure(_structured(document)).caption == text
+
+
+def test_a_sentence_that_begins_with_figure_3_is_no_caption() -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    page.insert_image((150, 220, 350, 350), stream=picture(1))
+    page.insert_text((150, 368), "Figure 3: The pump", fontsize=9)
+    _paragraph(page, "Figure 3 shows how", 420)
+    found = _structured(document)
+    assert _kinds(found) == [BlockKind.FIGURE, BlockKind.CAPTION, BlockKind.TEXT]
+    figure = _one_figure(found)
+    assert figure.caption == "Figure 3: The pump"
+    assert found.blocks[2].mentions == (figure.placement.figure_id,)
+
+
+def test_a_mention_on_another_page_names_the_figure() -> None:
+    document = pymupdf.open()
+    _paragraph(document.new_page(), "Take out the cover (see Figure 3-2) while", 100)
+    page = document.new_page()
+    page.insert_image((150, 220, 350, 350), stream=picture(1))
+    page.insert_text((150, 368), "Figure 3-2: The cover", fontsize=9)
+    _paragraph(document.new_page(), "See Figure 3-1 for what", 100)
+    found = _structured(document)
+    figure = _one_figure(found).placement.figure_id
+    assert {block.page: block.mentions for block in _of(found, BlockKind.TEXT)} == {1: (figure,), 3: ()}
+    assert _of(found, BlockKind.CAPTION)[0].mentions == (), "a caption does not mention its own figure"
+
+
+def test_the_labels_of_a_drawing_stand_with_its_tag_and_nowhere_else() -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    _paragraph(page, "First", 72)
+    page.draw_line((150, 200), (150, 350))
+    page.draw_line((150, 350), (370, 350))
+    page.draw_polyline([(150 + step * 20, 340 - (step * step) % 90) for step in range(11)])
+    page.insert_text((230, 363), "Speed", fontsize=8)
+    page.insert_text((170, 220), "Torque", fontsize=8)
+    page.insert_text((160, 386), "Figure 1: Torque by speed", fontsize=9)
+    _paragraph(page, "Second", 420)
+    found = _structured(document)
+    assert _starts(found) == ["First", "FIGURE", "Figure", "Second"]
+    figure = _one_figure(found)
+    assert sorted(figure.inner_text.split()) == ["Speed", "Torque"]
+    block = found.blocks[figure.block]
+    assert block.text.endswith(placeholder(figure.placement.figure_id or "")), "the tag stands next to the caption"
+    assert sorted(block.text.split()[:2]) == ["Speed", "Torque"]
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        "icon first",
+        "as read",
+    ],
+)
+def test_an_icon_stands_in_its_line_where_the_page_shows_it(order: str) -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    if order == "icon first":
+        page.insert_image((158, 190, 178, 204), stream=picture(1, 40, 28))
+    page.insert_text((72, 200), "Press the button", fontsize=11)
+    if order == "as read":
+        page.insert_image((158, 190, 178, 204), stream=picture(1, 40, 28))
+    page.insert_text((184, 200), "to stop the pump and wait.", fontsize=11)
+    found = _structured(document)
+    figure = _one_figure(found)
+    assert figure.placement.role is Role.ICON
+    (block,) = found.blocks
+    assert " ".join(block.text.split()) == (
+        f"Press the button {placeholder(figure.placement.figure_id or '')} to stop the pump and wait."
+    )
+
+
+# Headings and margins
+
+
+def test_without_an_outline_headings_go_by_size() -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    page.insert_text((72, 100), "Service", fontsize=20)
+    _paragraph(page, "Alpha", 120)
+    page.insert_text((72, 300), "Changing the filter", fontsize=14)
+    _paragraph(page, "Beta", 320)
+    page.insert_text((72, 500), "Storage", fontsize=20)
+    _paragraph(page, "Gamma", 520)
+    found = _structured(document)
+    assert [(block.text, block.level) for block in _of(found, BlockKind.HEADING)] == [
+        ("Service", 1),
+        ("Changing the filter", 2),
+        ("Storage", 1),
+    ]
+    assert [block.section_path for block in _of(found, BlockKind.TEXT)] == [
+        ("Service",),
+        ("Service", "Changing the filter"),
+        ("Storage",),
+    ]
+
+
+def test_with_an_outline_headings_are_those_that_it_names() -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    page.insert_text((72, 100), "1 Service", fontsize=12)
+    _paragraph(page, "Alpha", 120)
+    page.insert_text((72, 300), "DANGER", fontsize=20)
+    _paragraph(page, "Beta", 320)
+    page.insert_text((72, 500), "1.1 The filter", fontsize=12)
+    _paragraph(page, "Gamma", 520)
+    found = _structured(document, [OutlineEntry(1, "1 Service", 1, 85), OutlineEntry(2, "1.1 The filter", 1, 485)])
+    assert [(block.text, block.level) for block in _of(found, BlockKind.HEADING)] == [
+        ("1 Service", 1),
+        ("1.1 The filter", 2),
+    ]
+    paths = {block.text.split()[0]: block.section_path for block in _of(found, BlockKind.TEXT)}
+    assert paths["Alpha"] == paths["Beta"] == ("1 Service",)
+    assert paths["Gamma"] == ("1 Service", "1.1 The filter")
+
+
+def test_the_number_and_the_title_of_a_heading_on_lines_of_their_own_are_one_heading() -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    page.insert_text((72, 100), "Chapter 2", fontsize=18)
+    page.insert_text((72, 124), "Changing the filter", fontsize=18)
+    _paragraph(page, "Alpha", 160)
+    found = _structured(document, [OutlineEntry(1, "Chapter 2 Changing the filter", 1, 80)])
+    assert [block.text for block in _of(found, BlockKind.HEADING)] == ["Chapter 2 Changing the filter"]
+    assert [block.section_path for block in _of(found, BlockKind.TEXT)] == [("Chapter 2 Changing the filter",)]
+
+
+def test_a_section_begins_where_its_heading_stands_and_not_where_its_page_begins() -> None:
+    document = pymupdf.open()
+    for number in (1, 2):
+        page = document.new_page()
+        _paragraph(page, f"Before{number}", 72)
+        page.insert_text((72, 400), f"Section of page {number}", fontsize=16)
+        _paragraph(page, f"After{number}", 430)
+    found = _structured(document, [OutlineEntry(1, f"Section of page {number}", number, 385) for number in (1, 2)])
+    paths = {block.text.split()[0]: block.section_path for block in _of(found, BlockKind.TEXT)}
+    first, second = ("Section of page 1",), ("Section of page 2",)
+    assert paths == {"Before1": (), "After1": first, "Before2": first, "After2": second}
+
+
+def test_a_section_whose_outline_entry_names_only_the_page_begins_at_its_heading() -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    page.insert_text((72, 60), "Service", fontsize=16)
+    _paragraph(page, "Before", 90)
+    page.insert_text((72, 400), "Storage", fontsize=16)
+    _paragraph(page, "After", 430)
+    found = _structured(document, [OutlineEntry(1, "Service", 1, None), OutlineEntry(1, "Storage", 1, None)])
+    paths = {block.text.split()[0]: block.section_path for block in _of(found, BlockKind.TEXT)}
+    assert paths == {"Before": ("Service",), "After": ("Storage",)}
+
+
+def test_a_section_that_begins_in_the_second_column_does_not_take_in_the_first() -> None:
+    document = pymupdf.open()
+    page = document.new_page(width=595, height=842)
+    page.insert_text((50, 90), "Service", fontsize=16)
+    _paragraph(page, "Left", 400, left=50, right=285)
+    page.insert_text((310, 90), "Storage", fontsize=16)
+    _paragraph(page, "Right", 400, left=310, right=545)
+    found = _structured(document, [OutlineEntry(1, "Service", 1, 75), OutlineEntry(1, "Storage", 1, 75)])
+    paths = {block.text.split()[0]: block.section_path for block in _of(found, BlockKind.TEXT)}
+    assert paths == {"Left": ("Service",), "Right": ("Storage",)}
+
+
+def test_an_outline_entry_whose_heading_is_not_on_its_page_counts_from_where_it_points_to() -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    _paragraph(page, "Before", 90)
+    _paragraph(page, "After", 430)
+    found = _structured(document, [OutlineEntry(1, "A drawn title", 1, 300)])
+    paths = {block.text.split()[0]: block.section_path for block in _of(found, BlockKind.TEXT)}
+    assert paths == {"Before": (), "After": ("A drawn title",)}
+
+
+def test_running_headers_and_page_numbers_are_margins() -> None:
+    document = pymupdf.open()
+    for number in range(1, 5):
+        page = document.new_page(width=595, height=842)
+        page.insert_text((72, 40), f"P-200 service manual, part {number}", fontsize=9)
+        _paragraph(page, f"Page{number}", 120)
+        page.insert_text((290, 815), str(number), fontsize=9)
+    found = _structured(document)
+    assert len(_of(found, BlockKind.MARGIN)) == 8
+    assert [block.text.split()[0] for block in _of(found, BlockKind.TEXT)] == ["Page1", "Page2", "Page3", "Page4"]
+
+
+def test_a_line_at_the_head_of_one_page_is_no_margin() -> None:
+    document = pymupdf.open()
+    for number in range(1, 5):
+        page = document.new_page(width=595, height=842)
+        page.insert_text((72, 60), ("Open", "Close", "Drain", "Fill")[number - 1] + " the valve slowly", fontsize=10)
+        _paragraph(page, "Then", 120)
+    assert _of(_structured(document), BlockKind.MARGIN) == []
+
+
+# Text and tables
+
+
+def _table(page: pymupdf.Page, rows: Sequence[Sequence[str]], top: float) -> None:
+    bottom = top + 24 * len(rows)
+    for row in range(len(rows) + 1):
+        page.draw_line((72, top + 24 * row), (472, top + 24 * row))
+    for column in range(3):
+        page.draw_line((72 + 200 * column, top), (72 + 200 * column, bottom))
+    for row, cells in enumerate(rows):
+        for column, text in enumerate(cells):
+            page.insert_text((78 + 200 * column, top + 16 + 24 * row), text, fontsize=10)
+
+
+@pytest.mark.parametrize("caption_at", [190, 290])
+def test_a_table_is_markdown_with_its_caption_on_top_and_its_words_stand_nowhere_else(caption_at: float) -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    _paragraph(page, "First", 72)
+    _table(page, [["Name", "Torque"], ["Cover", "40"], ["Filter|Net", "12"]], 200)
+    page.insert_text((72, caption_at), "Table 1: Torques", fontsize=9)
+    _paragraph(page, "Second", 330)
+    found = _structured(document)
+    assert _kinds(found) == [BlockKind.TEXT, BlockKind.TABLE, BlockKind.TEXT]
+    table = found.blocks[1]
+    assert table.text.splitlines() == [
+        "Table 1: Torques",
+        "| Name | Torque |",
+        "| --- | --- |",
+        "| Cover | 40 |",
+        "| Filter\\|Net | 12 |",
+    ]
+    assert table.rows == (("Name", "Torque"), ("Cover", "40"), ("Filter|Net", "12"))
+    assert "Cover" not in found.blocks[0].text + found.blocks[2].text
+
+
+def test_a_picture_in_a_table_is_tagged_in_its_cell_once() -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    _table(page, [["Name", "Sign"], ["Danger", ""], ["Hot", "none"]], 200)
+    page.insert_image((300, 227, 330, 245), stream=picture(1, 60, 36))
+    found = _structured(document)
+    name = _one_figure(found).placement.figure_id or ""
+    (table,) = found.blocks
+    assert f"| Danger | {placeholder(name)} |" in table.text
+    assert placeholders(table.text) == [name]
+    assert _one_figure(found).block == table.order
+
+
+def test_a_word_broken_at_the_end_of_a_line_is_whole_again() -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    page.insert_text(
+        (72, 100),
+        [
+            "Before the cover comes off the mainte-",
+            "nance switch is turned, and the Allen-",
+            "Bradley drive is left to run down.",
+        ],
+        fontsize=11,
+    )
+    (block,) = _structured(document).blocks
+    assert "the maintenance switch is turned, and the Allen- Bradley drive is left" in block.text
+
+
+def test_lines_that_end_early_keep_their_ends() -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    page.insert_text((72, 100), ["G21", "G90 X10", "M30 and this is a long line that ends the block"], fontsize=11)
+    (block,) = _structured(document).blocks
+    assert block.text.splitlines() == ["G21", "G90 X10", "M30 and this is a long line that ends the block"]
+
+
+# What was read off pixels
+
+
+def _scan(rotation: int = 0, role: Role = Role.PAGE_SCAN) -> ParsedDocument:
+    """Return a page of 400 x 600 pt that is one picture of twice as many pixels, as its reader sees it."""
+    width, height = (800, 1200) if rotation in (0, 180) else (1200, 800)
+    return ParsedDocument(
+        doc_id="d",
+        title="Scan",
+        pages=(Page(1, 400, 600, rotation, 0),),
+        lines=(),
+        figures=(Figure(SCAN, "0" * 40, width, height, "png"),),
+        placements=(Placement(1, 0, BBox(0, 0, 400, 600), SCAN, Kind.SCAN, role, "covers the page"),),
+    )
+
+
+def test_what_was_read_off_a_scanned_page_is_its_text() -> None:
+    lines = [
+        RecognisedLine(BBox(100, 200, 700, 230), "The pump is stopped before the valve", 0.9),
+        RecognisedLine(BBox(100, 235, 690, 265), "is opened; write <image:12345678.png>.", 0.9),
+        RecognisedLine(BBox(100, 600, 700, 630), "The filter is taken out last of all", 0.9),
+    ]
+    found = structure(_scan(), {SCAN: lines})
+    assert _kinds(found) == [BlockKind.TEXT, BlockKind.TEXT]
+    assert found.blocks[0].text.startswith("The pump is stopped before the valve is opened;")
+    assert found.blocks[1].text == "The filter is taken out last of all"
+    assert found.blocks[1].bbox == BBox(50, 300, 350, 315)
+    assert TagTemplate().numbers(found.blocks[0].text) == []
+    assert found.figures == (), "a scanned page gets no tag"
+
+
+@pytest.mark.parametrize(
+    ("rotation", "bbox"),
+    [(90, BBox(100, 550, 115, 600)), (180, BBox(350, 485, 400, 500)), (270, BBox(285, 0, 300, 50))],
+)
+def test_what_was_read_off_a_turned_scan_stands_on_the_unturned_page(rotation: int, bbox: BBox) -> None:
+    (block,) = structure(_scan(rotation), {SCAN: [RecognisedLine(BBox(0, 200, 100, 230), "Stop", 0.9)]}).blocks
+    assert block.bbox == bbox
+
+
+def test_words_read_off_a_figure_are_its_inner_text_and_not_the_pages() -> None:
+    found = structure(_scan(role=Role.CONTENT), {SCAN: [RecognisedLine(BBox(0, 0, 100, 30), "Inlet", 0.9)]})
+    assert _one_figure(found).inner_text == "Inlet"
+    assert [block.text for block in found.blocks] == [placeholder(SCAN)]
+
+
+def test_structuring_twice_gives_the_same() -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    _paragraph(page, "As Figure 1 shows,", 72)
+    page.insert_image((150, 220, 350, 350), stream=picture(1))
+    page.insert_text((150, 368), "Figure 1: The pump", fontsize=9)
+    assert _structured(document) == _structured(document)

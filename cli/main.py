@@ -104,8 +104,8 @@ def _refresh(corpus: str, *, as_json: bool, replay: bool) -> None:
             f"{counts.quarantined} in quarantine"
         )
         for failure in result.failures:
-            where = f"partly read: {failure.source} page {failure.page}" if failure.page else f"quarantine: {failure.source}"
-            say(f"  {where}: {failure.code}: {failure.message}")
+            what = f"partly read: page {failure.page} of" if failure.page else "quarantine:"
+            say(f"  {what} {failure.source}: {failure.code}: {failure.message}")
         for gate in result.gates:
             if not gate.passed:
                 say(f"  refused: {gate.gate}: {gate.message}")

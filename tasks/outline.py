@@ -93,6 +93,10 @@ class Headings:
         """Say whether a line is a heading, or a part of one."""
         return line in self._level
 
+    def stands_out(self, line: Line) -> bool:
+        """Say whether a heading is one by the outline or by its size, and not merely bold as a table's header may be."""
+        return line in self._level and (bool(self._outline) or line.size >= _LARGER * self._body)
+
     def level_of(self, lines: Sequence[Line]) -> int | None:
         """Return the level of a heading, from 1; None for what is none."""
         return self._level.get(lines[0]) if lines else None

@@ -23,6 +23,7 @@ from schemas.documents import (
 from schemas.geometry import BBox, union
 from schemas.labels import Label, LabelKind, caption_label, mentions
 from schemas.tags import escape, placeholder, placeholders
+from tasks.align import align
 from tasks.anchor import anchor, begins_anew, distance, gap, running_text
 from tasks.join import join_lines
 from tasks.outline import Headings, find_margins
@@ -120,8 +121,12 @@ def _pieces(sheet: _Sheet, margins: frozenset[Line], headings: Headings) -> list
         else:
             standing.append(place)
     free, standing = _with_icons(free, standing)
-    pieces = _paragraphs(free, margins, headings)
-    pieces = _with_tables(pieces, tables)
+    framed = [(table, frozenset(line for line in free if _holds(table.bbox, line.bbox))) for table in tables]
+    taken = margins.union(*(held for _, held in framed))
+    open_ = [line for line in free if line not in taken]
+    stops = [line for line in open_ if caption_label(line.text) is not None or headings.stands_out(line)]
+    framed += [(found.table, found.lines) for found in align(open_, stops)]
+    pieces = _with_tables(_paragraphs(free, margins, headings), framed)
     return _with_figures(pieces, standing, inner)
 
 
@@ -216,14 +221,14 @@ def _word_break(line: Line, x: float) -> int:
     return min(breaks, key=lambda place: abs(place - near))
 
 
-def _with_tables(pieces: Sequence[_Piece], tables: Sequence[TableRegion]) -> list[_Piece]:
+def _with_tables(pieces: Sequence[_Piece], tables: Sequence[tuple[TableRegion, frozenset[Line]]]) -> list[_Piece]:
     """Put each table, with its caption, at the place of the first line that it holds, in place of those lines."""
     made = list(pieces)
-    for table in tables:
+    for table, held in tables:
         kept: list[_Piece] = []
         place: int | None = None
         for piece in made:
-            outside = tuple(line for line in piece.lines if not _holds(table.bbox, line.bbox))
+            outside = tuple(line for line in piece.lines if line not in held)
             if piece.kind in (BlockKind.TABLE, BlockKind.CAPTION) or len(outside) == len(piece.lines):
                 kept.append(piece)
                 continue

@@ -1,0 +1,215 @@
+"""Find tables that no rules promise, by how their words stand: rows of cells, one under the other in the same columns."""
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+
+import numpy as np
+
+from schemas.documents import Line, TableRegion
+from schemas.geometry import BBox, union
+from tasks.anchor import gap
+
+_CELL_GAP = 0.8
+_ROW_GAP = 1.6
+_LONE_ROWS = 3
+_SECTION_GAP = 6
+_GUTTER = 0.3
+_CROSSED = 0.15
+_SENTENCE = 32
+_LEADER = re.compile(r"(?:\. ?){4,}|(?:_ ?){4,}|…")
+_WORD = re.compile(r"\w")
+
+
+@dataclass(frozen=True, slots=True)
+class Aligned:
+    """A table, and the lines that it is made of."""
+
+    table: TableRegion
+    lines: frozenset[Line]
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """Lines of text that stand beside each other, from left to right."""
+
+    cells: tuple[Line, ...]
+
+    @property
+    def bbox(self) -> BBox:
+        return union(cell.bbox for cell in self.cells)
+
+    @property
+    def size(self) -> float:
+        return max(cell.size for cell in self.cells)
+
+
+def align(lines: Sequence[Line], stops: Collection[Line] = ()) -> list[Aligned]:
+    """Find the tables among the lines of a page.
+
+    Args:
+        lines: Running text in MuPDF's order, which follows the columns of the page: what stands side by side in a table
+            comes one after the other.
+        stops: Lines that no table goes across: headings and captions.
+
+    Returns:
+        Tables of three rows and two columns at least.
+    """
+    runs = (run for part in _parts(_rows(lines), frozenset(stops)) for run in _joined(_runs(part)))
+    return [table for run in runs if (table := _table(run)) is not None]
+
+
+def _rows(lines: Sequence[Line]) -> list[_Row]:
+    rows: list[list[Line]] = []
+    for line in lines:
+        last = rows[-1] if rows else []
+        if last and all(_level(line, cell) and _apart(line, cell) for cell in last):
+            last.append(line)
+        else:
+            rows.append([line])
+    return [_Row(tuple(sorted(row, key=lambda cell: cell.bbox.x0))) for row in rows]
+
+
+def _level(one: Line, other: Line) -> bool:
+    shared = -gap(one.bbox.y0, one.bbox.y1, other.bbox.y0, other.bbox.y1)
+    return shared >= 0.5 * min(one.bbox.height, other.bbox.height)
+
+
+def _apart(one: Line, other: Line) -> bool:
+    return gap(one.bbox.x0, one.bbox.x1, other.bbox.x0, other.bbox.x1) >= 0
+
+
+def _is_split(row: _Row) -> bool:
+    """Say whether a row has cells: words with more than a blank between them."""
+    return any(right.bbox.x0 - left.bbox.x1 >= _CELL_GAP * row.size for left, right in pairwise(row.cells))
+
+
+def _parts(rows: Sequence[_Row], stops: frozenset[Line]) -> list[list[_Row]]:
+    """Cut rows at prose, headings and captions, which are left out."""
+    parts: list[list[_Row]] = [[]]
+    for row in rows:
+        if _is_prose(row) or not stops.isdisjoint(row.cells):
+            parts.append([])
+        else:
+            parts[-1].append(row)
+    return parts
+
+
+def _runs(rows: Sequence[_Row]) -> list[list[_Row]]:
+    """Cut rows where one does not stand right under the other, or where too many without cells follow each other."""
+    runs: list[list[_Row]] = [[]]
+    lone = 0
+    for row in rows:
+        run = runs[-1]
+        lone = 0 if _is_split(row) else lone + 1
+        if run and (not _follows(run[-1], row) or lone > _LONE_ROWS):
+            runs.append([])
+            lone = 0 if _is_split(row) else 1
+        runs[-1].append(row)
+    return [trimmed for run in runs if (trimmed := _trimmed(run))]
+
+
+def _follows(one: _Row, other: _Row) -> bool:
+    down = other.bbox.y0 - one.bbox.y1
+    return -0.5 * one.size <= down <= _ROW_GAP * max(one.size, other.size)
+
+
+def _is_prose(row: _Row) -> bool:
+    return len(row.cells) == 1 and len(row.cells[0].text.strip()) > 3 * _SENTENCE
+
+
+def _trimmed(run: Sequence[_Row]) -> list[_Row]:
+    """Leave out the rows at the ends that have no cells."""
+    split = [number for number, row in enumerate(run) if _is_split(row)]
+    return list(run[split[0] : split[-1] + 1]) if split else []
+
+
+def _joined(runs: Sequence[list[_Row]]) -> list[list[_Row]]:
+    """Join runs that go on in the same columns below a gap, as the sections of a balance do."""
+    joined: list[list[_Row]] = []
+    for run in runs:
+        if joined and _goes_on(joined[-1], run):
+            joined[-1] = [*joined[-1], *run]
+        else:
+            joined.append(run)
+    return joined
+
+
+def _goes_on(run: Sequence[_Row], other: Sequence[_Row]) -> bool:
+    one, two = (union(row.bbox for row in part) for part in (run, other))
+    size = run[-1].size
+    if (
+        not 0 <= two.y0 - one.y1 <= _SECTION_GAP * size
+        or abs(one.x1 - two.x1) > 2 * size
+        or abs(one.x0 - two.x0) > 4 * size
+    ):
+        return False
+    ends, others = ({round(cell.bbox.x1 / size) for row in part for cell in row.cells[1:]} for part in (run, other))
+    return len(ends & others) >= 2
+
+
+def _table(run: Sequence[_Row]) -> Aligned | None:
+    split = [row for row in run if _is_split(row)]
+    if len(split) < 3 or len(split) < 0.5 * len(run):
+        return None
+    box = union(row.bbox for row in run)
+    columns = _columns(split, box)
+    if len(columns) < 2 or not _is_tabular(split, columns):
+        return None
+    rows = tuple(_cells(row, columns) for row in run)
+    page = run[0].cells[0].page
+    return Aligned(TableRegion(page, box.rounded(), rows), frozenset(cell for row in run for cell in row.cells))
+
+
+def _columns(rows: Sequence[_Row], box: BBox) -> list[tuple[float, float]]:
+    """Return the columns: what lies between gutters that next to no row crosses."""
+    covered = np.zeros(int(box.width) + 2, dtype=int)
+    for row in rows:
+        for cell in row.cells:
+            covered[int(cell.bbox.x0 - box.x0) : int(np.ceil(cell.bbox.x1 - box.x0)) + 1] += 1
+    inked = np.concatenate(([0], (covered > _CROSSED * len(rows)).astype(np.int8), [0]))
+    edges = np.flatnonzero(np.diff(inked))
+    spans = [(box.x0 + start, box.x0 + end) for start, end in zip(edges[::2], edges[1::2], strict=True)]
+    least = _GUTTER * median(row.size for row in rows)
+    columns: list[tuple[float, float]] = []
+    for start, end in spans:
+        if columns and start - columns[-1][1] < least:
+            columns[-1] = columns[-1][0], end
+        else:
+            columns.append((start, end))
+    return columns
+
+
+def _is_tabular(rows: Sequence[_Row], columns: Sequence[tuple[float, float]]) -> bool:
+    """Say whether rows of cells are a table, and not columns of prose, a list, an index or formulas."""
+    texts: list[list[str]] = [[] for _ in columns]
+    for row in rows:
+        for cell in row.cells:
+            texts[_column_of(cell.bbox, columns)].append(cell.text.strip())
+    held = [column for column in texts if len(column) >= 0.4 * len(rows)]
+    if len(held) < 2:
+        return False
+    words = [text for column in texts for text in column]
+    if len(held) == 2 and sum(bool(_LEADER.search(text)) for text in words) > 0.2 * len(rows):
+        return False  # a table of contents
+    lengths = [median(len(_LEADER.sub("", text)) for text in column) for column in held]
+    if sum(length > _SENTENCE for length in lengths) >= 2:
+        return False
+    if len(held) == 2 and lengths[0] <= 3:
+        return False
+    return sum(len(_WORD.findall(text)) >= 2 for text in words) >= 0.4 * len(words)
+
+
+def _column_of(box: BBox, columns: Sequence[tuple[float, float]]) -> int:
+    middle = (box.x0 + box.x1) / 2
+    return min(range(len(columns)), key=lambda number: max(columns[number][0] - middle, middle - columns[number][1]))
+
+
+def _cells(row: _Row, columns: Sequence[tuple[float, float]]) -> tuple[str, ...]:
+    texts = [""] * len(columns)
+    for cell in row.cells:
+        number = _column_of(cell.bbox, columns)
+        texts[number] = f"{texts[number]} {cell.text.strip()}".strip()
+    return tuple(texts)

@@ -1,0 +1,76 @@
+"""Tables that no rules promise: found by how their words stand."""
+
+from collections.abc import Sequence
+
+from schemas.documents import Line
+from schemas.geometry import BBox
+from tasks.align import align
+
+SIZE = 10.0
+
+
+def _line(x0: float, y0: float, text: str, *, block: int = 0, size: float = SIZE) -> Line:
+    return Line(1, block, BBox(x0, y0, x0 + 0.5 * size * len(text), y0 + size), text, size, bold=False)
+
+
+def _grid(rows: Sequence[Sequence[str]], xs: Sequence[float], top: float = 100.0, step: float = 14.0) -> list[Line]:
+    """Set rows of cells; "" leaves a cell out."""
+    return [
+        _line(x, top + step * number, text)
+        for number, row in enumerate(rows)
+        for x, text in zip(xs, row, strict=True)
+        if text
+    ]
+
+
+FIGURES = [("Model", "Recall", "Words"), ("BM25", "0.61", "120"), ("Dense", "0.72", "96"), ("Hybrid", "0.81", "101")]
+
+
+def _rows(lines: Sequence[Line], stops: Sequence[Line] = ()) -> list[tuple[tuple[str, ...], ...]]:
+    return [found.table.rows for found in align(lines, stops)]
+
+
+def test_rows_of_cells_in_columns_are_a_table() -> None:
+    lines = _grid(FIGURES, (72, 180, 260))
+    (found,) = align(lines)
+    assert found.table.rows == tuple(FIGURES)
+    assert found.lines == frozenset(lines)
+    assert found.table.bbox == BBox(72, 100, 285, 152)
+
+
+def test_an_empty_cell_stays_empty() -> None:
+    rows = [("Key", "Left", "Right"), ("F1", "", "help"), ("F2", "save", ""), ("F3", "open", "close")]
+    assert _rows(_grid(rows, (72, 180, 260))) == [tuple(rows)]
+
+
+def test_a_label_over_its_rows_and_a_wrapped_cell_belong_to_the_table() -> None:
+    rows = [("Item", "Price"), ("Pumps", ""), ("small pump", "120"), ("large pump", "240"), ("", "with tax")]
+    assert _rows(_grid([*rows, ("valve", "12")], (72, 240))) == [(*rows, ("valve", "12"))]
+
+
+def test_sections_of_a_balance_are_one_table() -> None:
+    above = _grid([("Assets", "2022", "2023"), ("Cash", "100", "120"), ("Stock", "900", "870")], (72, 300, 360))
+    below = _grid([("Debt", "2022", "2023"), ("Loans", "400", "390"), ("Bonds", "100", "100")], (72, 300, 360), top=180)
+    assert [len(rows) for rows in _rows([*above, *below])] == [6]
+
+
+def test_no_table_goes_across_a_heading() -> None:
+    above, below = _grid(FIGURES, (72, 180, 260)), _grid(FIGURES, (72, 180, 260), top=180)
+    heading = _line(72, 162, "2 Second part", size=14)
+    assert len(_rows([*above, heading, *below], [heading])) == 2
+
+
+def test_what_stands_beside_each_other_for_other_reasons_is_no_table() -> None:
+    prose = "the pump is switched off before the lid is taken"
+    columns = [[(prose, prose)] * 8, (72, 330)]
+    bullets = [[("•", "switch the pump off"), ("•", "take off the lid"), ("•", "clean the filter")], (72, 90)]
+    contents = [[(f"Chapter {number} {'. ' * 30}", f"{number}0") for number in range(1, 6)], (72, 500)]
+    lone = [[(prose,), (prose,), (prose,)], (72,)]
+    two = [FIGURES[:2], (72, 180, 260)]
+    for rows, xs in (columns, bullets, contents, lone, two):
+        assert _rows(_grid(rows, xs)) == []  # type: ignore[arg-type]
+
+
+def test_a_ragged_scatter_of_words_is_no_table() -> None:
+    lines = [_line(72 + 37 * (number % 7), 100 + 14 * row, "word word") for row in range(8) for number in (row, row + 3)]
+    assert _rows(sorted(lines, key=lambda line: (line.bbox.y0, line.bbox.x0))) == []

@@ -353,8 +353,9 @@ def _is_panel(part: _Part, lines: Sequence[Line], pictures: Sequence[Region]) ->
 
 def _is_table(part: _Part, lines: Sequence[Line]) -> bool:
     """Say whether a drawing is the rules and shaded cells of a table."""
-    if part.strokes or part.bbox.width < 60 or part.bbox.height < 12:
-        return False
+    core = part.bbox.grown(-_PANEL_BORDER_PT)
+    if part.strokes or part.bbox.width < 60 or not any(_meets(mark.bbox, core) for mark in part.marks):
+        return False  # a box, however often its border was drawn
     rules = [mark.bbox for mark in part.marks if mark.is_rule]
     outlines = [mark.bbox for mark in part.marks if not (mark.is_rule or mark.filled or mark.white)]
     edges = outlines if len(outlines) >= 4 else []  # a table may be drawn as the boxes of its cells

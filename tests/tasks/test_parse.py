@@ -513,6 +513,24 @@ def test_rules_and_boxes_round_text_are_no_pictures() -> None:
     assert _read(_document(draw))[0].placements == ()
 
 
+def test_a_listing_in_a_box_with_a_caption_is_a_figure() -> None:
+    def draw(page: pymupdf.Page) -> None:
+        for number in range(8):  # the box is drawn a line of text at a time, its left side twice
+            top = 100 + 12 * number
+            for x in (140, 143, 380):
+                page.draw_line((x, top), (x, top + 12), width=0.4)
+            page.insert_text((148, top + 9), f"select t:$add %{number}", fontname="cour", fontsize=8)
+        for y in (98, 100, 196, 198):
+            page.draw_line((140, y), (380, y), width=0.4)
+        page.insert_text((140, 215), "Figure 6. Demonstration of select", fontsize=9)
+
+    parsed, _ = _read(_document(draw))
+    assert parsed.tables == ()
+    placement = _only(parsed)
+    assert (placement.role, placement.kind) == (Role.CONTENT, Kind.VECTOR)
+    assert _near(placement.bbox, (140, 98, 380, 198), within=3)
+
+
 def test_the_shaded_lines_of_a_listing_are_neither_picture_nor_table() -> None:
     grey = (0.95, 0.95, 0.95)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy import ndimage
 
 from schemas.documents import Kind, Line
 from schemas.geometry import BBox, union
@@ -277,7 +277,7 @@ def _together(page: BBox, boxes: Sequence[BBox]) -> list[list[int]]:
         left, top, right, bottom = (_cell(side, most) for side, most in _sides(box.grown(_GLUE_PT / 2), columns, rows))
         grid[top : bottom + 1, left : right + 1] = True
         centres.append((top, left))
-    labels = _labelled(grid)
+    labels, _ = ndimage.label(grid)
     groups: dict[int, list[int]] = {}
     for index, (row, column) in enumerate(centres):
         groups.setdefault(int(labels[row, column]), []).append(index)
@@ -290,41 +290,6 @@ def _sides(box: BBox, columns: int, rows: int) -> Iterable[tuple[float, int]]:
 
 def _cell(side: float, most: int) -> int:
     return min(max(int(side // _CELL_PT), 0), most - 1)
-
-
-def _labelled(grid: NDArray[np.bool_]) -> NDArray[np.int32]:
-    """Number the connected areas of a grid from 1, by runs of each row."""
-    labels = np.zeros(grid.shape, dtype=np.int32)
-    parent = [0]
-
-    def root(label: int) -> int:
-        while parent[label] != label:
-            parent[label] = parent[parent[label]]
-            label = parent[label]
-        return label
-
-    before: list[tuple[int, int, int]] = []
-    for row in np.flatnonzero(grid.any(axis=1)):
-        if before and not grid[row - 1].any():
-            before = []
-        edges = np.flatnonzero(np.diff(np.concatenate(([0], grid[row].view(np.int8), [0]))))
-        runs: list[tuple[int, int, int]] = []
-        for start, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
-            label = 0
-            for other_start, other_end, other in before:
-                if other_start < end and start < other_end:
-                    if label == 0:
-                        label = root(other)
-                    else:
-                        parent[root(other)] = label = root(label)
-            if label == 0:
-                label = len(parent)
-                parent.append(label)
-            labels[row, start:end] = label
-            runs.append((start, end, label))
-        before = runs
-    final = np.array([root(label) for label in range(len(parent))], dtype=np.int32)
-    return final[labels]
 
 
 def _inside(inner: BBox, outer: BBox) -> bool:

@@ -3,6 +3,7 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence, Set
+from typing import NamedTuple
 
 from schemas.documents import Line, OutlineEntry, Page
 from schemas.geometry import BBox
@@ -107,18 +108,19 @@ class Headings:
 
     def _by_outline(self, lines: Sequence[Line]) -> dict[Line, int]:
         """Find each entry of the outline on its page: the line, or the few lines, that say the same."""
-        on_page: dict[int, list[Line]] = defaultdict(list)
+        on_page: dict[int, list[_Spelled]] = defaultdict(list)
         for line in lines:
-            on_page[line.page].append(line)
+            on_page[line.page].append(_Spelled(line, _letters(line.text), _bare(line.text)))
         levels: dict[Line, int] = {}
         for entry in self._outline:
-            title = _letters(entry.title)
+            title, bare = _letters(entry.title), _bare(entry.title)
             candidates: list[tuple[float, list[Line]]] = []
             page = on_page[entry.page]
-            for start, line in enumerate(page):
-                if not title or line in levels or line.size < 0.9 * self._body:
+            for start, (line, letters, alone) in enumerate(page):
+                begins = bool(letters) and (title.startswith((letters, alone)) or bare.startswith(letters))
+                if not title or not begins or line in levels or line.size < 0.9 * self._body:
                     continue
-                found = _match(page[start : start + _TITLE_LINES], title)
+                found = _match([spelled.line for spelled in page[start : start + _TITLE_LINES]], title)
                 if found:
                     away = abs(line.bbox.y0 - entry.y) if entry.y is not None else 0.0
                     candidates.append((away - 10 * line.size, found))
@@ -158,6 +160,14 @@ class Headings:
         larger = first.size >= _LARGER * self._body
         bold = first.bold and first.size >= 0.97 * self._body and not text.endswith((".", ":"))
         return head if larger or (bold and (_NUMBERED.match(text) or len(head) < len(block) or len(head) == 1)) else []
+
+
+class _Spelled(NamedTuple):
+    """A line with its letters, and those without its number."""
+
+    line: Line
+    letters: str
+    bare: str
 
 
 class SectionPath:

@@ -11,7 +11,6 @@ from schemas.documents import (
     Figure,
     Kind,
     Line,
-    OutlineEntry,
     Page,
     PageFailure,
     ParsedDocument,
@@ -23,7 +22,7 @@ from schemas.errors import BadInputError, FailureCode
 from schemas.geometry import BBox
 from schemas.tags import escape, placeholder
 from tasks.locate import Image, Region, locate
-from tasks.read import MAX_SIDE_PT, Content, open_document, read_page, refusing, warnings
+from tasks.read import MAX_SIDE_PT, Content, open_document, read_outline, read_page, refusing, warnings
 from tasks.render import as_read, drawn, encode, is_blank, is_slanted, native, scaled, stands_as_stored, stream_of, turned
 from tasks.tabulate import Grid, tabulate
 
@@ -90,7 +89,7 @@ def parse(
         figures=tuple(figure for figure in reading.pixels.figures.values() if figure.figure_id in kept),
         placements=tuple(placements),
         tables=tuple(_filled(page, grid, placements) for page, grid in reading.grids),
-        outline=tuple(_outline(document)),
+        outline=tuple(read_outline(document, reading.pages)),
         failures=tuple(reading.failures),
     )
 
@@ -337,29 +336,3 @@ def _title(document: "pymupdf.Document", lines: Sequence[Line]) -> str:
         return ""
     largest = max(line.size for line in first)
     return " ".join(line.text.strip() for line in first if line.size > largest - 0.5)[:200]
-
-
-def _outline(document: "pymupdf.Document") -> list[OutlineEntry]:
-    """Return the PDF's own outline; [] where it has none, or a broken one."""
-    try:
-        with refusing("the outline can't be read", FailureCode.DAMAGED):
-            entries = document.get_toc(simple=False)
-    except BadInputError:
-        return []
-    outline: list[OutlineEntry] = []
-    for level, title, page, target in entries:
-        words = " ".join(str(title).split())
-        if not words or not 1 <= page <= document.page_count:
-            continue
-        outline.append(OutlineEntry(int(level), escape(words), int(page), _height(document, page, target)))
-    return outline
-
-
-def _height(document: "pymupdf.Document", page: int, target: Any) -> float | None:
-    point = target.get("to") if isinstance(target, dict) else None
-    if point is None:
-        return None
-    height = document.page_cropbox(page - 1).height
-    # PyMuPDF looks named destinations up itself and leaves them as the PDF writes them, from below; the others count from above.
-    down = height - point.y if "nameddest" in target else point.y
-    return round(float(down), 2) if 0 < point.y <= height else None

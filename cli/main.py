@@ -283,6 +283,7 @@ def ask(
 def parse(
     file: Annotated[Path, typer.Argument(help="A PDF.")],
     folder: Annotated[Path | None, typer.Option("--out", help="Write its figures and the text of its pages there.")] = None,
+    contents: Annotated[bool, typer.Option("--contents", help="Print its table of contents instead of its pages.")] = False,
     as_json: Json = False,
 ) -> None:
     """Show what Inset makes of a single PDF."""
@@ -292,7 +293,9 @@ def parse(
     if as_json:
         print_json(document)
     else:
-        for page in document.pages:
+        if contents:
+            out.print(document.contents, markup=False)
+        for page in () if contents else document.pages:
             out.rule(f"page {page.page}", align="left")
             out.print(page.tagged_text, markup=False)
             for figure in page.figures:

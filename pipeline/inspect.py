@@ -1,20 +1,33 @@
 """What Inset makes of a single PDF, without a corpus."""
 
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from backends.stores import open_store
 from ray_jobs.documents import is_finished, parsed_folder, read_parsed
 from ray_jobs.parse_shard import ParseJob, parse_documents, parse_key
 from schemas.corpus import ParseOptions
-from schemas.documents import TAGGED, ParsedDocument, StructuredDocument
-from schemas.errors import Failure, UserError
+from schemas.documents import TAGGED, Block, Node, NodeKind, Page, ParsedDocument, StructuredDocument
+from schemas.errors import UserError
 from schemas.ids import sha256
-from schemas.inspection import InspectedDocument, InspectedFigure, InspectedPage
+from schemas.inspection import (
+    InspectedDocument,
+    InspectedFigure,
+    InspectedHeading,
+    InspectedPage,
+    InspectedRegion,
+    InspectedTable,
+)
 from schemas.ports import ObjectStore
-from schemas.tags import TagTemplate, fill
+from schemas.tags import TagTemplate, fill, restore
+from tasks.contents import depths, grow, print_contents
+from tasks.mark_up import as_html, caption_of, markdown, text_on
 from tasks.structure import structure
 from tasks.tag import number_figures
+
+Tags = Mapping[str, str]
+"""Tags by figure id."""
 
 
 def inspect(path: Path, *, out: Path | None = None, options: ParseOptions | None = None) -> InspectedDocument:
@@ -49,51 +62,71 @@ def inspect(path: Path, *, out: Path | None = None, options: ParseOptions | None
         failures = [failure for outcome in outcomes for failure in outcome.failures]
         parsed_at = parsed_folder(doc_id, parse_key(options))
         if not is_finished(store, parsed_at):
-            return InspectedDocument(doc_id=doc_id, source=path.name, pages=[], failures=failures)
+            return InspectedDocument(doc_id=doc_id, source=path.name, contents="", pages=[], failures=failures)
         parsed = read_parsed(store, parsed_at)
-        return _inspected(parsed, structure(parsed, {}), path.name, failures, store, out)
-
-
-def _inspected(
-    parsed: ParsedDocument,
-    structured: StructuredDocument,
-    source: str,
-    failures: list[Failure],
-    store: ObjectStore,
-    out: Path | None,
-) -> InspectedDocument:
-    tagged = {place.figure_id for place in parsed.placements if place.role in TAGGED and place.figure_id is not None}
-    digests = {figure.figure_id: int(figure.sha1, 16) for figure in parsed.figures if figure.figure_id in tagged}
-    numbers = number_figures(digests)
-    tags = {figure_id: TagTemplate().write(number) for figure_id, number in numbers.items()}
-    captions = {figure.placement.order: figure.caption for figure in structured.figures}
-    pages = [
-        InspectedPage(
-            page=page.page,
-            width_pt=page.width_pt,
-            height_pt=page.height_pt,
-            tagged_text="\n\n".join(
-                fill(block.text, tags.__getitem__) for block in structured.blocks if block.page == page.page
-            ),
-            figures=[
-                InspectedFigure(
-                    tag=tags.get(place.figure_id or "") if place.role in TAGGED else None,
-                    figure_id=place.figure_id,
-                    bbox=tuple(place.bbox),
-                    role=str(place.role),
-                    kind=str(place.kind),
-                    caption=captions.get(place.order, ""),
-                    reason=place.reason,
-                )
-                for place in parsed.placements
-                if place.page == page.page
-            ],
+        structured = structure(parsed, {})
+        tree = grow(structured)
+        numbers = number_figures(_digests(parsed))
+        tags = {figure_id: TagTemplate().write(number) for figure_id, number in numbers.items()}
+        pages = [_page(page, parsed, structured, tree, tags) for page in parsed.pages]
+        if out is not None:
+            _write(out, pages, numbers, store)
+        return InspectedDocument(
+            doc_id=doc_id, source=path.name, contents=print_contents(tree), pages=pages, failures=failures
         )
-        for page in parsed.pages
-    ]
-    if out is not None:
-        _write(out, pages, numbers, store)
-    return InspectedDocument(doc_id=parsed.doc_id, source=source, pages=pages, failures=failures)
+
+
+def _digests(parsed: ParsedDocument) -> dict[str, int]:
+    tagged = {place.figure_id for place in parsed.placements if place.role in TAGGED}
+    return {figure.figure_id: int(figure.sha1, 16) for figure in parsed.figures if figure.figure_id in tagged}
+
+
+def _page(
+    page: Page, parsed: ParsedDocument, structured: StructuredDocument, tree: Sequence[Node], tags: Tags
+) -> InspectedPage:
+    captions = {figure.placement.order: figure.caption for figure in structured.figures}
+    depth = depths(tree)
+    return InspectedPage(
+        page=page.page,
+        width_pt=page.width_pt,
+        height_pt=page.height_pt,
+        tagged_text="\n\n".join(
+            fill(text, tags.__getitem__) for block in structured.blocks if (text := text_on(block, page.page))
+        ),
+        figures=[
+            InspectedFigure(
+                tag=tags.get(place.figure_id or "") if place.role in TAGGED else None,
+                figure_id=place.figure_id,
+                bbox=tuple(place.bbox),
+                role=str(place.role),
+                kind=str(place.kind),
+                caption=captions.get(place.order, ""),
+                reason=place.reason,
+            )
+            for place in parsed.placements
+            if place.page == page.page
+        ],
+        tables=[_table(block, tags) for block in structured.blocks if block.parts and block.page == page.page],
+        outline=[
+            InspectedHeading(level=depth[node.node_id] + 1, title=restore(node.title), node_id=node.node_id)
+            for node in tree
+            if node.kind is NodeKind.SECTION and node.page == page.page
+        ],
+    )
+
+
+def _table(table: Block, tags: Tags) -> InspectedTable:
+    rows = [[fill(cell, tags.__getitem__) for cell in row] for row in table.rows]
+    caption = caption_of(table)
+    return InspectedTable(
+        bbox=tuple(table.parts[0].bbox),
+        caption=fill(caption, tags.__getitem__),
+        header=rows[0],
+        rows=rows,
+        markdown=fill(markdown(table.rows), tags.__getitem__),
+        html=fill(as_html(table.rows, caption), tags.__getitem__),
+        regions=[InspectedRegion(page=part.page, bbox=tuple(part.bbox)) for part in table.parts],
+    )
 
 
 def _write(out: Path, pages: list[InspectedPage], numbers: dict[str, str], store: ObjectStore) -> None:

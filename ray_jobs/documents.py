@@ -4,9 +4,20 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from schemas.documents import Block, Chunk, Figure, PageFailure, ParsedDocument, PlacedFigure, Placement, StructuredDocument
+from schemas.documents import (
+    Block,
+    Chunk,
+    Figure,
+    Node,
+    PageFailure,
+    ParsedDocument,
+    PlacedFigure,
+    Placement,
+    StructuredDocument,
+)
 from schemas.parquet import PARSED_FILES, from_parquet, pack, rows_of, table_of, to_parquet, unpack
 from schemas.ports import ObjectStore
+from tasks.contents import grow
 
 HEAD = "document.parquet"
 
@@ -53,11 +64,12 @@ def read_placements(store: ObjectStore, folder: str) -> tuple[tuple[Figure, ...]
 
 
 def write_structured(store: ObjectStore, folder: str, document: StructuredDocument, chunks: list[Chunk]) -> None:
-    """Keep a structured document with its chunks."""
+    """Keep a structured document with its evidence tree and its chunks."""
     parts: list[tuple[str, type, object]] = [
         ("blocks", Block, document.blocks),
         ("figures", PlacedFigure, document.figures),
         ("failures", PageFailure, document.failures),
+        ("tree", Node, grow(document)),
         ("chunks", Chunk, chunks),
     ]
     for name, noun, rows in parts:
@@ -74,6 +86,11 @@ def read_head(store: ObjectStore, folder: str) -> StructuredHead:
 def read_chunks(store: ObjectStore, folder: str) -> tuple[Chunk, ...]:
     """Return a structured document's chunks."""
     return rows_of(Chunk, _part(store, folder, "chunks"))
+
+
+def read_tree(store: ObjectStore, folder: str) -> tuple[Node, ...]:
+    """Return a structured document's evidence tree, as ``tasks.contents.grow`` grew it."""
+    return rows_of(Node, _part(store, folder, "tree"))
 
 
 def read_captions(store: ObjectStore, folder: str) -> dict[int, str]:

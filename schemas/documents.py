@@ -158,11 +158,22 @@ class RecognisedLine:
 
 
 @dataclass(frozen=True, slots=True)
+class TablePart:
+    """What of a table stands on one page: its cells' box, and how many of the table's rows, a header said again not counted."""
+
+    page: int
+    bbox: BBox
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class Block:
     """A run of text, a table or a figure, at its place in reading order.
 
-    ``text`` carries a placeholder where a figure stands. ``placement`` is the placement's order for a figure block, and
-    for a caption block that of the figure it belongs to. ``mentions`` are figure ids that the text speaks of.
+    ``text`` carries a placeholder where a figure stands; a table's is Markdown, under its caption where it has one.
+    ``placement`` is the placement's order for a figure block, and for a caption block that of the figure it belongs to.
+    ``mentions`` are figure ids that the text speaks of. ``rows`` and ``parts`` are a table's: a table that goes on over
+    the page is one block, on the page where it begins.
     """
 
     order: int
@@ -175,6 +186,35 @@ class Block:
     placement: int | None = None
     mentions: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
+    parts: tuple[TablePart, ...] = ()
+
+
+class NodeKind(StrEnum):
+    """What a node of the evidence tree is: a section, or a leaf."""
+
+    SECTION = "section"
+    TEXT = "text"
+    TABLE = "table"
+    IMAGE = "image"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node of a document's evidence tree. Ids count from 1 as the tree is read: the same document, the same ids.
+
+    ``parent_id`` is None for what stands under no heading. ``title`` is a section's heading, a table's or a figure's
+    caption, and "" otherwise. ``block`` is the order of the block that holds the content (of a section, its first), and
+    ``figure_id`` that of an image.
+    """
+
+    node_id: int
+    parent_id: int | None
+    kind: NodeKind
+    title: str
+    page: int
+    bbox: BBox
+    block: int
+    figure_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

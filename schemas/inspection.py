@@ -21,21 +21,55 @@ class InspectedFigure(_Model):
     reason: str
 
 
+class InspectedRegion(_Model):
+    """A part of a page."""
+
+    page: int
+    bbox: tuple[float, float, float, float]
+
+
+class InspectedTable(_Model):
+    """A table, on the page where it begins; ``regions`` names every page that it stands on.
+
+    ``rows`` hold the header too, as their first. ``html`` is escaped, tags excepted: they stand in their cells as they do
+    in the text.
+    """
+
+    bbox: tuple[float, float, float, float]
+    caption: str
+    header: list[str]
+    rows: list[list[str]]
+    markdown: str
+    html: str
+    regions: list[InspectedRegion]
+
+
+class InspectedHeading(_Model):
+    """A section that begins on a page; ``node_id`` is its number in the document's contents."""
+
+    level: int
+    title: str
+    node_id: int
+
+
 class InspectedPage(_Model):
-    """A page: its text in reading order with tags, and its figures."""
+    """A page: its text in reading order with tags, its figures, the tables and the sections that begin on it."""
 
     page: int
     width_pt: float
     height_pt: float
     tagged_text: str
     figures: list[InspectedFigure]
+    tables: list[InspectedTable]
+    outline: list[InspectedHeading]
 
 
 class InspectedDocument(_Model):
-    """A PDF as Inset takes it in."""
+    """A PDF as Inset takes it in; ``contents`` is its evidence tree as a table of contents, with the ids of its nodes."""
 
     doc_id: str
     source: str
+    contents: str
     pages: list[InspectedPage]
     failures: list[Failure]
 

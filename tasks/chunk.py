@@ -8,8 +8,9 @@ from schemas.documents import Block, BlockKind, Chunk, PlacedFigure, Region, Rol
 from schemas.evidence import Modality
 from schemas.tags import placeholder, placeholders, strip
 from tasks.caption import compose
+from tasks.mark_up import caption_of, regions_of
 
-CHUNK_VERSION = "2"
+CHUNK_VERSION = "3"
 
 CountTokens = Callable[[Sequence[str]], list[int]]
 
@@ -171,7 +172,10 @@ def _table_chunks(unit: _Unit, count_tokens: CountTokens, max_tokens: int) -> It
         held.append(line)
         total += count
     pieces.append(held)
+    row = 1
     for number, piece in enumerate(pieces):
+        rows = range(row if number else 0, row + len(piece))
+        row = rows.stop
         # A repeated header repeats its words, not its figures: a tag stands once for each placement.
         tagged = "\n".join([*(header if number == 0 else map(strip, header)), *piece])
         if not strip(tagged):
@@ -179,12 +183,12 @@ def _table_chunks(unit: _Unit, count_tokens: CountTokens, max_tokens: int) -> It
         yield Chunk(
             order=table.order,
             modality=Modality.TABLE,
-            regions=_regions(unit.blocks),
+            regions=regions_of(table, rows),
             section_path=table.section_path,
             text=strip(tagged),
             tagged_text=tagged,
             figure_refs=_unique([*placeholders(tagged), *(ref for block in unit.blocks for ref in block.mentions)]),
-            caption=unit.text.split("\n")[0] if number == 0 and not unit.text.startswith("|") else "",
+            caption=caption_of(table) if number == 0 else "",
         )
 
 

@@ -194,7 +194,9 @@ class SectionPath:
                 entry = self._waiting.pop(0)
                 self._enter(entry.level, entry.title)
             if heading is not None and level is not None:
-                own = next((entry for entry in self._waiting if entry.page <= page and _same(entry.title, heading)), None)
+                own = next(
+                    (entry for entry in self._waiting if entry.page <= page and same_title(entry.title, heading)), None
+                )
                 while own is not None and self._waiting:
                     entry = self._waiting.pop(0)
                     self._enter(entry.level, entry.title)
@@ -213,7 +215,8 @@ class SectionPath:
         self._path = [*(entry for entry in self._path if entry[0] < level), (level, " ".join(strip(title).split()))]
 
 
-def _same(one: str, other: str) -> bool:
+def same_title(one: str, other: str) -> bool:
+    """Say whether two titles are the same but for case, white space, stops and their number."""
     return _letters(one) == _letters(other) or _bare(one) == _bare(other)
 
 

@@ -18,22 +18,31 @@ from schemas.documents import (
     RecognisedLine,
     Role,
     StructuredDocument,
+    TablePart,
     TableRegion,
 )
 from schemas.geometry import BBox, union
 from schemas.labels import Label, LabelKind, caption_label, mentions
-from schemas.tags import escape, placeholder, placeholders
+from schemas.tags import escape, placeholder, placeholders, strip
 from tasks.align import align
 from tasks.anchor import anchor, begins_anew, distance, gap, running_text
 from tasks.join import join_lines
+from tasks.mark_up import markdown
 from tasks.outline import Headings, find_margins
 
-STRUCTURE_VERSION = "1"
+STRUCTURE_VERSION = "2"
 
 _TABLE_CAPTION_PT = 48.0
 _INNER_CHARACTERS = 600
 _SCAN_GAP = 0.8
 _BESIDE_PT = 40.0
+_SAME_WIDTH_PT = 6.0
+_CONTINUED = re.compile(
+    r"\W*(?:(?:table|tab|tabelle|tableau|tabla)\b\W*(?:[A-Z]{1,2}[.–-]?)?[\d.–-]*)?\W*"
+    r"(?:continue[ds]|cont['’]?d|cont|fortsetzung|suite|continuación)\b"
+    r"(?:\s+(?:on|from|the|next|following|previous|page|auf|von|der|nächsten|vorherigen|seite))*\W*",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +58,7 @@ class _Piece:
     caption: str = ""
     label: Label | None = None
     rows: tuple[tuple[str, ...], ...] = ()
+    parts: tuple[TablePart, ...] = ()
     level: int | None = None
 
     @property
@@ -88,7 +98,7 @@ def structure(parsed: ParsedDocument, recognised: Mapping[str, Sequence[Recognis
         for sheet in sheets
         for piece in _pieces(sheet, margins, headings)
     ]
-    return _document(parsed, pieces, headings, recognised)
+    return _document(parsed, _continued(pieces, {page.page: page for page in parsed.pages}), headings, recognised)
 
 
 def _sheets(parsed: ParsedDocument) -> Iterator[_Sheet]:
@@ -226,6 +236,7 @@ def _with_tables(pieces: Sequence[_Piece], tables: Sequence[tuple[TableRegion, f
     made = list(pieces)
     for table, held in tables:
         kept: list[_Piece] = []
+        inside: list[Line] = []
         place: int | None = None
         for piece in made:
             outside = tuple(line for line in piece.lines if line not in held)
@@ -234,11 +245,14 @@ def _with_tables(pieces: Sequence[_Piece], tables: Sequence[tuple[TableRegion, f
                 continue
             if place is None:
                 place = len(kept)
+            inside.extend(line for line in piece.lines if line in held)
             if outside:
                 kept.append(replace(piece, lines=outside, bbox=union(line.bbox for line in outside)))
         if place is None:
             place = _place(kept, table.bbox)
-        kept.insert(place, _Piece(BlockKind.TABLE, table.page, table.bbox, text=_markdown(table.rows), rows=table.rows))
+        part = TablePart(table.page, table.bbox, len(table.rows))
+        whole = _Piece(BlockKind.TABLE, table.page, table.bbox, tuple(inside), markdown(table.rows))
+        kept.insert(place, replace(whole, rows=table.rows, parts=(part,)))
         made = kept
     return _with_table_captions(made)
 
@@ -263,11 +277,100 @@ def _with_table_captions(pieces: list[_Piece]) -> list[_Piece]:
     return made
 
 
-def _markdown(rows: Sequence[Sequence[str]]) -> str:
-    width = max(map(len, rows))
-    cells = [[" ".join(cell.split()).replace("|", "\\|") for cell in row] + [""] * (width - len(row)) for row in rows]
-    header, *body = cells
-    return "\n".join(f"| {' | '.join(row)} |" for row in (header, ["---"] * width, *body))
+def _continued(pieces: Sequence[_Piece], pages: Mapping[int, Page]) -> list[_Piece]:
+    """Join each table that goes on at the head of the next page. What only says that it goes on becomes margin."""
+    made: list[_Piece] = []
+    for piece in pieces:
+        at = _begun(made, piece) if piece.kind is BlockKind.TABLE else None
+        if at is None or not _goes_on(made[at], piece, pages):
+            made.append(piece)
+            continue
+        made[at + 1 :] = [
+            replace(between, kind=BlockKind.MARGIN, label=None) if _is_aside(between) else between
+            for between in made[at + 1 :]
+        ]
+        if piece.label is not None:
+            made.append(_Piece(BlockKind.MARGIN, piece.page, _beside(piece), text=_caption(piece)))
+        made[at] = _joined(made[at], piece)
+    return made
+
+
+def _begun(made: Sequence[_Piece], piece: _Piece) -> int | None:
+    """Return which piece ends the page before, if it is a table; footnotes may follow one that is said to be continued."""
+    for at in reversed(range(len(made))):
+        if made[at].kind is BlockKind.TABLE:
+            return at
+        if not _is_aside(made[at]) and (made[at].page == piece.page or not _CONTINUED.fullmatch(_caption(piece))):
+            return None
+    return None
+
+
+def _is_aside(piece: _Piece) -> bool:
+    """Say whether a piece may stand between the parts of one table: a margin, or "continued on the next page"."""
+    return piece.kind is BlockKind.MARGIN or (
+        piece.kind in (BlockKind.TEXT, BlockKind.CAPTION) and _CONTINUED.fullmatch(piece.words) is not None
+    )
+
+
+def _goes_on(table: _Piece, piece: _Piece, pages: Mapping[int, Page]) -> bool:
+    """Say whether a table that ends a page is continued by the one that begins the next.
+
+    The caption said again says so, and so does the header. Without either, the table must reach down to the foot of its page.
+    """
+    before, after = table.parts[-1], piece.parts[0]
+    alike = abs(before.bbox.width - after.bbox.width) <= _SAME_WIDTH_PT and _width(table.rows) == _width(piece.rows)
+    if not alike or after.page != before.page + 1:
+        return False
+    if piece.label is not None:
+        said = _CONTINUED.fullmatch(_caption(piece)) is not None
+        return said if table.label is None else piece.label == table.label and (said or piece.label.number != "")
+    if _same_row(table.rows[0], piece.rows[0]):
+        return True
+    first, second = pages[before.page], pages[after.page]
+    upright = first.rotation == second.rotation == 0
+    return (
+        upright
+        and not _has_header(piece)
+        and before.bbox.y1 >= 0.75 * first.height_pt
+        and after.bbox.y0 <= 0.25 * second.height_pt
+    )
+
+
+def _joined(table: _Piece, piece: _Piece) -> _Piece:
+    # A header with a picture is kept where it is said again: a tag stands once for each placement.
+    again = _same_row(table.rows[0], piece.rows[0]) and not any(map(placeholders, piece.rows[0]))
+    rows = piece.rows[1:] if again else piece.rows
+    whole = (*table.rows, *rows)
+    part = replace(piece.parts[0], rows=len(rows))
+    text = "\n".join(filter(None, (_caption(table), markdown(whole))))
+    return replace(table, text=text, rows=whole, parts=(*table.parts, part))
+
+
+def _caption(table: _Piece) -> str:
+    return table.text.split("\n", 1)[0] if table.label is not None else ""
+
+
+def _beside(table: _Piece) -> BBox:
+    """Return the part of a table's box that its cells leave to the caption, over or under them."""
+    whole, cells = table.bbox, table.parts[0].bbox
+    over = cells.y0 - whole.y0 > whole.y1 - cells.y1
+    return whole._replace(y1=cells.y0) if over else whole._replace(y0=cells.y1)
+
+
+def _width(rows: Sequence[Sequence[str]]) -> int:
+    return max(map(len, rows))
+
+
+def _same_row(one: Sequence[str], other: Sequence[str]) -> bool:
+    said, again = ([" ".join(strip(cell).split()) for cell in row] for row in (one, other))
+    return said == again and any(said)
+
+
+def _has_header(table: _Piece) -> bool:
+    """Say whether a table's first row is set like a header: bold, and the rest not."""
+    words = {_letters(line) for cell in table.rows[0] for line in cell.split("\n")}
+    first = [line for line in table.lines if _letters(line.text) in words]
+    return bool(first) and all(line.bold for line in first) and not all(line.bold for line in table.lines)
 
 
 def _with_figures(
@@ -408,6 +511,7 @@ def _document(
                 placement=piece.placement.order if piece.placement is not None else None,
                 mentions=tuple(dict.fromkeys(name for name in spoken_of if name is not None and name != own)),
                 rows=piece.rows,
+                parts=piece.parts,
             )
         )
         if piece.kind is BlockKind.FIGURE and piece.placement is not None:
@@ -451,7 +555,8 @@ def _set_in_text(
     holders: dict[tuple[int, str], Block] = {}
     for block in blocks:
         for name in placeholders(block.text):
-            holders.setdefault((block.page, name), block)
+            for page in {block.page, *(part.page for part in block.parts)}:
+                holders.setdefault((page, name), block)
     for place in placements:
         holder = holders.get((place.page, place.figure_id or ""))
         if place.role in TAGGED and place.order not in standing and holder is not None:

@@ -1,0 +1,75 @@
+"""Write a table as Markdown and as HTML."""
+
+import html
+from collections.abc import Sequence
+from itertools import accumulate
+
+from schemas.documents import Block, Region
+from schemas.tags import restore, strip
+
+Rows = Sequence[Sequence[str]]
+
+
+def markdown(rows: Rows) -> str:
+    """Return a table as Markdown, its first row as the header: a line a row, white space closed up."""
+    header, *body = [[" ".join(cell.split()).replace("|", "\\|") for cell in row] for row in _even(rows)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in (header, ["---"] * len(header), *body))
+
+
+def as_html(rows: Rows, caption: str = "") -> str:
+    """Return a table as HTML, its first row as the header.
+
+    The document's words are escaped, what looks like a tag included; a placeholder stays in its cell as it is.
+    """
+    header, *body = [[_escaped(cell).replace("\n", "<br>") for cell in row] for row in _even(rows)]
+    named = f"<caption>{_escaped(caption)}</caption>" if caption else ""
+    head = f"<thead>{_row(header, 'th')}</thead>"
+    return f"<table>{named}{head}<tbody>{''.join(_row(row, 'td') for row in body)}</tbody></table>"
+
+
+def caption_of(table: Block) -> str:
+    """Return a table's caption; "" where it has none."""
+    first = table.text.split("\n", 1)[0]
+    return "" if first.startswith("|") else first
+
+
+def text_on(block: Block, page: int) -> str:
+    """Return what of a block's text stands on a page; "" for none.
+
+    Each page of a table that goes on shows its own rows under the header; the header's pictures stand where it begins.
+    """
+    if len(block.parts) < 2:
+        return block.text if block.page == page else ""
+    ends = list(accumulate(part.rows for part in block.parts))
+    for number, (part, end) in enumerate(zip(block.parts, ends, strict=True)):
+        if part.page == page:
+            own = block.rows[end - part.rows : end]
+            if number:
+                return markdown([[strip(cell) for cell in block.rows[0]], *own])
+            return "\n".join(filter(None, (caption_of(block), markdown(own))))
+    return ""
+
+
+def regions_of(table: Block, rows: range) -> tuple[Region, ...]:
+    """Return where some of a table's rows stand; its first row stands with the caption."""
+    regions: list[Region] = []
+    start = 0
+    for part in table.parts:
+        if start < rows.stop and rows.start < start + part.rows:
+            regions.append(Region(part.page, table.bbox if start == 0 else part.bbox))
+        start += part.rows
+    return tuple(regions) or (Region(table.page, table.bbox),)
+
+
+def _even(rows: Rows) -> list[list[str]]:
+    width = max(map(len, rows))
+    return [[*row, *[""] * (width - len(row))] for row in rows]
+
+
+def _row(cells: Sequence[str], element: str) -> str:
+    return f"<tr>{''.join(f'<{element}>{cell}</{element}>' for cell in cells)}</tr>"
+
+
+def _escaped(text: str) -> str:
+    # Private-use marks pass html.escape unharmed, so placeholders stay.
+    return html.escape(restore(text), quote=False)

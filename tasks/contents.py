@@ -89,7 +89,8 @@ class _Tree:
         del self._open[kept:]
         for title in path[kept:]:
             self._open.append(self.add(NodeKind.SECTION, block, title))
-        return is_title
+        opened = kept < len(path)
+        return is_title or (opened and block.kind is BlockKind.HEADING)
 
     def add(self, kind: NodeKind, block: Block, title: str = "", placement: Placement | None = None) -> Node:
         """Add a node to the section that is open."""

@@ -44,3 +44,26 @@ def write_manual(path: Path, subject: str, *, seed: int = 0, pages: int = 2) -> 
     document.save(path, garbage=3, deflate=True, no_new_id=True)
     document.close()
     return path
+
+
+def write_long_table(path: Path) -> Path:
+    """Write two pages with one table: four rows at the foot of the first, the header again and four at the head of the second.
+
+    Its last cell holds a picture.
+    """
+    document = pymupdf.open()
+    for number, top in enumerate((640, 100)):
+        page = document.new_page(width=595, height=842)
+        page.insert_text((72, 80), "Table 1: (continued)" if number else "The screws are tightened crosswise.", fontsize=10)
+        if not number:
+            page.insert_text((72, top - 8), "Table 1: Torques", fontsize=10)
+        screws = [[f"Screw {row}", f"{row} Nm", ""] for row in range(4 * number, 4 * number + 4)]
+        for row, cells in enumerate([["Part", "Torque", "Sign"], *screws]):
+            for column, text in enumerate(cells):
+                box = pymupdf.Rect(72 + 150 * column, top + 24 * row, 222 + 150 * column, top + 24 * row + 24)
+                page.draw_rect(box)
+                page.insert_text((box.x0 + 6, box.y0 + 16), text, fontsize=10)
+    page.insert_image((400, 199, 430, 217), stream=picture(1, 60, 36))
+    document.save(path, garbage=3, deflate=True, no_new_id=True)
+    document.close()
+    return path

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cli import main
-from tests.manuals import write_manual
+from tests.manuals import write_long_table, write_manual
 
 
 class Answer:
@@ -142,6 +142,33 @@ def test_parse_shows_a_single_pdf(folder: Path, inset: Inset) -> None:
     assert figure["tag"] in page["tagged_text"]
     assert "Figure 1: The water pump seen from side 1" in page["tagged_text"]
     assert list((folder / "shown").rglob("*.png"))
+    (heading,) = page["outline"]
+    assert (heading["level"], heading["title"]) == (1, "1 Service of the water pump, part 1")
+    section, image = shown["contents"].splitlines()[:2]
+    assert section == f"- {heading['title']} [{heading['node_id']}]"
+    assert image.startswith("  - [image] Figure 1: The water pump seen from side 1 [")
+    printed = inset("parse", folder / "pdfs" / "pump.pdf", "--contents")
+    assert printed.out.splitlines() == shown["contents"].splitlines()
+
+
+def test_parse_shows_a_table_once_with_all_its_rows_and_each_page_its_own(folder: Path, inset: Inset) -> None:
+    write_long_table(folder / "pdfs" / "table.pdf")
+    shown = inset("parse", folder / "pdfs" / "table.pdf", "--json").json
+    first, second = shown["pages"]
+    (table,) = first["tables"]
+    assert second["tables"] == []
+    assert set(table) == {"bbox", "caption", "header", "rows", "markdown", "html", "regions"}
+    assert (table["caption"], table["header"]) == ("Table 1: Torques", ["Part", "Torque", "Sign"])
+    assert [row[0] for row in table["rows"]] == ["Part", *(f"Screw {number}" for number in range(8))]
+    assert [region["page"] for region in table["regions"]] == [1, 2]
+    tag = next(figure["tag"] for figure in second["figures"] if figure["tag"])
+    assert table["rows"][-1][2] == tag
+    assert f"<td>{tag}</td>" in table["html"]
+    assert tag in table["markdown"]
+    assert tag in second["tagged_text"]
+    assert "Screw 2" in first["tagged_text"]
+    assert "Screw 7" not in first["tagged_text"]
+    assert "Screw 7" in second["tagged_text"]
 
 
 @pytest.mark.parametrize(

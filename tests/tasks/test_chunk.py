@@ -2,10 +2,22 @@
 
 from collections.abc import Sequence
 
-from schemas.documents import Block, BlockKind, Kind, Page, PlacedFigure, Placement, Role, StructuredDocument
+from schemas.documents import (
+    Block,
+    BlockKind,
+    Kind,
+    Page,
+    PlacedFigure,
+    Placement,
+    Region,
+    Role,
+    StructuredDocument,
+    TablePart,
+)
 from schemas.geometry import BBox
 from schemas.tags import placeholder, placeholders
 from tasks.chunk import chunk
+from tasks.mark_up import markdown
 
 FIGURE = "ab" * 32
 BOX = BBox(10, 10, 100, 50)
@@ -89,3 +101,27 @@ def test_a_chunk_over_two_pages_names_both() -> None:
     document = _document(_block(0, _words(5)), _block(1, _words(5), page=2))
     (piece,) = chunk(document, _count, max_tokens=50)
     assert [region.page for region in piece.regions] == [1, 2]
+
+
+def _over_two_pages() -> Block:
+    rows = (("Part", "Torque"), *((f"M{number}", _words(6)) for number in range(8)))
+    parts = (TablePart(1, BOX, 5), TablePart(2, NEXT, 4))
+    return _block(0, f"Table 1: Torques\n{markdown(rows)}", BlockKind.TABLE, rows=rows, parts=parts)
+
+
+NEXT = BBox(20, 20, 120, 90)
+
+
+def test_a_table_over_two_pages_names_both() -> None:
+    (piece,) = chunk(_document(_over_two_pages()), _count, max_tokens=500)
+    assert piece.regions == (Region(1, BOX), Region(2, NEXT))
+
+
+def test_each_piece_of_a_table_names_the_pages_of_its_own_rows() -> None:
+    pieces = chunk(_document(_over_two_pages()), _count, max_tokens=50)
+    assert len(pieces) > 2
+    for piece in pieces:
+        screws = {int(line.split()[1][1:]) for line in piece.text.splitlines() if line.startswith("| M")}
+        expected = ([Region(1, BOX)] if min(screws) < 4 else []) + ([Region(2, NEXT)] if max(screws) > 3 else [])
+        assert list(piece.regions) == expected
+    assert {region.page for piece in pieces for region in piece.regions} == {1, 2}

@@ -5,8 +5,12 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from typing import TYPE_CHECKING, NamedTuple
 
 from schemas.errors import BadInputError, FailureCode, NotFoundError
+
+if TYPE_CHECKING:
+    import pymupdf
 
 Box = tuple[float, float, float, float]
 
@@ -16,6 +20,18 @@ MAX_SIDE_PT = 14_400
 _TIMEOUT_S = 30
 
 
+class Mark(NamedTuple):
+    """A box to draw over a page, in points of the unrotated page; a flag beside it bears its label, unless that is "".
+
+    ``colour`` is red, green and blue from 0 to 1.
+    """
+
+    box: Box
+    label: str
+    colour: tuple[float, float, float]
+    dashed: bool = False
+
+
 class PageRenderer:
     """Draws pages, one at a time, in a worker process that is replaced when it dies."""
 
@@ -23,13 +39,16 @@ class PageRenderer:
         self._lock = threading.Lock()
         self._pool: ProcessPoolExecutor | None = None
 
-    def render(self, document: bytes, page: int, *, highlight: Sequence[Box] = (), dpi: int = 110) -> bytes:
+    def render(
+        self, document: bytes, page: int, *, highlight: Sequence[Box] = (), marks: Sequence[Mark] = (), dpi: int = 110
+    ) -> bytes:
         """Return a page as PNG with boxes highlighted.
 
         Args:
             document: The PDF.
             page: From 1.
             highlight: Boxes in points, origin at the top left of the unrotated page.
+            marks: Boxes to draw over the page, the last one on top.
             dpi: Resolution.
 
         Raises:
@@ -40,7 +59,7 @@ class PageRenderer:
             if self._pool is None:
                 self._pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
             try:
-                return self._pool.submit(_render, document, page, tuple(highlight), dpi).result(_TIMEOUT_S)
+                return self._pool.submit(_render, document, page, tuple(highlight), tuple(marks), dpi).result(_TIMEOUT_S)
             except (BrokenProcessPool, TimeoutError) as error:
                 self._stop()
                 raise BadInputError(f"page {page} can't be drawn", FailureCode.PAGE_UNREADABLE, page) from error
@@ -58,7 +77,7 @@ class PageRenderer:
             self._pool = None
 
 
-def _render(document: bytes, page: int, highlight: tuple[Box, ...], dpi: int) -> bytes:
+def _render(document: bytes, page: int, highlight: tuple[Box, ...], marks: tuple[Mark, ...], dpi: int) -> bytes:
     import pymupdf
 
     pymupdf.TOOLS.mupdf_display_errors(False)
@@ -73,4 +92,37 @@ def _render(document: bytes, page: int, highlight: tuple[Box, ...], dpi: int) ->
             drawn.draw_rect(
                 rect, color=(0.85, 0.35, 0.05), fill=(1, 0.8, 0.25), width=1.2, fill_opacity=0.18, stroke_opacity=0.9
             )
-        return bytes(drawn.get_pixmap(dpi=dpi, alpha=False).tobytes("png"))
+        pixels = drawn.get_pixmap(dpi=dpi, alpha=False)
+        if marks:
+            pixels = _marked(drawn, pixels, marks, dpi)
+        return bytes(pixels.tobytes("png"))
+
+
+_LETTER_PT = 7.0
+
+
+def _marked(page: "pymupdf.Page", pixels: "pymupdf.Pixmap", marks: Sequence[Mark], dpi: int) -> "pymupdf.Pixmap":
+    """Draw marks over a page's pixels: on a sheet of its own, which neither its rotation nor broken content can disturb."""
+    import pymupdf
+
+    with pymupdf.open() as pdf:
+        sheet = pdf.new_page(width=page.rect.width, height=page.rect.height)
+        sheet.insert_image(sheet.rect, pixmap=pixels)
+        turned = page.rotation_matrix
+        for mark in marks:
+            box = (pymupdf.Rect(mark.box) * turned).normalize() & sheet.rect
+            if box.is_empty:
+                continue
+            dashes = "[3 2] 0" if mark.dashed else None
+            sheet.draw_rect(box, color=mark.colour, fill=mark.colour, width=0.8, dashes=dashes, fill_opacity=0.06)
+        for mark in marks:
+            if not mark.label:
+                continue
+            box = (pymupdf.Rect(mark.box) * turned).normalize() & sheet.rect
+            width = pymupdf.get_text_length(mark.label, fontname="hebo", fontsize=_LETTER_PT) + 4
+            left = box.x0 - width if box.x0 >= width else box.x0
+            flag = pymupdf.Rect(left, box.y0, left + width, box.y0 + _LETTER_PT + 2)
+            sheet.draw_rect(flag, color=None, fill=mark.colour, radius=0.2)
+            place = (flag.x0 + 2, flag.y1 - 2.2)
+            sheet.insert_text(place, mark.label, fontname="hebo", fontsize=_LETTER_PT, color=(1, 1, 1))
+        return sheet.get_pixmap(dpi=dpi, alpha=False)

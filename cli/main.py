@@ -283,13 +283,19 @@ def ask(
 def parse(
     file: Annotated[Path, typer.Argument(help="A PDF.")],
     folder: Annotated[Path | None, typer.Option("--out", help="Write its figures and the text of its pages there.")] = None,
+    view: Annotated[
+        bool, typer.Option("--view", help="Draw its pages there too, and index.html, to look at what was found.")
+    ] = False,
     contents: Annotated[bool, typer.Option("--contents", help="Print its table of contents instead of its pages.")] = False,
     as_json: Json = False,
 ) -> None:
     """Show what Inset makes of a single PDF."""
     from pipeline.inspect import inspect
 
-    document = inspect(file, out=folder)
+    if view and folder is None:
+        raise UserError("--view needs --out FOLDER, where its pages are drawn")
+    with reporting() as report:
+        document = inspect(file, out=folder, view=view, report=report)
     if as_json:
         print_json(document)
     else:
@@ -305,7 +311,7 @@ def parse(
         for failure in document.failures:
             say(f"{failure.source}: {failure.code}: {failure.message}")
         if folder is not None and document.pages:
-            say(f"wrote pages and figures to {folder}")
+            say(f"wrote pages and figures to {folder}" + (f"; look at {folder / 'index.html'}" if view else ""))
     if not document.pages:
         raise typer.Exit(2)
 

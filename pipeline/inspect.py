@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from backends.stores import open_store
+from pipeline.view import write_view
+from pipeline.workspace import Report, silent
 from ray_jobs.documents import is_finished, parsed_folder, read_parsed
 from ray_jobs.parse_shard import ParseJob, parse_documents, parse_key
 from schemas.corpus import ParseOptions
@@ -30,25 +32,35 @@ Tags = Mapping[str, str]
 """Tags by figure id."""
 
 
-def inspect(path: Path, *, out: Path | None = None, options: ParseOptions | None = None) -> InspectedDocument:
+def inspect(
+    path: Path,
+    *,
+    out: Path | None = None,
+    view: bool = False,
+    options: ParseOptions | None = None,
+    report: Report = silent,
+) -> InspectedDocument:
     """Parse and structure one PDF, with the limits of a refresh; no model runs.
 
     Args:
         path: The PDF.
         out: Folder for its figures (``figures/<tag number>.png``) and pages (``page-0001.txt``); None writes nothing.
+        view: Draw its pages with what was found on them (``page-0001.png``) and write ``index.html`` beside, into ``out``.
         options: Limits and resolution.
+        report: Told how many pages are drawn.
 
     Returns:
         Its pages; none where the document can't be read, with the reason in ``failures``.
 
     Raises:
-        UserError: There is no such file.
+        UserError: There is no such file, or the folder can't be written to.
     """
     options = options or ParseOptions()
     try:
-        doc_id = sha256(path.read_bytes())
+        data = path.read_bytes()
     except OSError as error:
         raise UserError(f"can't read {path}: {error.strerror}") from error
+    doc_id = sha256(data)
     with tempfile.TemporaryDirectory(prefix="inset-") as folder:
         store = open_store(folder)
         outcomes = parse_documents(
@@ -71,6 +83,8 @@ def inspect(path: Path, *, out: Path | None = None, options: ParseOptions | None
         pages = [_page(page, parsed, structured, tree, tags) for page in parsed.pages]
         if out is not None:
             _write(out, pages, numbers, store)
+            if view:
+                write_view(out, path.name, data, parsed, structured, tree, numbers, report)
         return InspectedDocument(
             doc_id=doc_id, source=path.name, contents=print_contents(tree), pages=pages, failures=failures
         )

@@ -2,7 +2,6 @@
 
 import html
 from collections.abc import Sequence
-from itertools import accumulate
 
 from schemas.documents import Block, Region
 from schemas.tags import restore, strip
@@ -33,21 +32,25 @@ def caption_of(table: Block) -> str:
     return "" if first.startswith("|") else first
 
 
-def text_on(block: Block, page: int) -> str:
-    """Return what of a block's text stands on a page; "" for none.
+def rows_on(table: Block, page: int) -> list[list[str]]:
+    """Return the rows of a table that stand on a page, under its header; [] for none.
 
-    Each page of a table that goes on shows its own rows under the header; the header's pictures stand where it begins.
+    The header's pictures stand on the page where the table begins.
     """
-    if len(block.parts) < 2:
-        return block.text if block.page == page else ""
-    ends = list(accumulate(part.rows for part in block.parts))
-    for number, (part, end) in enumerate(zip(block.parts, ends, strict=True)):
+    start = 0
+    for part in table.parts:
+        own = [list(row) for row in table.rows[start : start + part.rows]]
         if part.page == page:
-            own = block.rows[end - part.rows : end]
-            if number:
-                return markdown([[strip(cell) for cell in block.rows[0]], *own])
-            return "\n".join(filter(None, (caption_of(block), markdown(own))))
-    return ""
+            return [[strip(cell) for cell in table.rows[0]], *own] if start else own
+        start += part.rows
+    return []
+
+
+def text_on(block: Block, page: int) -> str:
+    """Return what of a block's text stands on a page; "" for none. Each page of a table that goes on shows its own rows."""
+    if len(block.parts) < 2 or not (rows := rows_on(block, page)):
+        return block.text if block.page == page else ""
+    return "\n".join(filter(None, (caption_of(block) if block.page == page else "", markdown(rows))))
 
 
 def regions_of(table: Block, rows: range) -> tuple[Region, ...]:

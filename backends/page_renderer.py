@@ -98,7 +98,8 @@ def _render(document: bytes, page: int, highlight: tuple[Box, ...], marks: tuple
         return bytes(pixels.tobytes("png"))
 
 
-_LETTER_PT = 7.0
+_LETTER_PT = 9.0
+_ROOM_PT = 1.5
 
 
 def _marked(page: "pymupdf.Page", pixels: "pymupdf.Pixmap", marks: Sequence[Mark], dpi: int) -> "pymupdf.Pixmap":
@@ -108,21 +109,18 @@ def _marked(page: "pymupdf.Page", pixels: "pymupdf.Pixmap", marks: Sequence[Mark
     with pymupdf.open() as pdf:
         sheet = pdf.new_page(width=page.rect.width, height=page.rect.height)
         sheet.insert_image(sheet.rect, pixmap=pixels)
-        turned = page.rotation_matrix
-        for mark in marks:
-            box = (pymupdf.Rect(mark.box) * turned).normalize() & sheet.rect
-            if box.is_empty:
-                continue
+        room = (-_ROOM_PT, -_ROOM_PT, _ROOM_PT, _ROOM_PT)
+        boxes = [((pymupdf.Rect(mark.box) * page.rotation_matrix).normalize() + room) & sheet.rect for mark in marks]
+        shown = [(mark, box) for mark, box in zip(marks, boxes, strict=True) if not box.is_empty]
+        for mark, box in shown:
             dashes = "[3 2] 0" if mark.dashed else None
             sheet.draw_rect(box, color=mark.colour, fill=mark.colour, width=0.8, dashes=dashes, fill_opacity=0.06)
-        for mark in marks:
-            if not mark.label:
-                continue
-            box = (pymupdf.Rect(mark.box) * turned).normalize() & sheet.rect
-            width = pymupdf.get_text_length(mark.label, fontname="hebo", fontsize=_LETTER_PT) + 4
-            left = box.x0 - width if box.x0 >= width else box.x0
-            flag = pymupdf.Rect(left, box.y0, left + width, box.y0 + _LETTER_PT + 2)
-            sheet.draw_rect(flag, color=None, fill=mark.colour, radius=0.2)
-            place = (flag.x0 + 2, flag.y1 - 2.2)
-            sheet.insert_text(place, mark.label, fontname="hebo", fontsize=_LETTER_PT, color=(1, 1, 1))
+        for mark, box in shown:
+            if mark.label:
+                width = pymupdf.get_text_length(mark.label, fontname="hebo", fontsize=_LETTER_PT) + 4
+                left = max(0.0, box.x0 - width)
+                flag = pymupdf.Rect(left, box.y0 - 0.4, left + width, box.y0 + _LETTER_PT + 1.6)
+                sheet.draw_rect(flag, color=None, fill=mark.colour, radius=0.2)
+                place = (flag.x0 + 2, flag.y1 - 2.2)
+                sheet.insert_text(place, mark.label, fontname="hebo", fontsize=_LETTER_PT, color=(1, 1, 1))
         return sheet.get_pixmap(dpi=dpi, alpha=False)

@@ -11,7 +11,7 @@ from pipeline.workspace import Report, silent
 from schemas.documents import Block, BlockKind, Node, NodeKind, Page, ParsedDocument, Placement, Role, StructuredDocument
 from schemas.errors import BadInputError, UserError
 from schemas.tags import TagTemplate, fill, restore
-from tasks.contents import depths
+from tasks.contents import depths, title_of
 from tasks.mark_up import as_html, caption_of, rows_on, text_on
 
 EMBED_BYTES = 30_000_000
@@ -182,7 +182,7 @@ class _Writer:
         for node in tree:
             if node.kind is not NodeKind.TEXT:
                 mark = "" if node.kind is NodeKind.SECTION else f"<i>[{node.kind}]</i> "
-                title = _words(node.title) or "without a caption"
+                title = html.escape(title_of(node))
                 target = f"#p{node.page}-{node.block}"
                 yield (
                     f'<li style="--depth:{depth[node.node_id]}"><a href="{target}">{mark}{title}</a>'

@@ -57,18 +57,19 @@ def print_contents(nodes: Sequence[Node], *, sections_only: bool = False) -> str
     """
     depth = depths(nodes)
     return "\n".join(
-        f"{'  ' * depth[node.node_id]}- {_mark(node)}{_title(node)} [{node.node_id}]"
+        f"{'  ' * depth[node.node_id]}- {_mark(node)}{title_of(node)} [{node.node_id}]"
         for node in nodes
         if node.kind is NodeKind.SECTION or (node.kind is not NodeKind.TEXT and not sections_only)
     )
 
 
+def title_of(node: Node) -> str:
+    """Return what a node is called in the contents, in the document's own words."""
+    return restore(node.title) or f"without a caption, page {node.page}"
+
+
 def _mark(node: Node) -> str:
     return "" if node.kind is NodeKind.SECTION else f"[{node.kind}] "
-
-
-def _title(node: Node) -> str:
-    return restore(node.title) or f"without a caption, page {node.page}"
 
 
 class _Tree:

@@ -36,6 +36,7 @@ _TABLE_CAPTION_PT = 48.0
 _INNER_CHARACTERS = 600
 _SCAN_GAP = 0.8
 _BESIDE_PT = 40.0
+_ROW_PT = 12.0
 _SAME_WIDTH_PT = 6.0
 _CONTINUED = re.compile(
     r"\W*(?:(?:table|tab|tabelle|tableau|tabla)\b\W*(?:[A-Z]{1,2}[.–-]?)?[\d.–-]*)?\W*"
@@ -395,13 +396,24 @@ def _with_figures(
             made[at : at + 1] = [*unit, told] if over else [told, *unit]
             at += 2
         else:
-            at = _place(made, place.bbox)
+            at = _after_neighbour(made, place.bbox) or _place(made, place.bbox)
             made[at:at] = unit
             at += 1
         if aside:
             lines = tuple(inner[place.order])
             made.insert(at, _Piece(BlockKind.TEXT, place.page, place.bbox, lines, text=words))
     return made
+
+
+def _after_neighbour(pieces: Sequence[_Piece], box: BBox) -> int | None:
+    """Return where a figure stands that goes on a row of figures: behind its left neighbour, and that one's caption."""
+    for number, piece in enumerate(pieces):
+        beside = -_ROW_PT <= box.x0 - piece.bbox.x1 <= _ROW_PT
+        level = -gap(box.y0, box.y1, piece.bbox.y0, piece.bbox.y1) >= 0.5 * min(box.height, piece.bbox.height)
+        if piece.kind is BlockKind.FIGURE and beside and level:
+            following = pieces[number + 1 : number + 2]
+            return number + 1 + any(other.placement is piece.placement for other in following)
+    return None
 
 
 def _linked(pieces: Sequence[_Piece], placements: Sequence[Placement]) -> dict[int, _Piece]:

@@ -102,6 +102,17 @@ def test_a_figure_in_the_left_column_does_not_wait_for_the_right_one() -> None:
     assert [word for word in order if word in {"One", "Two", "Three", "Four"}] == ["One", "Two", "Three", "Four"]
 
 
+def test_figures_in_a_row_stand_together_though_no_text_is_below_the_last_one() -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    page.insert_text((72, 90), "Four positions of the lever:", fontsize=10)
+    for number in range(4):
+        page.insert_image((72 + number * 110, 100, 178 + number * 110, 180), stream=picture(number))
+    page.insert_text((72, 230), "Storage", fontsize=16)
+    _paragraph(page, "Then", 250)
+    assert _starts(_structured(document)) == ["Four", "FIGURE", "FIGURE", "FIGURE", "FIGURE", "Storage", "Then"]
+
+
 @pytest.mark.parametrize("side", ["below", "above"])
 def test_a_figure_and_its_caption_stand_together_in_the_order_of_the_page(side: str) -> None:
     document = pymupdf.open()

@@ -114,7 +114,7 @@ def _marked(page: "pymupdf.Page", pixels: "pymupdf.Pixmap", marks: Sequence[Mark
         shown = [(mark, box) for mark, box in zip(marks, boxes, strict=True) if not box.is_empty]
         for mark, box in shown:
             dashes = "[3 2] 0" if mark.dashed else None
-            sheet.draw_rect(box, color=mark.colour, fill=mark.colour, width=0.8, dashes=dashes, fill_opacity=0.06)
+            sheet.draw_rect(box, color=mark.colour, fill=mark.colour, width=1, dashes=dashes, fill_opacity=0.06)
         for mark, box in shown:
             if mark.label:
                 width = pymupdf.get_text_length(mark.label, fontname="hebo", fontsize=_LETTER_PT) + 4

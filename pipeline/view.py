@@ -10,9 +10,9 @@ from backends.page_renderer import Mark, PageRenderer
 from pipeline.workspace import Report, silent
 from schemas.documents import Block, BlockKind, Node, NodeKind, Page, ParsedDocument, Placement, Role, StructuredDocument
 from schemas.errors import BadInputError, UserError
-from schemas.tags import TagTemplate, fill, restore
+from schemas.tags import TagTemplate, fill
 from tasks.contents import depths, title_of
-from tasks.mark_up import as_html, caption_of, rows_on, text_on
+from tasks.mark_up import as_html, caption_of, escaped, rows_on, text_on
 
 EMBED_BYTES = 30_000_000
 """Pictures of more bytes than that stay files beside the HTML, which then loads them as they scroll into sight."""
@@ -137,10 +137,6 @@ def _linked(path: Path, out: Path) -> str:
     return path.relative_to(out).as_posix()
 
 
-def _words(text: str) -> str:
-    return html.escape(restore(text))
-
-
 class _Writer:
     """Writes the HTML."""
 
@@ -169,7 +165,7 @@ class _Writer:
         yield (
             f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{html.escape(source)}</title>\n'
             f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<style>\n{style}{colours}</style></head>\n'
-            f"<body><header><h1>{html.escape(source)}</h1><p>{_words(document.title)}</p><p>{facts}</p>\n"
+            f"<body><header><h1>{html.escape(source)}</h1><p>{escaped(document.title)}</p><p>{facts}</p>\n"
             f"<ul>{legend}</ul></header>\n"
         )
         yield f"<nav><h2>Contents</h2>\n<ol>{''.join(self._entries(tree))}</ol></nav>\n<main>\n"
@@ -182,7 +178,7 @@ class _Writer:
         for node in tree:
             if node.kind is not NodeKind.TEXT:
                 mark = "" if node.kind is NodeKind.SECTION else f"<i>[{node.kind}]</i> "
-                title = html.escape(title_of(node))
+                title = escaped(title_of(node))
                 target = f"#p{node.page}-{node.block}"
                 yield (
                     f'<li style="--depth:{depth[node.node_id]}"><a href="{target}">{mark}{title}</a>'
@@ -226,7 +222,7 @@ class _Writer:
         if block.kind is BlockKind.TABLE:
             caption = caption_of(block) if page == block.page else f"{caption_of(block)} (continued)".strip()
             return fill(as_html(rows_on(block, page), caption), self._picture)
-        return f"<p>{fill(_words(block.text), self._picture)}</p>"
+        return f"<p>{fill(escaped(block.text), self._picture)}</p>"
 
     def _picture(self, figure_id: str) -> str:
         number = self._numbers[figure_id]

@@ -1,12 +1,15 @@
 """Write a table as Markdown and as HTML."""
 
 import html
+import re
 from collections.abc import Sequence
 
 from schemas.documents import Block, Region
 from schemas.tags import restore, strip
 
 Rows = Sequence[Sequence[str]]
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
 def markdown(rows: Rows) -> str:
@@ -20,8 +23,8 @@ def as_html(rows: Rows, caption: str = "") -> str:
 
     The document's words are escaped, what looks like a tag included; a placeholder stays in its cell as it is.
     """
-    header, *body = [[_escaped(cell).replace("\n", "<br>") for cell in row] for row in _even(rows)]
-    named = f"<caption>{_escaped(caption)}</caption>" if caption else ""
+    header, *body = [[escaped(cell).replace("\n", "<br>") for cell in row] for row in _even(rows)]
+    named = f"<caption>{escaped(caption)}</caption>" if caption else ""
     head = f"<thead>{_row(header, 'th')}</thead>"
     return f"<table>{named}{head}<tbody>{''.join(_row(row, 'td') for row in body)}</tbody></table>"
 
@@ -73,6 +76,7 @@ def _row(cells: Sequence[str], element: str) -> str:
     return f"<tr>{''.join(f'<{element}>{cell}</{element}>' for cell in cells)}</tr>"
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
+    """Return a document's own words as HTML text; placeholders stay."""
     # Private-use marks pass html.escape unharmed, so placeholders stay.
-    return html.escape(restore(text), quote=False)
+    return html.escape(_CONTROL.sub("\ufffd", restore(text)), quote=False)

@@ -177,6 +177,7 @@ def test_parse_shows_a_table_once_with_all_its_rows_and_each_page_its_own(folder
         (("refresh", "nothing"), "nothing"),
         (("parse", "absent.pdf"), "absent.pdf"),
         (("parse", "page.pdf"), "no PDF"),
+        (("parse", "pdfs/pump.pdf", "--view"), "--out"),
         (("search", "manuals", "x", "--mode", "magic"), "bm25, dense, hybrid"),
         (("search", "manuals"), "QUERY"),
         (("rollback", "manuals"), "manuals"),

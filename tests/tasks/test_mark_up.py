@@ -62,6 +62,10 @@ def test_a_picture_keeps_its_tag_in_its_cell_and_a_look_alike_becomes_none() -> 
     assert TagTemplate().numbers(filled) == ["00000042"]
 
 
+def test_html_holds_no_control_characters() -> None:
+    assert as_html([["a\x00b"], ["c\x1b"]]).count("\ufffd") == 2
+
+
 def test_rows_of_different_lengths_are_filled_up() -> None:
     assert markdown([["a"], ["b", "c"]]).splitlines() == ["| a |  |", "| --- | --- |", "| b | c |"]
     assert _cells(as_html([["a"], ["b", "c"]])) == [["a", ""], ["b", "c"]]

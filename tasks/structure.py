@@ -38,6 +38,7 @@ _SCAN_GAP = 0.8
 _BESIDE_PT = 40.0
 _ROW_PT = 12.0
 _SAME_WIDTH_PT = 6.0
+_NOTICE_CHARACTERS = 80
 _CONTINUED = re.compile(
     r"\W*(?:(?:table|tab|tabelle|tableau|tabla)\b\W*(?:[A-Z]{1,2}[.–-]?)?[\d.–-]*)?\W*"
     r"(?:continue[ds]|cont['’]?d|cont|fortsetzung|suite|continuación)\b"
@@ -301,7 +302,7 @@ def _begun(made: Sequence[_Piece], piece: _Piece) -> int | None:
     for at in reversed(range(len(made))):
         if made[at].kind is BlockKind.TABLE:
             return at
-        if not _is_aside(made[at]) and (made[at].page == piece.page or not _CONTINUED.fullmatch(_caption(piece))):
+        if not _is_aside(made[at]) and (made[at].page == piece.page or not _says_continued(_caption(piece))):
             return None
     return None
 
@@ -309,8 +310,12 @@ def _begun(made: Sequence[_Piece], piece: _Piece) -> int | None:
 def _is_aside(piece: _Piece) -> bool:
     """Say whether a piece may stand between the parts of one table: a margin, or "continued on the next page"."""
     return piece.kind is BlockKind.MARGIN or (
-        piece.kind in (BlockKind.TEXT, BlockKind.CAPTION) and _CONTINUED.fullmatch(piece.words) is not None
+        piece.kind in (BlockKind.TEXT, BlockKind.CAPTION) and _says_continued(piece.words)
     )
+
+
+def _says_continued(text: str) -> bool:
+    return len(text) <= _NOTICE_CHARACTERS and _CONTINUED.fullmatch(text) is not None
 
 
 def _goes_on(table: _Piece, piece: _Piece, pages: Mapping[int, Page]) -> bool:
@@ -323,7 +328,7 @@ def _goes_on(table: _Piece, piece: _Piece, pages: Mapping[int, Page]) -> bool:
     if not alike or after.page != before.page + 1:
         return False
     if piece.label is not None:
-        said = _CONTINUED.fullmatch(_caption(piece)) is not None
+        said = _says_continued(_caption(piece))
         return said if table.label is None else piece.label == table.label and (said or piece.label.number != "")
     if _same_row(table.rows[0], piece.rows[0]):
         return True

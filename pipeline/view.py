@@ -5,6 +5,7 @@ import html
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
+from textwrap import shorten
 
 from backends.page_renderer import Mark, PageRenderer
 from pipeline.workspace import Report, silent
@@ -16,6 +17,8 @@ from tasks.mark_up import as_html, caption_of, escaped, rows_on, text_on
 
 EMBED_BYTES = 30_000_000
 """Pictures of more bytes than that stay files beside the HTML, which then loads them as they scroll into sight."""
+
+_ENTRY_CHARACTERS = 90
 
 COLOURS: dict[str, str] = {
     Role.CONTENT: "#0b7a5f",
@@ -178,7 +181,7 @@ class _Writer:
         for node in tree:
             if node.kind is not NodeKind.TEXT:
                 mark = "" if node.kind is NodeKind.SECTION else f"<i>[{node.kind}]</i> "
-                title = escaped(title_of(node))
+                title = escaped(shorten(title_of(node), _ENTRY_CHARACTERS, placeholder=" …"))
                 target = f"#p{node.page}-{node.block}"
                 yield (
                     f'<li style="--depth:{depth[node.node_id]}"><a href="{target}">{mark}{title}</a>'

@@ -136,8 +136,13 @@ class Headings:
             if line.inside is None:
                 blocks[line.page, line.block].append(line)
         found: dict[Line, int | None] = {}
+        upward: Counter[int] = Counter()
+        for line in lines:
+            upward[line.page] += len(line.text) if _runs_upward(line) else -len(line.text)
         for block in blocks.values():
-            head = self._head(block)
+            # A stamp along the edge of the page is no heading, however large it is set.
+            across = _runs_upward(block[0]) != (upward[block[0].page] > 0)
+            head = [] if across else self._head(block)
             for line in head:
                 found[line] = _depth(head[0].text)
         larger = sorted({round(line.size) for line in found if line.size >= _LARGER * self._body}, reverse=True)
@@ -158,6 +163,9 @@ class Headings:
         if caption_label(text) is not None or text.endswith((",", ";")):
             return []
         larger = first.size >= _LARGER * self._body
+        goes_on = len(head) < len(block) and block[len(head)].text.lstrip()[:1].islower()
+        if goes_on and not larger:
+            return []  # a sentence with words in bold
         bold = first.bold and first.size >= 0.97 * self._body and not text.endswith((".", ":"))
         return head if larger or (bold and (_NUMBERED.match(text) or len(head) < len(block) or len(head) == 1)) else []
 
@@ -213,6 +221,10 @@ class SectionPath:
 
     def _enter(self, level: int, title: str) -> None:
         self._path = [*(entry for entry in self._path if entry[0] < level), (level, " ".join(strip(title).split()))]
+
+
+def _runs_upward(line: Line) -> bool:
+    return len(line.text.strip()) > 3 and line.bbox.height > line.bbox.width
 
 
 def same_title(one: str, other: str) -> bool:

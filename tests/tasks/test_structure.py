@@ -247,6 +247,37 @@ def test_without_an_outline_headings_go_by_size() -> None:
     ]
 
 
+@pytest.mark.parametrize("rotation", [0, 90])
+def test_a_stamp_along_the_edge_of_the_page_is_no_heading(rotation: int) -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    turn = {0: 0, 90: 90}[rotation]
+    page.set_rotation(rotation)
+    width = page.rect.width
+    matrix = page.derotation_matrix
+
+    def write(x: float, y: float, text: str, size: float, rotate: int) -> None:
+        page.insert_text(pymupdf.Point(x, y) * matrix, text, fontsize=size, rotate=rotate)
+
+    write(72, 100, "Service of the pump", 16, turn)
+    for row in range(12):
+        write(72, 130 + 14 * row, "The pump is stopped before the valve is opened slowly.", 10, turn)
+    write(width - 30, 400, "preprint 2401.18059 of January 2024", 20, (turn + 90) % 360)
+    found = _structured(document)
+    assert [block.text for block in _of(found, BlockKind.HEADING)] == ["Service of the pump"]
+
+
+def test_a_sentence_that_begins_in_bold_is_no_heading() -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    _paragraph(page, "First", 72)
+    bold = pymupdf.TextWriter(page.rect)
+    bold.append((72, 300), "The tree traversal method first selects the roots by their cosine", pymupdf.Font("hebo"), 10)
+    bold.append((72, 312), "similarity and goes down from there, level by level, to the leaves.", pymupdf.Font("helv"), 10)
+    bold.write_text(page)
+    assert _of(_structured(document), BlockKind.HEADING) == []
+
+
 def test_with_an_outline_headings_are_those_that_it_names() -> None:
     document = pymupdf.open()
     page = document.new_page()

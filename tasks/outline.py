@@ -144,7 +144,7 @@ class Headings:
             across = _runs_upward(block[0]) != (upward[block[0].page] > 0)
             head = [] if across else self._head(block)
             for line in head:
-                found[line] = _depth(head[0].text)
+                found[line] = _depth(" ".join(line.text.strip() for line in head))
         larger = sorted({round(line.size) for line in found if line.size >= _LARGER * self._body}, reverse=True)
         rank = {size: place for place, size in enumerate(larger, 1)}
         return {
@@ -155,6 +155,9 @@ class Headings:
     def _head(self, block: Sequence[Line]) -> Sequence[Line]:
         """Return the lines at the head of a block that are set like a heading; [] where there are none."""
         first = block[0]
+        whole = " ".join(line.text.strip() for line in block)
+        if len(block) <= _TITLE_LINES and whole.isupper() and _NUMBERED.match(whole) and first.size >= 0.97 * self._body:
+            return block  # "2 RELATED WORK", often in small capitals behind a larger number
         same = [line for line in block if abs(line.size - first.size) <= 0.3 and line.bold == first.bold]
         head = block[: next((place for place, line in enumerate(block) if line not in same), len(block))]
         text = " ".join(line.text.strip() for line in head)

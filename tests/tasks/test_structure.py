@@ -267,6 +267,17 @@ def test_a_stamp_along_the_edge_of_the_page_is_no_heading(rotation: int) -> None
     assert [block.text for block in _of(found, BlockKind.HEADING)] == ["Service of the pump"]
 
 
+def test_a_numbered_line_in_capitals_is_a_heading_though_it_is_no_larger_than_the_text() -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    page.insert_text((72, 110), "2", fontsize=11)
+    page.insert_text((92, 110), "RELATED WORK", fontsize=8.5)
+    _paragraph(page, "First", 140)
+    page.insert_text((72, 350), "SEE BELOW", fontsize=10)
+    found = _structured(document)
+    assert [(block.text, block.level) for block in _of(found, BlockKind.HEADING)] == [("2 RELATED WORK", 1)]
+
+
 def test_a_sentence_that_begins_in_bold_is_no_heading() -> None:
     document = pymupdf.open()
     page = document.new_page()

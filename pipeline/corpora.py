@@ -120,7 +120,8 @@ source: {source}          # a folder, a glob such as docs/**/*.pdf, or s3://buck
 #   timeout_s: {timeout_s:g}                 # seconds one document may take, timeout_s_per_page added for each page
 #   memory_mb: {memory_mb}                # memory one document may take
 # tags:
-#   template: "{template}"
+#   template: "{template}"   # or paper, for <image: filename(…)>; or one's own, with fields such as {{page}}
+#   pdf: false                     # true: keep a copy of each PDF with every figure's tag written at its place
 # captions:
 #   ocr: rapidocr                  # or none
 # embeddings:

@@ -60,13 +60,13 @@ class OpenVersion:
         return compose_answer(self.version, hits, template, self._figures.get, passages=options.passages)
 
     @functools.cached_property
-    def _figures(self) -> dict[str, tuple[str, str, str]]:
-        """Tag number to figure id, tag and caption."""
-        columns = ["number", "figure_id", "tag", "caption"]
+    def _figures(self) -> dict[str, tuple[str, str]]:
+        """Tag number to figure id and caption."""
+        columns = ["number", "figure_id", "caption"]
         table = from_parquet(self.workspace.store.get(version_file(self.version, "placements.parquet"))).select(columns)
         rows = [row for row in table.to_pylist() if row["number"] is not None]
         # Where a figure stands twice, a caption beats none.
-        return {row["number"]: (row["figure_id"], row["tag"], row["caption"]) for row in sorted(rows, key=_has_caption)}
+        return {row["number"]: (row["figure_id"], row["caption"]) for row in sorted(rows, key=_has_caption)}
 
     def _hits(self, ranked: Sequence[tuple[str, float]]) -> list[Hit]:
         scores = dict(ranked)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from schemas.ids import CORPUS_NAME
-from schemas.tags import CANONICAL, DIGITS_DEFAULT, DIGITS_MOST, TagTemplate
+from schemas.tags import CANONICAL, DIGITS_DEFAULT, DIGITS_MOST, NAMED_TEMPLATES, TagTemplate
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -38,13 +38,18 @@ class ParseOptions(Section):
 class TagOptions(Section):
     """How tags are spelled."""
 
-    template: str = Field(CANONICAL, description="The spelling of a tag; fields {number} and {ext}.")
+    template: str = Field(
+        CANONICAL,
+        description="The spelling of a tag: canonical, paper, or one's own with {number} and any of {ext}, {width}, {height}, "
+        "{kind}, {role}, {doc}, {title}, {page}, {bbox}.",
+    )
     digits: int = Field(DIGITS_DEFAULT, ge=4, le=DIGITS_MOST, description="Digits of a tag's number before widening.")
+    pdf: bool = Field(False, description="Make a copy of each PDF in which every figure's tag is written at its place.")
 
     @field_validator("template")
     @classmethod
     def _spelled(cls, template: str) -> str:
-        return TagTemplate(template).template
+        return TagTemplate(NAMED_TEMPLATES.get(template, template)).template
 
 
 class CaptionOptions(Section):

@@ -9,20 +9,26 @@ Source: "RAG Beyond Text" (image localization tags); decision 0004.
 """
 
 import re
+import string
 from collections.abc import Callable
+from typing import Any, NamedTuple, Required, TypedDict, Unpack
+from urllib.parse import quote, unquote
 
 CANONICAL = "<image:{number}.{ext}>"
 PAPER = "<image: filename({number}.{ext})>"
+NAMED_TEMPLATES = {"canonical": CANONICAL, "paper": PAPER}
 
 DIGITS_DEFAULT = 8
-DIGITS_MOST = 48  # a SHA-1 has 49 decimal digits
+DIGITS_MOST = 49  # no SHA-1 has more decimal digits
 
 _PLACEHOLDER = re.compile("\ue000([0-9a-f]{64})\ue001")
 _PRIVATE = re.compile("[\ue000\ue001]")
 # Whatever starts like a tag, in any case and spacing, is a look-alike when it comes out of a PDF.
 _OPENING = r"(?=\s*i\s*m\s*a\s*g\s*e\s*:)"
-_LOOKALIKE = re.compile(f"<{_OPENING}", re.IGNORECASE)
-_ESCAPED = re.compile(f"<\u2060{_OPENING}", re.IGNORECASE)
+# Lines are escaped one by one and joined later, hyphens dropped: what a line's end begins, the next line may complete.
+_OPENING_CUT = r"(?=\s*(?:i\s*(?:m\s*(?:a\s*(?:g\s*(?:e\s*)?)?)?)?)?[-\u00ad\u2010]?\s*$)"
+_LOOKALIKE = re.compile(f"<(?:{_OPENING}|{_OPENING_CUT})", re.IGNORECASE)
+_ESCAPED = "<\u2060"
 
 
 def placeholder(figure_id: str) -> str:
@@ -51,58 +57,156 @@ def strip(text: str) -> str:
 def escape(text: str) -> str:
     """Disarm text of a document that looks like a tag or a placeholder; ``restore`` undoes it.
 
-    A WORD JOINER (U+2060, invisible and of no width) is set behind the angle bracket. Private-use marks of the
+    A WORD JOINER (U+2060, invisible and of no width) is set behind the angle bracket, of a look-alike that the end of the
+    text cuts as well. Every template starts alike, so this disarms the look-alikes of them all. Private-use marks of the
     placeholder are replaced by U+FFFD, since no font shows them anyway.
     """
-    return _LOOKALIKE.sub("<\u2060", _PRIVATE.sub("\ufffd", text))
+    return _LOOKALIKE.sub(_ESCAPED, _PRIVATE.sub("\ufffd", text))
 
 
 def restore(text: str) -> str:
     """Undo ``escape`` on look-alike tags, for showing a document's own words to a person."""
-    return _ESCAPED.sub("<", text)
+    return text.replace(_ESCAPED, "<")
+
+
+class Details(TypedDict, total=False):
+    """What a template may say beside number and file type.
+
+    A closed set of what is known, and true for good, once a version is assembled: ``width`` and ``height`` of the figure in
+    pixels; the ``kind`` and ``role`` of the placement; ``doc``, the first digits of the document's digest, and its
+    ``title``; ``page`` from 1, and ``bbox`` in whole points. No caption or section: captions may be models' work, of any
+    length, and would turn a name into a text that is stored twice. No file name: nothing about a document depends on it.
+    """
+
+    width: int
+    height: int
+    kind: str
+    role: str
+    doc: str
+    title: str
+    page: int
+    bbox: tuple[int, int, int, int]
+
+
+class Tag(Details, total=False):
+    """A tag taken apart: the fields that its template holds."""
+
+    number: Required[str]
+    ext: str
+
+
+DOC_DIGITS = 12
+"""Digits of a document's digest that ``{doc}`` shows."""
+
+
+class _Field(NamedTuple):
+    """How a field is spelled: the characters it may have, the expression that reads it, and what is made of them."""
+
+    alphabet: str
+    pattern: str
+    decode: Callable[[str], Any] = str
+    encode: Callable[[Any], str] = str
+
+
+def _run(characters: str) -> str:
+    return rf"[{characters}](?:\s*[{characters}])*"
+
+
+_WHOLE = _Field(string.digits, _run("0-9"), int)
+_WORD = _Field(string.ascii_letters + "_", _run("a-z_"), str.lower)
+# What a title is quoted to: no white space, no brackets, nothing but ASCII.
+_QUOTED = string.ascii_letters + string.digits + "_.~%-"
+_FIELDS = {
+    "number": _Field(string.digits, _run("0-9")),
+    "ext": _Field(string.ascii_letters + string.digits, r"[a-z](?:\s*[a-z0-9])*", str.lower),
+    "width": _WHOLE,
+    "height": _WHOLE,
+    "kind": _WORD,
+    "role": _WORD,
+    "doc": _Field(string.hexdigits, _run("0-9a-f"), str.lower),
+    "title": _Field(_QUOTED, rf"(?:{_run('A-Za-z0-9_.~%-')})?", unquote, lambda title: quote(title, safe="")),
+    "page": _WHOLE,
+    "bbox": _Field(
+        string.digits + ",",
+        r"\s*,\s*".join([_run("0-9")] * 4),
+        lambda written: tuple(map(int, written.split(","))),
+        lambda box: ",".join(map(str, box)),
+    ),
+}
 
 
 class TagTemplate:
     """Writes and reads tags by one template, such as ``<image:{number}.{ext}>``.
 
-    The writer never varies; the reader forgives white space and line breaks between any two characters that aren't
-    both digits, and between digits too, because PDF text breaks lines anywhere.
+    The writer never varies; the reader forgives white space and line breaks between any two characters, because PDF text
+    breaks lines anywhere.
 
     Args:
-        template: Must hold ``{number}`` exactly once and start with ``<image:``; may hold ``{ext}``.
+        template: Printable ASCII that starts with ``<image:``, ends with its only ``>`` and holds ``{number}``; it may hold
+            ``{ext}`` and the fields of ``Details``, each once. Between two fields stands a character that neither can have,
+            so that a tag can be taken apart again.
 
     Raises:
-        ValueError: The template holds an unknown field, or no number.
+        ValueError: The template breaks one of these rules.
     """
 
     def __init__(self, template: str = CANONICAL) -> None:
-        fields = re.findall(r"\{(\w*)\}", template)
-        if fields.count("number") != 1 or set(fields) - {"number", "ext"} or fields.count("ext") > 1:
-            raise ValueError("a tag template holds {number} once, may hold {ext} once, and nothing else in braces")
-        if not template.startswith("<image:") or not template.endswith(">") or "<" in template[1:] or ">" in template[:-1]:
+        parts = re.split(r"\{(\w*)\}", template)
+        literals, fields = parts[::2], parts[1::2]
+        known_once = set(fields) <= _FIELDS.keys() and len(set(fields)) == len(fields)
+        if "number" not in fields or not known_once or re.search("[{}]", "".join(literals)):
+            known = ", ".join(f"{{{name}}}" for name in _FIELDS if name != "number")
+            raise ValueError(f"a tag template holds {{number}}, may hold {known}, each once, and nothing else in braces")
+        if not template.startswith("<image:") or not template.endswith(">") or re.search("[<>]", "".join(literals)[1:-1]):
             raise ValueError("a tag template starts with <image: and ends with its only >")
+        if not (template.isascii() and template.isprintable()):
+            raise ValueError("a tag template is printable ASCII, so that any font can show its tags")
+        for before, between, after in zip(fields, literals[1:-1], fields[1:], strict=False):
+            alphabets = (_FIELDS[before].alphabet + _FIELDS[after].alphabet).lower() + " "
+            if not set(between.lower()) - set(alphabets):
+                raise ValueError(
+                    f"a tag template needs a character between {{{before}}} and {{{after}}} that neither can have, such as |"
+                )
         self.template = template
-        self._pattern = re.compile(self._forgiving(template), re.IGNORECASE)
+        self.fields = tuple(fields)
+        self._pattern = re.compile(self._forgiving(parts), re.IGNORECASE)
 
     @staticmethod
-    def _forgiving(template: str) -> str:
+    def _forgiving(parts: list[str]) -> str:
         pieces: list[str] = []
-        for part in re.split(r"(\{number\}|\{ext\})", template):
-            if part == "{number}":
-                pieces.append(r"(?P<number>\d(?:\s*\d)*)")
-            elif part == "{ext}":
-                pieces.append(r"[a-z](?:\s*[a-z0-9])*")
+        for place, part in enumerate(parts):
+            if place % 2:
+                pieces.append(f"(?P<{part}>{_FIELDS[part].pattern})")
             else:
                 pieces.extend(re.escape(character) for character in part if not character.isspace())
         return r"\s*".join(pieces)
 
-    def write(self, number: str, ext: str = "png") -> str:
-        """Return the tag of ``number``, digits with their leading zeros."""
-        return self.template.format(number=number, ext=ext)
+    def write(self, number: str, ext: str = "png", **details: Unpack[Details]) -> str:
+        """Return the tag of ``number``, digits with their leading zeros.
+
+        Args:
+            number: The figure's number.
+            ext: Type of the figure's file.
+            details: At least those that the template holds.
+
+        Raises:
+            ValueError: The template holds a detail that isn't given.
+        """
+        values: dict[str, Any] = {"number": number, "ext": ext, **details}
+        if absent := [name for name in self.fields if name not in values]:
+            raise ValueError(f"the tag template {self.template} needs {', '.join(absent)}")
+        return self.template.format(**{name: _FIELDS[name].encode(values[name]) for name in self.fields})
+
+    def read(self, text: str) -> list[Tag]:
+        """Return the tags in ``text``, taken apart, in order, repeats included: what ``write`` was given."""
+        return [
+            Tag(**{name: _FIELDS[name].decode(_tight(written)) for name, written in found.groupdict().items()})  # type: ignore[typeddict-item]
+            for found in self._pattern.finditer(text)
+        ]
 
     def numbers(self, text: str) -> list[str]:
         """Return the numbers of the tags in ``text``, in order, repeats included."""
-        return [self._number(found) for found in self._pattern.finditer(text)]
+        return [_tight(found["number"]) for found in self._pattern.finditer(text)]
 
     def split(self, text: str) -> list[tuple[str, str | None]]:
         """Cut ``text`` at its tags.
@@ -115,12 +219,12 @@ class TagTemplate:
         for found in self._pattern.finditer(text):
             if words := text[end : found.start()]:
                 parts.append((words, None))
-            parts.append((found[0], self._number(found)))
+            parts.append((found[0], _tight(found["number"])))
             end = found.end()
         if words := text[end:]:
             parts.append((words, None))
         return parts
 
-    @staticmethod
-    def _number(found: re.Match[str]) -> str:
-        return re.sub(r"\s", "", found["number"])
+
+def _tight(written: str) -> str:
+    return "".join(written.split())

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from schemas.evidence import AnswerResult, Citation, FigurePart, Hit, Modality, TextPart
 from schemas.tags import TagTemplate, restore
 
-FigureOf = Callable[[str], tuple[str, str, str] | None]
-"""Tag number to ``(figure_id, tag, caption)``; None for a number that no figure of the version has."""
+FigureOf = Callable[[str], tuple[str, str] | None]
+"""Tag number to ``(figure_id, caption)``; None for a number that no figure of the version has."""
 
 
 def answer(version: str, hits: Sequence[Hit], template: TagTemplate, figure_of: FigureOf, *, passages: int) -> AnswerResult:
@@ -46,10 +46,10 @@ def _parts(hit: Hit, n: int, template: TagTemplate, figure_of: FigureOf, shown: 
         if number is None:
             parts.append(TextPart(text=words, citations=[n]))
         elif (found := figure_of(number)) is not None and found[0] not in shown:
-            figure_id, tag, caption = found
+            figure_id, caption = found
             shown.add(figure_id)
             captions.append(caption)
-            parts.append(FigurePart(figure_id=figure_id, tag=tag, caption=restore(caption), citations=[n]))
+            parts.append(FigurePart(figure_id=figure_id, tag=words, caption=restore(caption), citations=[n]))
     return [kept for part in parts if (kept := _without(captions, part)) is not None]
 
 

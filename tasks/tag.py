@@ -13,7 +13,7 @@ def number_figures(digests: Mapping[str, int], digits: int = DIGITS_DEFAULT) -> 
 
     Args:
         digests: Figure id to the integer value of its SHA-1.
-        digits: Digits of a number that is shared with no other figure, 4 to 48.
+        digits: Digits of a number that is shared with no other figure, 4 to 49.
 
     Returns:
         Figure id to number.

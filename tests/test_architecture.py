@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.corpora import SCHEMA_FILE
+from schemas.corpus import json_schema
+
 ROOT = Path(__file__).parent.parent
 HEAVY = ("ray", "torch", "lancedb", "weaviate", "great_expectations", "pymupdf", "transformers", "sentence_transformers")
 
@@ -39,6 +42,11 @@ def test_the_lock_pins_every_package_to_digests_and_names_no_index() -> None:
     wanted = [*project["dependencies"], *(need for extra in project["optional-dependencies"].values() for need in extra)]
     names = {re.split(r"[\[<>=~ ]", need)[0].lower() for need in wanted} - {"inset"}
     assert names <= set(pinned)
+
+
+def test_editors_know_the_corpus_file_as_it_is() -> None:
+    kept = json.loads((ROOT / "corpora" / SCHEMA_FILE).read_text(encoding="utf-8"))
+    assert kept == json_schema(), "inset init writes it beside each corpus file it makes"
 
 
 def test_every_decision_says_what_was_decided_and_why() -> None:

@@ -33,6 +33,19 @@ def test_s3_addresses_stay_as_they_are(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("named", "spelled"),
+    [
+        ("canonical", "<image:{number}.{ext}>"),
+        ("paper", "<image: filename({number}.{ext})>"),
+        ("'<image:{page}/{number}>'", "<image:{page}/{number}>"),
+    ],
+)
+def test_a_template_has_a_name_or_is_spelled_out(folder: Path, named: str, spelled: str) -> None:
+    (folder / "m.yaml").write_text(f"name: m\nsource: x\ntags: {{template: {named}}}\n")
+    assert load_corpus("m").tags.template == spelled
+
+
+@pytest.mark.parametrize(
     ("text", "said"),
     [
         ("name: m\n", "m.yaml: source: this key is required"),

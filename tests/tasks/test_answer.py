@@ -5,8 +5,8 @@ from schemas.tags import TagTemplate, escape
 from tasks.answer import answer
 
 FIGURES = {
-    "00000001": ("f1" * 32, "<image:00000001.png>", "Figure 1: Panel"),
-    "00000002": ("f2" * 32, "<image:00000002.png>", ""),
+    "00000001": ("f1" * 32, "Figure 1: Panel"),
+    "00000002": ("f2" * 32, ""),
 }
 
 

@@ -1,35 +1,20 @@
-"""Parse documents, each in a process of its own that is killed when it takes too long, too much, or both.
+"""Parse documents, each in a child process; the child keeps what it reads in the store."""
 
-The processes are forked from a server that has imported PyMuPDF once, so a document costs milliseconds to start. The child
-writes its result into the store itself; the parent only learns that it is there, or why not.
-"""
-
+import contextlib
 import importlib.metadata
-import multiprocessing
-import multiprocessing.connection
-import os
-import resource
-import signal
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
-from multiprocessing.context import ForkServerContext, ForkServerProcess
-
-import psutil
 
 from backends.sources import open_source
 from backends.stores import open_store
+from ray_jobs.children import Done, Refused, run_each
 from ray_jobs.documents import is_finished, parsed_folder, read_parsed, write_parsed
 from schemas.corpus import ParseOptions
-from schemas.errors import BadInputError, Failure, FailureCode, InsetError, TransientError
+from schemas.errors import BadInputError, Failure, FailureCode
 from schemas.ids import key, sha256
 from tasks.parse import PARSE_VERSION, parse
 
 STEP = "parse"
-_POLL_S = 0.2
-_NEAR_LIMIT = 0.3  # memory doubles between two looks
-_MEBIBYTE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -58,48 +43,6 @@ class _Order:
     store_address: str
     options: ParseOptions
     passwords: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class _Opened:
-    """The child has opened its document: a long one may take longer."""
-
-    pages: int
-
-
-@dataclass(frozen=True)
-class _Done:
-    """The child's last word: the document is parsed."""
-
-    pages: int
-
-
-@dataclass(frozen=True)
-class _Refused:
-    """The child's last word: the document can't be parsed."""
-
-    code: FailureCode
-    message: str
-    page: int | None = None
-
-
-@dataclass(frozen=True)
-class _Hiccup:
-    """The child's last word: the store or the source did not answer."""
-
-    message: str
-
-
-_LastWord = _Done | _Refused | _Hiccup
-
-
-@dataclass
-class _Running:
-    order: _Order
-    process: ForkServerProcess
-    reply: Connection
-    deadline: float
-    most_bytes: int = 0
 
 
 def parse_key(options: ParseOptions) -> str:
@@ -142,113 +85,25 @@ def parse_documents(
     Raises:
         TransientError: The store or the source did not answer.
     """
-    orders = [_Order(job, source_address, store_address, options, tuple(passwords)) for job in reversed(jobs)]
-    workers = options.workers or os.cpu_count() or 1
-    running: list[_Running] = []
-    context = multiprocessing.get_context("forkserver")
-    # pyarrow imports pandas, where it is installed, at its first table.
-    context.set_forkserver_preload(["ray_jobs.parse_shard", "pymupdf", "PIL.PngImagePlugin", "pandas"])
-    try:
-        while orders or running:
-            while orders and len(running) < workers:
-                running.append(_start(context, orders.pop()))
-            multiprocessing.connection.wait([item.reply for item in running], timeout=_POLL_S)
-            for item in list(running):
-                reply = _finished(item)
-                if reply is not None:
-                    running.remove(item)
-                    yield _outcome(item.order, reply, run_id)
-    finally:
-        for item in running:
-            item.process.kill()
-            item.process.join()
+    orders = [_Order(job, source_address, store_address, options, tuple(passwords)) for job in jobs]
+    with contextlib.closing(run_each(_parse, orders, options)) as outcomes:
+        for order, last in outcomes:
+            yield _outcome(order.job, last, run_id)
 
 
-def _start(context: ForkServerContext, order: _Order) -> _Running:
-    ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_parse_in_child, args=(order, theirs), daemon=False)
-    process.start()
-    theirs.close()
-    return _Running(order, process, ours, time.monotonic() + order.options.timeout_s)
-
-
-def _finished(item: _Running) -> _LastWord | None:
-    """Return the child's last word; None while it works. One that is out of time is killed."""
-    options = item.order.options
-    try:
-        while item.reply.poll():
-            message: _Opened | _LastWord = item.reply.recv()
-            if isinstance(message, _Opened):
-                item.deadline += options.timeout_s_per_page * message.pages
-            else:
-                item.process.join()
-                return message
-    except EOFError:
-        item.process.join()
-        return _died(item)
-    item.most_bytes = max(item.most_bytes, _held(item.process.pid))
-    if time.monotonic() > item.deadline:
-        item.process.kill()
-        item.process.join()
-        return _Refused(FailureCode.TIME_LIMIT, "it took longer than parse.timeout_s allows, and was stopped")
-    return None
-
-
-def _died(item: _Running) -> _Refused:
-    """Say why a child ended without a last word; out of memory, MuPDF may crash instead of saying so."""
-    exitcode, limit = item.process.exitcode, item.order.options.memory_mb
-    held = item.most_bytes // _MEBIBYTE
-    if exitcode == -signal.SIGKILL:
-        return _Refused(FailureCode.MEMORY_LIMIT, f"its process was killed at {held} MiB, most likely for want of memory")
-    if held >= limit * _NEAR_LIMIT:
-        message = f"it crashed the PDF library at {held} MiB or more; parse.memory_mb is {limit}"
-        return _Refused(FailureCode.MEMORY_LIMIT, message)
-    return _Refused(FailureCode.CRASHED, f"it crashed the PDF library (exit {exitcode})")
-
-
-def _held(pid: int | None) -> int:
-    """Return the bytes that a process holds in memory; 0 where it is gone."""
-    try:
-        return int(psutil.Process(pid).memory_info().rss)
-    except psutil.NoSuchProcess:
-        return 0
-
-
-def _outcome(order: _Order, last: _LastWord, run_id: str | None) -> ParseOutcome:
-    job = order.job
-    match last:
-        case _Done(pages):
-            return ParseOutcome(job.doc_id, pages, ())
-        case _Hiccup(message):
-            raise TransientError(message)
-        case _Refused(code, message, page):
-            failure = Failure(
-                source=job.source, doc_id=job.doc_id, page=page, step=STEP, code=code, message=message, run_id=run_id
-            )
-            return ParseOutcome(job.doc_id, 0, (failure,))
-
-
-def _parse_in_child(order: _Order, reply: Connection) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the parent, which ends its children
-    try:
-        _limit_memory(order.options.memory_mb)
-        last: _LastWord = _Done(_parse(order, lambda pages: reply.send(_Opened(pages))))
-    except BadInputError as error:
-        last = _Refused(error.code, error.message, error.page)
-    except MemoryError:
-        last = _Refused(FailureCode.MEMORY_LIMIT, f"it needs more than parse.memory_mb ({order.options.memory_mb})")
-    except InsetError as error:
-        last = _Hiccup(error.message)
-    except Exception as error:  # noqa: BLE001  what nobody foresaw is this document's failure, not the refresh's
-        last = _Refused(FailureCode.CRASHED, f"reading it failed: {type(error).__name__}: {error}"[:300])
-    reply.send(last)
-
-
-def _limit_memory(mebibytes: int) -> None:
-    """Bound what this process may allocate beyond what it was born with."""
-    born_with = psutil.Process().memory_info().vms
-    limit = born_with + mebibytes * _MEBIBYTE
-    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+def _outcome(job: ParseJob, last: Done[int] | Refused, run_id: str | None) -> ParseOutcome:
+    if isinstance(last, Done):
+        return ParseOutcome(job.doc_id, last.result, ())
+    failure = Failure(
+        source=job.source,
+        doc_id=job.doc_id,
+        page=last.page,
+        step=STEP,
+        code=last.code,
+        message=last.message,
+        run_id=run_id,
+    )
+    return ParseOutcome(job.doc_id, 0, (failure,))
 
 
 def _parse(order: _Order, opened: Callable[[int], None]) -> int:

@@ -35,6 +35,7 @@ class FailureCode(StrEnum):
     PAGE_TOO_LARGE = "page_too_large"
     IMAGE_REJECTED = "image_rejected"
     MODEL_FAILED = "model_failed"
+    TAGGING_FAILED = "tagging_failed"
 
 
 class InsetError(Exception):

@@ -1,0 +1,188 @@
+"""Run work on documents, each in a process of its own that is killed when it takes too long, too much, or both.
+
+The processes are forked from a server that has imported PyMuPDF once, so a document costs milliseconds to start. The child
+writes what it makes into the store itself; the parent learns little more than that it is there, or why not.
+"""
+
+import multiprocessing
+import multiprocessing.connection
+import os
+import resource
+import signal
+import time
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerContext, ForkServerProcess
+from typing import Any, Generic, TypeVar
+
+import psutil
+
+from schemas.corpus import ParseOptions
+from schemas.errors import BadInputError, FailureCode, InsetError, TransientError
+
+Order = TypeVar("Order")
+Result = TypeVar("Result")
+
+Work = Callable[[Order, Callable[[int], None]], Result]
+"""Takes an order, and what to tell the number of pages once the document is open: a long one may take longer."""
+
+_POLL_S = 0.2
+_NEAR_LIMIT = 0.3  # memory doubles between two looks
+_MEBIBYTE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Done(Generic[Result]):
+    """The child's last word: the work is done."""
+
+    result: Result
+
+
+@dataclass(frozen=True)
+class Refused:
+    """The last word on a document that can't be worked on."""
+
+    code: FailureCode
+    message: str
+    page: int | None = None
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """The child has opened its document."""
+
+    pages: int
+
+
+@dataclass(frozen=True)
+class _Hiccup:
+    """The child's last word: the store or the source did not answer."""
+
+    message: str
+
+
+@dataclass
+class _Running(Generic[Order]):
+    order: Order
+    limits: ParseOptions
+    process: ForkServerProcess
+    reply: Connection
+    deadline: float
+    most_bytes: int = 0
+
+
+def run_each(
+    work: Work[Order, Result], orders: Sequence[Order], limits: ParseOptions
+) -> Generator[tuple[Order, Done[Result] | Refused], None, None]:
+    """Carry out orders, and yield each with its last word as it is done, in no particular order.
+
+    An order that breaks its process, or outlives its limits, is refused; the others never notice.
+
+    Args:
+        work: A function of a module, so that a child finds it. A ``BadInputError`` of its refuses the order.
+        orders: What to work on; they and the results pickle.
+        limits: Time and memory an order may take, and how many processes at once.
+
+    Raises:
+        TransientError: The store or the source did not answer.
+    """
+    waiting = list(reversed(orders))
+    workers = limits.workers or os.cpu_count() or 1
+    running: list[_Running[Order]] = []
+    context = multiprocessing.get_context("forkserver")
+    # pyarrow imports pandas, where it is installed, at its first table.
+    context.set_forkserver_preload(
+        ["ray_jobs.parse_shard", "ray_jobs.tag_shard", "pymupdf", "PIL.PngImagePlugin", "pandas"]
+    )
+    try:
+        while waiting or running:
+            while waiting and len(running) < workers:
+                running.append(_start(context, work, waiting.pop(), limits))
+            multiprocessing.connection.wait([item.reply for item in running], timeout=_POLL_S)
+            for item in list(running):
+                reply = _last_word(item)
+                if isinstance(reply, _Hiccup):
+                    raise TransientError(reply.message)
+                if reply is not None:
+                    running.remove(item)
+                    yield item.order, reply
+    finally:
+        for item in running:
+            item.process.kill()
+            item.process.join()
+
+
+def _start(
+    context: ForkServerContext, work: Work[Order, Result], order: Order, limits: ParseOptions
+) -> _Running[Order]:
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_in_child, args=(work, order, limits.memory_mb, theirs), daemon=False)
+    process.start()
+    theirs.close()
+    return _Running(order, limits, process, ours, time.monotonic() + limits.timeout_s)
+
+
+def _last_word(item: _Running[Any]) -> Done[Any] | Refused | _Hiccup | None:
+    """Return the child's last word; None while it works. One that is out of time is killed."""
+    try:
+        while item.reply.poll():
+            message: _Opened | Done[Any] | Refused | _Hiccup = item.reply.recv()
+            if isinstance(message, _Opened):
+                item.deadline += item.limits.timeout_s_per_page * message.pages
+            else:
+                item.process.join()
+                return message
+    except EOFError:
+        item.process.join()
+        return _died(item)
+    item.most_bytes = max(item.most_bytes, _held(item.process.pid))
+    if time.monotonic() > item.deadline:
+        item.process.kill()
+        item.process.join()
+        return Refused(FailureCode.TIME_LIMIT, "it took longer than parse.timeout_s allows, and was stopped")
+    return None
+
+
+def _died(item: _Running[Any]) -> Refused:
+    """Say why a child ended without a last word; out of memory, MuPDF may crash instead of saying so."""
+    exitcode, limit = item.process.exitcode, item.limits.memory_mb
+    held = item.most_bytes // _MEBIBYTE
+    if exitcode == -signal.SIGKILL:
+        return Refused(FailureCode.MEMORY_LIMIT, f"its process was killed at {held} MiB, most likely for want of memory")
+    if held >= limit * _NEAR_LIMIT:
+        message = f"it crashed the PDF library at {held} MiB or more; parse.memory_mb is {limit}"
+        return Refused(FailureCode.MEMORY_LIMIT, message)
+    return Refused(FailureCode.CRASHED, f"it crashed the PDF library (exit {exitcode})")
+
+
+def _held(pid: int | None) -> int:
+    """Return the bytes that a process holds in memory; 0 where it is gone."""
+    try:
+        return int(psutil.Process(pid).memory_info().rss)
+    except psutil.NoSuchProcess:
+        return 0
+
+
+def _in_child(work: Work[Order, Result], order: Order, memory_mb: int, reply: Connection) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the parent, which ends its children
+    last: Done[Result] | Refused | _Hiccup
+    try:
+        _limit_memory(memory_mb)
+        last = Done(work(order, lambda pages: reply.send(_Opened(pages))))
+    except BadInputError as error:
+        last = Refused(error.code, error.message, error.page)
+    except MemoryError:
+        last = Refused(FailureCode.MEMORY_LIMIT, f"it needs more than parse.memory_mb ({memory_mb})")
+    except InsetError as error:
+        last = _Hiccup(error.message)
+    except Exception as error:  # noqa: BLE001  what nobody foresaw is this document's failure, not the refresh's
+        last = Refused(FailureCode.CRASHED, f"reading it failed: {type(error).__name__}: {error}"[:300])
+    reply.send(last)
+
+
+def _limit_memory(mebibytes: int) -> None:
+    """Bound what this process may allocate beyond what it was born with."""
+    born_with = psutil.Process().memory_info().vms
+    limit = born_with + mebibytes * _MEBIBYTE
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

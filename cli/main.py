@@ -287,15 +287,22 @@ def parse(
         bool, typer.Option("--view", help="Draw its pages there too, and index.html, to look at what was found.")
     ] = False,
     contents: Annotated[bool, typer.Option("--contents", help="Print its table of contents instead of its pages.")] = False,
+    tagged_pdf: Annotated[
+        bool,
+        typer.Option("--tagged-pdf", help="Write tagged.pdf there too: the PDF with each figure's tag at its place."),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Show what Inset makes of a single PDF."""
     from pipeline.inspect import inspect
+    from pipeline.tagged import write_tagged
 
-    if view and folder is None:
-        raise UserError("--view needs --out FOLDER, where its pages are drawn")
+    if folder is None and (view or tagged_pdf):
+        raise UserError(f"{'--view' if view else '--tagged-pdf'} needs --out FOLDER, where it is written")
     with reporting() as report:
         document = inspect(file, out=folder, view=view, report=report)
+    if tagged_pdf and folder is not None and document.pages:
+        write_tagged(file, document, folder / "tagged.pdf")
     if as_json:
         print_json(document)
     else:

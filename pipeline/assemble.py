@@ -9,6 +9,7 @@ import pyarrow as pa
 from pipeline.enrich import parsed_documents
 from pipeline.plan import write_ledger
 from pipeline.stages import StageNote, read_notes, read_plan, version_file, write_note
+from pipeline.tagged import make_tagged
 from pipeline.workspace import Report, Workspace, silent
 from ray_jobs.documents import (
     parsed_folder,
@@ -31,7 +32,7 @@ ROWS_A_FILE = 50_000
 
 
 def assemble(workspace: Workspace, version: str, report: Report = silent) -> StageNote:
-    """Write evidence, placements, ledger and quarantine of a version.
+    """Write evidence, placements, ledger and quarantine of a version, and tagged copies where the corpus file asks for them.
 
     Pure in effect: the same finished work gives the same bytes, however many workers made it.
 
@@ -52,6 +53,9 @@ def assemble(workspace: Workspace, version: str, report: Report = silent) -> Sta
     store.replace(version_file(version, "placements.parquet"), to_parquet(made.placements))
     write_ledger(store, version, ledger)
     failures = [*_document_failures(plan, ledger), *_page_failures(workspace, plan, indexed)]
+    if corpus.tags.pdf:
+        named = {doc_id: sources[0] for doc_id, sources in indexed.items()}
+        failures += make_tagged(workspace, version, made.placements, named, plan.run_id, report)
     table = pa.Table.from_pylist([failure.model_dump(mode="json") for failure in failures], schema=FAILURES)
     store.replace(f"quarantine/{plan.run_id}.parquet", to_parquet(table))
     roles = Counter(made.placements.column("role").to_pylist())

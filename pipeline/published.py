@@ -11,6 +11,7 @@ from pipeline.models import text_embedder
 from pipeline.plan import read_ledger
 from pipeline.publication import list_versions, read_manifest, read_pointer
 from pipeline.stages import version_file
+from pipeline.tagged import tagged_copy
 from pipeline.workspace import Workspace, open_index, open_workspace
 from schemas.errors import NotFoundError
 from schemas.evidence import AnswerResult, Filters, Hit, Mode, SearchResult
@@ -165,6 +166,17 @@ class PublishedCorpus:
             raise NotFoundError(f"corpus {self.name}: there is no document {doc_id}") from error
         sources = self._opened(version).sources.get(doc_id, [f"{doc_id[:12]}.pdf"])
         return data, sources[0].rpartition("/")[2]
+
+    def tagged_document(self, doc_id: str, *, version: str | None = None) -> tuple[bytes, str]:
+        """Return the copy of a PDF in which every figure's tag is written at its place, and its file name."""
+        opened = self._opened(version)
+        data = tagged_copy(self._workspace.store, opened.version, doc_id)
+        if data is None:
+            if self._workspace.corpus.tags.pdf:
+                raise NotFoundError(f"corpus {self.name}: {opened.version} has no tagged copy of {doc_id}")
+            raise NotFoundError(f"corpus {self.name} keeps no tagged copies; set 'tags: {{pdf: true}}' in its corpus file")
+        name = opened.sources.get(doc_id, [doc_id[:12]])[0].rpartition("/")[2]
+        return data, f"{name.removesuffix('.pdf')}.tagged.pdf"
 
     def overview(self) -> CorpusOverview:
         """Return what its live version holds."""

@@ -6,10 +6,8 @@ the run's lease is entered again, progress goes to the log, and what passes from
 
 import contextlib
 import logging
-import sys
 import time
 from collections.abc import Callable, Iterator
-from types import ModuleType
 from typing import NamedTuple
 
 from pipeline import assemble, build, check, enrich, evaluate, lease, parse, publish
@@ -103,8 +101,7 @@ def parse_shards(corpus: str, run_id: str, version: str, shards: list[int]) -> S
     workspace = open_workspace(corpus)
     with _entered(workspace, run_id):
         _unfinished(workspace, version)
-        with _no_main_module():
-            notes = [parse.parse(workspace, version, shard, _to_log()) for shard in shards]
+        notes = [parse.parse(workspace, version, shard, _to_log()) for shard in shards]
     failures = [failure for note in notes for failure in note.failures]
     for failure in failures:
         place = f" page {failure.page}" if failure.page else ""
@@ -189,17 +186,6 @@ def _entered(workspace: Workspace, run_id: str) -> Iterator[Lease]:
 
 
 _TRIES = 10
-
-
-@contextlib.contextmanager
-def _no_main_module() -> Iterator[None]:
-    """Hide the main module, which processes started from here would import: a scheduler's command, unfit for a child."""
-    main = sys.modules["__main__"]
-    sys.modules["__main__"] = ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = main
 
 
 def _unfinished(workspace: Workspace, version: str) -> None:

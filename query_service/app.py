@@ -9,6 +9,7 @@
     GET  /v1/corpora/{corpus}/versions
     GET  /v1/corpora/{corpus}/figures/{figure_id}
     GET  /v1/corpora/{corpus}/documents/{doc_id}.pdf
+    GET  /v1/corpora/{corpus}/documents/{doc_id}/tagged.pdf
     GET  /v1/corpora/{corpus}/documents/{doc_id}/pages/{page}.png?box=x0,y0,x1,y1&dpi=110
     GET  /healthz, /readyz, /openapi.json
     GET  /, /api                          the web page, and the reference of this API
@@ -258,7 +259,23 @@ def document(
     corpus: Opened, doc_id: DocumentId, version: Annotated[str | None, Query(pattern=_VERSION)] = None
 ) -> Response:
     """The original PDF, to be shown in the browser; ``#page=12`` behind the address opens it there."""
-    body, file_name = corpus.document(doc_id, version=version)
+    return _pdf(*corpus.document(doc_id, version=version))
+
+
+@_v1.get(
+    "/{corpus}/documents/{doc_id}/tagged.pdf",
+    tags=["artifacts"],
+    response_class=Response,
+    responses=_binary("application/pdf", "The copy with its tags."),
+)
+def tagged_document(
+    corpus: Opened, doc_id: DocumentId, version: Annotated[str | None, Query(pattern=_VERSION)] = None
+) -> Response:
+    """A copy of the PDF in which every figure's tag is written at its place, where the corpus keeps such copies."""
+    return _pdf(*corpus.tagged_document(doc_id, version=version))
+
+
+def _pdf(body: bytes, file_name: str) -> Response:
     headers = {
         "content-disposition": _inline(file_name),
         # A policy with default-src would keep some browsers' own PDF viewer from drawing.

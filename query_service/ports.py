@@ -51,6 +51,10 @@ class PublishedCorpus(Protocol):
         """Return the original PDF and its file name."""
         ...
 
+    def tagged_document(self, doc_id: str, *, version: str | None = None) -> tuple[bytes, str]:
+        """Return the copy of a PDF in which every figure's tag is written at its place, and its file name."""
+        ...
+
     def overview(self) -> CorpusOverview:
         """Return what its live version holds."""
         ...

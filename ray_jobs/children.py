@@ -4,16 +4,19 @@ The processes are forked from a server that has imported PyMuPDF once, so a docu
 writes what it makes into the store itself; the parent learns little more than that it is there, or why not.
 """
 
+import contextlib
 import multiprocessing
 import multiprocessing.connection
 import os
 import resource
 import signal
+import sys
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext, ForkServerProcess
+from types import ModuleType
 from typing import Any, Generic, TypeVar
 
 import psutil
@@ -113,14 +116,24 @@ def run_each(
             item.process.join()
 
 
-def _start(
-    context: ForkServerContext, work: Work[Order, Result], order: Order, limits: ParseOptions
-) -> _Running[Order]:
+def _start(context: ForkServerContext, work: Work[Order, Result], order: Order, limits: ParseOptions) -> _Running[Order]:
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_in_child, args=(work, order, limits.memory_mb, theirs), daemon=False)
-    process.start()
+    with _no_main_module():
+        process.start()
     theirs.close()
     return _Running(order, limits, process, ours, time.monotonic() + limits.timeout_s)
+
+
+@contextlib.contextmanager
+def _no_main_module() -> Iterator[None]:
+    """Hide the main module, which a child would import: a scheduler's command may be it, unfit for a child."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 def _last_word(item: _Running[Any]) -> Done[Any] | Refused | _Hiccup | None:

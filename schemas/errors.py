@@ -82,8 +82,8 @@ class Failure(BaseModel):
     """A failure as data: one row of quarantine.
 
     ``doc_id`` is None where the file could not even be read; ``page`` counts from 1 and is None where the whole document
-    failed. A document-level failure keeps the document out of the version; a page-level one is recorded and the rest of
-    the document goes on.
+    failed. A document-level failure keeps the document out of the version, unless the step is ``tag``: then only its tagged
+    copy is missing. A page-level one is recorded and the rest of the document goes on.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pymupdf
 import pytest
 
 from cli import main
@@ -171,6 +172,15 @@ def test_parse_shows_a_table_once_with_all_its_rows_and_each_page_its_own(folder
     assert "Screw 7" in second["tagged_text"]
 
 
+def test_parse_writes_the_tagged_pdf(folder: Path, inset: Inset) -> None:
+    file = folder / "pdfs" / "pump.pdf"
+    shown = inset("parse", file, "--out", folder / "shown", "--tagged-pdf", "--json").json
+    data = (folder / "shown" / "tagged.pdf").read_bytes()
+    assert data.startswith(file.read_bytes())
+    for page, copy in zip(shown["pages"], pymupdf.open(stream=data, filetype="pdf"), strict=True):
+        assert [figure["tag"] in copy.get_text() for figure in page["figures"]] == [True]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -179,6 +189,7 @@ def test_parse_shows_a_table_once_with_all_its_rows_and_each_page_its_own(folder
         (("parse", "page.pdf"), "no PDF"),
         (("parse", "pdfs/pump.pdf", "--view"), "--out"),
         (("search", "manuals", "x", "--mode", "magic"), "bm25, dense, hybrid"),
+        (("parse", "pdfs/pump.pdf", "--tagged-pdf"), "--out DIR"),
         (("search", "manuals"), "QUERY"),
         (("rollback", "manuals"), "manuals"),
         (("publish", "manuals", "v9"), "v9"),

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pymupdf
 import pytest
 
 from backends import sources
@@ -13,8 +14,11 @@ from pipeline.published import PublishedCorpus
 from pipeline.refresh import is_refused, refresh
 from pipeline.stages import read_notes
 from pipeline.workspace import Workspace, open_workspace
-from schemas.errors import FailureCode, UserError
+from ray_jobs.children import Refused
+from schemas.errors import FailureCode, NotFoundError, UserError
 from schemas.evidence import Filters, Modality
+from schemas.parquet import from_parquet
+from schemas.tags import TagTemplate
 from schemas.versions import RefreshResult
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
@@ -73,6 +77,66 @@ def _pages_and_documents_are_served(published: PublishedCorpus, file: Path) -> N
     assert published.page_image(hit.doc_id, hit.page, highlight=[hit.bbox], dpi=50).startswith(b"\x89PNG")
     data, name = published.document(hit.doc_id)
     assert (data, name) == (file.read_bytes(), "winch.pdf")
+
+
+def _tagged(workspace: Workspace) -> dict[str, list[str]]:
+    """Return the tags on the pages of each document's tagged copy, by the name of the copy."""
+    published = PublishedCorpus(workspace)
+    template = TagTemplate(workspace.corpus.tags.template)
+    try:
+        hits = published.search("screws", k=50).hits
+        copies = [published.tagged_document(hit.doc_id) for hit in hits]
+    finally:
+        published.close()
+    return {
+        name: [number for page in pymupdf.open(stream=data, filetype="pdf") for number in template.numbers(page.get_text())]
+        for data, name in copies
+    }
+
+
+def test_tagged_copies_are_made_where_they_are_asked_for_and_carried_over(corpus_file: Path) -> None:
+    folder = corpus_file.parent.parent
+    write_corpus(folder, "tags: {pdf: true, template: paper}\n")
+    workspace = open_workspace(str(corpus_file))
+    first = refresh(workspace)
+    assert first.published
+    (pump, winch) = (_tagged(workspace)[f"{name}.tagged.pdf"] for name in ("pump", "winch"))
+    placements = from_parquet(workspace.store.get(f"versions/{first.version}/placements.parquet")).to_pylist()
+    assert sorted(pump + winch) == sorted(row["number"] for row in placements)
+    written = {name: _written(workspace, name) for name in workspace.store.names("tagged")}
+    assert len(written) == 2
+
+    write_manual(folder / "pdfs" / "winch.pdf", "iron winch", seed=3)
+    assert refresh(workspace).published
+    assert _tagged(workspace)["pump.tagged.pdf"] == pump
+    now = {name: _written(workspace, name) for name in workspace.store.names("tagged")}
+    assert len(now) == 3, "one more, for the changed document"
+    assert now.items() >= written.items()
+
+
+def _written(workspace: Workspace, name: str) -> int:
+    return (Path(workspace.store.root) / name).stat().st_mtime_ns
+
+
+def test_a_copy_that_can_not_be_made_stops_nothing(corpus_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_corpus(corpus_file.parent.parent, "tags: {pdf: true}\n")
+    workspace = open_workspace(str(corpus_file))
+
+    def run_each(_work: Any, orders: Any, _limits: Any) -> Any:
+        yield from ((order, Refused(FailureCode.TIME_LIMIT, "it was stopped")) for order in orders)
+
+    monkeypatch.setattr("ray_jobs.tag_shard.run_each", run_each)
+    result = refresh(workspace)
+    assert (result.published, result.counts.documents, result.counts.quarantined) == (True, 2, 0)
+    assert [(failure.source, failure.step, failure.code) for failure in result.failures] == [
+        ("pump.pdf", "tag", FailureCode.TIME_LIMIT),
+        ("winch.pdf", "tag", FailureCode.TIME_LIMIT),
+    ]
+    published = PublishedCorpus(workspace)
+    hits = published.search("steel winch", k=1).hits
+    with pytest.raises(NotFoundError, match="has no tagged copy of"):
+        published.tagged_document(hits[0].doc_id)
+    published.close()
 
 
 def test_a_mention_elsewhere_carries_the_figure(corpus_file: Path) -> None:

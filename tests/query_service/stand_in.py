@@ -112,6 +112,12 @@ class StandIn:
         self.asked.append({"doc_id": doc_id, "version": version})
         return b"%PDF-1.7", FILE_NAME
 
+    def tagged_document(self, doc_id: str, *, version: str | None = None) -> tuple[bytes, str]:
+        self.asked.append({"tagged": doc_id, "version": version})
+        if doc_id != DOC_ID:
+            raise NotFoundError("the corpus keeps no tagged copies")
+        return b"%PDF-1.7 tagged", "pump.tagged.pdf"
+
     def overview(self) -> CorpusOverview:
         if not self._live:
             raise UserError("nothing is published yet")

@@ -197,6 +197,13 @@ class TestArtifacts:
         assert "x-evil" not in response.headers
         assert corpus.asked == [{"doc_id": DOC_ID, "version": LIVE}]
 
+    def test_the_tagged_copy_opens_in_the_browser_where_there_is_one(self, client: TestClient, corpus: StandIn) -> None:
+        response = client.get(f"{BASE}/documents/{DOC_ID}/tagged.pdf", params={"version": LIVE})
+        assert (response.content, response.headers["content-type"]) == (b"%PDF-1.7 tagged", "application/pdf")
+        assert 'filename="pump.tagged.pdf"' in response.headers["content-disposition"]
+        assert corpus.asked == [{"tagged": DOC_ID, "version": LIVE}]
+        assert error_of(client.get(f"{BASE}/documents/{'ab' * 32}/tagged.pdf"))[:2] == (404, "not_found")
+
 
 class TestCorpora:
     def test_every_corpus_is_listed_and_one_out_of_order_hides_no_other(self) -> None:

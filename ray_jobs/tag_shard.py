@@ -1,0 +1,97 @@
+"""Make tagged copies of documents, each in a child process; the child keeps its copy in the store."""
+
+import contextlib
+import importlib.metadata
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from backends.stores import open_store
+from ray_jobs.children import Refused, run_each
+from schemas.corpus import ParseOptions
+from schemas.errors import BadInputError, Failure, FailureCode
+from schemas.ids import key
+from tasks.inscribe import INSCRIBE_VERSION, Inscription, inscribe
+
+STEP = "tag"
+
+
+@dataclass(frozen=True)
+class TagJob:
+    """A document whose original is in the store, and the tags to be written into a copy of it."""
+
+    doc_id: str
+    source: str
+    inscriptions: tuple[Inscription, ...]
+
+    @property
+    def name(self) -> str:
+        """Name the copy in the store by all that its bytes depend on."""
+        tag_key = key(
+            step=INSCRIBE_VERSION,
+            pymupdf=importlib.metadata.version("pymupdf"),
+            inscriptions=[[item.page, *item.bbox, item.tag] for item in self.inscriptions],
+        )
+        return f"tagged/{self.doc_id}/{tag_key}.pdf"
+
+
+@dataclass(frozen=True)
+class TagOutcome:
+    """What became of a job: its copy is in the store, or ``failure`` says why not."""
+
+    job: TagJob
+    failure: Failure | None
+
+
+@dataclass(frozen=True)
+class _Order:
+    job: TagJob
+    store_address: str
+    passwords: tuple[str, ...]
+
+
+def tag_documents(
+    jobs: Sequence[TagJob], *, store_address: str, limits: ParseOptions, passwords: Sequence[str], run_id: str | None
+) -> Iterator[TagOutcome]:
+    """Write tagged copies into the store and yield each as it is done, in no particular order.
+
+    Args:
+        jobs: Copies to make; one that is in the store already is yielded as done.
+        store_address: The corpus's store.
+        limits: Time and memory that a copy may take, and how many processes at once.
+        passwords: What to try on encrypted documents.
+        run_id: Noted in failures.
+
+    Raises:
+        TransientError: The store did not answer.
+    """
+    store = open_store(store_address)
+    orders = []
+    for job in jobs:
+        if store.exists(job.name):
+            yield TagOutcome(job, None)
+        else:
+            orders.append(_Order(job, store_address, tuple(passwords)))
+    with contextlib.closing(run_each(_tag, orders, limits)) as outcomes:
+        for order, last in outcomes:
+            yield TagOutcome(order.job, _failure(order.job, last, run_id) if isinstance(last, Refused) else None)
+
+
+def _failure(job: TagJob, last: Refused, run_id: str | None) -> Failure:
+    return Failure(
+        source=job.source,
+        doc_id=job.doc_id,
+        page=last.page,
+        step=STEP,
+        code=last.code,
+        message=f"its tagged copy could not be made: {last.message}",
+        run_id=run_id,
+    )
+
+
+def _tag(order: _Order, opened: Callable[[int], None]) -> None:
+    job, store = order.job, open_store(order.store_address)
+    try:
+        data = store.get(f"documents/{job.doc_id}.pdf")
+    except FileNotFoundError as error:
+        raise BadInputError("the original is not in the store", FailureCode.TAGGING_FAILED) from error
+    store.put(job.name, inscribe(data, job.inscriptions, passwords=order.passwords, opened=opened))

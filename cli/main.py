@@ -324,6 +324,54 @@ def parse(
 
 
 @app.command()
+def export(
+    corpus: CorpusArgument,
+    file: Annotated[Path, typer.Option("--out", metavar="FILE.parquet", help="Where the table goes.")],
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            help="beyond-text: the Parquet of the paper Beyond Text, a row for each image of a page (RGB PNG) and one for a "
+            "page without; columns index, doc_id, doc_title, page_number, text, url, has_image, image_id, image_bytes.",
+        ),
+    ] = "beyond-text",
+    images: Annotated[
+        str,
+        typer.Option(
+            help="paper: as the paper filters them, embedded, shorter side over 50 px, over 1024 bytes. none: every figure. "
+            "What is left out goes to FILE.drops.parquet, with the reason."
+        ),
+    ] = "paper",
+    unique_texts: Annotated[
+        bool, typer.Option("--unique-texts", help="Instead, each text once, with every page that has it.")
+    ] = False,
+    version: Annotated[str | None, typer.Option(help="A version other than the live one.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Write the live version's pages and figures to a Parquet file, for other tools."""
+    from dataclasses import asdict
+
+    from pipeline.export import export_pages
+    from pipeline.workspace import open_workspace
+    from schemas.pages import ExportFormat, ImageFilter
+
+    if form not in set(ExportFormat):
+        raise UserError(f"--format {form}: use {', '.join(ExportFormat)}")
+    if images not in set(ImageFilter):
+        raise UserError(f"--images {images}: use one of {', '.join(ImageFilter)}")
+    with reporting() as report:
+        made = export_pages(
+            open_workspace(corpus), file, version=version, images=ImageFilter(images), unique=unique_texts, report=report
+        )
+    if as_json:
+        print_json(asdict(made))
+        return
+    say(f"{made.file}: {made.rows} rows of {made.pages} pages with {made.images} images, from {made.version}")
+    if made.dropped:
+        say(f"{made.drops}: {made.dropped} images left out, with the reasons")
+
+
+@app.command()
 def serve(
     corpora: Annotated[
         list[str] | None, typer.Argument(metavar="[CORPUS]...", help="Corpora to serve; default: all.")

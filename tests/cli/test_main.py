@@ -90,6 +90,9 @@ def test_from_init_to_rollback(folder: Path, inset: Inset) -> None:
 
     _search_and_ask(inset, held["version"])
     _many_questions(inset, folder)
+    exported = inset("export", "manuals", "--out", folder / "pages.parquet", "--images", "none", "--json").json
+    assert (exported["version"], exported["pages"], exported["images"]) == (held["version"], 6, 6)
+    assert Path(exported["file"]).is_file()
 
 
 def _search_and_ask(inset: Inset, version: str) -> None:
@@ -191,6 +194,9 @@ def test_parse_writes_the_tagged_pdf(folder: Path, inset: Inset) -> None:
         (("search", "manuals", "x", "--mode", "magic"), "bm25, dense, hybrid"),
         (("parse", "pdfs/pump.pdf", "--tagged-pdf"), "--out DIR"),
         (("search", "manuals"), "QUERY"),
+        (("export", "manuals", "--out", "x.parquet", "--format", "csv"), "use beyond-text"),
+        (("export", "manuals", "--out", "x.parquet", "--images", "some"), "paper, none"),
+        (("export", "manuals", "--out", "x.parquet"), "nothing is published yet"),
         (("rollback", "manuals"), "manuals"),
         (("publish", "manuals", "v9"), "v9"),
         (("refresh", "typo"), "sourc"),

@@ -1,0 +1,32 @@
+"""What PDFs say of themselves, read in child processes with limits like any other reading of a PDF."""
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from backends.stores import open_store
+from ray_jobs.children import Done, run_each
+from schemas.corpus import ParseOptions
+from tasks.read import open_document
+
+
+@dataclass(frozen=True)
+class _Order:
+    doc_id: str
+    store_address: str
+    passwords: tuple[str, ...]
+
+
+def read_subjects(
+    doc_ids: Sequence[str], *, store_address: str, limits: ParseOptions, passwords: Sequence[str]
+) -> dict[str, str]:
+    """Return the subject that each PDF names, by document id; "" where it names none, or can't be opened again."""
+    orders = [_Order(doc_id, store_address, tuple(passwords)) for doc_id in doc_ids]
+    with contextlib.closing(run_each(_subject, orders, limits)) as outcomes:
+        return {order.doc_id: last.result if isinstance(last, Done) else "" for order, last in outcomes}
+
+
+def _subject(order: _Order, _opened: Callable[[int], None]) -> str:
+    data = open_store(order.store_address).get(f"documents/{order.doc_id}.pdf")
+    metadata = open_document(data, order.passwords).metadata or {}
+    return " ".join(str(metadata.get("subject") or "").split())

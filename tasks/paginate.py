@@ -1,0 +1,139 @@
+"""Lay a parsed document out as the page-per-row table of "Beyond Text"."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow as pa
+
+from schemas.documents import Figure, Kind, ParsedDocument, Placement
+from schemas.pages import BEYOND_TEXT, DROPS, UNIQUE_TEXTS, ImageFilter
+from schemas.tags import restore
+
+MIN_SIDE_PX = 50
+MIN_BYTES = 1024
+MIN_RELATIVE_SIZE = 0.0
+"""The paper's code takes an image whose shorter side, bytes, and bytes a sample all exceed these."""
+
+_SAMPLES = 3
+
+
+@dataclass(frozen=True)
+class Paginated:
+    """A document's rows, and the pictures that are none."""
+
+    rows: pa.Table
+    drops: pa.Table
+
+
+def paginate(
+    document: ParsedDocument,
+    *,
+    source: str,
+    subject: str,
+    load: Callable[[Figure], bytes],
+    images: ImageFilter = ImageFilter.PAPER,
+    first_index: int = 0,
+) -> Paginated:
+    """Return a row for each image of each page, and one for a page without images; a page's text is repeated.
+
+    An image is a picture as its reader sees it, its mask on white; the same one twice on a page is one. The paper takes
+    embedded images alone, so its filter leaves drawings out. Text is the page's own, not recognised.
+
+    Args:
+        document: The parsed document.
+        source: Its file, for ``url``.
+        subject: As its PDF names it; "" where it doesn't.
+        load: Returns a figure's PNG.
+        images: Which images are taken.
+        first_index: ``index`` of the first row.
+    """
+    figures = {figure.figure_id: figure for figure in document.figures}
+    title = " - ".join(filter(None, (restore(document.title), subject)))
+    lines: dict[int, list[str]] = {}
+    for line in document.lines:
+        lines.setdefault(line.page, []).append(restore(line.text).rstrip())
+    placed: dict[int, list[Placement]] = {}
+    for placement in document.placements:
+        placed.setdefault(placement.page, []).append(placement)
+    rows: list[dict[str, Any]] = []
+    drops: list[dict[str, Any]] = []
+    for page in document.pages:
+        url = f"{quote(source)}#page={page.page}"
+        shared = {
+            "doc_id": document.doc_id,
+            "doc_title": title,
+            "page_number": page.page,
+            "text": "\n".join(lines.get(page.page, ())),
+            "url": url,
+        }
+        taken: dict[str, bytes] = {}
+        for placement in placed.get(page.page, ()):
+            figure = figures.get(placement.figure_id or "")
+            data = None if figure is None else load(figure)
+            reason = _reason(placement, figure, data, images, taken)
+            if figure is not None and data is not None and reason is None:
+                taken[figure.figure_id] = data
+            else:
+                drops.append(
+                    {
+                        "doc_id": document.doc_id,
+                        "page_number": page.page,
+                        "url": url,
+                        "image_id": placement.figure_id,
+                        "width": figure.width if figure else None,
+                        "height": figure.height if figure else None,
+                        "bytes": None if data is None else len(data),
+                        "reason": reason,
+                    }
+                )
+        held: Iterable[tuple[str | None, bytes | None]] = taken.items() or [(None, None)]
+        for image_id, data in held:
+            image = {"has_image": image_id is not None, "image_id": image_id, "image_bytes": data}
+            rows.append({"index": first_index + len(rows), **shared, **image})
+    return Paginated(pa.Table.from_pylist(rows, schema=BEYOND_TEXT), pa.Table.from_pylist(drops, schema=DROPS))
+
+
+def _reason(
+    placement: Placement, figure: Figure | None, data: bytes | None, images: ImageFilter, taken: dict[str, bytes]
+) -> str | None:
+    """Say why a picture is no image of its page; None where it is one."""
+    if figure is None or data is None:
+        return f"has no pixels: {placement.reason}"
+    if figure.figure_id in taken:
+        return "stands on this page already"
+    if images is ImageFilter.NONE:
+        return None
+    if placement.kind is Kind.VECTOR:
+        return "is drawn, not embedded"
+    if min(figure.width, figure.height) <= MIN_SIDE_PX:
+        return f"is {figure.width} x {figure.height} px; its shorter side must exceed {MIN_SIDE_PX}"
+    if len(data) <= MIN_BYTES:
+        return f"has {len(data)} bytes; they must exceed {MIN_BYTES}"
+    if len(data) / (figure.width * figure.height * _SAMPLES) <= MIN_RELATIVE_SIZE:
+        return f"has too few bytes for its size; bytes a sample must exceed {MIN_RELATIVE_SIZE:g}"
+    return None
+
+
+def unique_texts(tables: Sequence[pa.Table]) -> pa.Table:
+    """Return each text of pages once, in order of appearance, with every page that has it.
+
+    The paper's code drops duplicates, and with them where they stood; here no page is forgotten.
+
+    Args:
+        tables: Rows as ``paginate`` gives them.
+    """
+    merged: dict[str, tuple[dict[str, dict[str, Any]], dict[str, None]]] = {}
+    columns = ["doc_id", "doc_title", "page_number", "url"]
+    for table in tables:
+        for row in table.select([*columns, "text", "image_id"]).to_pylist():
+            pages, images = merged.setdefault(row["text"], ({}, {}))
+            pages.setdefault(row["url"], {name: row[name] for name in columns})
+            if row["image_id"] is not None:
+                images.setdefault(row["image_id"])
+    rows = [
+        {"index": index, "text": text, "provenance": list(pages.values()), "image_ids": list(images)}
+        for index, (text, (pages, images)) in enumerate(merged.items())
+    ]
+    return pa.Table.from_pylist(rows, schema=UNIQUE_TEXTS)

@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from schemas.evidence import EVIDENCE, Modality
-from schemas.tags import escape
+from schemas.tags import is_disarmed
 from schemas.versions import GateResult
 
 EXAMPLES = 3
@@ -109,7 +109,7 @@ def _derive(frame: Any, n_tokens: Sequence[int], norms: Sequence[float] | NDArra
     # A run of text may be no more than the figures that stand in it.
     spoken = frame["text"].where(~is_text, frame["tagged_text"])
     frame["worded"] = spoken.map(lambda words: bool(words and words.strip()))
-    frame["tag_free"] = frame["text"].map(lambda words: words is None or escape(words) == words)
+    frame["tag_free"] = frame["text"].map(lambda words: words is None or is_disarmed(words))
 
 
 def _rules(max_tokens: int, *, complete: bool) -> list[_Rule]:

@@ -27,6 +27,7 @@ _PRIVATE = re.compile("[\ue000\ue001]")
 _OPENING = r"(?=\s*i\s*m\s*a\s*g\s*e\s*:)"
 # Lines are escaped one by one and joined later, hyphens dropped: what a line's end begins, the next line may complete.
 _OPENING_CUT = r"(?=\s*(?:i\s*(?:m\s*(?:a\s*(?:g\s*(?:e\s*)?)?)?)?)?[-\u00ad\u2010]?\s*$)"
+_ARMED = re.compile(f"<{_OPENING}", re.IGNORECASE)
 _LOOKALIKE = re.compile(f"<(?:{_OPENING}|{_OPENING_CUT})", re.IGNORECASE)
 _ESCAPED = "<\u2060"
 
@@ -62,6 +63,11 @@ def escape(text: str) -> str:
     placeholder are replaced by U+FFFD, since no font shows them anyway.
     """
     return _LOOKALIKE.sub(_ESCAPED, _PRIVATE.sub("\ufffd", text))
+
+
+def is_disarmed(text: str) -> bool:
+    """Say whether text that was joined and cut since it was escaped holds nothing that could pass for a tag's beginning."""
+    return not (_ARMED.search(text) or _PRIVATE.search(text))
 
 
 def restore(text: str) -> str:

@@ -10,7 +10,7 @@ from PIL import Image
 
 from schemas.evidence import Modality
 from schemas.ids import figure_id
-from schemas.tags import TagTemplate, escape
+from schemas.tags import TagTemplate, is_disarmed
 from schemas.versions import GateResult, LedgerRow, Plan, Status
 
 EXAMPLES = 3
@@ -64,7 +64,7 @@ def tags_resolve(evidence: pa.Table, placements: pa.Table, template: TagTemplate
         total += len(named)
         strange = [f"tag {number}" for number in named if number not in numbers[doc_id]]
         strange += [f"figure {ref[:12]}" for ref in row["figure_refs"] if ref not in figures[doc_id]]
-        strange += ["a broken tag" for words, number in parts if number is None and escape(words) != words]
+        strange += ["a broken tag" for words, number in parts if number is None and not is_disarmed(words)]
         offenders += [f"row {row['evidence_id']} names {what}, which leads nowhere" for what in strange]
     return _law("tags resolve", offenders, f"all {total} tags lead to figures of their own document")
 

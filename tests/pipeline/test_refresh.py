@@ -96,7 +96,7 @@ def _tagged(workspace: Workspace) -> dict[str, list[str]]:
 
 def test_tagged_copies_are_made_where_they_are_asked_for_and_carried_over(corpus_file: Path) -> None:
     folder = corpus_file.parent.parent
-    write_corpus(folder, "tags: {pdf: true, template: paper}\n")
+    write_corpus(folder, "tags: {pdf: true, template: '<image: {title}({number}.{ext})|{page}|{bbox}>'}\n")
     workspace = open_workspace(str(corpus_file))
     first = refresh(workspace)
     assert first.published

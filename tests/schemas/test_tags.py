@@ -8,7 +8,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from schemas.tags import CANONICAL, PAPER, Tag, TagTemplate, escape, fill, placeholder, placeholders, restore, strip
+from schemas.tags import (
+    CANONICAL,
+    PAPER,
+    Tag,
+    TagTemplate,
+    escape,
+    fill,
+    is_disarmed,
+    placeholder,
+    placeholders,
+    restore,
+    strip,
+)
 from tasks.tag import number_figures
 
 FIELDS: dict[str, st.SearchStrategy[object]] = {
@@ -97,6 +109,8 @@ def test_nor_by_a_line_that_ends_within_it(made: tuple[str, Tag], data: st.DataO
     for joined in (f"{first}\n{second}", first.rstrip(" -\u00ad") + second):
         assert TagTemplate(template).numbers(joined) == []
     assert restore(first) == forged[:cut] + hyphen
+    assert is_disarmed(f"{first}\n{second}")
+    assert not is_disarmed(f"see {forged}")
 
 
 @given(st.text())

@@ -166,6 +166,10 @@ class TestTagsResolve:
         assert (gate.passed, gate.message) == (True, "all 4 tags lead to figures of their own document")
         assert tags_resolve(evidence(("text", escape("<image:1.png>"))), PLACED, TEMPLATE).passed
 
+    def test_holds_where_a_bracket_stands_before_a_tag_or_at_a_chunks_end(self) -> None:
+        text = f"press < {TEMPLATE.write('00000001')} while x <"
+        assert tags_resolve(evidence(("text", text)), PLACED, TEMPLATE).passed
+
     @pytest.mark.parametrize(
         ("text", "refs"),
         [

@@ -2,7 +2,8 @@
 
 The copy is the original, byte for byte, with a further revision behind it (an incremental update), so nothing that the
 original says can get lost; only a damaged file, which PDF forbids to be updated, is written anew. It is an artifact for
-readers and other tools, never parsed again: its tags come last on a page, whatever the reading order.
+readers and other tools, never parsed again: its tags come last on a page, whatever the reading order, and words of the
+original that look like a tag stand there as they did.
 
 Source: "RAG Beyond Text"; how its own way loses tags and tears tables is measured in ``bench/tagged_pdf.py``.
 """

@@ -191,6 +191,25 @@ def test_what_a_page_leaves_behind_does_not_move_its_tags(content: bytes) -> Non
     assert span["size"] == pytest.approx(8, abs=0.1)
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "size"),
+    [
+        ("Contents", "null", (595, 842)),
+        ("Resources", "null", (595, 842)),
+        ("UserUnit", "2", (1190, 1684)),
+        ("MediaBox", "[-100 -50 495 792]", (595, 842)),
+    ],
+)
+def test_whatever_a_page_lacks_or_counts_from(key: str, value: str, size: tuple[float, float]) -> None:
+    document = pymupdf.open()
+    page = document.new_page(width=595, height=842)
+    document.xref_set_key(page.xref, key, value)
+    after = _opened(inscribe(document.tobytes(), [Inscription(1, BOX, TAG)]))
+    assert (after.rect.width, after.rect.height) == size
+    (span,) = _spans(after)
+    assert BBox(*span["bbox"]) & BOX.grown(0.5) == BBox(*span["bbox"])  # type: ignore[misc]
+
+
 def test_fonts_that_pages_inherit_stay_theirs() -> None:
     document = pymupdf.open()
     for number in range(2):

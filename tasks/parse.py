@@ -48,7 +48,7 @@ def parse(
     options: ParseOptions,
     *,
     passwords: Sequence[str] = (),
-    keep_figure: KeepFigure,
+    keep_figure: KeepFigure | None,
     opened: Callable[[int], None] = lambda _pages: None,
 ) -> ParsedDocument:
     """Read one PDF.
@@ -60,7 +60,8 @@ def parse(
         doc_id: Its digest.
         options: Resolution and size of figures, and how many pages there may be. Time and memory are the caller's to bound.
         passwords: Tried in order where the file asks for one.
-        keep_figure: Given each figure once, as soon as its page is read, so that memory holds the pixels of one page.
+        keep_figure: Given each figure once, as soon as its page is read, so that memory holds the pixels of one page. None
+            leaves the pixels alone: placements then have a place and a role, but no figure.
         opened: Told the number of pages once the document is open.
 
     Raises:
@@ -73,7 +74,7 @@ def parse(
             FailureCode.PAGE_LIMIT,
         )
     opened(document.page_count)
-    reading = _Reading(options, _Pixels(options, keep_figure))
+    reading = _Reading(options, _Pixels(options, keep_figure) if keep_figure is not None else None)
     for number in range(1, document.page_count + 1):
         reading.read(document, number)
     if not reading.found_anything and reading.failures:
@@ -86,7 +87,7 @@ def parse(
         title=_title(document, reading.lines),
         pages=tuple(reading.pages),
         lines=tuple(reading.lines),
-        figures=tuple(figure for figure in reading.pixels.figures.values() if figure.figure_id in kept),
+        figures=tuple(figure for figure in reading.figures if figure.figure_id in kept),
         placements=tuple(placements),
         tables=tuple(_filled(page, grid, placements) for page, grid in reading.grids),
         outline=tuple(read_outline(document, reading.pages)),
@@ -178,13 +179,18 @@ class _Reading:
     """What was read so far."""
 
     options: ParseOptions
-    pixels: _Pixels
+    pixels: _Pixels | None
     pages: list[Page] = field(default_factory=list)
     lines: list[Line] = field(default_factory=list)
     placements: list[Placement] = field(default_factory=list)
     grids: list[tuple[int, Grid]] = field(default_factory=list)
     failures: list[PageFailure] = field(default_factory=list)
     found_anything: bool = False
+
+    @property
+    def figures(self) -> list[Figure]:
+        """Every figure that was kept."""
+        return [] if self.pixels is None else list(self.pixels.figures.values())
 
     def read(self, document: "pymupdf.Document", number: int) -> None:
         """Add one page."""
@@ -237,10 +243,10 @@ class _Reading:
         box = (region.bbox & content.box).rounded()
         role, reason = _role(region, content.lines)
         placement = Placement(content.page.page, order, box, None, region.kind, role, reason)
-        if role is Role.BACKGROUND:
+        if role is Role.BACKGROUND or self.pixels is None:
             return placement
         try:
-            figure, raw_sha1 = self._figure(content, region, box)
+            figure, raw_sha1 = _figure(self.pixels, content, region, box)
         except BadInputError as error:
             self.fail(content.page.page, error)
             return replace(placement, reason=error.message)
@@ -248,13 +254,14 @@ class _Reading:
             role, reason = Role.DECORATIVE, "one colour only"
         return replace(placement, figure_id=figure.figure_id, raw_sha1=raw_sha1, role=role, reason=reason)
 
-    def _figure(self, content: Content, region: Region, box: BBox) -> tuple[Figure, str | None]:
-        image = region.image
-        rotation = content.page.rotation
-        if image is None or image.cut or image.stencil or is_slanted(image.matrix):
-            return self.pixels.drawn(content, box), None
-        handle = content.handles[image.number]
-        return self.pixels.image(image, handle, rotation=rotation, upright=region.kind is Kind.SCAN)
+
+def _figure(pixels: _Pixels, content: Content, region: Region, box: BBox) -> tuple[Figure, str | None]:
+    image = region.image
+    rotation = content.page.rotation
+    if image is None or image.cut or image.stencil or is_slanted(image.matrix):
+        return pixels.drawn(content, box), None
+    handle = content.handles[image.number]
+    return pixels.image(image, handle, rotation=rotation, upright=region.kind is Kind.SCAN)
 
 
 def _role(region: Region, lines: Sequence[Line]) -> tuple[Role, str]:

@@ -192,7 +192,7 @@ def test_parse_writes_the_tagged_pdf(folder: Path, inset: Inset) -> None:
         (("parse", "page.pdf"), "no PDF"),
         (("parse", "pdfs/pump.pdf", "--view"), "--out"),
         (("search", "manuals", "x", "--mode", "magic"), "bm25, dense, hybrid"),
-        (("parse", "pdfs/pump.pdf", "--tagged-pdf"), "--out DIR"),
+        (("parse", "pdfs/pump.pdf", "--tagged-pdf"), "--out FOLDER"),
         (("search", "manuals"), "QUERY"),
         (("export", "manuals", "--out", "x.parquet", "--format", "csv"), "use beyond-text"),
         (("export", "manuals", "--out", "x.parquet", "--images", "some"), "paper, none"),

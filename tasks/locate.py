@@ -3,7 +3,7 @@
 Geometry alone; no pixels are read. Points, top left origin, rotation 0.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,6 +13,7 @@ from schemas.documents import Kind, Line
 from schemas.geometry import BBox, union
 from schemas.labels import LabelKind, caption_label
 from tasks.anchor import anchor, caption_lines, gap, running_text
+from tasks.tabulate import Ruling, Side
 
 PAGE_SHARE = 0.85
 """Share of a page from which an image is the page itself: a scan, or a background."""
@@ -83,7 +84,7 @@ class Located:
     """What was found on a page: pictures in no particular order, and where rules promise a table."""
 
     regions: tuple[Region, ...]
-    tables: tuple[BBox, ...]
+    tables: tuple[Ruling, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +145,7 @@ def locate(
     figures = [replace(_with_labels(figure, lines, body), captioned=True) for figure in figures]
     figures += [_with_labels(_figure([part], lines), lines, body) for part in free if _is_picture(part, lines, body)]
     scans = [replace(region, kind=Kind.SCAN) for region in whole]
-    return Located((*scans, *_joined([*figures, *inline])), tuple(part.bbox for part in tables))
+    return Located((*scans, *_joined([*figures, *inline])), tuple(map(_ruling, tables)))
 
 
 def _pieced_together(images: Sequence[Image]) -> list[Region]:
@@ -321,25 +322,26 @@ def _is_table(part: _Part, lines: Sequence[Line]) -> bool:
     core = part.bbox.grown(-_PANEL_BORDER_PT)
     if part.strokes or part.bbox.width < 60 or not any(_meets(mark.bbox, core) for mark in part.marks):
         return False  # a box, however often its border was drawn
-    rules = [mark.bbox for mark in part.marks if mark.is_rule]
-    outlines = [mark.bbox for mark in part.marks if not (mark.is_rule or mark.filled or mark.white)]
-    edges = outlines if len(outlines) >= 4 else []  # a table may be drawn as the boxes of its cells
-    across = len({round(y / 3) for y in _heights(rules, edges)})
-    down = len({round(x / 3) for x in _heights(map(_turned, rules), map(_turned, edges))})
+    ruling = _ruling(part, filled=False)
+    across = len({round(side.at / 3) for side in ruling.across})
+    down = len({round(side.at / 3) for side in ruling.down})
     words = sum(_inside(line.bbox, part.bbox) for line in lines)
     cells = len({mark.bbox for mark in part.marks if not mark.is_rule})
     return words >= 4 and ((across >= 3 and down >= 3) or (cells >= 6 and across + down >= 4))
 
 
-def _heights(rules: Iterable[BBox], outlines: Iterable[BBox]) -> Iterator[float]:
-    """Yield where horizontal rules and the edges of boxes stand."""
-    yield from (rule.y0 for rule in rules if rule.width > rule.height)
-    for box in outlines:
-        yield from (box.y0, box.y1)
-
-
-def _turned(box: BBox) -> BBox:
-    return BBox(box.y0, box.x0, box.y1, box.x1)
+def _ruling(part: _Part, *, filled: bool = True) -> Ruling:
+    """Return the rules of a table; where it has too few of one direction, the edges of its cells' boxes stand for them."""
+    rules = [mark.bbox for mark in part.marks if mark.is_rule]
+    boxes = [mark.bbox for mark in part.marks if not mark.is_rule and not mark.white and (filled or not mark.filled)]
+    boxes = boxes if len(boxes) >= 4 else []
+    across = [Side((box.y0 + box.y1) / 2, box.x0, box.x1) for box in rules if box.width >= box.height]
+    down = [Side((box.x0 + box.x1) / 2, box.y0, box.y1) for box in rules if box.width < box.height]
+    if len({round(side.at / 3) for side in across}) < 3:
+        across += [Side(y, box.x0, box.x1) for box in boxes for y in (box.y0, box.y1)]
+    if len({round(side.at / 3) for side in down}) < 3:
+        down += [Side(x, box.y0, box.y1) for box in boxes for x in (box.x0, box.x1)]
+    return Ruling(part.bbox, tuple(down), tuple(across))
 
 
 def _overlaid(pictures: Sequence[Region], drawings: Sequence[_Part], lines: Sequence[Line]) -> list[_Part]:

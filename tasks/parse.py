@@ -29,7 +29,7 @@ from tasks.tabulate import Grid, tabulate
 if TYPE_CHECKING:
     import pymupdf
 
-PARSE_VERSION = "2"
+PARSE_VERSION = "3"
 
 KeepFigure = Callable[[str, bytes], None]
 """Takes a figure's name in the store (``<figure_id>.png``) and its bytes."""
@@ -227,12 +227,14 @@ class _Reading:
         shown = [line for line, visible in zip(content.lines, content.shown, strict=True) if visible]
         located = locate(content.box, content.images, content.marks, content.frames, shown)
         page = content.page.page
-        for box in located.tables:
+        for ruling in located.tables:
             try:
                 with refusing(f"a table of page {page} can't be read", FailureCode.PAGE_UNREADABLE, page):
-                    self.grids.extend((page, grid) for grid in tabulate(document[page - 1], box))
+                    grid = tabulate(document[page - 1], ruling)
             except BadInputError as error:
                 self.fail(page, error)
+            else:
+                self.grids.extend([(page, grid)] if grid is not None else [])
         placed: list[Placement] = []
         for region in sorted(located.regions, key=lambda region: (region.bbox.y0, region.bbox.x0)):
             placed.append(self._placement(content, region, len(self.placements) + len(placed)))

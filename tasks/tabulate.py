@@ -1,17 +1,21 @@
 """Read the cells of a table."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.geometry import BBox
+from schemas.geometry import BBox, union
 from schemas.tags import escape
 
 if TYPE_CHECKING:
     import pymupdf
+
+
+_SAME_PT = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,22 +27,90 @@ class Grid:
     boxes: tuple[tuple[BBox | None, ...], ...]
 
 
-def tabulate(page: "pymupdf.Page", clip: BBox) -> list[Grid]:
-    """Read the tables in a part of a page whose rules promise one.
+class Side(NamedTuple):
+    """A straight piece of a rule or of a box's edge: how far along the other axis it stands, and from where to where it goes."""
+
+    at: float
+    start: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """The rules of a table: ``down`` are vertical pieces, ``across`` horizontal ones."""
+
+    bbox: BBox
+    down: tuple[Side, ...]
+    across: tuple[Side, ...]
+
+
+def tabulate(page: "pymupdf.Page", ruling: Ruling) -> Grid | None:
+    """Read the table that rules draw.
 
     Args:
         page: The page at rotation 0.
-        clip: Where to look.
+        ruling: Its rules.
 
     Returns:
-        Tables of two rows and two columns at least; [] where the rules were no table.
+        A table of two rows and two columns at least; None where the rules draw none.
     """
-    # use_layout=False: the layout model would cost a hundred times the parse.
-    found = page.find_tables(clip=tuple(clip.grown(3)), use_layout=False)
-    if not found.tables:
-        return []
-    words = _Words.of(page)
-    return [grid for table in found.tables if (grid := _grid(table, words)) is not None]
+    cells = _cells(ruling)
+    if len(cells) < 2 or max(sum(cell is not None for cell in row) for row in cells) < 2:
+        return None
+    box = union(cell for row in cells for cell in row if cell is not None).rounded()
+    written = iter(_Words.of(page).set_into([cell for row in cells for cell in row if cell is not None], box))
+    rows = tuple(tuple(escape(next(written)) if cell is not None else "" for cell in row) for row in cells)
+    return Grid(box, rows, cells) if max(sum(map(bool, row)) for row in rows) >= 2 else None
+
+
+def _cells(ruling: Ruling) -> tuple[tuple[BBox | None, ...], ...]:
+    """Return the cells between rules, row by row; None where a cell is part of one above it or left of it."""
+    if not ruling.across:
+        return ()
+    # A table may be open at its sides: it ends where its rules do.
+    xs = _levels([*(side.at for side in ruling.down), *(end for side in ruling.across for end in side[1:])])
+    ys = _levels([*(side.at for side in ruling.across), *(end for side in ruling.down for end in side[1:])])
+    taken = np.zeros((len(ys) - 1, len(xs) - 1), dtype=bool)
+    walls = np.array([[_stands(ruling.down, x, *band) for x in xs] for band in pairwise(ys)], dtype=bool)
+    floors = np.array([[_stands(ruling.across, y, *band) for band in pairwise(xs)] for y in ys], dtype=bool)
+    cells: list[list[BBox | None]] = [[None] * taken.shape[1] for _ in range(taken.shape[0])]
+    for row, column in np.ndindex(taken.shape):
+        if taken[row, column]:
+            continue
+        right = column + 1
+        while right < taken.shape[1] and not walls[row, right] and not taken[row, right]:
+            right += 1
+        low = row + 1
+        while (
+            low < taken.shape[0]
+            and not floors[low, column:right].any()
+            and not walls[low, column + 1 : right].any()
+            and not taken[low, column:right].any()
+        ):
+            low += 1
+        taken[row:low, column:right] = True
+        cells[row][column] = BBox(xs[column], ys[row], xs[right], ys[low])
+    return tuple(map(tuple, cells))
+
+
+def _levels(places: Iterable[float]) -> list[float]:
+    """Return places that are a few points apart as one, sorted."""
+    groups: list[list[float]] = []
+    for place in sorted(places):
+        if groups and place - groups[-1][-1] <= _SAME_PT:
+            groups[-1].append(place)
+        else:
+            groups.append([place])
+    return [sum(group) / len(group) for group in groups]
+
+
+def _stands(sides: Sequence[Side], at: float, start: float, end: float) -> bool:
+    """Say whether pieces of rules together part two cells."""
+    covered, reached = 0.0, start
+    for side in sorted(side for side in sides if abs(side.at - at) <= _SAME_PT and side.end > start and side.start < end):
+        covered += max(0.0, min(side.end, end) - max(side.start, reached))
+        reached = max(reached, side.end)
+    return covered >= 0.6 * (end - start)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,15 +187,3 @@ def _holds(table: BBox, line: BBox) -> bool:
 
 def _apart(cell: BBox, x: float, y: float) -> float:
     return max(cell.x0 - x, x - cell.x1, 0.0) + max(cell.y0 - y, y - cell.y1, 0.0)
-
-
-def _grid(table: Any, words: _Words) -> Grid | None:
-    boxes = tuple(tuple(BBox(*cell) if cell else None for cell in row.cells) for row in table.rows)
-    wide = max((sum(bool(cell) for cell in row) for row in boxes), default=0)
-    if len(boxes) < 2 or wide < 2:
-        return None
-    box = BBox(*table.bbox).rounded()
-    # The table finder's own text is torn: it reads letters by their ink, not by their line.
-    written = iter(words.set_into([cell for row in boxes for cell in row if cell is not None], box))
-    rows = tuple(tuple(escape(next(written)) if cell is not None else "" for cell in row) for row in boxes)
-    return Grid(box, rows, boxes) if max(sum(map(bool, row)) for row in rows) >= 2 else None

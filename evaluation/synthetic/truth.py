@@ -1,0 +1,91 @@
+"""What is true of a synthetic manual. Coordinates are those of ``schemas.geometry``; pages count from 1."""
+
+from pydantic import BaseModel, ConfigDict
+
+from schemas.documents import Kind, Role
+from schemas.geometry import BBox
+
+
+class _Fact(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class TrueBlock(_Fact):
+    """A run of text in one column of one page. ``kind`` is heading, paragraph, caption, listing, note or contents.
+
+    ``section`` are the titles over it, its own included where it is a heading; ``mentions`` the figures that it speaks of.
+    """
+
+    id: str
+    page: int
+    bbox: BBox
+    kind: str
+    text: str
+    section: tuple[str, ...] = ()
+    mentions: tuple[str, ...] = ()
+
+
+class TrueFigure(_Fact):
+    """A picture as a reader sees it, whatever it was made of (``art``). ``label`` is "" for one without a number."""
+
+    id: str
+    page: int
+    bbox: BBox
+    kind: Kind
+    role: Role
+    art: str
+    caption: str = ""
+    label: str = ""
+
+
+class TrueRegion(_Fact):
+    """A table's part on one page, or in one column."""
+
+    page: int
+    bbox: BBox
+
+
+class TrueTable(_Fact):
+    """A table. A repeated header is told once; ``pictures`` are figures by ``(row, column)``."""
+
+    id: str
+    regions: tuple[TrueRegion, ...]
+    rows: tuple[tuple[str, ...], ...]
+    caption: str
+    label: str
+    section: tuple[str, ...] = ()
+    pictures: tuple[tuple[int, int, str], ...] = ()
+
+
+class TruePage(_Fact):
+    """A page at rotation 0, crop box applied. ``order`` are ids of blocks, figures and tables as they are read."""
+
+    page: int
+    width_pt: float
+    height_pt: float
+    rotation: int
+    scanned: bool
+    order: tuple[str, ...]
+    margins: tuple[str, ...]
+
+
+class TrueSection(_Fact):
+    """A heading of the section tree; levels count from 1."""
+
+    level: int
+    title: str
+    page: int
+    path: tuple[str, ...]
+
+
+class Truth(_Fact):
+    """Everything that is true of a manual; ``tags`` are its content figures and icons as they are read."""
+
+    name: str
+    seed: int
+    pages: tuple[TruePage, ...]
+    blocks: tuple[TrueBlock, ...]
+    figures: tuple[TrueFigure, ...]
+    tables: tuple[TrueTable, ...]
+    sections: tuple[TrueSection, ...]
+    tags: tuple[str, ...]

@@ -127,6 +127,7 @@ def reading_of(parsed: ParsedDocument, structured: StructuredDocument) -> Readin
     for block in structured.blocks:
         if block.kind is BlockKind.MARGIN:
             continue
+        tags: tuple[int, ...]
         if block.kind is BlockKind.FIGURE and block.placement is not None:
             text, tags = _TAG, (places[block.placement],)
             unused[block.page, parsed.placements[tags[0]].figure_id or ""].remove(tags[0])
@@ -312,14 +313,15 @@ class _Scoring:
             span = self.spans.get(block.id)
             holders = list(self.streams[block.page].holders(*span)) if span else []
             for name in block.mentions:
-                if self.figures[name].page not in self.readable:
-                    continue
-                links += 1
                 called = self.reading.figures[self.match[name]].name if name in self.match else None
-                right += any(called in holder.mentions for holder in holders)
                 for holder in holders:
                     truly[id(holder)].add(called or "")
-        wrong = sum(len(set(block.mentions) - truly[id(block)]) for block in self.reading.blocks)
+                if self.figures[name].page in self.readable:
+                    links += 1
+                    right += any(called in holder.mentions for holder in holders)
+        wrong = sum(
+            len(set(block.mentions) - truly[id(block)]) for block in self.reading.blocks if block.page in self.readable
+        )
         return links, right, wrong
 
     def _order(self) -> Iterator[bool]:
@@ -334,7 +336,8 @@ class _Scoring:
                 yield end <= start and not any(end <= place < start for place in starts)
 
     def _tags(self) -> Iterator[bool]:
-        names = {number: name for name, number in self.match.items()}
+        told = set(self.truth.tags)
+        names = {number: name for name, number in self.match.items() if name in told}
         seen = [names[number] for block in self.reading.blocks for number in block.tags if number in names]
         follows = set(pairwise(seen))
         for pair in pairwise(self.truth.tags):

@@ -4,6 +4,7 @@ import io
 import math
 import random
 from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,18 @@ BLACK: Colour = (0.0, 0.0, 0.0)
 _INKS: tuple[Colour, ...] = ((0.1, 0.3, 0.7), (0.8, 0.2, 0.1), (0.1, 0.5, 0.2), (0.5, 0.2, 0.6))
 _TINTS: tuple[Colour, ...] = ((0.85, 0.92, 1.0), (1.0, 0.93, 0.8), (0.88, 0.97, 0.86), (0.95, 0.9, 0.98))
 _NAMES = ("Pump", "Motor", "Valve", "Sensor", "Drive", "Relay", "Tank", "Filter", "Encoder", "Switch", "Brake", "Fan")
+
+
+@cache
+def _font(name: str) -> "pymupdf.Font":
+    import pymupdf
+
+    return pymupdf.Font(name)
+
+
+def measured(text: str, font: str, size: float) -> float:
+    """Return how wide a text runs; ``pymupdf.get_text_length`` is wrong about letters that aren't ASCII."""
+    return float(_font(font).text_length(text, fontsize=size))
 
 
 class Pen:
@@ -65,9 +78,7 @@ class Pen:
 
     def text(self, at: Point, text: str, *, size: float = 8, font: str = "helv", centred: bool = False) -> None:
         """Write one line; ``at`` is the left end of its base line, or its middle."""
-        import pymupdf
-
-        length = pymupdf.get_text_length(text, fontname=font, fontsize=size)
+        length = measured(text, font, size)
         x = at[0] - length / 2 if centred else at[0]
         self._shape.insert_text((x, at[1]), text, fontsize=size, fontname=font)
         self._boxes.append(BBox(x, at[1] - 0.75 * size, x + length, at[1] + 0.2 * size))

@@ -98,7 +98,7 @@ class Ask:
 
     question: str
     answer: str | None
-    source: str | None
+    source: str
 
 
 class Shares:
@@ -247,7 +247,7 @@ class Author:
         self._styles += 1
         count = 44 if style == "long" else pick.randint(3, 7)
         header = ("Part", "Code", "Nm", "Key") if style == "pictured" else ("Part", "Code", "Nm")
-        rows = [header]
+        rows: list[tuple[str, ...]] = [header]
         for _ in range(count):
             part, code, value = pick.choice(language.parts), self._code(), str(pick.randint(3, 240))
             rows.append((part, code, value, "")[: len(header)])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from evaluation.synthetic.art import ARTS, BLACK, Pen, symbol
+from evaluation.synthetic.art import ARTS, BLACK, Pen, measured, symbol
 from evaluation.synthetic.content import Box, Chapter, Heading, Icon, Paragraph, Picture, Shares, Table
 from evaluation.synthetic.options import Options
 from evaluation.synthetic.prose import words
@@ -51,9 +51,7 @@ class Face:
 
     def length(self, text: str) -> float:
         """How wide a text runs."""
-        import pymupdf
-
-        return sum(float(pymupdf.get_text_length(run, fontname=font, fontsize=self.size)) for font, run in self.runs(text))
+        return sum(measured(run, font, self.size) for font, run in self.runs(text))
 
     def runs(self, text: str) -> list[tuple[str, str]]:
         """Cut a text by the font that it is set in: Latin letters in a Chinese text have a font of their own."""
@@ -475,7 +473,7 @@ def _contents(sections: Sequence[TrueSection], page: "pymupdf.Page") -> list[Fac
         dots = "." * max(3, int(length / Face("helv", 10.0).length(".")))
         write(page, right - Face("helv", 10.0).length(str(section.page)), y, [[str(section.page)]], Face("helv", 10.0))
         write(page, x + face.length(section.title) + 4, y, [[dots]], Face("helv", 10.0))
-        told.extend(_written(f"contents{place}", 2, "contents", [[section.title]], face, x, y, ("Contents",), (), page))
+        told.extend(_written(f"contents{place}", 2, "contents", [[section.title]], face, x, y, (), (), page))
     return told
 
 

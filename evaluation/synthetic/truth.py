@@ -10,27 +10,27 @@ class _Fact(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class TrueBlock(_Fact):
+class _Placed(_Fact):
+    id: str
+    page: int
+    bbox: BBox
+
+
+class TrueBlock(_Placed):
     """A run of text in one column of one page. ``kind`` is heading, paragraph, caption, listing, note or contents.
 
     ``section`` are the titles over it, its own included where it is a heading; ``mentions`` the figures that it speaks of.
     """
 
-    id: str
-    page: int
-    bbox: BBox
     kind: str
     text: str
     section: tuple[str, ...] = ()
     mentions: tuple[str, ...] = ()
 
 
-class TrueFigure(_Fact):
+class TrueFigure(_Placed):
     """A picture as a reader sees it, whatever it was made of (``art``). ``label`` is "" for one without a number."""
 
-    id: str
-    page: int
-    bbox: BBox
     kind: Kind
     role: Role
     art: str

@@ -232,3 +232,11 @@ def test_json_stands_alone_on_standard_output(folder: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["published"]
     assert "embed" in done.stderr
+
+
+def test_synthesize_writes_manuals_that_parse_reads(tmp_path: Path, inset: Inset) -> None:
+    made = inset("synthesize", "--out", tmp_path, "--seed", 3, "--pages", 3, "--preset", "easy", "--json")
+    assert [Path(file).name for file in made.json["files"]] == ["easy-3.pdf", "easy-3.truth.json", "questions.jsonl"]
+    assert len(inset("parse", tmp_path / "easy-3.pdf", "--json").json["pages"]) == 3
+    mistaken = inset("synthesize", "--out", tmp_path, "--preset", "harder")
+    assert (mistaken.code, mistaken.err) == (2, "inset: --preset harder: use one of easy, medium, hard\n")

@@ -1,0 +1,228 @@
+"""Synthetic manuals: the same bytes for the same seed, and a truth that holds together."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pymupdf
+import pytest
+
+from evaluation.parsing import Reading, SeenBlock, SeenFigure, SeenTable, Tally, score
+from evaluation.questions import load_questions
+from evaluation.synthetic import PRESETS, Manual, synthesize
+from pipeline.synthesize import write_manuals
+from schemas.documents import TAGGED, Role
+from schemas.errors import UserError
+from schemas.geometry import BBox
+
+ROOT = Path(__file__).parents[2]
+PAGES = 24
+
+
+@pytest.fixture(scope="module", params=list(PRESETS))
+def manual(request: pytest.FixtureRequest) -> Manual:
+    return synthesize("m", seed=5, pages=PAGES, options=PRESETS[request.param])
+
+
+@pytest.mark.parametrize("preset", ["easy", "hard"])
+def test_a_seed_gives_the_same_bytes_in_every_process(preset: str) -> None:
+    code = (
+        "import hashlib; from evaluation.synthetic import PRESETS, synthesize; "
+        f"made = synthesize('m', seed=3, pages=8, options=PRESETS['{preset}']); "
+        "told = made.truth.model_dump_json() + ''.join(one.model_dump_json() for one in made.questions); "
+        "print(hashlib.sha256(made.pdf + told.encode()).hexdigest())"
+    )
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, env={"PYTHONHASHSEED": seed}
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(said) == 1
+
+
+def test_another_seed_gives_another_manual() -> None:
+    one, other = (synthesize("m", seed=seed, pages=4, options=PRESETS["easy"]) for seed in (1, 2))
+    assert one.pdf != other.pdf
+    assert {block.text for block in one.truth.blocks} != {block.text for block in other.truth.blocks}
+
+
+def test_the_pages_are_those_of_the_file(manual: Manual) -> None:
+    with pymupdf.open(stream=manual.pdf, filetype="pdf") as document:
+        assert document.page_count == len(manual.truth.pages) == PAGES
+        for told, page in zip(manual.truth.pages, document, strict=True):
+            assert page.rotation == told.rotation
+            page.set_rotation(0)
+            assert tuple(page.rect) == (0, 0, told.width_pt, told.height_pt)
+
+
+def test_the_words_of_every_block_stand_in_its_box(manual: Manual) -> None:
+    pages = {page.page: page for page in manual.truth.pages}
+    with pymupdf.open(stream=manual.pdf, filetype="pdf") as document:
+        for block in manual.truth.blocks:
+            page = document[block.page - 1]
+            page.set_rotation(0)
+            written = page.get_text("words", clip=BBox(*block.bbox).grown(3))
+            letters = [letter for word in written for letter in word[4] if letter.isalnum()]
+            wanted = [letter for letter in block.text if letter.isalnum()]
+            if pages[block.page].scanned:
+                assert letters == []
+            else:
+                missing = [letter for letter in set(wanted) if letters.count(letter) < wanted.count(letter)]
+                assert missing == [], (block.id, block.text)
+
+
+def test_every_figure_has_ink_up_to_the_edges_of_its_box(manual: Manual) -> None:
+    with pymupdf.open(stream=manual.pdf, filetype="pdf") as document:
+        for figure in manual.truth.figures:
+            if figure.role not in TAGGED or any(
+                page.scanned or page.rotation for page in manual.truth.pages if page.page == figure.page
+            ):
+                continue
+            for edge in _edges(figure.bbox):
+                pixels = document[figure.page - 1].get_pixmap(dpi=144, clip=edge, colorspace=pymupdf.csGRAY)
+                assert min(pixels.samples) < 250, (figure, edge)
+
+
+def _edges(box: BBox) -> list[BBox]:
+    depth = 4.0
+    return [
+        box._replace(x1=box.x0 + depth),
+        box._replace(x0=box.x1 - depth),
+        box._replace(y1=box.y0 + depth),
+        box._replace(y0=box.y1 - depth),
+    ]
+
+
+def test_the_truth_holds_together(manual: Manual) -> None:
+    truth = manual.truth
+    figures = {figure.id: figure for figure in truth.figures}
+    known = {*figures, *(block.id for block in truth.blocks), *(table.id for table in truth.tables)}
+    assert len(known) == len(figures) + len(truth.blocks) + len(truth.tables)
+    assert {name for page in truth.pages for name in page.order} <= known
+    assert all(name in figures for block in truth.blocks for name in block.mentions)
+    assert all(figures[name].label in block.text for block in truth.blocks for name in block.mentions)
+    assert all(block.section[-1] == block.text for block in truth.blocks if block.kind == "heading")
+    assert all(block.section in {section.path for section in truth.sections} for block in truth.blocks if block.section)
+    assert all(figures[name].role in TAGGED for name in truth.tags)
+    for one in (*truth.blocks, *truth.figures):
+        page = truth.pages[one.page - 1]
+        assert 0 <= one.bbox.x0 < one.bbox.x1 <= page.width_pt
+        assert 0 <= one.bbox.y0 < one.bbox.y1 <= page.height_pt
+
+
+def test_nothing_stands_over_anything_else(manual: Manual) -> None:
+    for page in manual.truth.pages:
+        boxes = [
+            (one.id, one.bbox)
+            for one in (*manual.truth.blocks, *manual.truth.figures)
+            if one.page == page.page and getattr(one, "role", Role.CONTENT) is Role.CONTENT
+        ]
+        boxes += [
+            (table.id, region.bbox) for table in manual.truth.tables for region in table.regions if region.page == page.page
+        ]
+        for place, (name, box) in enumerate(boxes):
+            assert [other for other, beside in boxes[place + 1 :] if (box & beside).area > 1] == [], name
+
+
+def test_hard_manuals_have_everything_that_makes_them_hard() -> None:
+    truth = synthesize("m", seed=5, pages=40, options=PRESETS["hard"]).truth
+    assert {figure.art for figure in truth.figures} >= set(PRESETS["hard"].arts) | {"icon", "logo", "watermark", "scan"}
+    assert {page.rotation for page in truth.pages} > {0}
+    assert {figure.role for figure in truth.figures} == set(Role)
+    assert any(len({region.page for region in table.regions}) > 1 for table in truth.tables)
+    assert any(table.pictures for table in truth.tables)
+    assert any("<image:" in block.text for block in truth.blocks)
+    pages = {figure.id: figure.page for figure in truth.figures}
+    assert any(abs(pages[name] - block.page) > 3 for block in truth.blocks for name in block.mentions)
+
+
+def test_questions_are_answered_by_what_stands_on_their_pages(manual: Manual) -> None:
+    words: dict[int, str] = {}
+    for block in manual.truth.blocks:
+        words[block.page] = words.get(block.page, "") + "".join(block.text.split())
+    for table in manual.truth.tables:
+        for region in table.regions:
+            words[region.page] = words.get(region.page, "") + "".join(cell for row in table.rows for cell in row)
+    assert {question.answerable for question in manual.questions} == {True, False}
+    for question in manual.questions:
+        assert bool(question.pages) == question.answerable
+        if question.answer and question.figures:
+            caption = "".join(question.answer.split())
+            assert any(caption in words[page] for page in question.pages)
+
+
+def _true_reading(manual: Manual) -> Reading:
+    """Read a manual as its truth has it."""
+    truth = manual.truth
+    place = {figure.id: number for number, figure in enumerate(truth.figures)}
+    blocks = {block.id: block for block in truth.blocks}
+    seen: list[SeenBlock] = []
+    for page in truth.pages:
+        for name in page.order:
+            if name in place:
+                seen.append(SeenBlock(page.page, "\x00", (place[name],)))
+            elif name in blocks:
+                block = blocks[name]
+                seen.append(SeenBlock(page.page, block.text, (), block.section, block.mentions))
+    return Reading(
+        tuple(SeenFigure(one.page, one.bbox, one.role, one.id, one.caption) for one in truth.figures),
+        tuple(seen),
+        tuple(
+            SeenTable(
+                one.regions[0].page,
+                one.regions[0].bbox,
+                tuple(
+                    tuple(
+                        f"{cell}\x00" if any((row, column) == where[:2] for where in one.pictures) else cell
+                        for column, cell in enumerate(cells)
+                    )
+                    for row, cells in enumerate(one.rows)
+                ),
+            )
+            for one in truth.tables
+        ),
+    )
+
+
+def test_the_truth_scores_full_marks_and_nothing_scores_none(manual: Manual) -> None:
+    full = score(_true_reading(manual), manual.truth)
+    none = score(Reading((), (), ()), manual.truth)
+    for name in full.__slots__:
+        best, worst = getattr(full, name), getattr(none, name)
+        if isinstance(best, Tally):
+            assert best.right == best.total > 0, name
+            assert worst.right == 0 or name == "margins", name
+        elif name != "forged":
+            assert best == worst == 0, name
+
+
+def test_a_figure_in_pieces_is_neither_found_nor_forgiven(manual: Manual) -> None:
+    reading = _true_reading(manual)
+    scanned = {page.page for page in manual.truth.pages if page.scanned}
+    number, whole = next(
+        (place, one) for place, one in enumerate(reading.figures) if one.role is Role.CONTENT and one.page not in scanned
+    )
+    middle = (whole.bbox.x0 + whole.bbox.x1) / 2
+    halves = [SeenFigure(whole.page, whole.bbox._replace(**{side: middle}), Role.CONTENT) for side in ("x0", "x1")]
+    figures = (*reading.figures[:number], halves[0], *reading.figures[number + 1 :], halves[1])
+    told, best = score(Reading(figures, reading.blocks, reading.tables), manual.truth), score(reading, manual.truth)
+    assert told.found == (best.found.right - 1, best.found.total)
+    assert told.false_figures >= 1
+
+
+def test_manuals_are_written_with_their_truth_and_questions(tmp_path: Path) -> None:
+    files = write_manuals(tmp_path, preset="easy", seeds=[1, 2], pages=3)
+    assert [file.name for file in files] == [
+        "easy-1.pdf",
+        "easy-1.truth.json",
+        "easy-2.pdf",
+        "easy-2.truth.json",
+        "questions.jsonl",
+    ]
+    assert {question.doc for question in load_questions(str(files[-1]))} == {"easy-1.pdf", "easy-2.pdf"}
+
+
+def test_an_unknown_preset_is_the_users_mistake(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="easy, medium, hard"):
+        write_manuals(tmp_path, preset="harder", seeds=[1], pages=3)

@@ -84,7 +84,7 @@ class Headings:
     """Knows which lines are headings: by the PDF's own outline, else by size, weight and numbering."""
 
     def __init__(self, lines: Sequence[Line], outline: Sequence[OutlineEntry]) -> None:
-        self._outline = sorted(outline, key=lambda entry: (entry.page, entry.y if entry.y is not None else -1.0))
+        self._outline = sorted(outline, key=lambda entry: entry.page)  # on one page its own order is that of the text
         sizes = _sizes(lines)
         self._body = sizes.most_common(1)[0][0] if sizes else 0.0
         self._found: set[OutlineEntry] = set()
@@ -110,7 +110,7 @@ class Headings:
         """Find each entry of the outline on its page: the line, or the few lines, that say the same."""
         on_page: dict[int, list[_Spelled]] = defaultdict(list)
         for line in lines:
-            on_page[line.page].append(_Spelled(line, _letters(line.text), _bare(line.text)))
+            on_page[line.page].append(_Spelled(line, _letters(line.text), _bare(f"{line.text} ")))
         levels: dict[Line, int] = {}
         for entry in self._outline:
             title, bare = _letters(entry.title), _bare(entry.title)

@@ -30,7 +30,7 @@ from tasks.join import join_lines
 from tasks.mark_up import markdown
 from tasks.outline import Headings, find_margins
 
-STRUCTURE_VERSION = "2"
+STRUCTURE_VERSION = "3"
 
 _TABLE_CAPTION_PT = 48.0
 _INNER_CHARACTERS = 600

@@ -319,6 +319,29 @@ def test_the_number_and_the_title_of_a_heading_on_lines_of_their_own_are_one_hea
     assert [block.section_path for block in _of(found, BlockKind.TEXT)] == [("Chapter 2 Changing the filter",)]
 
 
+def test_a_heading_whose_number_stands_apart_keeps_it_though_the_outline_leaves_it_out() -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    page.insert_text((72, 100), "2.7.3", fontsize=18)
+    page.insert_text((140, 100), "Plasma cutting", fontsize=18)
+    _paragraph(page, "Alpha", 160)
+    found = _structured(document, [OutlineEntry(1, "Plasma cutting", 1, 80)])
+    assert [block.text for block in _of(found, BlockKind.HEADING)] == ["2.7.3 Plasma cutting"]
+
+
+def test_sections_follow_the_outlines_own_order_where_its_heights_are_wrong() -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    entries = []
+    for number, title in enumerate(("Service", "Storage", "Transport")):
+        top = 100 + 200 * number
+        page.insert_text((72, top), title, fontsize=16)
+        _paragraph(page, f"{title}-text", top + 30)
+        entries.append(OutlineEntry(1, title, 1, 842 - top))
+    paths = {block.text.split()[0]: block.section_path for block in _of(_structured(document, entries), BlockKind.TEXT)}
+    assert paths == {f"{title}-text": (title,) for title in ("Service", "Storage", "Transport")}
+
+
 def test_a_section_begins_where_its_heading_stands_and_not_where_its_page_begins() -> None:
     document = pymupdf.open()
     for number in (1, 2):

@@ -79,6 +79,16 @@ def caption_lines(lines: Sequence[Line], kind: LabelKind) -> list[Line]:
     return found
 
 
+def whole_caption(first: Line, lines: Sequence[Line]) -> list[Line]:
+    """Return a caption's lines, given the one that begins it and those of its page."""
+    whole = [first]
+    for line in lines[lines.index(first) + 1 :]:
+        if begins_anew(line, whole[-1]):
+            break
+        whole.append(line)
+    return whole
+
+
 def begins_anew(line: Line, previous: Line | None) -> bool:
     """Say whether a line is set off from the one before, so that it does not go on a sentence."""
     if previous is None or previous.block != line.block:

@@ -12,7 +12,7 @@ from scipy import ndimage
 from schemas.documents import Kind, Line
 from schemas.geometry import BBox, union
 from schemas.labels import LabelKind, caption_label
-from tasks.anchor import anchor, caption_lines, gap, running_text
+from tasks.anchor import anchor, caption_lines, gap, running_text, whole_caption
 from tasks.tabulate import Ruling, Side
 
 PAGE_SHARE = 0.85
@@ -27,6 +27,7 @@ _PANEL_BORDER_PT = 5.0
 _SMALLEST_PT = 25.0
 _ICON_PT = 26.0
 _LABEL_CHARACTERS = 200
+_EDGE_SHARE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,19 +134,41 @@ def locate(
     parts = _overlaid(pictures, [part for part in drawn if part not in tables], lines)
     inline = [region for part in parts for region in part.images if region.inline and not part.marks]
     parts = [*placed, *(part for part in parts if not (part.images and part.images[0].inline and not part.marks))]
-    anchors = anchor(
-        [line.bbox for line in captions],
-        [part.bbox for part in parts],
-        [line.bbox for line in body if line not in captions and not any(_inside(line.bbox, part.bbox) for part in placed)],
-        showing=[_shows(part) for part in parts],
-    )
-    taken = {index for members in anchors.by_caption.values() for index in members}
-    figures = [_figure(_hanging([parts[index] for index in members]), lines) for members in anchors.by_caption.values()]
-    free = [part for index, part in enumerate(parts) if index not in taken]
+    spoken = [whole_caption(caption, lines) for caption in captions]
+    barriers = [
+        line.bbox
+        for line in body
+        if not any(line in told for told in spoken) and not any(_inside(line.bbox, part.bbox) for part in placed)
+    ]
+    edge = [part for part in parts if _is_at_edge(part.bbox, page)]
+    groups, told = _captioned([part for part in parts if part not in edge], spoken, barriers)
+    groups += _captioned(edge, [told_ for number, told_ in enumerate(spoken) if number not in told], barriers)[0]
+    figures = [_figure(_hanging(group), lines) for group in groups]
+    free = [part for part in parts if not any(part in group for group in groups)]
     figures = [replace(_with_labels(figure, lines, body), captioned=True) for figure in figures]
     figures += [_with_labels(_figure([part], lines), lines, body) for part in free if _is_picture(part, lines, body)]
     scans = [replace(region, kind=Kind.SCAN) for region in whole]
     return Located((*scans, *_joined([*figures, *inline])), tuple(map(_ruling, tables)))
+
+
+def _captioned(
+    parts: Sequence[_Part], captions: Sequence[Sequence[Line]], barriers: Sequence[BBox]
+) -> tuple[list[list[_Part]], set[int]]:
+    """Return the parts of each captioned picture, and the places of the captions that have one."""
+    anchors = anchor(
+        [union(line.bbox for line in caption) for caption in captions],
+        [part.bbox for part in parts],
+        barriers,
+        showing=[_shows(part) for part in parts],
+    )
+    return [[parts[index] for index in members] for members in anchors.by_caption.values()], set(anchors.by_caption)
+
+
+def _is_at_edge(box: BBox, page: BBox) -> bool:
+    """Say whether something stands where pages have their logo: a caption asks for anything else first."""
+    return box.height <= _EDGE_SHARE / 2 * page.height and (
+        box.y1 <= page.y0 + _EDGE_SHARE * page.height or box.y0 >= page.y1 - _EDGE_SHARE * page.height
+    )
 
 
 def _pieced_together(images: Sequence[Image]) -> list[Region]:

@@ -504,6 +504,36 @@ def test_labels_drawn_over_an_image_are_part_of_the_picture() -> None:
     assert {(255, 0, 0), WHITE} <= colours, "the label and the arrow are in the pixels"
 
 
+def test_a_logo_is_no_part_of_the_captioned_picture_under_it() -> None:
+    def draw(page: pymupdf.Page) -> None:
+        page.insert_image((473, 24, 533, 42), stream=picture(9), keep_proportion=False)
+        page.draw_line((62, 48), (533, 48))
+        _plot(page, left=300, top=70)
+        page.insert_text((300, 250), "Figure 1: Torque over speed", fontsize=10)
+
+    parsed, _ = _read(_document(draw))
+    logo, plot = sorted(parsed.placements, key=lambda placement: placement.bbox.y0)
+    assert _near(logo.bbox, (473, 24, 533, 42))
+    assert 55 < plot.bbox.y0 < 75
+    assert plot.reason == "has a caption"
+
+
+def test_a_caption_of_two_lines_over_its_picture_does_not_part_itself_from_it() -> None:
+    def draw(page: pymupdf.Page) -> None:
+        spoken = (
+            "Figure 1: Torque over speed, measured on the test bench\nof the maker, with the cover and the guard taken off"
+        )
+        page.insert_text((150, 185), spoken, fontsize=10)
+        page.draw_line((150, 210), (150, 350))
+        page.draw_line((150, 350), (370, 350))
+        for left in range(160, 360, 40):
+            page.draw_rect((left, 220 + left / 4, left + 25, 350), fill=(0.8, 0.9, 1))
+
+    parsed, _ = _read(_document(draw))
+    assert _only(parsed).reason == "has a caption"
+    assert _near(_only(parsed).bbox, (150, 210, 370, 350), 2)
+
+
 def test_rules_and_boxes_round_text_are_no_pictures() -> None:
     def draw(page: pymupdf.Page) -> None:
         page.draw_line((72, 50), (520, 50))

@@ -333,11 +333,20 @@ def _is_panel(part: _Part, lines: Sequence[Line], pictures: Sequence[Region]) ->
     """Say whether a drawing is the ground of a listing or a note: shaded from edge to edge, with a border at most."""
     box = part.bbox
     core = box.grown(-_PANEL_BORDER_PT)
+    sign = [mark for mark in part.marks if max(mark.bbox.width, mark.bbox.height) <= _ICON_PT]
+    if sign and _is_sign(union(mark.bbox for mark in sign), box):
+        part = replace(part, marks=tuple(mark for mark in part.marks if mark not in sign))
     inner = [mark for mark in part.marks if _meets(mark.bbox, core)]
     shaded = all(mark.filled and mark.bbox.width >= 0.9 * box.width for mark in inner)
     if part.strokes or not inner or not shaded or any(_mostly_within(picture.bbox, box) for picture in pictures):
         return False
     return any(_inside(line.bbox, box) for line in lines)
+
+
+def _is_sign(box: BBox, panel: BBox) -> bool:
+    """Say whether something small stands at the left or the right of a note, as a sign of warning does."""
+    small = max(box.width, box.height) <= _ICON_PT
+    return small and (box.x1 <= panel.x0 + 2 * _ICON_PT or box.x0 >= panel.x1 - 2 * _ICON_PT)
 
 
 def _is_table(part: _Part, lines: Sequence[Line]) -> bool:

@@ -534,6 +534,20 @@ def test_a_caption_of_two_lines_over_its_picture_does_not_part_itself_from_it() 
     assert _near(_only(parsed).bbox, (150, 210, 370, 350), 2)
 
 
+def test_the_box_of_a_note_with_a_sign_of_warning_is_no_picture() -> None:
+    def draw(page: pymupdf.Page) -> None:
+        page.draw_rect((72, 200, 520, 260), color=(0, 0, 0), fill=(1, 0.97, 0.88))
+        page.draw_polyline([(79, 221), (87, 207), (95, 221), (79, 221)], fill=(1, 0.8, 0.1))
+        page.insert_text((85, 219), "!", fontsize=9)
+        page.insert_textbox((102, 206, 515, 256), f"WARNING\n{sentence(1)}\n{sentence(2)}", fontsize=10)
+        page.insert_text((102, 284), "Figure 1: The pump", fontsize=10)
+        page.insert_image((150, 310, 300, 410), stream=picture(1))
+
+    parsed, _ = _read(_document(draw))
+    assert _near(_only(parsed).bbox, (150, 310, 300, 410))
+    assert _only(parsed).reason == "has a caption"
+
+
 def test_rules_and_boxes_round_text_are_no_pictures() -> None:
     def draw(page: pymupdf.Page) -> None:
         page.draw_line((72, 50), (520, 50))

@@ -37,7 +37,7 @@ _FURTHER = re.compile(
     rf"[\s\u00a0]*(?:,|&|\band\b|\bund\b|\bet\b|\by\b|\bto\b)[\s\u00a0]*(?:and\b\s*)?(?P<number>{_NUMBER})"
 )
 _CAPTION = re.compile(rf"\s*(?:{_LATIN}|{_EAST})")
-_UNNUMBERED = re.compile(rf"\s*{_WORD}\s*:\s*\S")
+_UNNUMBERED = re.compile(rf"\s*(?:{_WORD}|(?P<cjk>{_CJK}))\s*[:：]\s*\S")
 
 _STOPS = frozenset(":.|–—-)：．。、")
 

@@ -15,6 +15,7 @@ from schemas.labels import Label, LabelKind, caption_label, mentions
         ("Abb. 7: Aufbau", "7"),
         ("Abbildung 2.3 Aufbau", "2-3"),
         ("图 3-1 系统结构", "3-1"),
+        ("图：主轴的剖面", ""),
         ("図5 構成", "5"),
         ("Рис. 2. Схема", "2"),
         ("Figure 3.", "3"),

@@ -40,6 +40,7 @@ _SCAN_WORDS = 30
 _REPEATED_PAGES = 3
 _REPEATED_SHARE = 0.05
 _SAME_PLACE_PT = 4.0
+_EDGE_SHARE = 0.1
 
 
 def parse(
@@ -80,7 +81,7 @@ def parse(
     if not reading.found_anything and reading.failures:
         first = reading.failures[0]
         raise BadInputError(f"the file is damaged and nothing of it can be read: {first.message}", FailureCode.DAMAGED)
-    placements = _without_repeats(reading.placements, len(reading.pages))
+    placements = _without_repeats(reading.placements, reading.pages)
     kept = {placement.figure_id for placement in placements}
     return ParsedDocument(
         doc_id=doc_id,
@@ -301,20 +302,35 @@ def _inner(content: Content, placed: Sequence[Placement]) -> list[Line]:
     return lines
 
 
-def _without_repeats(placements: Sequence[Placement], pages: int) -> list[Placement]:
-    """Take the tag off pictures that stand at the same place of many pages: logos, bands, page furniture."""
+def _without_repeats(placements: Sequence[Placement], pages: Sequence[Page]) -> list[Placement]:
+    """Take the tag off pictures that stand at the same place of many pages: logos, bands, page furniture.
+
+    The same picture at the edge of a page of another size, or of a turned one, is no content either.
+    """
     places: dict[str, dict[tuple[int, ...], set[int]]] = {}
     for placement in placements:
         if placement.figure_id is not None:
             places.setdefault(placement.figure_id, {}).setdefault(_place(placement.bbox), set()).add(placement.page)
+    least = max(_REPEATED_PAGES, _REPEATED_SHARE * len(pages))
+    sheets = {page.page: page for page in pages}
     decided: list[Placement] = []
     for placement in placements:
-        on = places.get(placement.figure_id or "", {}).get(_place(placement.bbox), set())
-        if len(on) > _REPEATED_PAGES and len(on) > _REPEATED_SHARE * pages:
+        own = places.get(placement.figure_id or "", {})
+        most = max(map(len, own.values()), default=0)
+        if len(on := own.get(_place(placement.bbox), set())) > least:
             role = Role.BACKGROUND if placement.kind is Kind.SCAN else Role.DECORATIVE
             placement = replace(placement, role=role, reason=f"at the same place of {len(on)} pages")  # noqa: PLW2901
+        elif most > least and _is_at_edge(placement.bbox, sheets[placement.page]):
+            reason = f"at the edge, as on {most} other pages"
+            placement = replace(placement, role=Role.DECORATIVE, reason=reason)  # noqa: PLW2901
         decided.append(placement)
     return decided
+
+
+def _is_at_edge(box: BBox, page: Page) -> bool:
+    across, down = _EDGE_SHARE * page.width_pt, _EDGE_SHARE * page.height_pt
+    inner = BBox(across, down, page.width_pt - across, page.height_pt - down)
+    return (box & inner).area == 0
 
 
 def _place(box: BBox) -> tuple[int, ...]:

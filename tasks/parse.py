@@ -231,7 +231,7 @@ class _Reading:
         for ruling in located.tables:
             try:
                 with refusing(f"a table of page {page} can't be read", FailureCode.PAGE_UNREADABLE, page):
-                    grid = tabulate(document[page - 1], ruling)
+                    grid = tabulate(document[page - 1], ruling, content.page.rotation)
             except BadInputError as error:
                 self.fail(page, error)
             else:

@@ -44,17 +44,18 @@ class Ruling:
     across: tuple[Side, ...]
 
 
-def tabulate(page: "pymupdf.Page", ruling: Ruling) -> Grid | None:
+def tabulate(page: "pymupdf.Page", ruling: Ruling, rotation: int = 0) -> Grid | None:
     """Read the table that rules draw.
 
     Args:
         page: The page at rotation 0.
         ruling: Its rules.
+        rotation: How the page is turned for its reader, who sees rows where the unturned page has columns.
 
     Returns:
         A table of two rows and two columns at least; None where the rules draw none.
     """
-    cells = _cells(ruling)
+    cells = _turned(_cells(ruling), rotation)
     if len(cells) < 2 or max(sum(cell is not None for cell in row) for row in cells) < 2:
         return None
     box = union(cell for row in cells for cell in row if cell is not None).rounded()
@@ -91,6 +92,13 @@ def _cells(ruling: Ruling) -> tuple[tuple[BBox | None, ...], ...]:
         taken[row:low, column:right] = True
         cells[row][column] = BBox(xs[column], ys[row], xs[right], ys[low])
     return tuple(map(tuple, cells))
+
+
+def _turned(cells: tuple[tuple[BBox | None, ...], ...], rotation: int) -> tuple[tuple[BBox | None, ...], ...]:
+    """Return the cells as the page's reader sees them; turned by a quarter, the first column becomes the first row."""
+    for _ in range(rotation % 360 // 90):
+        cells = tuple(zip(*reversed(cells), strict=True))
+    return cells
 
 
 def _levels(places: Iterable[float]) -> list[float]:

@@ -649,6 +649,24 @@ def test_a_picture_in_the_cell_of_a_table_is_named_in_that_cell() -> None:
     assert table.rows[1][1].startswith("Cell11")
 
 
+@pytest.mark.parametrize("rotation", [0, 90, 180, 270])
+def test_the_rows_of_a_table_on_a_turned_page_are_those_that_its_reader_sees(rotation: int) -> None:
+    rows = (("Part", "Torque", "Key"), ("Valve", "40 Nm", "A"), ("Pump", "30 Nm", "B"), ("Seal", "20 Nm", "C"))
+    document = pymupdf.open()
+    page = document.new_page(width=842, height=842)
+    _grid(page, rows)
+    upright = {0: "1 0 0 1 0 0", 90: "0 1 -1 0 842 0", 180: "-1 0 0 -1 842 842", 270: "0 -1 1 0 0 842"}[rotation]
+    content = page.read_contents()
+    (first, *others) = page.get_contents()
+    document.update_stream(first, f"q {upright} cm\n".encode() + content + b"\nQ")
+    for other in others:
+        document.update_stream(other, b" ")
+    page.set_rotation(rotation)
+    parsed, _ = _read(document.tobytes())
+    (table,) = parsed.tables
+    assert table.rows == rows
+
+
 def test_a_table_drawn_as_boxes_is_a_table() -> None:
     def draw(page: pymupdf.Page) -> None:
         for row in range(3):

@@ -29,7 +29,7 @@ from tasks.tabulate import Grid, tabulate
 if TYPE_CHECKING:
     import pymupdf
 
-PARSE_VERSION = "3"
+PARSE_VERSION = "4"
 
 KeepFigure = Callable[[str, bytes], None]
 """Takes a figure's name in the store (``<figure_id>.png``) and its bytes."""

@@ -22,7 +22,7 @@ from schemas.errors import BadInputError, FailureCode
 from schemas.geometry import BBox
 from schemas.tags import escape, placeholder
 from tasks.locate import Image, Region, locate
-from tasks.read import MAX_SIDE_PT, Content, open_document, read_outline, read_page, refusing, warnings
+from tasks.read import MAX_SIDE_PT, Content, forget, open_document, read_outline, read_page, refusing, warnings
 from tasks.render import as_read, drawn, encode, is_blank, is_slanted, native, scaled, stands_as_stored, stream_of, turned
 from tasks.tabulate import Grid, tabulate
 
@@ -34,6 +34,7 @@ PARSE_VERSION = "4"
 KeepFigure = Callable[[str, bytes], None]
 """Takes a figure's name in the store (``<figure_id>.png``) and its bytes."""
 
+_FORGET_EVERY = 16
 _SMALL_PT = 20.0
 _SPECK_PT = 4.0
 _SCAN_WORDS = 30
@@ -78,6 +79,8 @@ def parse(
     reading = _Reading(options, _Pixels(options, keep_figure) if keep_figure is not None else None)
     for number in range(1, document.page_count + 1):
         reading.read(document, number)
+        if number % _FORGET_EVERY == 0:
+            forget()
     if not reading.found_anything and reading.failures:
         first = reading.failures[0]
         raise BadInputError(f"the file is damaged and nothing of it can be read: {first.message}", FailureCode.DAMAGED)

@@ -121,6 +121,13 @@ def refusing(what: str, code: FailureCode, page: int | None = None) -> Iterator[
         raise BadInputError(f"{what}: {cause}", code, page) from error
 
 
+def forget() -> None:
+    """Let MuPDF drop most of what it keeps of earlier pages: memory is bounded by pages, not by the document."""
+    import pymupdf
+
+    pymupdf.TOOLS.store_shrink(60)
+
+
 def warnings() -> list[str]:
     """Return MuPDF's complaints since the last call that mean lost content; each once."""
     import pymupdf

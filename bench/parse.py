@@ -11,7 +11,6 @@ embedded images alone. The floor of speed is PyMuPDF's text and image info, with
 """
 
 import argparse
-import hashlib
 import importlib.util
 import json
 import multiprocessing
@@ -29,6 +28,7 @@ from ray_jobs.parse_shard import ParseJob, parse_documents
 from schemas.corpus import ParseOptions
 from schemas.documents import ParsedDocument, Role, StructuredDocument
 from schemas.geometry import BBox
+from schemas.ids import sha256
 from schemas.tags import TagTemplate, fill
 from tasks.parse import parse
 from tasks.structure import structure
@@ -100,7 +100,7 @@ def ours(path: Path) -> Made:
 
 def _parsed(data: bytes) -> tuple[ParsedDocument, StructuredDocument]:
     options = ParseOptions(render_dpi=72)
-    parsed = parse(data, hashlib.sha256(data).hexdigest(), options, keep_figure=lambda _name, _png: None)
+    parsed = parse(data, sha256(data), options, keep_figure=lambda _name, _png: None)
     return parsed, structure(parsed, {})
 
 
@@ -226,8 +226,8 @@ def _regions(arguments: argparse.Namespace, pdfs: dict[str, Path], made: dict[st
     for (doc, page, box), kinds in asked.items():
         kind = "scans" if _is_scan(made[doc], page) else "tables" if kinds == {"Table"} else "figures"
         of[kind] += 1
-        met[kind] += any(_iou(box, other) >= 0.5 for other in _apart(made[doc], page))
-        images[kind] += any(_iou(box, other) >= 0.5 for other in embedded[doc].get(page, []))
+        met[kind] += any(box.iou(other) >= 0.5 for other in _apart(made[doc], page))
+        images[kind] += any(box.iou(other) >= 0.5 for other in embedded[doc].get(page, []))
     for kind in (*sorted(of), ""):
         mine, theirs, all_ = (sum(counts.values()) if not kind else counts[kind] for counts in (met, images, of))
         name = f"regions asked about met, {all_} of {kind or 'all kinds'}"
@@ -241,18 +241,13 @@ def _apart(made: Made, page: int) -> list[BBox]:
     """Return figures and tables of a page that don't overlap each other, the larger first."""
     kept: list[BBox] = []
     for box in sorted((*made.figures.get(page, []), *made.tables.get(page, [])), key=lambda box: box.area, reverse=True):
-        if all(_iou(box, other) < 0.3 for other in kept):
+        if all(box.iou(other) < 0.3 for other in kept):
             kept.append(box)
     return kept
 
 
 def _is_scan(made: Made, page: int) -> bool:
     return not made.pages[page - 1].strip()
-
-
-def _iou(one: BBox, other: BBox) -> float:
-    shared = (one & other).area
-    return shared / (one.area + other.area - shared) if shared else 0.0
 
 
 def _tool(file: Path) -> Any:
@@ -307,7 +302,7 @@ def _workers(path: Path) -> Row:
             document.set_metadata({"title": f"copy {number}"})
             data = bytes(document.tobytes())
             (Path(folder) / f"{number}.pdf").write_bytes(data)
-            jobs.append(ParseJob(hashlib.sha256(data).hexdigest(), f"{number}.pdf"))
+            jobs.append(ParseJob(sha256(data), f"{number}.pdf"))
         seconds: list[float] = []
         for workers in (1, 1, 2):  # the first one warms up
             began = time.monotonic()

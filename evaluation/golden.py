@@ -85,13 +85,7 @@ def _score(question: Question, hits: Sequence[Hit], placed: Placed) -> QuestionS
 
 def _shows(question: Question, places: Sequence[tuple[str, int, BBox]]) -> bool:
     return any(
-        question.doc == name and gold.page == page and _iou(BBox(*gold.bbox), box) >= 0.5
+        question.doc == name and gold.page == page and BBox(*gold.bbox).iou(box) >= 0.5
         for name, page, box in places
         for gold in question.figures
     )
-
-
-def _iou(one: BBox, other: BBox) -> float:
-    shared = (one & other).area
-    total = one.area + other.area - shared
-    return shared / total if total else 0.0

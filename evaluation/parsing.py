@@ -246,7 +246,7 @@ class _Scoring:
         """Pair true pictures with seen ones that overlap by half, the best pairs first."""
         pairs = sorted(
             (
-                (_iou(figure.bbox, self.reading.figures[number].bbox), figure.id, number)
+                (figure.bbox.iou(self.reading.figures[number].bbox), figure.id, number)
                 for figure in self.truth.figures
                 for number in self.seen_on[figure.page]
             ),
@@ -284,7 +284,7 @@ class _Scoring:
 
     def _best_iou(self, figure: TrueFigure) -> float:
         seen = [self.reading.figures[number] for number in self.seen_on[figure.page]]
-        return max((_iou(one.bbox, figure.bbox) for one in seen if one.role in TAGGED), default=0.0)
+        return max((one.bbox.iou(figure.bbox) for one in seen if one.role in TAGGED), default=0.0)
 
     def _role(self, figure: TrueFigure) -> Role | None:
         return self.reading.figures[self.match[figure.id]].role if figure.id in self.match else None
@@ -355,7 +355,7 @@ class _Scoring:
         seen = [
             one
             for one in self.reading.tables
-            if any(one.page == region.page and _iou(one.bbox, region.bbox) >= _SAME_IOU for region in table.regions)
+            if any(one.page == region.page and one.bbox.iou(region.bbox) >= _SAME_IOU for region in table.regions)
         ]
         pictures = {(row, column) for row, column, _ in table.pictures}
         width = len(table.rows[0])
@@ -383,9 +383,3 @@ def _tally(outcomes: Iterable[bool]) -> Tally:
 
 def _letters(text: str) -> str:
     return re.sub(r"[\W_]+", "", text).casefold()
-
-
-def _iou(one: BBox, other: BBox) -> float:
-    shared = (one & other).area
-    total = one.area + other.area - shared
-    return shared / total if total else 0.0

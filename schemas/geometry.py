@@ -38,6 +38,17 @@ class BBox(NamedTuple):
         """Return the smallest rectangle around both."""
         return BBox(min(self.x0, other.x0), min(self.y0, other.y0), max(self.x1, other.x1), max(self.y1, other.y1))
 
+    def iou(self, other: "BBox") -> float:
+        """Return the shared area over that of both together, 0 to 1."""
+        shared = (self & other).area
+        total = self.area + other.area - shared
+        return shared / total if total else 0.0
+
+    def has_middle_of(self, other: "BBox") -> bool:
+        """Say whether the middle of another rectangle lies in this one or on its edge."""
+        x, y = (other.x0 + other.x1) / 2, (other.y0 + other.y1) / 2
+        return self.x0 <= x <= self.x1 and self.y0 <= y <= self.y1
+
     def grown(self, by: float) -> "BBox":
         """Return the rectangle with each side moved outwards by ``by`` points."""
         return BBox(self.x0 - by, self.y0 - by, self.x1 + by, self.y1 + by)

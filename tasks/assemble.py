@@ -115,11 +115,7 @@ class _Standing:
 
 
 def _on(placement: Placement, piece: Chunk) -> bool:
-    x, y = (placement.bbox.x0 + placement.bbox.x1) / 2, (placement.bbox.y0 + placement.bbox.y1) / 2
-    return any(
-        region.page == placement.page and region.bbox.x0 <= x <= region.bbox.x1 and region.bbox.y0 <= y <= region.bbox.y1
-        for region in piece.regions
-    )
+    return any(region.page == placement.page and region.bbox.has_middle_of(placement.bbox) for region in piece.regions)
 
 
 def _evidence(document: DocumentPieces, tags: Mapping[int, str]) -> Iterator[dict[str, object]]:

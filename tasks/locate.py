@@ -138,7 +138,7 @@ def locate(
     barriers = [
         line.bbox
         for line in body
-        if not any(line in told for told in spoken) and not any(_inside(line.bbox, part.bbox) for part in placed)
+        if not any(line in told for told in spoken) and not any(part.bbox.has_middle_of(line.bbox) for part in placed)
     ]
     edge = [part for part in parts if _is_at_edge(part.bbox, page)]
     groups, told = _captioned([part for part in parts if part not in edge], spoken, barriers)
@@ -247,13 +247,13 @@ def _placed_graphics(
     parts: list[_Part] = []
     free_pictures, free_marks = list(pictures), list(marks)
     for frame in sorted(frames, key=lambda frame: -frame.area):
-        if min(frame.width, frame.height) < _SMALLEST_PT or any(_inside(line.bbox, frame) for line in captions):
+        if min(frame.width, frame.height) < _SMALLEST_PT or any(frame.has_middle_of(line.bbox) for line in captions):
             continue
         inked = [mark for mark in free_marks if mark.frame == frame and not mark.white]
         inner = [region for region in free_pictures if _mostly_within(region.bbox, frame)]
         if not inked and len(inner) < 2:
             continue
-        texts = [line.bbox & frame for line in lines if _inside(line.bbox, frame)]
+        texts = [line.bbox & frame for line in lines if frame.has_middle_of(line.bbox)]
         part = _Part(
             union([*(mark.bbox for mark in inked), *(region.bbox & frame for region in inner), *texts]),
             tuple(inked),
@@ -277,7 +277,9 @@ def _drawings(page: BBox, marks: Sequence[Mark], body: Sequence[Line]) -> list[_
     """Group marks that lie within a few points of each other."""
     # A white ground joins what stands on it, but has no extent of its own; a white box round a paragraph is nothing.
     kept = [
-        mark for mark in marks if not mark.white or mark.is_rule or sum(_inside(line.bbox, mark.bbox) for line in body) <= 1
+        mark
+        for mark in marks
+        if not mark.white or mark.is_rule or sum(mark.bbox.has_middle_of(line.bbox) for line in body) <= 1
     ]
     parts: list[_Part] = []
     for group in _together(page, [mark.bbox for mark in kept]):
@@ -316,11 +318,6 @@ def _cell(side: float, most: int) -> int:
     return min(max(int(side // _CELL_PT), 0), most - 1)
 
 
-def _inside(inner: BBox, outer: BBox) -> bool:
-    x, y = (inner.x0 + inner.x1) / 2, (inner.y0 + inner.y1) / 2
-    return outer.x0 <= x <= outer.x1 and outer.y0 <= y <= outer.y1
-
-
 def _within(inner: BBox, outer: BBox) -> bool:
     return inner.x0 >= outer.x0 and inner.y0 >= outer.y0 and inner.x1 <= outer.x1 and inner.y1 <= outer.y1
 
@@ -340,7 +337,7 @@ def _is_panel(part: _Part, lines: Sequence[Line], pictures: Sequence[Region]) ->
     shaded = all(mark.filled and mark.bbox.width >= 0.9 * box.width for mark in inner)
     if part.strokes or not inner or not shaded or any(_mostly_within(picture.bbox, box) for picture in pictures):
         return False
-    return any(_inside(line.bbox, box) for line in lines)
+    return any(box.has_middle_of(line.bbox) for line in lines)
 
 
 def _is_sign(box: BBox, panel: BBox) -> bool:
@@ -357,7 +354,7 @@ def _is_table(part: _Part, lines: Sequence[Line]) -> bool:
     ruling = _ruling(part, filled=False)
     across = len({round(side.at / 3) for side in ruling.across})
     down = len({round(side.at / 3) for side in ruling.down})
-    words = sum(_inside(line.bbox, part.bbox) for line in lines)
+    words = sum(part.bbox.has_middle_of(line.bbox) for line in lines)
     cells = len({mark.bbox for mark in part.marks if not mark.is_rule})
     return words >= 4 and ((across >= 3 and down >= 3) or (cells >= 6 and across + down >= 4))
 
@@ -400,7 +397,7 @@ def _holds(part: _Part, picture: BBox, lines: Sequence[Line]) -> bool:
     """Say whether an image is a piece of a drawing, and not a picture that stands on a coloured panel beside text."""
     if not _mostly_within(picture, part.bbox) or picture.area > 0.6 * part.bbox.area:
         return False
-    written = sum(len(line.text) for line in lines if _inside(line.bbox, part.bbox))
+    written = sum(len(line.text) for line in lines if part.bbox.has_middle_of(line.bbox))
     return part.strokes + part.shapes >= 4 and written <= part.bbox.area / 120
 
 
@@ -456,7 +453,7 @@ def _is_picture(part: _Part, lines: Sequence[Line], body: Sequence[Line]) -> boo
     box = part.bbox
     if box.width < _SMALLEST_PT or box.height < _SMALLEST_PT:
         return False
-    inner = [line for line in lines if _inside(line.bbox, box)]
+    inner = [line for line in lines if box.has_middle_of(line.bbox)]
     written = sum(len(line.text) for line in inner)
     paragraphs = sum(line in body for line in inner)
     if part.framed:

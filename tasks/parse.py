@@ -291,14 +291,12 @@ def _inner(content: Content, placed: Sequence[Placement]) -> list[Line]:
     """Say of each line in whose picture it stands: labels of drawings, and hidden text behind an image."""
     lines: list[Line] = []
     for line, visible in zip(content.lines, content.shown, strict=True):
-        x, y = (line.bbox.x0 + line.bbox.x1) / 2, (line.bbox.y0 + line.bbox.y1) / 2
         holders = [
             placement
             for placement in placed
             if placement.role is Role.CONTENT
             and (placement.kind in (Kind.VECTOR, Kind.COMPOSITE) or not visible)
-            and placement.bbox.x0 <= x <= placement.bbox.x1
-            and placement.bbox.y0 <= y <= placement.bbox.y1
+            and placement.bbox.has_middle_of(line.bbox)
         ]
         smallest = min(holders, key=lambda placement: placement.bbox.area, default=None)
         lines.append(line if smallest is None else replace(line, inside=smallest.order))
@@ -346,10 +344,9 @@ def _filled(page: int, grid: Grid, placements: Sequence[Placement]) -> TableRegi
     for placement in placements:
         if placement.page != page or placement.role not in TAGGED or placement.figure_id is None:
             continue
-        x, y = (placement.bbox.x0 + placement.bbox.x1) / 2, (placement.bbox.y0 + placement.bbox.y1) / 2
         for row, boxes in zip(rows, grid.boxes, strict=True):
             for column, box in enumerate(boxes):
-                if box is not None and box.x0 <= x <= box.x1 and box.y0 <= y <= box.y1:
+                if box is not None and box.has_middle_of(placement.bbox):
                     row[column] = f"{row[column]} {placeholder(placement.figure_id)}".strip()
     return TableRegion(page, grid.bbox, tuple(map(tuple, rows)))
 

@@ -29,6 +29,7 @@ from tasks.anchor import anchor, begins_anew, distance, gap, running_text
 from tasks.join import join_lines
 from tasks.mark_up import markdown
 from tasks.outline import Headings, find_margins
+from tasks.tabulate import holds
 
 STRUCTURE_VERSION = "3"
 
@@ -124,7 +125,7 @@ def _pieces(sheet: _Sheet, margins: frozenset[Line], headings: Headings) -> list
     # What is written inside a picture that gets no tag is text like any other.
     inner = {order: [line for line in sheet.lines if line.inside == order] for order in pictured}
     free = [line for line in sheet.lines if line.inside not in pictured]
-    tables = [table for table in sheet.tables if not any(_holds(place.bbox, table.bbox) for place in tagged)]
+    tables = [table for table in sheet.tables if not any(holds(place.bbox, table.bbox) for place in tagged)]
     in_tables = [name for table in tables for row in table.rows for cell in row for name in placeholders(cell)]
     standing: list[Placement] = []
     for place in tagged:
@@ -133,7 +134,7 @@ def _pieces(sheet: _Sheet, margins: frozenset[Line], headings: Headings) -> list
         else:
             standing.append(place)
     free, standing = _with_icons(free, standing)
-    framed = [(table, frozenset(line for line in free if _holds(table.bbox, line.bbox))) for table in tables]
+    framed = [(table, frozenset(line for line in free if holds(table.bbox, line.bbox))) for table in tables]
     taken = margins.union(*(held for _, held in framed))
     open_ = [line for line in free if line not in taken]
     stops = [line for line in open_ if caption_label(line.text) is not None or headings.stands_out(line)]
@@ -459,11 +460,6 @@ def _place(pieces: Sequence[_Piece], box: BBox) -> int:
     return len(pieces) if after is None else after
 
 
-def _holds(outer: BBox, inner: BBox) -> bool:
-    x, y = (inner.x0 + inner.x1) / 2, (inner.y0 + inner.y1) / 2
-    return outer.x0 - 1 <= x <= outer.x1 + 1 and outer.y0 - 1 <= y <= outer.y1 + 1
-
-
 def _scanned(
     sheet: _Sheet, figures: Mapping[str, Figure], recognised: Mapping[str, Sequence[RecognisedLine]]
 ) -> Iterator[Line]:
@@ -475,7 +471,7 @@ def _scanned(
         previous: BBox | None = None
         for line in recognised.get(place.figure_id, ()):
             box = _unrotated(line.bbox, figures[place.figure_id], place.bbox, sheet.page.rotation).rounded()
-            if any(_holds(known.bbox, box) for known in sheet.lines):
+            if any(holds(known.bbox, box) for known in sheet.lines):
                 continue
             apart = previous is None or gap(previous.y0, previous.y1, box.y0, box.y1) > _SCAN_GAP * box.height
             beside = previous is not None and gap(previous.x0, previous.x1, box.x0, box.x1) > 0

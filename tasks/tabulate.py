@@ -179,7 +179,7 @@ class _Words:
             held = holder[start:end]
             if (held >= 0).any():
                 number = int(np.bincount(held[held >= 0]).argmax())
-            elif _holds(table, self.line_boxes[line]):
+            elif holds(table, self.line_boxes[line]):
                 x, y = self.centres[start:end].mean(axis=0)
                 number = min(range(len(cells)), key=lambda place: _apart(cells[place], x, y))
             else:
@@ -188,9 +188,12 @@ class _Words:
         return ["\n".join(map(" ".join, lines.values())) for lines in written]
 
 
-def _holds(table: BBox, line: BBox) -> bool:
-    x, y = (line.x0 + line.x1) / 2, (line.y0 + line.y1) / 2
-    return table.x0 - 1 <= x <= table.x1 + 1 and table.y0 - 1 <= y <= table.y1 + 1
+def holds(outer: BBox, inner: BBox) -> bool:
+    """Say whether something stands in a table or a picture, give or take a point.
+
+    What reads a table's words and what takes its lines out of the text must agree on this, or words are lost or said twice.
+    """
+    return outer.grown(1).has_middle_of(inner)
 
 
 def _apart(cell: BBox, x: float, y: float) -> float:

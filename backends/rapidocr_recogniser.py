@@ -5,25 +5,19 @@ detection, lines recognised one by one (padded to each other they cost more than
 papers that takes 0.6 CPU-seconds a figure instead of 1.4 with the package's own settings, and reads as much.
 """
 
-import hashlib
-import importlib.util
-import io
-import warnings
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from backends.packaged import packaged_file
+from backends.pictures import decode
 from schemas.corpus import CaptionOptions
 from schemas.documents import RecognisedLine
-from schemas.errors import BadInputError, ContractError, FailureCode, UserError
+from schemas.errors import BadInputError, ContractError, FailureCode
 from schemas.geometry import BBox
 from schemas.ports import Recogniser
 from schemas.versions import ModelCard
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 DETECTOR = ("PP-OCRv6_det_small.onnx", "090f04abcd9d9a7498bc4ebf677e4cb9bdce1fe4197ddb7e529f1ef44e1ff94f")
 READER = ("PP-OCRv6_rec_small.onnx", "6f327246b50388f3c176ae304bd95767ea6dc0c9ae92153ef8cbe210b3c14884")
@@ -59,7 +53,8 @@ class RapidOcr:
     def __init__(self, threads: int = 1) -> None:
         self.name = CARD.name
         self.revision = CARD.revision
-        detector, reader = (_model(*pinned) for pinned in (DETECTOR, READER))
+        wanted_by = "captions.ocr: 'rapidocr'"
+        detector, reader = (packaged_file("rapidocr", f"models/{name}", pin, wanted_by) for name, pin in (DETECTOR, READER))
 
         import cv2
         from rapidocr import RapidOCR
@@ -85,7 +80,7 @@ class RapidOcr:
         Raises:
             BadInputError: The picture can't be decoded, or the engine fails on it.
         """
-        pixels, scale = _decode(picture)
+        pixels, scale = decode(picture, LARGEST_SIDE_PX)
         if min(pixels.shape[:2]) * scale < LEAST_SIDE_PX:
             return []
         try:
@@ -116,45 +111,6 @@ def open_recogniser(options: CaptionOptions) -> Recogniser:
 def recogniser_card(options: CaptionOptions) -> ModelCard | None:
     """Describe the model that a corpus file names, without loading it; None where it wants no OCR."""
     return None if options.ocr == "none" else CARD
-
-
-def _model(name: str, pinned: str) -> Path:
-    package = importlib.util.find_spec("rapidocr")
-    if package is None or package.origin is None:
-        raise UserError("captions.ocr: 'rapidocr' needs the extra: pip install 'inset[models]'")
-    file = Path(package.origin).parent / "models" / name
-    found = hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else "no file"
-    if found != pinned:
-        raise ContractError(f"{file} has SHA-256 {found[:12]}, pinned is {pinned[:12]}; reinstall rapidocr 3.10")
-    return file
-
-
-def _decode(picture: bytes) -> tuple[NDArray[np.uint8], float]:
-    """Return pixels as the engine wants them (BGR, on white, not too large), and what to multiply their places by."""
-    from PIL import Image
-
-    try:
-        with warnings.catch_warnings():
-            # Its pixels were bounded when the figure was stored; this is no upload.
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            image = Image.open(io.BytesIO(picture))
-            largest = max(image.size)
-            if largest > LARGEST_SIDE_PX:
-                image.draft("RGB", (LARGEST_SIDE_PX, LARGEST_SIDE_PX))
-            rgb = _on_white(image)
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise BadInputError(f"a picture can't be decoded: {error}", FailureCode.IMAGE_REJECTED) from error
-    rgb.thumbnail((LARGEST_SIDE_PX, LARGEST_SIDE_PX))
-    return np.ascontiguousarray(np.asarray(rgb)[:, :, ::-1]), largest / max(rgb.size)
-
-
-def _on_white(image: "Image") -> "Image":
-    from PIL import Image
-
-    if not image.has_transparency_data:
-        return image.convert("RGB")
-    layer = image.convert("RGBA")
-    return Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer).convert("RGB")
 
 
 def _around(corners: NDArray[np.float32], scale: float) -> BBox:

@@ -291,16 +291,21 @@ def parse(
         bool,
         typer.Option("--tagged-pdf", help="Write tagged.pdf there too: the PDF with each figure's tag at its place."),
     ] = False,
+    ocr: Annotated[
+        bool, typer.Option("--ocr", help="Read the words of scanned pages and figures too, which takes seconds for each.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Show what Inset makes of a single PDF."""
     from pipeline.inspect import inspect
     from pipeline.tagged import write_tagged
+    from schemas.corpus import CaptionOptions
 
     if folder is None and (view or tagged_pdf):
         raise UserError(f"{'--view' if view else '--tagged-pdf'} needs --out FOLDER, where it is written")
     with reporting() as report:
-        document = inspect(file, out=folder, view=view, report=report)
+        captions = CaptionOptions(ocr="rapidocr" if ocr else "none")
+        document = inspect(file, out=folder, view=view, captions=captions, report=report)
     if tagged_pdf and folder is not None and document.pages:
         write_tagged(file, document, folder / "tagged.pdf")
     if as_json:

@@ -12,12 +12,12 @@ from pipeline.stages import StageNote, read_notes, read_plan, version_file, writ
 from pipeline.tagged import make_tagged
 from pipeline.workspace import Report, Workspace, silent
 from ray_jobs.documents import (
-    parsed_folder,
     read_captions,
     read_chunks,
     read_failures,
     read_head,
     read_placements,
+    reported,
     structured_folder,
 )
 from schemas.documents import TAGGED
@@ -116,7 +116,7 @@ def _pieces(workspace: Workspace, indexed: dict[str, list[str]], report: Report)
     store, keys = workspace.store, workspace.keys
     for done, (doc_id, sources) in enumerate(sorted(indexed.items()), 1):
         folder = structured_folder(doc_id, keys.structured)
-        figures, placements = read_placements(store, parsed_folder(doc_id, keys.parse))
+        figures, placements = read_placements(store, folder)
         yield DocumentPieces(
             doc_id=doc_id,
             title=read_head(store, folder).title,
@@ -148,15 +148,7 @@ def _document_failures(plan: Plan, ledger: list[LedgerRow]) -> list[Failure]:
 def _page_failures(workspace: Workspace, plan: Plan, indexed: dict[str, list[str]]) -> list[Failure]:
     """Return what of indexed documents could not be read, whichever refresh found it."""
     return [
-        Failure(
-            source=sources[0],
-            doc_id=doc_id,
-            page=failure.page,
-            step="parse" if failure.code != FailureCode.MODEL_FAILED else "recognise",
-            code=FailureCode(failure.code),
-            message=failure.message,
-            run_id=plan.run_id,
-        )
+        reported(failure, sources[0], doc_id, plan.run_id)
         for doc_id, sources in sorted(indexed.items())
         for failure in read_failures(workspace.store, structured_folder(doc_id, workspace.keys.structured))
     ]

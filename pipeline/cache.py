@@ -2,7 +2,6 @@
 
 import uuid
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,7 +20,7 @@ class ShardedCache:
     def __init__(self, store: ObjectStore, folder: str, schema: pa.Schema) -> None:
         self._store = store
         self._folder = folder
-        self._schema = schema
+        self.schema = schema
         self._shards: dict[str, pa.Table] | None = None
 
     def missing(self, ids: Iterable[str]) -> list[str]:
@@ -38,11 +37,10 @@ class ShardedCache:
             first.setdefault(str(record), row)
         return found.take(pa.array(sorted(first.values()), pa.int64()))
 
-    def append(self, records: Sequence[dict[str, Any]]) -> None:
+    def append(self, table: pa.Table) -> None:
         """Write records as one more shard."""
-        if not records:
+        if table.num_rows == 0:
             return
-        table = pa.Table.from_pylist(list(records), schema=self._schema)
         name = f"{self._folder}/part-{uuid.uuid4().hex}.parquet"
         self._store.put(name, to_parquet(table))
         self._loaded()[name] = table
@@ -50,8 +48,8 @@ class ShardedCache:
     def _loaded(self) -> dict[str, pa.Table]:
         if self._shards is None:
             names = self._store.names(self._folder)
-            self._shards = {name: from_parquet(self._store.get(name)).cast(self._schema) for name in names}
+            self._shards = {name: from_parquet(self._store.get(name)).cast(self.schema) for name in names}
         return self._shards
 
     def _table(self) -> pa.Table:
-        return pa.concat_tables([self._schema.empty_table(), *self._loaded().values()])
+        return pa.concat_tables([self.schema.empty_table(), *self._loaded().values()])

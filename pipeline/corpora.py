@@ -123,7 +123,8 @@ source: {source}          # a folder, a glob such as docs/**/*.pdf, or s3://buck
 #   template: "{template}"   # or paper, for <image: filename(…)>; or one's own, with fields such as {{page}}
 #   pdf: false                     # true: keep a copy of each PDF with every figure's tag written at its place
 # captions:
-#   ocr: rapidocr                  # or none
+#   ocr: rapidocr                  # what reads words inside figures and on scanned pages; or none
+#   layout: rapid-layout           # what finds figures on scanned pages; or none
 # embeddings:
 #   text: minilm                   # packaged; or a sentence-transformers model with its revision
 # ray:

@@ -1,9 +1,12 @@
-"""Stage 3: read words off pictures, structure and chunk documents, embed their texts. Finished work is never done again."""
+"""Stage 3: read words off pictures, cut figures out of pages, structure and chunk documents, embed their texts.
+
+Finished work is never done again.
+"""
 
 import contextlib
 import time
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Sequence
+from itertools import chain
 
 import pyarrow as pa
 
@@ -19,17 +22,25 @@ from ray_jobs.documents import (
     read_parsed,
     structured_folder,
 )
-from ray_jobs.enrich import FEW_DOCUMENTS, FEW_PICTURES, FEW_TEXTS, Unstructured, embed, recognise, structure_all
-from schemas.documents import BBOX, RecognisedLine
+from ray_jobs.enrich import (
+    FEW_DOCUMENTS,
+    FEW_PAGES,
+    FEW_PICTURES,
+    FEW_TEXTS,
+    Unstructured,
+    embed,
+    recognise,
+    segment,
+    structure_all,
+)
+from schemas.documents import Recognised, Segmented
 from schemas.errors import ContractError
-from schemas.geometry import BBox
+from schemas.parquet import rows_of, schema_of, table_of
 from schemas.ports import ObjectStore
 from schemas.versions import Plan
 from tasks.embed import search_text, text_id
 from tasks.recognise import pictures_to_recognise
-
-_LINE = pa.struct([("bbox", BBOX), ("text", pa.string()), ("score", pa.float64())])
-RECOGNISED = pa.schema((pa.field("id", pa.string()), pa.field("lines", pa.list_(_LINE)), pa.field("failure", pa.string())))
+from tasks.segment import pictures_to_segment
 
 _SHARD_RECORDS = 256
 _SHARD_SECONDS = 20.0
@@ -84,20 +95,22 @@ class _OnDemand:
 def _structure(workspace: Workspace, doc_ids: list[str], ray: _OnDemand, report: Report) -> dict[str, int]:
     store, keys, corpus = workspace.store, workspace.keys, workspace.corpus
     todo = [doc_id for doc_id in doc_ids if not is_finished(store, structured_folder(doc_id, keys.structured))]
-    pictures = {
-        doc_id: pictures_to_recognise(read_parsed(store, parsed_folder(doc_id, keys.parse)))
+    to_recognise: dict[str, list[str]] = {}
+    to_segment: dict[str, list[str]] = {}
+    for doc_id in todo:
+        parsed = read_parsed(store, parsed_folder(doc_id, keys.parse))
+        to_recognise[doc_id] = pictures_to_recognise(parsed) if workspace.recogniser is not None else []
+        to_segment[doc_id] = pictures_to_segment(parsed) if workspace.detector is not None else []
+    recognised, counts = _recognised(workspace, chain.from_iterable(to_recognise.values()), ray, report)
+    segmented, cut = _segmented(workspace, chain.from_iterable(to_segment.values()), ray, report)
+    work = [
+        Unstructured(
+            doc_id,
+            rows_of(Recognised, recognised.read(to_recognise[doc_id])),
+            rows_of(Segmented, segmented.read(to_segment[doc_id])),
+        )
         for doc_id in todo
-        if workspace.recogniser is not None
-    }
-    cache = ShardedCache(store, f"recognised/{keys.recognised}", RECOGNISED)
-    missing = cache.missing(figure_id for figure_ids in pictures.values() for figure_id in figure_ids)
-    affordable = missing[: corpus.budget.ocr_items]
-    if affordable:
-        ray(len(affordable) > FEW_PICTURES)
-        named = [(figure_id, f"figures/{figure_id}.png") for figure_id in affordable]
-        batches = recognise(named, corpus.captions, store.root, corpus.ray)
-        _keep(cache, _recognised_records(batches), "recognise", len(affordable), report)
-    work = [_unstructured(doc_id, cache, pictures.get(doc_id, [])) for doc_id in todo]
+    ]
     if work:
         ray(len(work) > FEW_DOCUMENTS)
         finished = structure_all(
@@ -109,39 +122,46 @@ def _structure(workspace: Workspace, doc_ids: list[str], ray: _OnDemand, report:
             structured_key=keys.structured,
             ray=corpus.ray,
         )
-        for done, outcomes in enumerate(finished, 1):
-            for outcome in outcomes:
+        for done, made in enumerate(finished, 1):
+            for outcome in made:
                 if outcome.failure is not None:
                     raise ContractError(f"document {outcome.row_id} can't be structured: {outcome.failure.message}")
             report("structure", done, len(work))
-    return {"recognised": len(affordable), "over_budget": len(missing) - len(affordable), "structured": len(work)}
+    return counts | cut | {"structured": len(work)}
 
 
-def _unstructured(doc_id: str, cache: ShardedCache, figure_ids: list[str]) -> Unstructured:
-    recognised: dict[str, list[RecognisedLine]] = {}
-    failed: dict[str, str] = {}
-    for record in cache.read(figure_ids).to_pylist():
-        if record["failure"] is not None:
-            failed[record["id"]] = record["failure"]
-        else:
-            recognised[record["id"]] = [
-                RecognisedLine(BBox(*line["bbox"]), line["text"], line["score"]) for line in record["lines"]
-            ]
-    return Unstructured(doc_id, recognised, failed)
+def _recognised(
+    workspace: Workspace, figure_ids: Iterable[str], ray: _OnDemand, report: Report
+) -> tuple[ShardedCache, dict[str, int]]:
+    """Read the words off pictures that no one has read yet, as far as the budget goes; return all that was ever read."""
+    store, corpus = workspace.store, workspace.corpus
+    cache = ShardedCache(store, f"recognised/{workspace.keys.recognised}", schema_of(Recognised))
+    missing = cache.missing(figure_ids)
+    affordable = missing[: corpus.budget.ocr_items]
+    if affordable:
+        ray(len(affordable) > FEW_PICTURES)
+        read = recognise(stored(affordable), corpus.captions, store.root, corpus.ray)
+        _keep(cache, (table_of(Recognised, batch) for batch in read), "recognise", len(affordable), report)
+    return cache, {"recognised": len(affordable), "over_budget": len(missing) - len(affordable)}
 
 
-def _recognised_records(batches: Iterable[list[Any]]) -> Iterator[list[dict[str, Any]]]:
-    for outcomes in batches:
-        yield [
-            {
-                "id": outcome.row_id,
-                "lines": [
-                    {"bbox": list(line.bbox), "text": line.text, "score": line.score} for line in outcome.value or []
-                ],
-                "failure": outcome.failure.message if outcome.failure else None,
-            }
-            for outcome in outcomes
-        ]
+def _segmented(
+    workspace: Workspace, figure_ids: Iterable[str], ray: _OnDemand, report: Report
+) -> tuple[ShardedCache, dict[str, int]]:
+    """Cut the figures out of pictures of pages that nobody has cut yet; return all that was ever cut."""
+    store, corpus = workspace.store, workspace.corpus
+    cache = ShardedCache(store, f"recognised/{workspace.keys.segmented}", schema_of(Segmented))
+    missing = cache.missing(figure_ids)
+    if missing:
+        ray(len(missing) > FEW_PAGES)
+        cut = segment(stored(missing), corpus.captions, store.root, corpus.ray)
+        _keep(cache, (table_of(Segmented, batch) for batch in cut), "segment", len(missing), report)
+    return cache, {"segmented": len(missing)}
+
+
+def stored(figure_ids: Sequence[str]) -> list[tuple[str, str]]:
+    """Return figure ids and the names of their pixels in the store."""
+    return [(figure_id, f"figures/{figure_id}.png") for figure_id in figure_ids]
 
 
 def _embed(workspace: Workspace, doc_ids: list[str], ray: _OnDemand, report: Report) -> int:
@@ -151,23 +171,28 @@ def _embed(workspace: Workspace, doc_ids: list[str], ray: _OnDemand, report: Rep
     if missing:
         ray(len(missing) > FEW_TEXTS)
         batches = embed([(name, texts[name]) for name in missing], workspace.corpus.embeddings, workspace.corpus.ray)
-        records = ([{"id": outcome.row_id, "vector": outcome.value} for outcome in outcomes] for outcomes in batches)
+        records = (
+            pa.Table.from_pylist(
+                [{"id": outcome.row_id, "vector": outcome.value} for outcome in outcomes], schema=cache.schema
+            )
+            for outcomes in batches
+        )
         _keep(cache, records, "embed", len(missing), report)
     return len(missing)
 
 
-def _keep(cache: ShardedCache, batches: Iterable[list[dict[str, Any]]], step: str, total: int, report: Report) -> None:
+def _keep(cache: ShardedCache, batches: Iterable[pa.Table], step: str, total: int, report: Report) -> None:
     """Write records as shards while they come, so that a killed job loses seconds of work, not all of it."""
     report(step, 0, total)
-    held: list[dict[str, Any]] = []
+    held = cache.schema.empty_table()
     done, since = 0, time.monotonic()
     try:
         for records in batches:
-            held.extend(records)
-            done += len(records)
+            held = pa.concat_tables([held, records])
+            done += records.num_rows
             report(step, done, total)
-            if len(held) >= _SHARD_RECORDS or time.monotonic() - since > _SHARD_SECONDS:
+            if held.num_rows >= _SHARD_RECORDS or time.monotonic() - since > _SHARD_SECONDS:
                 cache.append(held)
-                held, since = [], time.monotonic()
+                held, since = cache.schema.empty_table(), time.monotonic()
     finally:
         cache.append(held)

@@ -5,12 +5,24 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from backends.stores import open_store
+from pipeline.enrich import stored
 from pipeline.view import write_view
 from pipeline.workspace import Report, silent
-from ray_jobs.documents import is_finished, parsed_folder, read_parsed
+from ray_jobs.documents import is_finished, parsed_folder, read_parsed, reported
+from ray_jobs.enrich import recognise, segment, structure_with
 from ray_jobs.parse_shard import ParseJob, parse_documents, parse_key
-from schemas.corpus import ParseOptions
-from schemas.documents import TAGGED, Block, Node, NodeKind, Page, ParsedDocument, StructuredDocument
+from schemas.corpus import CaptionOptions, ParseOptions
+from schemas.documents import (
+    TAGGED,
+    Block,
+    Node,
+    NodeKind,
+    Page,
+    ParsedDocument,
+    Recognised,
+    Segmented,
+    StructuredDocument,
+)
 from schemas.errors import UserError
 from schemas.ids import sha256
 from schemas.inspection import (
@@ -25,7 +37,8 @@ from schemas.ports import ObjectStore
 from schemas.tags import TagTemplate, fill, restore
 from tasks.contents import depths, grow, print_contents
 from tasks.mark_up import as_html, caption_of, markdown, text_on
-from tasks.structure import structure
+from tasks.recognise import pictures_to_recognise
+from tasks.segment import pictures_to_segment
 from tasks.tag import number_figures
 
 Tags = Mapping[str, str]
@@ -38,16 +51,18 @@ def inspect(
     out: Path | None = None,
     view: bool = False,
     options: ParseOptions | None = None,
+    captions: CaptionOptions | None = None,
     report: Report = silent,
 ) -> InspectedDocument:
-    """Parse and structure one PDF, with the limits of a refresh; no model runs.
+    """Parse and structure one PDF as a refresh does, with its limits.
 
     Args:
         path: The PDF.
         out: Folder for its figures (``figures/<tag number>.png``) and pages (``page-0001.txt``); None writes nothing.
         view: Draw its pages with what was found on them (``page-0001.png``) and write ``index.html`` beside, into ``out``.
         options: Limits and resolution.
-        report: Told how many pages are drawn.
+        captions: Which models look at it; by default a layout model at scanned pages, and nothing that reads words.
+        report: Told how many pages are done by a model, and drawn.
 
     Returns:
         Its pages; none where the document can't be read, with the reason in ``failures``.
@@ -55,7 +70,7 @@ def inspect(
     Raises:
         UserError: There is no such file, or the folder can't be written to.
     """
-    options = options or ParseOptions()
+    options, captions = options or ParseOptions(), captions or CaptionOptions(ocr="none")
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -75,29 +90,44 @@ def inspect(
         parsed_at = parsed_folder(doc_id, parse_key(options))
         if not is_finished(store, parsed_at):
             return InspectedDocument(doc_id=doc_id, source=path.name, contents="", pages=[], failures=failures)
-        parsed = read_parsed(store, parsed_at)
-        structured = structure(parsed, {})
+        structured = _structured(read_parsed(store, parsed_at), captions, store, report)
+        failures += [reported(failure, path.name, doc_id, run_id=None) for failure in structured.failures]
         tree = grow(structured)
-        numbers = number_figures(_digests(parsed))
+        numbers = number_figures(_digests(structured))
         tags = {figure_id: TagTemplate().write(number) for figure_id, number in numbers.items()}
-        pages = [_page(page, parsed, structured, tree, tags) for page in parsed.pages]
+        pages = [_page(page, structured, tree, tags) for page in structured.pages]
         if out is not None:
             _write(out, pages, numbers, store)
             if view:
-                write_view(out, path.name, data, parsed, structured, tree, numbers, report)
+                write_view(out, path.name, data, structured, tree, numbers, report)
         return InspectedDocument(
             doc_id=doc_id, source=path.name, contents=print_contents(tree), pages=pages, failures=failures
         )
 
 
-def _digests(parsed: ParsedDocument) -> dict[str, int]:
-    tagged = {place.figure_id for place in parsed.placements if place.role in TAGGED}
-    return {figure.figure_id: int(figure.sha1, 16) for figure in parsed.figures if figure.figure_id in tagged}
+def _structured(parsed: ParsedDocument, captions: CaptionOptions, store: ObjectStore, report: Report) -> StructuredDocument:
+    """Structure a document with what models make of its pictures, in this process."""
+    recognised: list[Recognised] = []
+    segmented: list[Segmented] = []
+    to_recognise = stored(pictures_to_recognise(parsed)) if captions.ocr != "none" else []
+    to_segment = stored(pictures_to_segment(parsed)) if captions.layout != "none" else []
+    if to_recognise:
+        for read in recognise(to_recognise, captions, store.root, None):
+            recognised.extend(read)
+            report("recognise", len(recognised), len(to_recognise))
+    if to_segment:
+        for cut in segment(to_segment, captions, store.root, None):
+            segmented.extend(cut)
+            report("segment", len(segmented), len(to_segment))
+    return structure_with(parsed, recognised, segmented)
 
 
-def _page(
-    page: Page, parsed: ParsedDocument, structured: StructuredDocument, tree: Sequence[Node], tags: Tags
-) -> InspectedPage:
+def _digests(structured: StructuredDocument) -> dict[str, int]:
+    tagged = {place.figure_id for place in structured.placements if place.role in TAGGED}
+    return {figure.figure_id: int(figure.sha1, 16) for figure in structured.pictures if figure.figure_id in tagged}
+
+
+def _page(page: Page, structured: StructuredDocument, tree: Sequence[Node], tags: Tags) -> InspectedPage:
     captions = {figure.placement.order: figure.caption for figure in structured.figures}
     depth = depths(tree)
     return InspectedPage(
@@ -117,7 +147,7 @@ def _page(
                 caption=captions.get(place.order, ""),
                 reason=place.reason,
             )
-            for place in parsed.placements
+            for place in structured.placements
             if place.page == page.page
         ],
         tables=[_table(block, tags) for block in structured.blocks if block.parts and block.page == page.page],

@@ -43,6 +43,8 @@ def _manifest(workspace: Workspace, plan: Plan, notes: dict[str, StageNote]) -> 
     models = {"text": workspace.text_model}
     if workspace.recogniser is not None:
         models["recogniser"] = workspace.recogniser
+    if workspace.detector is not None:
+        models["detector"] = workspace.detector
     corpus = workspace.corpus
     return Manifest(
         version=plan.version,

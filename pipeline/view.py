@@ -9,7 +9,7 @@ from textwrap import shorten
 
 from backends.page_renderer import Mark, PageRenderer
 from pipeline.workspace import Report, silent
-from schemas.documents import Block, BlockKind, Node, NodeKind, Page, ParsedDocument, Placement, Role, StructuredDocument
+from schemas.documents import Block, BlockKind, Node, NodeKind, Page, Placement, Role, StructuredDocument
 from schemas.errors import BadInputError, UserError
 from schemas.tags import TagTemplate, fill
 from tasks.contents import depths, title_of
@@ -51,7 +51,6 @@ def write_view(
     out: Path,
     source: str,
     data: bytes,
-    parsed: ParsedDocument,
     structured: StructuredDocument,
     tree: Sequence[Node],
     numbers: Mapping[str, str],
@@ -63,8 +62,7 @@ def write_view(
         out: The folder; its ``figures/<tag number>.png`` are shown in the text.
         source: The document's name.
         data: The PDF.
-        parsed: What its pages hold.
-        structured: The same in reading order.
+        structured: What its pages hold, in reading order.
         tree: Its evidence tree.
         numbers: Tag numbers by figure id.
         report: Told how many pages are drawn.
@@ -73,29 +71,27 @@ def write_view(
         UserError: The folder can't be written to.
     """
     try:
-        unseen = dict(_draw(out, data, parsed, structured, report))
+        unseen = dict(_draw(out, data, structured, report))
         pictures = [*out.glob("page-*.png"), *(out / "figures" / f"{number}.png" for number in numbers.values())]
         show = _embedded if sum(path.stat().st_size for path in pictures) <= EMBED_BYTES else _linked
-        writer = _Writer(out, parsed, structured, numbers, show)
+        writer = _Writer(out, structured, numbers, show)
         with (out / "index.html").open("w", encoding="utf-8") as file:
             file.writelines(writer.lines(source, tree, unseen))
     except OSError as error:
         raise UserError(f"can't write to {out}: {error.strerror}") from error
 
 
-def _draw(
-    out: Path, data: bytes, parsed: ParsedDocument, structured: StructuredDocument, report: Report
-) -> Iterator[tuple[int, str]]:
+def _draw(out: Path, data: bytes, structured: StructuredDocument, report: Report) -> Iterator[tuple[int, str]]:
     """Write a picture a page; yield the pages that can't be drawn, and why."""
     renderer = PageRenderer()
     try:
-        for done, page in enumerate(parsed.pages, 1):
+        for done, page in enumerate(structured.pages, 1):
             try:
-                picture = renderer.render(data, page.page, marks=marks(page.page, parsed, structured))
+                picture = renderer.render(data, page.page, marks=marks(page.page, structured))
                 _picture_of(out, page).write_bytes(picture)
             except BadInputError as error:
                 yield page.page, error.message
-            report("draw", done, len(parsed.pages))
+            report("draw", done, len(structured.pages))
     finally:
         renderer.close()
 
@@ -110,9 +106,9 @@ def numbered(structured: StructuredDocument, page: int) -> list[tuple[int, Block
     return list(enumerate(blocks, 1))
 
 
-def marks(page: int, parsed: ParsedDocument, structured: StructuredDocument) -> list[Mark]:
+def marks(page: int, structured: StructuredDocument) -> list[Mark]:
     """Return what is drawn over a page: a numbered box a block, and a box for each figure that is no block of its own."""
-    places = [place for place in parsed.placements if place.page == page]
+    places = [place for place in structured.placements if place.page == page]
     roles = {place.order: place.role for place in places}
     standing = {block.placement for block in structured.blocks if block.kind is BlockKind.FIGURE}
     margins = [block for block in structured.blocks if block.page == page and block.kind is BlockKind.MARGIN]
@@ -146,13 +142,11 @@ class _Writer:
     def __init__(
         self,
         out: Path,
-        parsed: ParsedDocument,
         structured: StructuredDocument,
         numbers: Mapping[str, str],
         show: Callable[[Path, Path], str],
     ) -> None:
         self._out = out
-        self._parsed = parsed
         self._structured = structured
         self._numbers = numbers
         self._show = show
@@ -204,7 +198,7 @@ class _Writer:
                     f'<div class="block {self._kind(block)}" id="p{page.page}-{block.order}">'
                     f"<b>{number}</b>{self._block(block, page.page)}</div>\n"
                 )
-        untagged = [place for place in self._parsed.placements if place.page == page.page and not self._has_tag(place)]
+        untagged = [place for place in self._structured.placements if place.page == page.page and not self._has_tag(place)]
         if untagged:
             said = "".join(f"<li>{place.role}: {html.escape(place.reason)}</li>" for place in untagged)
             yield f"<details><summary>{len(untagged)} without a tag</summary><ul>{said}</ul></details>\n"
@@ -218,7 +212,7 @@ class _Writer:
     def _kind(self, block: Block) -> str:
         if block.kind is not BlockKind.FIGURE:
             return str(block.kind)
-        place = next(place for place in self._parsed.placements if place.order == block.placement)
+        place = next(place for place in self._structured.placements if place.order == block.placement)
         return f"figure {place.role}"
 
     def _block(self, block: Block, page: int) -> str:

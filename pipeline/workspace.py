@@ -7,6 +7,7 @@ from pathlib import Path
 
 from backends.lancedb_index import LanceIndex
 from backends.minilm import text_model_card
+from backends.rapid_layout_detector import detector_card
 from backends.rapidocr_recogniser import recogniser_card
 from backends.sources import open_source
 from backends.stores import join, open_store
@@ -19,6 +20,7 @@ from schemas.ports import DocumentSource, ObjectStore, SearchIndex
 from schemas.versions import ModelCard
 from tasks.chunk import CHUNK_VERSION
 from tasks.embed import EMBED_VERSION
+from tasks.segment import SEGMENT_VERSION
 from tasks.structure import STRUCTURE_VERSION
 
 CODE_VERSION = "0.1.0"
@@ -38,6 +40,7 @@ class Keys:
     parse: str
     attempt: str
     recognised: str
+    segmented: str
     structured: str
     vectors: str
     settings: str
@@ -52,6 +55,7 @@ class Workspace:
     store: ObjectStore
     keys: Keys
     recogniser: ModelCard | None
+    detector: ModelCard | None
     text_model: ModelCard
 
     def source(self) -> DocumentSource:
@@ -91,24 +95,27 @@ def open_workspace(name_or_path: str) -> Workspace:
     """
     file = find_corpus_file(name_or_path)
     corpus = load_corpus(str(file))
-    recogniser = recogniser_card(corpus.captions)
+    recogniser, detector = recogniser_card(corpus.captions), detector_card(corpus.captions)
     text_model = text_model_card(corpus.embeddings)
     return Workspace(
         corpus=corpus,
         file=file,
         store=open_store(join(corpus.store or "", corpus.name)),
-        keys=_keys(corpus, recogniser, text_model),
+        keys=_keys(corpus, recogniser, detector, text_model),
         recogniser=recogniser,
+        detector=detector,
         text_model=text_model,
     )
 
 
-def _keys(corpus: Corpus, recogniser: ModelCard | None, text_model: ModelCard) -> Keys:
+def _keys(corpus: Corpus, recogniser: ModelCard | None, detector: ModelCard | None, text_model: ModelCard) -> Keys:
     parse, attempt = parse_key(corpus.parse), attempt_key(corpus.parse)
     recognised = key(model=recogniser.model_dump() if recogniser else None)
+    segmented = key(model=detector.model_dump() if detector else None, step=SEGMENT_VERSION)
     structured = key(
         parse=parse,
         recognised=recognised,
+        segmented=segmented,
         structure=STRUCTURE_VERSION,
         chunk=CHUNK_VERSION,
         chunk_tokens=corpus.index.chunk_tokens,
@@ -124,7 +131,7 @@ def _keys(corpus: Corpus, recogniser: ModelCard | None, text_model: ModelCard) -
         gates=corpus.gates.model_dump(),
         questions=questions_digest(corpus.questions),
     )
-    return Keys(parse, attempt, recognised, structured, vectors, settings)
+    return Keys(parse, attempt, recognised, segmented, structured, vectors, settings)
 
 
 def questions_digest(path: str | None) -> str | None:

@@ -15,6 +15,7 @@ from schemas.documents import (
     Placement,
     StructuredDocument,
 )
+from schemas.errors import Failure, FailureCode
 from schemas.parquet import PARSED_FILES, from_parquet, pack, rows_of, table_of, to_parquet, unpack
 from schemas.ports import ObjectStore
 from tasks.contents import grow
@@ -58,9 +59,8 @@ def read_parsed(store: ObjectStore, folder: str) -> ParsedDocument:
 
 
 def read_placements(store: ObjectStore, folder: str) -> tuple[tuple[Figure, ...], tuple[Placement, ...]]:
-    """Return a parsed document's figures and placements only."""
-    figures = rows_of(Figure, from_parquet(store.get(f"{folder}/figures.parquet")))
-    return figures, rows_of(Placement, from_parquet(store.get(f"{folder}/placements.parquet")))
+    """Return all figures of a structured document, and where they stand."""
+    return rows_of(Figure, _part(store, folder, "pictures")), rows_of(Placement, _part(store, folder, "placements"))
 
 
 def write_structured(store: ObjectStore, folder: str, document: StructuredDocument, chunks: list[Chunk]) -> None:
@@ -68,6 +68,8 @@ def write_structured(store: ObjectStore, folder: str, document: StructuredDocume
     parts: list[tuple[str, type, object]] = [
         ("blocks", Block, document.blocks),
         ("figures", PlacedFigure, document.figures),
+        ("placements", Placement, document.placements),
+        ("pictures", Figure, document.pictures),
         ("failures", PageFailure, document.failures),
         ("tree", Node, grow(document)),
         ("chunks", Chunk, chunks),
@@ -102,6 +104,20 @@ def read_captions(store: ObjectStore, folder: str) -> dict[int, str]:
 def read_failures(store: ObjectStore, folder: str) -> tuple[PageFailure, ...]:
     """Return what of a structured document could not be read."""
     return rows_of(PageFailure, _part(store, folder, "failures"))
+
+
+def reported(failure: PageFailure, source: str, doc_id: str, run_id: str | None) -> Failure:
+    """Return what could not be read of a document as a row of quarantine."""
+    code = FailureCode(failure.code)
+    return Failure(
+        source=source,
+        doc_id=doc_id,
+        page=failure.page,
+        step="recognise" if code is FailureCode.MODEL_FAILED else "parse",
+        code=code,
+        message=failure.message,
+        run_id=run_id,
+    )
 
 
 def _part(store: ObjectStore, folder: str, part: str) -> pa.Table:

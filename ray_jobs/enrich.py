@@ -4,11 +4,13 @@ import dataclasses
 import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from backends.minilm import open_text_embedder, open_token_counter
+from backends.rapid_layout_detector import open_detector
 from backends.rapidocr_recogniser import open_recogniser
 from backends.stores import open_store
 from ray_jobs.cluster import connected
@@ -16,14 +18,23 @@ from ray_jobs.documents import parsed_folder, read_parsed, structured_folder, wr
 from ray_jobs.pools import cut_batches, run_pool
 from ray_jobs.rows import Outcome, attempt
 from schemas.corpus import CaptionOptions, EmbeddingOptions, RayOptions
-from schemas.documents import PageFailure, RecognisedLine
+from schemas.documents import (
+    PageFailure,
+    ParsedDocument,
+    Recognised,
+    RecognisedLine,
+    Segment,
+    Segmented,
+    StructuredDocument,
+)
 from schemas.errors import FailureCode
 from tasks.chunk import chunk
+from tasks.segment import cut, with_segments
 from tasks.structure import structure
 
 PICTURES_A_BATCH = 4
 
-FEW_PICTURES, FEW_DOCUMENTS, FEW_TEXTS = 4, 4, 128
+FEW_PICTURES, FEW_PAGES, FEW_DOCUMENTS, FEW_TEXTS = 4, 16, 4, 128
 """Up to that many are done in this process: starting Ray would take longer than the work."""
 
 
@@ -37,6 +48,22 @@ class RecogniserActor:
     def run(self, batch: Sequence[tuple[str, str]]) -> list[Outcome[list[RecognisedLine]]]:
         """Return the lines of each figure."""
         return attempt(batch, lambda name: self._recogniser.recognise(self._store.get(name)))
+
+
+class SegmenterActor:
+    """Cuts figures out of stored pictures of pages, and stores them. Input: the picture's name in the store."""
+
+    def __init__(self, options: CaptionOptions, store_address: str) -> None:
+        self._detector = open_detector(options)
+        self._store = open_store(store_address)
+
+    def run(self, batch: Sequence[tuple[str, str]]) -> list[Outcome[list[Segment]]]:
+        """Return what was cut out of each picture."""
+        return attempt(batch, self._segment)
+
+    def _segment(self, name: str) -> list[Segment]:
+        picture = self._store.get(name)
+        return cut(picture, self._detector.detect(picture), lambda name, data: self._store.put(f"figures/{name}", data))
 
 
 class EmbedderActor:
@@ -57,16 +84,48 @@ def _local_embedder(options: EmbeddingOptions) -> EmbedderActor:
 
 
 def recognise(
-    pictures: Sequence[tuple[str, str]], options: CaptionOptions, store_address: str, ray: RayOptions
-) -> Iterator[list[Outcome[list[RecognisedLine]]]]:
-    """Yield the recognised lines of stored figures, a batch at a time; Ray is up only while this runs."""
+    pictures: Sequence[tuple[str, str]], options: CaptionOptions, store_address: str, ray: RayOptions | None
+) -> Iterator[list[Recognised]]:
+    """Yield what is read off stored figures, a batch at a time; Ray is up only while this runs.
+
+    Args:
+        pictures: Figure ids and their names in the store.
+        options: Which model.
+        store_address: The corpus's store.
+        ray: Where to work; None means this process.
+    """
+    for outcomes in _looked_at(RecogniserActor, pictures, options, store_address, ray, few=FEW_PICTURES):
+        yield [Recognised(made.row_id, tuple(made.value or ()), _reason(made)) for made in outcomes]
+
+
+def segment(
+    pictures: Sequence[tuple[str, str]], options: CaptionOptions, store_address: str, ray: RayOptions | None
+) -> Iterator[list[Segmented]]:
+    """Yield what is cut out of stored pictures of pages, a batch at a time; arguments as for ``recognise``."""
+    for outcomes in _looked_at(SegmenterActor, pictures, options, store_address, ray, few=FEW_PAGES):
+        yield [Segmented(made.row_id, tuple(made.value or ()), _reason(made)) for made in outcomes]
+
+
+def _looked_at(
+    actor: type[RecogniserActor] | type[SegmenterActor],
+    pictures: Sequence[tuple[str, str]],
+    options: CaptionOptions,
+    store_address: str,
+    ray: RayOptions | None,
+    *,
+    few: int,
+) -> Iterator[list[Outcome[Any]]]:
     batches = cut_batches(pictures, PICTURES_A_BATCH)
-    if len(pictures) <= FEW_PICTURES:
-        actor = RecogniserActor(options, store_address)
-        yield from map(actor.run, batches)
+    if ray is None or len(pictures) <= few:
+        here = actor(options, store_address)
+        yield from map(here.run, batches)
         return
     with connected(ray) as cpus:
-        yield from run_pool(RecogniserActor, (options, store_address), batches, workers=options.ocr_workers or cpus)
+        yield from run_pool(actor, (options, store_address), batches, workers=options.ocr_workers or cpus)
+
+
+def _reason(outcome: Outcome[Any]) -> str | None:
+    return outcome.failure.message if outcome.failure is not None else None
 
 
 def embed(
@@ -83,11 +142,11 @@ def embed(
 
 @dataclass(frozen=True)
 class Unstructured:
-    """A document to structure, with what was read off its pictures; a picture that failed has a message instead."""
+    """A document to structure, with what was read off its pictures and cut out of them."""
 
     doc_id: str
-    recognised: dict[str, list[RecognisedLine]]
-    failed: dict[str, str]
+    recognised: tuple[Recognised, ...]
+    segmented: tuple[Segmented, ...]
 
 
 class StructureActor:
@@ -108,18 +167,26 @@ class StructureActor:
     def _structure(self, work: Unstructured) -> bool:
         parse_key, structured_key = self._keys
         parsed = read_parsed(self._store, parsed_folder(work.doc_id, parse_key))
-        unread = [
-            PageFailure(
-                placement.page, FailureCode.MODEL_FAILED, f"words of a figure were not read: {work.failed[figure_id]}"
-            )
-            for placement in parsed.placements
-            if (figure_id := placement.figure_id) is not None and figure_id in work.failed
-        ]
-        document = structure(parsed, work.recognised)
-        document = dataclasses.replace(document, failures=(*parsed.failures, *unread))
+        document = structure_with(parsed, work.recognised, work.segmented)
         chunks = chunk(document, self._count_tokens, max_tokens=self._chunk_tokens)
         write_structured(self._store, structured_folder(work.doc_id, structured_key), document, chunks)
         return True
+
+
+def structure_with(
+    parsed: ParsedDocument, recognised: Sequence[Recognised], segmented: Sequence[Segmented]
+) -> StructuredDocument:
+    """Structure a document with what models made of its pictures; what they failed on is among its failures."""
+    failed = {read.id: f"words of a figure were not read: {read.failure}" for read in recognised if read.failure}
+    failed |= {page.id: f"figures of a page were not looked for: {page.failure}" for page in segmented if page.failure}
+    unread = [
+        PageFailure(placement.page, FailureCode.MODEL_FAILED, failed[placement.figure_id])
+        for placement in parsed.placements
+        if placement.figure_id in failed
+    ]
+    whole = with_segments(parsed, {page.id: page.segments for page in segmented})
+    document = structure(whole, {read.id: read.lines for read in recognised})
+    return dataclasses.replace(document, failures=(*parsed.failures, *unread))
 
 
 def structure_all(

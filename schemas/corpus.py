@@ -58,6 +58,10 @@ class CaptionOptions(Section):
     captioner: Literal["context"] = Field("context", description="'context': own caption, recognised words and section.")
     ocr: Literal["rapidocr", "none"] = Field("rapidocr", description="What reads words inside figures and scanned pages.")
     ocr_workers: int | None = Field(None, ge=1, description="OCR actors; default: one a CPU core.")
+    layout: Literal["rapid-layout", "none"] = Field(
+        "rapid-layout",
+        description="What finds figures and tables on pages that are a picture.",
+    )
 
 
 class EmbeddingOptions(Section):

@@ -157,6 +157,48 @@ class RecognisedLine:
     score: float
 
 
+class RegionKind(StrEnum):
+    """What a layout model takes a part of a page for."""
+
+    FIGURE = "figure"
+    TABLE = "table"
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutRegion:
+    """What a layout model found on the picture of a page; ``bbox`` in pixels of the picture."""
+
+    bbox: BBox
+    kind: RegionKind
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A figure, or the picture of a table, cut out of the picture of a page; ``region`` says from where."""
+
+    region: LayoutRegion
+    figure: Figure
+
+
+@dataclass(frozen=True, slots=True)
+class Recognised:
+    """What was read off one picture, or why it could not be."""
+
+    id: str
+    lines: tuple[RecognisedLine, ...]
+    failure: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Segmented:
+    """What was cut out of the picture of one page, or why it could not be."""
+
+    id: str
+    segments: tuple[Segment, ...]
+    failure: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class TablePart:
     """What of a table stands on one page: its cells' box, and how many of the table's rows, a header said again not counted."""
@@ -230,13 +272,18 @@ class PlacedFigure:
 
 @dataclass(frozen=True, slots=True)
 class StructuredDocument:
-    """A document as a reader takes it in: blocks in reading order, and its tagged figures."""
+    """A document as a reader takes it in: blocks in reading order, and its tagged figures.
+
+    ``placements`` are all that the document has, tagged or not, and ``pictures`` the figures that they place.
+    """
 
     doc_id: str
     title: str
     pages: tuple[Page, ...]
     blocks: tuple[Block, ...]
     figures: tuple[PlacedFigure, ...]
+    placements: tuple[Placement, ...] = ()
+    pictures: tuple[Figure, ...] = ()
     failures: tuple[PageFailure, ...] = field(default=())
 
 

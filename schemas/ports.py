@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from schemas.documents import RecognisedLine
+from schemas.documents import LayoutRegion, RecognisedLine
 from schemas.evidence import Filters
 from schemas.versions import SourceFile
 
@@ -79,6 +79,21 @@ class Recogniser(Protocol):
 
     def recognise(self, picture: bytes) -> list[RecognisedLine]:
         """Return the lines of an encoded picture in reading order; [] where it has no words.
+
+        Raises:
+            BadInputError: The picture can't be decoded.
+        """
+        ...
+
+
+class LayoutDetector(Protocol):
+    """Finds figures and tables on the picture of a page."""
+
+    name: str
+    revision: str
+
+    def detect(self, picture: bytes) -> list[LayoutRegion]:
+        """Return the figures and tables of an encoded picture, the surest first; [] where it has none.
 
         Raises:
             BadInputError: The picture can't be decoded.

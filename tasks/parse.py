@@ -1,6 +1,7 @@
 """Read what the pages of a PDF hold: lines, figures and where they stand, tables, the outline. No model runs."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -29,7 +30,7 @@ from tasks.tabulate import Grid, tabulate
 if TYPE_CHECKING:
     import pymupdf
 
-PARSE_VERSION = "4"
+PARSE_VERSION = "5"
 
 KeepFigure = Callable[[str, bytes], None]
 """Takes a figure's name in the store (``<figure_id>.png``) and its bytes."""
@@ -189,6 +190,7 @@ class _Reading:
     placements: list[Placement] = field(default_factory=list)
     grids: list[tuple[int, Grid]] = field(default_factory=list)
     failures: list[PageFailure] = field(default_factory=list)
+    grounds: Counter[str] = field(default_factory=Counter)
     found_anything: bool = False
 
     @property
@@ -249,16 +251,28 @@ class _Reading:
         box = (region.bbox & content.box).rounded()
         role, reason = _role(region, content.lines)
         placement = Placement(content.page.page, order, box, None, region.kind, role, reason)
-        if role is Role.BACKGROUND or self.pixels is None:
+        if self.pixels is None:
+            return placement
+        lettered = role is Role.BACKGROUND and 2 * sum(content.shown) > len(content.shown)
+        if lettered and region.image is not None and self._is_template(content.handles[region.image.number]):
             return placement
         try:
-            figure, raw_sha1 = _figure(self.pixels, content, region, box)
+            # Words over a picture belong to what is cut out of it; the words of a scan are on it already.
+            figure, raw_sha1 = (
+                (self.pixels.drawn(content, box), None) if lettered else _figure(self.pixels, content, region, box)
+            )
         except BadInputError as error:
             self.fail(content.page.page, error)
             return replace(placement, reason=error.message)
         if self.pixels.is_blank(figure) and role in TAGGED:
             role, reason = Role.DECORATIVE, "one colour only"
         return replace(placement, figure_id=figure.figure_id, raw_sha1=raw_sha1, role=role, reason=reason)
+
+    def _is_template(self, image: Any) -> bool:
+        """Say whether an image has been behind the text of so many pages that it holds no figure of theirs."""
+        digest = hashlib.sha1(stream_of(image) or b"", usedforsecurity=False).hexdigest()
+        self.grounds[digest] += 1
+        return self.grounds[digest] > _REPEATED_PAGES
 
 
 def _figure(pixels: _Pixels, content: Content, region: Region, box: BBox) -> tuple[Figure, str | None]:

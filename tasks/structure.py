@@ -4,12 +4,14 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from schemas.documents import (
     TAGGED,
     Block,
     BlockKind,
     Figure,
+    Kind,
     Line,
     Page,
     ParsedDocument,
@@ -29,9 +31,10 @@ from tasks.anchor import anchor, begins_anew, distance, gap, running_text
 from tasks.join import join_lines
 from tasks.mark_up import markdown
 from tasks.outline import Headings, find_margins
+from tasks.segment import unrotated
 from tasks.tabulate import holds
 
-STRUCTURE_VERSION = "3"
+STRUCTURE_VERSION = "4"
 
 _TABLE_CAPTION_PT = 48.0
 _INNER_CHARACTERS = 600
@@ -92,8 +95,7 @@ def structure(parsed: ParsedDocument, recognised: Mapping[str, Sequence[Recognis
         recognised: Lines read off figures and scanned pages, by figure id; boxes in pixels.
     """
     figures = {figure.figure_id: figure for figure in parsed.figures}
-    sheets = list(_sheets(parsed))
-    sheets = [replace(sheet, lines=(*sheet.lines, *_scanned(sheet, figures, recognised))) for sheet in sheets]
+    sheets = [_read(sheet, figures, recognised) for sheet in _sheets(parsed)]
     margins = find_margins([line for sheet in sheets for line in sheet.lines], parsed.pages)
     headings = Headings([line for sheet in sheets for line in sheet.lines], parsed.outline)
     pieces = [
@@ -101,7 +103,9 @@ def structure(parsed: ParsedDocument, recognised: Mapping[str, Sequence[Recognis
         for sheet in sheets
         for piece in _pieces(sheet, margins, headings)
     ]
-    return _document(parsed, _continued(pieces, {page.page: page for page in parsed.pages}), headings, recognised)
+    lines = tuple(line for sheet in sheets for line in sheet.lines)
+    pages = {page.page: page for page in parsed.pages}
+    return _document(replace(parsed, lines=lines), _continued(pieces, pages), headings, recognised)
 
 
 def _sheets(parsed: ParsedDocument) -> Iterator[_Sheet]:
@@ -460,6 +464,27 @@ def _place(pieces: Sequence[_Piece], box: BBox) -> int:
     return len(pieces) if after is None else after
 
 
+def _read(sheet: _Sheet, figures: Mapping[str, Figure], recognised: Mapping[str, Sequence[RecognisedLine]]) -> _Sheet:
+    """Add what was read off a scanned page, and say of its lines in which figure cut out of it they stand.
+
+    A block that is only partly in a figure stays text, and so does a caption: a layout model's boxes reach too far.
+    """
+    lines = (*sheet.lines, *_scanned(sheet, figures, recognised))
+    cut = sorted(
+        (place for place in sheet.placements if place.kind is Kind.SCAN and place.role is Role.CONTENT),
+        key=lambda place: place.bbox.area,
+    )
+    holders: dict[int, int] = {}
+    for number, block in groupby(lines if cut else (), key=lambda line: line.block):
+        members = list(block)
+        if all(line.inside is None for line in members) and caption_label(members[0].text) is None:
+            around = [place for place in cut if all(place.bbox.has_middle_of(line.bbox) for line in members)]
+            if around:
+                holders[number] = around[0].order
+    inside = tuple(replace(line, inside=holders[line.block]) if line.block in holders else line for line in lines)
+    return replace(sheet, lines=inside)
+
+
 def _scanned(
     sheet: _Sheet, figures: Mapping[str, Figure], recognised: Mapping[str, Sequence[RecognisedLine]]
 ) -> Iterator[Line]:
@@ -470,7 +495,7 @@ def _scanned(
             continue
         previous: BBox | None = None
         for line in recognised.get(place.figure_id, ()):
-            box = _unrotated(line.bbox, figures[place.figure_id], place.bbox, sheet.page.rotation).rounded()
+            box = unrotated(line.bbox, figures[place.figure_id], place.bbox, sheet.page.rotation).rounded()
             if any(holds(known.bbox, box) for known in sheet.lines):
                 continue
             apart = previous is None or gap(previous.y0, previous.y1, box.y0, box.y1) > _SCAN_GAP * box.height
@@ -478,20 +503,6 @@ def _scanned(
             block += apart or beside
             yield Line(sheet.page.page, block, box, escape(line.text), round(0.75 * box.height), bold=False)
             previous = box
-
-
-def _unrotated(box: BBox, figure: Figure, place: BBox, rotation: int) -> BBox:
-    """Bring a box from the pixels of a picture, turned as its reader sees it, to points of the unrotated page."""
-    u0, v0, u1, v1 = box.x0 / figure.width, box.y0 / figure.height, box.x1 / figure.width, box.y1 / figure.height
-    match rotation % 360:
-        case 90:
-            u0, v0, u1, v1 = v0, 1 - u1, v1, 1 - u0
-        case 180:
-            u0, v0, u1, v1 = 1 - u1, 1 - v1, 1 - u0, 1 - v0
-        case 270:
-            u0, v0, u1, v1 = 1 - v1, u0, 1 - v0, u1
-    width, height = place.width, place.height
-    return BBox(place.x0 + u0 * width, place.y0 + v0 * height, place.x0 + u1 * width, place.y0 + v1 * height)
 
 
 def _document(
@@ -532,7 +543,16 @@ def _document(
             placed.append(PlacedFigure(piece.placement, piece.caption, section, words, order))
     placed.extend(_set_in_text(parsed.placements, placed, blocks))
     placed.sort(key=lambda figure: figure.placement.order)
-    return StructuredDocument(parsed.doc_id, parsed.title, parsed.pages, tuple(blocks), tuple(placed), parsed.failures)
+    return StructuredDocument(
+        doc_id=parsed.doc_id,
+        title=parsed.title,
+        pages=parsed.pages,
+        blocks=tuple(blocks),
+        figures=tuple(placed),
+        placements=parsed.placements,
+        pictures=parsed.figures,
+        failures=parsed.failures,
+    )
 
 
 def _named(pieces: Sequence[_Piece]) -> dict[Label, str]:

@@ -11,7 +11,7 @@ from backends.page_renderer import Mark
 from pipeline import view
 from pipeline.inspect import inspect
 from schemas.corpus import ParseOptions
-from schemas.documents import ParsedDocument, StructuredDocument
+from schemas.documents import StructuredDocument
 from schemas.inspection import InspectedDocument
 from tasks.parse import parse
 from tasks.structure import structure
@@ -22,9 +22,8 @@ def _colour(what: str) -> tuple[int, ...]:
     return tuple(bytes.fromhex(view.COLOURS[what][1:]))
 
 
-def _taken_in(data: bytes) -> tuple[ParsedDocument, StructuredDocument]:
-    parsed = parse(data, "d", ParseOptions(), keep_figure=lambda name, data: None)
-    return parsed, structure(parsed, {})
+def _taken_in(data: bytes) -> StructuredDocument:
+    return structure(parse(data, "d", ParseOptions(), keep_figure=lambda name, data: None), {})
 
 
 def _drawn_in(mark: Mark) -> tuple[int, ...]:
@@ -32,12 +31,12 @@ def _drawn_in(mark: Mark) -> tuple[int, ...]:
 
 
 def test_blocks_are_numbered_as_they_are_read_and_figures_coloured_by_role(tmp_path: Path) -> None:
-    parsed, structured = _taken_in(write_manual(tmp_path / "pump.pdf", "pump").read_bytes())
-    made = view.marks(1, parsed, structured)
+    structured = _taken_in(write_manual(tmp_path / "pump.pdf", "pump").read_bytes())
+    made = view.marks(1, structured)
     assert [(mark.label, _drawn_in(mark)) for mark in made] == [
         (str(number), _colour(what)) for number, what in enumerate(("heading", "text", "content", "caption", "text"), 1)
     ]
-    (figure,) = [place.bbox for place in parsed.placements if place.page == 1]
+    (figure,) = [place.bbox for place in structured.placements if place.page == 1]
     assert made[2].box == tuple(figure)
 
 
@@ -48,17 +47,16 @@ def test_what_gets_no_tag_is_drawn_dashed_and_without_a_number() -> None:
         page.insert_image((500, 20, 560, 60), stream=picture(1))
         page.insert_text((72, 200), f"The pump has part number {number} and it is stopped first.", fontsize=11)
         page.insert_text((290, 825), str(number + 1), fontsize=9)
-    parsed, structured = _taken_in(document.tobytes())
-    made = view.marks(2, parsed, structured)
+    structured = _taken_in(document.tobytes())
+    made = view.marks(2, structured)
     assert [(mark.label, mark.dashed) for mark in made] == [("", True), ("", True), ("1", False)]
     assert _drawn_in(made[0]) == _colour("decorative")
 
 
 def test_a_table_over_two_pages_has_a_box_on_each(tmp_path: Path) -> None:
-    parsed, structured = _taken_in(write_long_table(tmp_path / "table.pdf").read_bytes())
+    structured = _taken_in(write_long_table(tmp_path / "table.pdf").read_bytes())
     boxes = [
-        [mark.box[1] for mark in view.marks(page, parsed, structured) if _drawn_in(mark) == _colour("table")]
-        for page in (1, 2)
+        [mark.box[1] for mark in view.marks(page, structured) if _drawn_in(mark) == _colour("table")] for page in (1, 2)
     ]
     assert boxes == [[pytest.approx(640, abs=2)], [pytest.approx(100, abs=2)]]
 

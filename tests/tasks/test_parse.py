@@ -467,7 +467,7 @@ def test_an_image_of_the_whole_page_without_text_is_a_scan_turned_as_read() -> N
 
 
 @pytest.mark.parametrize("hidden", [True, False])
-def test_an_image_of_the_whole_page_behind_text_is_background_and_has_no_pixels(hidden: bool) -> None:
+def test_an_image_of_the_whole_page_behind_text_is_background_and_kept_as_its_reader_sees_it(hidden: bool) -> None:
     def draw(page: pymupdf.Page) -> None:
         page.insert_image(page.rect, stream=picture(1, 100, 140), keep_proportion=False)
         for line in range(6):
@@ -475,10 +475,24 @@ def test_an_image_of_the_whole_page_behind_text_is_background_and_has_no_pixels(
 
     parsed, kept = _read(_document(draw))
     placement = _only(parsed)
-    assert (placement.role, placement.figure_id) == (Role.BACKGROUND, None)
-    assert kept == {}
+    assert placement.role == Role.BACKGROUND
     assert [line.text for line in parsed.lines] == [sentence(line) for line in range(6)]
     assert {line.inside for line in parsed.lines} == {None}
+    seen = _seen(parsed, kept)
+    black = seen.convert("L").point(lambda value: 255 * (value < 40)).getbbox()
+    assert (seen.size == (100, 140), black is None) == (hidden, hidden), "words that are shown are on the picture"
+
+
+def test_an_image_behind_the_text_of_many_pages_holds_no_figures() -> None:
+    document = pymupdf.open()
+    for number in range(6):
+        page = document.new_page()
+        page.insert_image(page.rect, stream=picture(1, 100, 140), keep_proportion=False)
+        for line in range(6):
+            page.insert_text((72, 100 + 20 * line), sentence(10 * number + line), fontsize=11)
+    parsed, _ = _read(document.tobytes())
+    assert {placement.role for placement in parsed.placements} == {Role.BACKGROUND}
+    assert [placement.figure_id is None for placement in parsed.placements] == 3 * [False] + 3 * [True]
 
 
 # Drawings

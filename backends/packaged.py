@@ -1,0 +1,30 @@
+"""Models that ship inside packages, held to pinned digests."""
+
+import hashlib
+import importlib.util
+from pathlib import Path
+
+from schemas.errors import ContractError, UserError
+
+
+def packaged_file(package: str, name: str, sha256: str, wanted_by: str) -> Path:
+    """Return a file of an installed package.
+
+    Args:
+        package: The package.
+        name: The file's path inside it.
+        sha256: The digest it must have.
+        wanted_by: The setting that asks for it, for the error.
+
+    Raises:
+        UserError: The package is not installed.
+        ContractError: The file is not the pinned one.
+    """
+    found = importlib.util.find_spec(package)
+    if found is None or found.origin is None:
+        raise UserError(f"{wanted_by} needs the extra: pip install 'inset[models]'")
+    file = Path(found.origin).parent / name
+    digest = hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else "no file"
+    if digest != sha256:
+        raise ContractError(f"{file} has SHA-256 {digest[:12]}, pinned is {sha256[:12]}; reinstall {package}")
+    return file

@@ -23,27 +23,31 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from backends.rapid_layout_detector import open_detector
 from bench.table import Row, show
 from ray_jobs.parse_shard import ParseJob, parse_documents
-from schemas.corpus import ParseOptions
-from schemas.documents import ParsedDocument, Role, StructuredDocument
+from schemas.corpus import CaptionOptions, ParseOptions
+from schemas.documents import Kind, ParsedDocument, Role, Segment
 from schemas.geometry import BBox
 from schemas.ids import sha256
 from schemas.tags import TagTemplate, fill
 from tasks.parse import parse
+from tasks.segment import cut, pictures_to_segment, with_segments
 from tasks.structure import structure
 from tasks.tag import number_figures
 
 MANUALS = Path(__file__).parent.parent / "examples" / "manuals" / "pdfs"
+OPTIONS = ParseOptions(render_dpi=72)
 ASKED_ABOUT = {"Figure", "Chart", "Table"}
 
 
 class Made(NamedTuple):
-    """What a tool makes of a PDF: the tagged text of each page, and the boxes of its figures and tables by page."""
+    """What a tool makes of a PDF: each page's tagged text, where figures and tables are, which pages are pictures."""
 
     pages: list[str]
     figures: dict[int, list[BBox]]
     tables: dict[int, list[BBox]]
+    scans: set[int]
 
 
 def main() -> None:
@@ -81,9 +85,11 @@ def _arguments() -> argparse.Namespace:
 
 
 def ours(path: Path) -> Made:
-    """Parse and structure as a refresh does, without OCR."""
-    parsed, structured = _parsed(path.read_bytes())
-    numbers = number_figures({figure.figure_id: int(figure.sha1, 16) for figure in parsed.figures})
+    """Parse, look for figures on pages that are pictures, and structure: as a refresh does, without OCR."""
+    pictures: dict[str, bytes] = {}
+    parsed = parse(path.read_bytes(), "d", OPTIONS, keep_figure=pictures.__setitem__)
+    structured = structure(with_segments(parsed, _segments(parsed, pictures)), {})
+    numbers = number_figures({figure.figure_id: int(figure.sha1, 16) for figure in structured.pictures})
     template = TagTemplate()
     texts: dict[int, list[str]] = defaultdict(list)
     tables: dict[int, list[BBox]] = defaultdict(list)
@@ -92,16 +98,21 @@ def ours(path: Path) -> Made:
         if block.rows:
             tables[block.page].append(block.bbox)
     figures: dict[int, list[BBox]] = defaultdict(list)
-    for placement in parsed.placements:
+    for placement in structured.placements:
         if placement.role is Role.CONTENT:
             figures[placement.page].append(placement.bbox)
-    return Made(["\n\n".join(texts[page.page]) for page in parsed.pages], figures, tables)
+    scans = {placement.page for placement in parsed.placements if placement.kind is Kind.SCAN}
+    return Made(["\n\n".join(texts[page.page]) for page in parsed.pages], figures, tables, scans)
 
 
-def _parsed(data: bytes) -> tuple[ParsedDocument, StructuredDocument]:
-    options = ParseOptions(render_dpi=72)
-    parsed = parse(data, sha256(data), options, keep_figure=lambda _name, _png: None)
-    return parsed, structure(parsed, {})
+def _segments(parsed: ParsedDocument, pictures: dict[str, bytes]) -> dict[str, list[Segment]]:
+    wanted = pictures_to_segment(parsed)
+    detector = open_detector(CaptionOptions()) if wanted else None
+    return {
+        name: cut(pictures[f"{name}.png"], detector.detect(pictures[f"{name}.png"]), lambda _name, _png: None)
+        for name in wanted
+        if detector is not None
+    }
 
 
 def _ours_of(item: tuple[str, Path]) -> tuple[str, Made]:
@@ -224,7 +235,7 @@ def _regions(arguments: argparse.Namespace, pdfs: dict[str, Path], made: dict[st
     met, images, of = Counter[str](), Counter[str](), Counter[str]()
     embedded = {doc: _embedded(pdfs[doc]) for doc in {doc for doc, _, _ in asked}}
     for (doc, page, box), kinds in asked.items():
-        kind = "scans" if _is_scan(made[doc], page) else "tables" if kinds == {"Table"} else "figures"
+        kind = "scans" if page in made[doc].scans else "tables" if kinds == {"Table"} else "figures"
         of[kind] += 1
         met[kind] += any(box.iou(other) >= 0.5 for other in _apart(made[doc], page))
         images[kind] += any(box.iou(other) >= 0.5 for other in embedded[doc].get(page, []))
@@ -244,10 +255,6 @@ def _apart(made: Made, page: int) -> list[BBox]:
         if all(box.iou(other) < 0.3 for other in kept):
             kept.append(box)
     return kept
-
-
-def _is_scan(made: Made, page: int) -> bool:
-    return not made.pages[page - 1].strip()
 
 
 def _tool(file: Path) -> Any:
@@ -287,7 +294,7 @@ def _speed(path: Path, sample: int) -> Iterator[Row]:
 
 def _peak(path: Path) -> float:
     """Return the most memory that a process takes for one document, in MiB."""
-    ours(path)
+    structure(parse(path.read_bytes(), "d", OPTIONS, keep_figure=lambda _name, _png: None), {})
     status = Path("/proc/self/status").read_text(encoding="ascii")  # getrusage counts what the parent held
     return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 

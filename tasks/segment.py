@@ -41,7 +41,7 @@ def cut(picture: bytes, regions: Sequence[LayoutRegion], keep_figure: Callable[[
     Args:
         picture: The picture, encoded.
         regions: What a layout model found on it, the surest first. What lies mostly in a surer one is the same thing seen
-            twice; what is hardly larger than a letter, or is the page itself, is none.
+            twice; what is hardly larger than a letter is none. A figure that fills the page counts where it is the only one.
         keep_figure: Given each figure's name in the store (``<figure_id>.png``) and its bytes.
     """
     with Pillow.open(io.BytesIO(picture)) as opened:
@@ -49,10 +49,10 @@ def cut(picture: bytes, regions: Sequence[LayoutRegion], keep_figure: Callable[[
     height, width, _ = pixels.shape
     page = BBox(0, 0, width, height)
     segments: list[Segment] = []
-    for region in regions:
+    for region in sorted(regions, key=lambda region: fills(region.bbox, page)):
         box = BBox(*map(round, region.bbox & page))
         seen_twice = any(_share(box, segment.region.bbox) > _OVERLAP for segment in segments)
-        if seen_twice or min(box.width, box.height) < _LEAST_PX or not _is_part(box, page):
+        if seen_twice or min(box.width, box.height) < _LEAST_PX or box.area < _LEAST_SHARE * page.area:
             continue
         x0, y0, x1, y1 = map(int, box)
         figure, data = encode(np.ascontiguousarray(pixels[y0:y1, x0:x1]))
@@ -64,7 +64,8 @@ def cut(picture: bytes, regions: Sequence[LayoutRegion], keep_figure: Callable[[
 def with_segments(document: ParsedDocument, segments: Mapping[str, Sequence[Segment]]) -> ParsedDocument:
     """Return a document with the figures that were cut out of its pages' pictures placed on its pages.
 
-    What the parse found itself goes first: a segment that is mostly the same gets no placement.
+    What the parse found itself goes first: a segment that is mostly the same gets no placement. A figure that fills the page
+    is one on a scan; behind a text it is what the text stands on.
 
     Args:
         document: As parsed.
@@ -82,6 +83,8 @@ def with_segments(document: ParsedDocument, segments: Mapping[str, Sequence[Segm
             region = segment.region
             box = unrotated(region.bbox, pictures[whole.figure_id], whole.bbox, pages[whole.page].rotation).rounded()
             if any(page == whole.page and _share(box, other) > _OVERLAP for page, other in known):
+                continue
+            if whole.role is not Role.PAGE_SCAN and fills(box, whole.bbox):
                 continue
             pictures.setdefault(segment.figure.figure_id, segment.figure)
             placements.append(
@@ -119,8 +122,9 @@ def unrotated(box: BBox, figure: Figure, place: BBox, rotation: int) -> BBox:
     return BBox(place.x0 + u0 * width, place.y0 + v0 * height, place.x0 + u1 * width, place.y0 + v1 * height)
 
 
-def _is_part(box: BBox, page: BBox) -> bool:
-    return _LEAST_SHARE * page.area <= box.area <= _PAGE_SHARE * page.area
+def fills(box: BBox, page: BBox) -> bool:
+    """Say whether something is as large as the page, but for a margin."""
+    return box.area > _PAGE_SHARE * page.area
 
 
 def _share(one: BBox, other: BBox) -> float:

@@ -31,7 +31,7 @@ from tasks.anchor import anchor, begins_anew, distance, gap, running_text
 from tasks.join import join_lines
 from tasks.mark_up import markdown
 from tasks.outline import Headings, find_margins
-from tasks.segment import unrotated
+from tasks.segment import fills, unrotated
 from tasks.tabulate import holds
 
 STRUCTURE_VERSION = "4"
@@ -467,11 +467,17 @@ def _place(pieces: Sequence[_Piece], box: BBox) -> int:
 def _read(sheet: _Sheet, figures: Mapping[str, Figure], recognised: Mapping[str, Sequence[RecognisedLine]]) -> _Sheet:
     """Add what was read off a scanned page, and say of its lines in which figure cut out of it they stand.
 
-    A block that is only partly in a figure stays text, and so does a caption: a layout model's boxes reach too far.
+    A block that is only partly in a figure stays text, and so does a caption: a layout model's boxes reach too far. A figure
+    that fills its page, as on a slide, leaves the page all its text.
     """
+    whole = BBox(0, 0, sheet.page.width_pt, sheet.page.height_pt)
     lines = (*sheet.lines, *_scanned(sheet, figures, recognised))
     cut = sorted(
-        (place for place in sheet.placements if place.kind is Kind.SCAN and place.role is Role.CONTENT),
+        (
+            place
+            for place in sheet.placements
+            if place.kind is Kind.SCAN and place.role is Role.CONTENT and not fills(place.bbox, whole)
+        ),
         key=lambda place: place.bbox.area,
     )
     holders: dict[int, int] = {}

@@ -46,6 +46,18 @@ def write_manual(path: Path, subject: str, *, seed: int = 0, pages: int = 2) -> 
     return path
 
 
+def write_scan(path: Path, subject: str) -> Path:
+    """Write the first page of a manual as a scanner would: one picture, no text."""
+    with pymupdf.open(write_manual(path, subject, pages=1)) as document:
+        pixels = document[0].get_pixmap(dpi=120)
+    scan = pymupdf.open()
+    page = scan.new_page(width=595, height=842)
+    page.insert_image(page.rect, pixmap=pixels)
+    scan.save(path, garbage=3, deflate=True, no_new_id=True)
+    scan.close()
+    return path
+
+
 def write_long_table(path: Path) -> Path:
     """Write two pages with one table: four rows at the foot of the first, the header again and four at the head of the second.
 

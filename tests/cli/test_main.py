@@ -11,7 +11,7 @@ import pymupdf
 import pytest
 
 from cli import main
-from tests.manuals import write_long_table, write_manual
+from tests.manuals import write_long_table, write_manual, write_scan
 
 
 class Answer:
@@ -173,6 +173,17 @@ def test_parse_shows_a_table_once_with_all_its_rows_and_each_page_its_own(folder
     assert "Screw 2" in first["tagged_text"]
     assert "Screw 7" not in first["tagged_text"]
     assert "Screw 7" in second["tagged_text"]
+
+
+def test_parse_finds_the_figure_of_a_scanned_page_and_reads_its_words(folder: Path, inset: Inset) -> None:
+    file = write_scan(folder / "pdfs" / "scan.pdf", "water pump")
+    (page,) = inset("parse", file, "--ocr", "--json").json["pages"]
+    scan, figure = page["figures"]
+    assert (scan["role"], scan["tag"]) == ("page_scan", None)
+    assert figure["role"] == "content"
+    tagged = page["tagged_text"]
+    assert 0 < tagged.index("takes 01 bar") < tagged.index(figure["tag"]) < tagged.index("shows, the water pump has")
+    assert "seen from side 1" in figure["caption"]
 
 
 def test_parse_writes_the_tagged_pdf(folder: Path, inset: Inset) -> None:

@@ -17,10 +17,11 @@ from pipeline.workspace import Workspace, open_workspace
 from ray_jobs.children import Refused
 from schemas.errors import FailureCode, NotFoundError, UserError
 from schemas.evidence import Filters, Modality
+from schemas.geometry import BBox
 from schemas.parquet import from_parquet
 from schemas.tags import TagTemplate
 from schemas.versions import RefreshResult
-from tests.manuals import write_manual
+from tests.manuals import write_manual, write_scan
 from tests.pipeline.conftest import write_corpus
 
 
@@ -49,6 +50,21 @@ def test_the_first_refresh_publishes_and_answers(corpus_file: Path) -> None:
         _pages_and_documents_are_served(published, corpus_file.parent.parent / "pdfs" / "winch.pdf")
     finally:
         published.close()
+
+
+def test_the_figure_of_a_scanned_page_is_found_once_and_tagged(tmp_path: Path) -> None:
+    write_scan(tmp_path / "pdfs" / "pump.pdf", "water pump")
+    workspace = open_workspace(str(write_corpus(tmp_path)))
+    first = refresh(workspace)
+    assert (first.counts.tags, read_notes(workspace.store, first.version or "")["enrich"].counts["segmented"]) == (1, 1)
+    placements = from_parquet(workspace.store.get(f"versions/{first.version}/placements.parquet")).to_pylist()
+    assert [(place["role"], place["tag"] is None) for place in placements] == [("page_scan", True), ("content", False)]
+    figure = BBox(*placements[1]["bbox"])
+    assert figure.iou(BBox(180, 300, 420, 460)) > 0.8
+    assert workspace.store.get(f"figures/{placements[1]['figure_id']}.png").startswith(b"\x89PNG")
+    again = refresh(open_workspace(str(write_corpus(tmp_path, "index: {chunk_tokens: 64}\n"))))
+    counts = read_notes(workspace.store, again.version or "")["enrich"].counts
+    assert (counts["structured"], counts["segmented"]) == (1, 0), "a change behind it costs no look at the page"
 
 
 def _answers_with_figures(published: PublishedCorpus, version: str | None) -> None:

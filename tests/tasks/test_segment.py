@@ -1,6 +1,7 @@
 """Figures cut out of pictures of pages."""
 
 import io
+from dataclasses import replace
 
 import pytest
 from PIL import Image as Pillow
@@ -74,10 +75,24 @@ def test_what_is_seen_twice_is_cut_once_and_the_surer_one_counts() -> None:
     assert [segment.region.score for segment in cut(_png([]), regions, lambda *_: None)] == [0.9]
 
 
-@pytest.mark.parametrize(
-    "box", [(0, 0, 800, 1200), (5, 5, 790, 1195), (100, 100, 130, 700), (10, 10, 60, 60), (900, 100, 1200, 500)]
-)
-def test_the_page_itself_and_specks_are_no_figures(box: tuple[int, ...]) -> None:
+def test_a_figure_that_fills_the_page_counts_where_it_is_the_only_one() -> None:
+    page, part = _region(5, 5, 790, 1195, score=0.9), _region(100, 200, 500, 600, score=0.4)
+    assert [segment.region.bbox for segment in cut(_png([]), [page], lambda *_: None)] == [page.bbox]
+    assert [segment.region.bbox for segment in cut(_png([]), [page, part], lambda *_: None)] == [part.bbox]
+
+
+@pytest.mark.parametrize(("role", "figures"), [(Role.PAGE_SCAN, 1), (Role.BACKGROUND, 0)])
+def test_a_slide_is_a_figure_and_keeps_its_text_and_what_text_stands_on_is_none(role: Role, figures: int) -> None:
+    (scan,) = _scanned().placements
+    lines = (Line(1, 0, BBox(60, 150, 240, 160), "Sales by region", 10, bold=False),)
+    document = _scanned(lines=lines, placements=(replace(scan, role=role),))
+    found = structure(with_segments(document, {SCAN: [_segment(5, 5, 790, 1195)]}), {})
+    assert len(found.figures) == figures
+    assert [block.text for block in found.blocks if block.kind is not BlockKind.FIGURE] == ["Sales by region"]
+
+
+@pytest.mark.parametrize("box", [(100, 100, 130, 700), (10, 10, 60, 60), (900, 100, 1200, 500)])
+def test_specks_are_no_figures(box: tuple[int, ...]) -> None:
     assert cut(_png([]), [_region(*box)], lambda *_: None) == []
 
 

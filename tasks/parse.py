@@ -253,14 +253,10 @@ class _Reading:
         placement = Placement(content.page.page, order, box, None, region.kind, role, reason)
         if self.pixels is None:
             return placement
-        lettered = role is Role.BACKGROUND and 2 * sum(content.shown) > len(content.shown)
-        if lettered and region.image is not None and self._is_template(content.handles[region.image.number]):
+        if role is Role.BACKGROUND and self._is_template(content, region):
             return placement
         try:
-            # Words over a picture belong to what is cut out of it; the words of a scan are on it already.
-            figure, raw_sha1 = (
-                (self.pixels.drawn(content, box), None) if lettered else _figure(self.pixels, content, region, box)
-            )
+            figure, raw_sha1 = _figure(self.pixels, content, region, box, role)
         except BadInputError as error:
             self.fail(content.page.page, error)
             return replace(placement, reason=error.message)
@@ -268,17 +264,21 @@ class _Reading:
             role, reason = Role.DECORATIVE, "one colour only"
         return replace(placement, figure_id=figure.figure_id, raw_sha1=raw_sha1, role=role, reason=reason)
 
-    def _is_template(self, image: Any) -> bool:
-        """Say whether an image has been behind the text of so many pages that it holds no figure of theirs."""
-        digest = hashlib.sha1(stream_of(image) or b"", usedforsecurity=False).hexdigest()
+    def _is_template(self, content: Content, region: Region) -> bool:
+        """Say whether what lies behind a page's text has been behind so many that it holds no figure of theirs."""
+        stream = None if region.image is None else stream_of(content.handles[region.image.number])
+        if stream is None:
+            return False
+        digest = hashlib.sha1(stream, usedforsecurity=False).hexdigest()
         self.grounds[digest] += 1
         return self.grounds[digest] > _REPEATED_PAGES
 
 
-def _figure(pixels: _Pixels, content: Content, region: Region, box: BBox) -> tuple[Figure, str | None]:
+def _figure(pixels: _Pixels, content: Content, region: Region, box: BBox, role: Role) -> tuple[Figure, str | None]:
     image = region.image
     rotation = content.page.rotation
-    if image is None or image.cut or image.stencil or is_slanted(image.matrix):
+    # What lies behind text is kept as the page shows it: what is cut out of it has the words that stand on it.
+    if role is Role.BACKGROUND or image is None or image.cut or image.stencil or is_slanted(image.matrix):
         return pixels.drawn(content, box), None
     handle = content.handles[image.number]
     return pixels.image(image, handle, rotation=rotation, upright=region.kind is Kind.SCAN)

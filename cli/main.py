@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from cli.terminal import out, print_json, print_table, reporting, say
+from cli.terminal import out, print_json, print_markdown, print_table, reporting, say
 from schemas.errors import BadInputError, GateError, InsetError, UserError
 
 app = typer.Typer(
@@ -128,8 +128,30 @@ def versions(corpus: CorpusArgument, as_json: Json = False) -> None:
         say(f"{corpus}: no version yet; run: inset refresh {corpus}")
     columns = ("version", "state", "documents", "quarantined", "rows", "parent")
     print_table("", columns, [[getattr(row, column) for column in columns] for row in listed.versions])
+    for row in listed.versions:
+        if row.override is not None:
+            say(f"{row.version} passed its gates by the word of {row.override.by}: {row.override.reason}")
     if listed.held:
         say(f"{corpus} is held since a rollback: refreshes publish nothing until: inset publish {corpus} VERSION")
+
+
+@app.command()
+def diff(
+    corpus: CorpusArgument,
+    base: Annotated[str, typer.Argument(metavar="A", help="A version.")],
+    version: Annotated[str, typer.Argument(metavar="B", help="A later one.")],
+    as_json: Json = False,
+) -> None:
+    """Say what changed from one version to another."""
+    from pipeline.diff import compare_versions
+    from pipeline.workspace import open_workspace
+    from tasks.diff import release_note
+
+    found = compare_versions(open_workspace(corpus), base, version)
+    if as_json:
+        print_json(found)
+        return
+    print_markdown(release_note(found))
 
 
 @app.command()
@@ -154,6 +176,9 @@ def rollback(
 def publish(
     corpus: CorpusArgument,
     version: Annotated[str, typer.Argument(help="A version that its gates let pass.")],
+    override: Annotated[
+        str | None, typer.Option(metavar="REASON", help="Let a refused version pass; the reason is kept with it.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Make a version live, and end a hold."""
@@ -161,7 +186,7 @@ def publish(
     from pipeline.workspace import open_workspace
 
     workspace = open_workspace(corpus)
-    pointer = publish_version(workspace.store, workspace.corpus.name, version)
+    pointer = publish_version(workspace.store, workspace.corpus.name, version, override=override)
     if as_json:
         print_json(pointer)
         return

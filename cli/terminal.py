@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel
 from rich.console import Console
+from rich.markdown import Markdown
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -25,6 +26,14 @@ def print_json(result: BaseModel | dict[str, Any]) -> None:
     """Print a result as the one JSON object on standard output."""
     data = result.model_dump(mode="json") if isinstance(result, BaseModel) else result
     sys.stdout.write(json.dumps(data, ensure_ascii=False, indent=2) + "\n")
+
+
+def print_markdown(text: str) -> None:
+    """Print Markdown for a person; as it is where nobody looks."""
+    if out.is_terminal:
+        out.print(Markdown(text))
+    else:
+        out.print(text, markup=False, end="")
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

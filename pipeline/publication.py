@@ -1,10 +1,11 @@
 """The pointer: what is live, and the one move that changes it."""
 
+import getpass
 from datetime import UTC, datetime
 
 from schemas.errors import ContractError, GateError, UserError
 from schemas.ports import ObjectStore
-from schemas.versions import Lease, Manifest, Pointer, VersionList, VersionRow
+from schemas.versions import Lease, Manifest, Override, Pointer, VersionList, VersionRow
 
 LIVE = "LIVE"
 
@@ -26,6 +27,19 @@ def read_manifest(store: ObjectStore, version: str) -> Manifest | None:
         return Manifest.model_validate_json(store.get(manifest_name(version)))
     except FileNotFoundError:
         return None
+
+
+def named_manifest(store: ObjectStore, corpus: str, version: str) -> Manifest:
+    """Return the manifest of a version that somebody named.
+
+    Raises:
+        UserError: There is no such version; the message names some that there are.
+    """
+    manifest = read_manifest(store, version)
+    if manifest is None:
+        known = ", ".join(found.version for found in manifests(store)[:5]) or "none yet"
+        raise UserError(f"corpus {corpus}: there is no version {version}; there are: {known}")
+    return manifest
 
 
 def manifests(store: ObjectStore) -> list[Manifest]:
@@ -87,23 +101,52 @@ def roll_back(store: ObjectStore, corpus: str, version: str | None = None) -> Po
     return _publish_again(store, corpus, target, live, held=True)
 
 
-def publish_version(store: ObjectStore, corpus: str, version: str) -> Pointer:
+def publish_version(store: ObjectStore, corpus: str, version: str, *, override: str | None = None) -> Pointer:
     """Make a finished version live, and end a hold.
 
+    Args:
+        store: The corpus's store.
+        corpus: Its name, for messages.
+        version: Which.
+        override: Why a version that gates refused goes live all the same; kept with the version.
+
     Raises:
-        UserError: There is no such version.
-        GateError: The version was refused by a gate.
+        UserError: There is no such version, or the reason says nothing.
+        GateError: The version was refused by a gate, and nobody overrode it.
     """
+    if override is not None:
+        _override(store, named_manifest(store, corpus, version), override)
     return _publish_again(store, corpus, version, read_pointer(store), held=False)
 
 
-def _publish_again(store: ObjectStore, corpus: str, version: str, live: Pointer | None, *, held: bool) -> Pointer:
-    manifest = read_manifest(store, version)
-    if manifest is None:
-        known = ", ".join(found.version for found in manifests(store)[:5]) or "none yet"
-        raise UserError(f"corpus {corpus}: there is no version {version}; there are: {known}")
+def _override(store: ObjectStore, manifest: Manifest, reason: str) -> None:
+    if not reason.strip():
+        raise UserError("an override needs a reason; it is what people will read about this version")
     if refusals := refusals_of(manifest):
-        raise GateError(f"corpus {corpus}: {version} was refused and can't go live: {'; '.join(refusals)}")
+        said = Override(reason=reason.strip(), by=getpass.getuser(), at=datetime.now(UTC), refusals=refusals)
+        store.replace(_override_name(manifest.version), said.model_dump_json(indent=1).encode())
+
+
+def _override_name(version: str) -> str:
+    return f"versions/{version}/override.json"
+
+
+def read_override(store: ObjectStore, version: str) -> Override | None:
+    """Return who let a refused version pass, and why; None where nobody did."""
+    try:
+        return Override.model_validate_json(store.get(_override_name(version)))
+    except FileNotFoundError:
+        return None
+
+
+def _publish_again(store: ObjectStore, corpus: str, version: str, live: Pointer | None, *, held: bool) -> Pointer:
+    manifest = named_manifest(store, corpus, version)
+    refusals = refusals_of(manifest)
+    if refusals and read_override(store, version) is None:
+        raise GateError(
+            f"corpus {corpus}: {version} was refused and can't go live: {'; '.join(refusals)}\n"
+            f'if it is to go live all the same: inset publish {corpus} {version} --override "REASON"'
+        )
     if live is not None and live.version == version:
         previous = live.previous
         found = store.read_mutable(LIVE)
@@ -126,19 +169,21 @@ def list_versions(store: ObjectStore, corpus: str) -> VersionList:
         corpus=corpus,
         live=live.version if live else None,
         held=live.held if live else False,
-        versions=[_row(manifest, live.version if live else None) for manifest in manifests(store)],
+        versions=[_row(store, manifest, live.version if live else None) for manifest in manifests(store)],
     )
 
 
-def _row(manifest: Manifest, live: str | None) -> VersionRow:
+def _row(store: ObjectStore, manifest: Manifest, live: str | None) -> VersionRow:
     refusals = refusals_of(manifest)
+    override = read_override(store, manifest.version) if refusals else None
     return VersionRow(
         version=manifest.version,
-        state="live" if manifest.version == live else "refused" if refusals else "ready",
+        state="live" if manifest.version == live else "refused" if refusals and override is None else "ready",
         created=manifest.created,
         parent=manifest.parent,
         documents=manifest.counts.documents,
         quarantined=manifest.counts.quarantined,
         rows=manifest.counts.rows,
         refusals=refusals,
+        override=override,
     )

@@ -2,13 +2,16 @@
 
 from datetime import UTC, datetime
 
+from pipeline.diff import write_diff
 from pipeline.lease import still_held
 from pipeline.publication import manifest_name, move_pointer, read_manifest, read_pointer, refusals_of
-from pipeline.stages import StageNote, read_notes, read_plan
+from pipeline.stages import StageNote, read_notes, read_plan, version_file
 from pipeline.workspace import CODE_VERSION, Workspace
 from schemas.errors import ContractError
-from schemas.ids import collection_name
+from schemas.ids import collection_name, sha256
 from schemas.versions import Counts, Lease, Manifest, Plan
+
+_WORK = ("parse", "enrich")
 
 
 def publish(workspace: Workspace, version: str, lease: Lease) -> bool:
@@ -27,6 +30,7 @@ def publish(workspace: Workspace, version: str, lease: Lease) -> bool:
     manifest = read_manifest(store, version)
     if manifest is None:
         manifest = _manifest(workspace, plan, read_notes(store, version))
+        write_diff(store, manifest)
         store.put(manifest_name(version), manifest.model_dump_json(indent=1).encode())
     live = read_pointer(store)
     if live is not None and live.version == version:
@@ -64,4 +68,15 @@ def _manifest(workspace: Workspace, plan: Plan, notes: dict[str, StageNote]) -> 
         collection=collection_name(corpus.name, plan.version),
         gates=[gate for note in notes.values() for gate in note.gates],
         timings_s={stage: round(note.seconds, 2) for stage, note in notes.items()},
+        work={name: count for stage in _WORK for name, count in (notes[stage].counts if stage in notes else {}).items()},
+        sizes=_sizes(workspace, plan),
+        ledger=sha256(workspace.store.get(version_file(plan.version, "ledger.parquet"))),
     )
+
+
+def _sizes(workspace: Workspace, plan: Plan) -> dict[str, int]:
+    evidence = workspace.store.names(version_file(plan.version, "evidence"))
+    return {
+        "sources": sum(document.size for document in plan.documents),
+        "evidence": sum(len(workspace.store.get(name)) for name in evidence),
+    }

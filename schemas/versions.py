@@ -191,10 +191,24 @@ class Manifest(_Model):
     collection: str
     gates: list[GateResult] = []
     timings_s: dict[str, float] = {}
+    work: dict[str, int] = Field(
+        {}, description="What was done to make it: documents parsed, pictures read, texts embedded."
+    )
+    sizes: dict[str, int] = Field({}, description="Bytes of its sources and of its rows.")
+    ledger: str = Field("", description="SHA-256 of its ledger, which names every input.")
+
+
+class Override(_Model):
+    """An operator's word against the gates: who let a refused version go live, when and why."""
+
+    reason: str
+    by: str
+    at: datetime
+    refusals: list[str]
 
 
 class VersionRow(_Model):
-    """A version as operators list it."""
+    """A version as operators list it; ``override`` is there where one let it pass its gates."""
 
     version: str
     state: str = Field(description="'live', 'ready' (gates hold) or 'refused'.")
@@ -204,6 +218,7 @@ class VersionRow(_Model):
     quarantined: int
     rows: int
     refusals: list[str] = []
+    override: Override | None = None
 
 
 class VersionList(_Model):

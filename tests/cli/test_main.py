@@ -87,6 +87,9 @@ def test_from_init_to_rollback(folder: Path, inset: Inset) -> None:
     held = inset("refresh", "manuals", "--json").json
     assert not held["published"]
     assert inset("publish", "manuals", held["version"]).code == 0
+    changed = inset("diff", "manuals", first.json["version"], held["version"], "--json").json
+    assert (changed["documents"]["added"], len(changed["figures_gained"])) == (["broken.pdf"], 2)
+    assert "## Documents added: 1" in inset("diff", "manuals", first.json["version"], held["version"]).out
 
     _search_and_ask(inset, held["version"])
     _many_questions(inset, folder)
@@ -130,6 +133,11 @@ def test_a_refused_version_exits_with_3_and_says_why(folder: Path, inset: Inset)
     assert "refused" in refused.err
     assert "empty.pdf" in refused.err
     assert "empty_file" in inset("quarantine", "manuals").out
+    (version,) = [row["version"] for row in inset("versions", "manuals", "--json").json["versions"]]
+    stopped = inset("publish", "manuals", version)
+    assert (stopped.code, "--override" in stopped.err) == (3, True)
+    assert inset("publish", "manuals", version, "--override", "one empty file is no reason", "--json").code == 0
+    assert "one empty file is no reason" in inset("versions", "manuals").err
     (folder / "corpora" / "manuals.yaml").write_text(
         (folder / "corpora" / "manuals.yaml").read_text().replace("0.0", "0.5")
     )

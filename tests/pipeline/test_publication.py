@@ -97,6 +97,23 @@ def test_a_refused_version_never_goes_live(store: ObjectStore) -> None:
         publish_version(store, "manuals", V3)
 
 
+def test_an_operator_may_override_a_gate_with_a_reason_that_is_kept(store: ObjectStore) -> None:
+    with pytest.raises(UserError, match="needs a reason"):
+        publish_version(store, "manuals", V3, override="  ")
+    assert publish_version(store, "manuals", V3, override="the lost rows were duplicates").version == V3
+    (row,) = [row for row in list_versions(store, "manuals").versions if row.version == V3]
+    assert (row.state, row.refusals) == ("live", ["too few rows"])
+    assert row.override is not None
+    assert (row.override.reason, row.override.refusals) == ("the lost rows were duplicates", ["too few rows"])
+    publish_version(store, "manuals", V1)
+    assert roll_back(store, "manuals").version == V3, "what was let pass once may be live again"
+
+
+def test_an_override_of_nothing_leaves_no_word(store: ObjectStore) -> None:
+    publish_version(store, "manuals", V1, override="in a hurry")
+    assert [row.override for row in list_versions(store, "manuals").versions] == [None, None, None]
+
+
 def test_mistakes_say_what_there_is(store: ObjectStore) -> None:
     with pytest.raises(UserError, match="nothing is live"):
         roll_back(store, "manuals")

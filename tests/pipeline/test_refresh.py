@@ -15,6 +15,7 @@ from pipeline.refresh import is_refused, refresh
 from pipeline.stages import read_notes
 from pipeline.workspace import Workspace, open_workspace
 from ray_jobs.children import Refused
+from schemas.differences import VersionDiff
 from schemas.errors import FailureCode, NotFoundError, UserError
 from schemas.evidence import Filters, Modality
 from schemas.geometry import BBox
@@ -192,6 +193,12 @@ def test_a_changed_document_is_redone_alone(corpus_file: Path) -> None:
     published = PublishedCorpus(workspace)
     assert not [hit for hit in published.search("steel winch", k=50).hits if "steel" in hit.text]
     published.close()
+    told = VersionDiff.model_validate_json(workspace.store.get(f"versions/{second.version}/diff.json"))
+    assert (told.base, told.documents.changed) == (first.version, ["winch.pdf"])
+    assert {figure.source for figure in told.figures_gained} == {"winch.pdf"}
+    assert told.work["parsed"].now == 1
+    note = workspace.store.get(f"versions/{second.version}/release_note.md").decode()
+    assert "## Documents changed: 1\n\n- winch.pdf\n" in note
 
 
 def test_a_source_that_goes_away_goes_out_of_the_next_version(corpus_file: Path) -> None:

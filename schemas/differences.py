@@ -1,0 +1,58 @@
+"""What changed between two versions."""
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ChangedDocuments(_Model):
+    """Sources by what became of them; ``lost`` were indexed before and are in quarantine now, ``mended`` the other way."""
+
+    added: list[str]
+    changed: list[str]
+    removed: list[str]
+    lost: list[str]
+    mended: list[str]
+
+
+class ChangedFigure(_Model):
+    """A tagged figure that only one of the versions has, at its first place."""
+
+    figure_id: str
+    tag: str
+    source: str
+    page: int
+    caption: str
+
+
+class ChangedQuestions(_Model):
+    """Golden questions that both versions were asked, by what became of them: a page found before or now, or not."""
+
+    asked: int
+    won: list[str]
+    lost: list[str]
+
+
+class Change(_Model):
+    """A figure of both versions; None where one has none."""
+
+    before: float | None
+    now: float | None
+
+
+class VersionDiff(_Model):
+    """What changed from ``base`` to ``version``; where ``base`` is None everything is new."""
+
+    corpus: str
+    base: str | None
+    version: str
+    documents: ChangedDocuments
+    figures_gained: list[ChangedFigure]
+    figures_lost: list[ChangedFigure]
+    questions: ChangedQuestions
+    metrics: dict[str, Change] = Field(description="Of the golden questions, in hybrid mode.")
+    counts: dict[str, Change] = Field(description="What the versions hold.")
+    work: dict[str, Change] = Field(description="What it took to make them: documents and pictures done, seconds.")
+    settings: dict[str, list[object]] = Field(description="Models and parameters that differ: before and now.")

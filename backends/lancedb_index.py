@@ -1,8 +1,7 @@
 """The embedded engine: a LanceDB table a version, in a folder or an S3 prefix beside the rest of the version.
 
-Two columns are the engine's own: every name a row's document goes by, and every page a row touches. They turn all filters
-into one list predicate each. Lexical search keeps stop words and segments by ICU: on 529 questions over manuals, papers and
-slides it found as much as dropping them (recall@10 .699 and .696), and ``if``, ``same`` or 文書 stay findable.
+Lexical search keeps stop words and segments by ICU: on 529 questions over manuals, papers and slides it found as much as
+dropping them (recall@10 .699 and .696), and ``if``, ``same`` or 文書 stay findable.
 """
 
 import os
@@ -10,20 +9,30 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from backends.rows import (
+    FILTERED,
+    NAMES,
+    PAGES,
+    Ranked,
+    check_columns,
+    dimension_of,
+    encodable,
+    first,
+    is_late,
+    names_of,
+    pages_of,
+)
 from schemas.errors import ContractError
-from schemas.evidence import Filters
-from schemas.ports import Vector
-
-Ranked = list[tuple[str, float]]
+from schemas.evidence import EVIDENCE, Filters
+from schemas.ports import WHOLE_TEXT, Vector
 
 EXACT_BELOW_ROWS = 20_000
 REFINE_FACTOR = 5
 
-_NAMES, _PAGES, _SEARCHED = "filter_names", "filter_pages", "search_text"
-_OWN = (pa.field(_NAMES, pa.list_(pa.string())), pa.field(_PAGES, pa.list_(pa.int32())))
-_POOL = 128
+_FIELDS = b"lexical_fields"
 _IDS_A_QUERY = 500
 
 
@@ -55,19 +64,16 @@ class LanceIndex:
     def __reduce__(self) -> tuple[Callable[..., "LanceIndex"], tuple[str, str, Mapping[str, str], int]]:
         return _reopen, (self._uri, self._name, self._options, self._exact_below)
 
-    def create(self, schema: pa.Schema, dimensions: Mapping[str, int]) -> None:
+    def create(self, schema: pa.Schema, dimensions: Mapping[str, int], fields: Sequence[str] = tuple(WHOLE_TEXT)) -> None:
         """Make the table, empty; what an earlier, unfinished build left of it is dropped.
 
         Raises:
-            ContractError: The schema lacks the text that BM25 reads, or a vector column of the length given.
+            ContractError: The schema lacks a text that BM25 reads, or a vector column of the length given.
         """
-        if _SEARCHED not in schema.names:
-            raise ContractError(f"rows of an index need a column {_SEARCHED}")
-        for space, dimension in dimensions.items():
-            if f"vector_{space}" not in schema.names or _dimension(schema, space) != dimension:
-                raise ContractError(f"column vector_{space} must be a list of {dimension} floats")
+        check_columns(schema, dimensions, fields)
         self.drop()
-        self._opened = self._connect().create_table(self._name, schema=pa.schema([*schema, *_OWN]))
+        made = pa.schema([*schema, *FILTERED], metadata={_FIELDS: ",".join(fields).encode()})
+        self._opened = self._connect().create_table(self._name, schema=made)
 
     def add(self, batches: Iterable[pa.RecordBatch]) -> int:
         """Write rows in one commit and return how many; an error of ``batches`` comes through as it is."""
@@ -96,15 +102,17 @@ class LanceIndex:
         return written
 
     def finish(self) -> None:
-        """Build the full-text index and, where there are many rows, the vector indexes."""
+        """Build the full-text indexes and, where there are many rows, the vector indexes; ``late`` always scans."""
         from lancedb.index import FTS, IvfRq
 
         table = self._table()
-        table.create_index(_SEARCHED, config=FTS(base_tokenizer="icu/split", remove_stop_words=False))
+        for field in self._fields():
+            table.create_index(field, config=FTS(base_tokenizer="icu/split", remove_stop_words=False))
         if table.count_rows() >= self._exact_below:
-            for column in table.schema.names:
-                if column.startswith("vector_"):
-                    table.create_index(column, config=IvfRq(distance_type="cosine"))
+            spaces = [name.removeprefix("vector_") for name in table.schema.names if name.startswith("vector_")]
+            for space in spaces:
+                if not is_late(table.schema, space):
+                    table.create_index(f"vector_{space}", config=IvfRq(distance_type="cosine"))
 
     def count(self) -> int:
         """Return how many rows the table holds."""
@@ -116,20 +124,30 @@ class LanceIndex:
         if self._may_exist():
             self._connect().drop_table(self._name, ignore_missing=True)
 
-    def bm25(self, query: str, k: int, filters: Filters) -> Ranked:
-        """Return ``(evidence_id, BM25 score)``; any term may match, and no character of a query has a meaning."""
-        from lancedb.query import MatchQuery
+    def bm25(self, query: str, k: int, filters: Filters, weights: Mapping[str, float] = WHOLE_TEXT) -> Ranked:
+        """Return ``(evidence_id, BM25 score)``; any term may match, and no character of a query has a meaning.
 
-        words = _encodable(query)
+        Raises:
+            ContractError: The table was made without one of the fields.
+        """
+        from lancedb.query import BooleanQuery, MatchQuery, Occur
+
+        words = encodable(query)
+        table, where = self._table(), _predicate(filters)
+        if absent := set(weights) - set(self._fields()):
+            raise ContractError(
+                f"{self._name} has no lexical index of {', '.join(sorted(absent))}; build the version again"
+            )
         if not words.strip():
             return []
-        table, where = self._table(), _predicate(filters)
+        asked = [MatchQuery(words, field, boost=weight) for field, weight in weights.items()]
+        together = asked[0] if len(asked) == 1 else BooleanQuery([(Occur.SHOULD, one) for one in asked])
 
         def search(limit: int) -> Ranked:
-            found = table.search(MatchQuery(words, _SEARCHED)).select(["evidence_id", "_score"]).limit(limit)
+            found = table.search(together).select(["evidence_id", "_score"]).limit(limit)
             return _pairs(found.where(where, prefilter=True) if where else found, "_score")
 
-        return _top(search, k)
+        return first(search, k)
 
     def dense(self, vector: Vector, k: int, filters: Filters, space: str = "text") -> Ranked:
         """Return ``(evidence_id, cosine similarity)``; exact below ``exact_below`` rows.
@@ -137,47 +155,55 @@ class LanceIndex:
         Raises:
             ContractError: The table has no such space, or its vectors have another length.
         """
-        table, where = self._table(), _predicate(filters)
-        column = f"vector_{space}"
-        if column not in table.schema.names or _dimension(table.schema, space) != len(vector):
-            raise ContractError(
-                f"{self._name} has no vectors '{space}' of length {len(vector)}; refresh after changing models"
-            )
+        return [
+            (evidence_id, max(-1.0, min(1.0, 1 - away))) for evidence_id, away in self._nearest(vector, k, filters, space)
+        ]
 
-        def search(limit: int) -> Ranked:
-            found = table.search(vector, vector_column_name=column).distance_type("cosine").refine_factor(REFINE_FACTOR)
-            found = found.select(["evidence_id", "_distance"]).limit(limit)
-            pairs = _pairs(found.where(where, prefilter=True) if where else found, "_distance")
-            return [(evidence_id, max(-1.0, min(1.0, 1 - distance))) for evidence_id, distance in pairs]
+    def late(self, vectors: Vector, k: int, filters: Filters, space: str = "late") -> Ranked:
+        """Return ``(evidence_id, MaxSim)``, exact.
 
-        return _top(search, k)
+        Raises:
+            ContractError: The table has no such space, or its vectors have another length.
+        """
+        return [(evidence_id, len(vectors) - away) for evidence_id, away in self._nearest(vectors, k, filters, space)]
 
     def fetch(self, evidence_ids: Sequence[str]) -> list[dict[str, object]]:
         """Return the rows of those ids, in that order; unknown ids are left out."""
-        found: dict[str, dict[str, object]] = {}
-        for start in range(0, len(evidence_ids), _IDS_A_QUERY):
-            wanted = evidence_ids[start : start + _IDS_A_QUERY]
-            rows = self._browse().where(f"evidence_id IN ({_listed(wanted)})").limit(len(wanted)).to_arrow()
-            found |= {row["evidence_id"]: row for row in rows.to_pylist()}
+        columns = [name for name in EVIDENCE.names if name in self._table().schema.names]
+        found = {row["evidence_id"]: row for row in self._read(evidence_ids, columns)}
         return [found[evidence_id] for evidence_id in evidence_ids if evidence_id in found]
 
-    def rows(self, filters: Filters, limit: int) -> list[dict[str, object]]:
-        """Return rows by document id and reading order."""
-        from lancedb.query import ColumnOrdering
+    def vectors(self, evidence_ids: Sequence[str], space: str = "text") -> dict[str, Vector]:
+        """Return a space's vectors by evidence id; rows that are unknown or have none are left out."""
+        column = f"vector_{space}"
+        rows = self._read(evidence_ids, ["evidence_id", column])
+        return {row["evidence_id"]: np.asarray(row[column], np.float32) for row in rows if row[column] is not None}
 
-        if limit <= 0:
-            return []
-        where = _predicate(filters)
-        order = [ColumnOrdering(column_name=name) for name in ("doc_id", "order", "evidence_id")]
-        found = self._browse().order_by(order).limit(limit)
-        listed: list[dict[str, object]] = (found.where(where) if where else found).to_arrow().to_pylist()
-        return listed
+    def _nearest(self, query: Vector, k: int, filters: Filters, space: str) -> Ranked:
+        """Return ``(evidence_id, distance)``, nearest first: what the best cosine of each query vector lacks to 1, summed."""
+        table, where = self._table(), _predicate(filters)
+        if dimension_of(table.schema, space) != query.shape[-1] or is_late(table.schema, space) != (query.ndim > 1):
+            raise ContractError(
+                f"{self._name} has no vectors '{space}' of length {query.shape[-1]}; refresh after changing models"
+            )
 
-    def _browse(self) -> Any:
-        table = self._table()
-        hidden = {_NAMES, _PAGES, _SEARCHED}
-        kept = [name for name in table.schema.names if name not in hidden and not name.startswith("vector_")]
-        return table.search().select(kept)
+        def search(limit: int) -> Ranked:
+            found = table.search(query, vector_column_name=f"vector_{space}").distance_type("cosine")
+            found = found.refine_factor(REFINE_FACTOR).select(["evidence_id", "_distance"]).limit(limit)
+            pairs = _pairs(found.where(where, prefilter=True) if where else found, "_distance")
+            return [(evidence_id, -distance) for evidence_id, distance in pairs]
+
+        return [(evidence_id, -score) for evidence_id, score in first(search, k)]
+
+    def _read(self, evidence_ids: Sequence[str], columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+        for start in range(0, len(evidence_ids), _IDS_A_QUERY):
+            wanted = evidence_ids[start : start + _IDS_A_QUERY]
+            found = self._table().search().select(list(columns))
+            yield from found.where(f"evidence_id IN ({_listed(wanted)})").limit(len(wanted)).to_arrow().to_pylist()
+
+    def _fields(self) -> list[str]:
+        named = (self._table().schema.metadata or {}).get(_FIELDS)
+        return named.decode().split(",") if named else list(WHOLE_TEXT)
 
     def _table(self) -> Any:
         if self._opened is None:
@@ -211,21 +237,12 @@ def _with_endpoint(options: Mapping[str, str]) -> dict[str, str]:
     return {"aws_endpoint": endpoint, "allow_http": str(endpoint.startswith("http://")).lower(), **options}
 
 
-def _dimension(schema: pa.Schema, space: str) -> int | None:
-    kind = schema.field(f"vector_{space}").type
-    return kind.list_size if isinstance(kind, pa.FixedSizeListType) else None
-
-
 def _extend(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Add the columns that filters look at."""
-    names: list[list[str]] = []
-    pages: list[list[int]] = []
-    for row in batch.select(["doc_id", "sources", "page", "regions"]).to_pylist():
-        files = (source.rpartition("/")[2] for source in row["sources"])
-        names.append(sorted({row["doc_id"], *row["sources"], *files}))
-        pages.append(sorted({row["page"], *(region["page"] for region in row["regions"])}))
+    rows = batch.select(["doc_id", "sources", "page", "regions"]).to_pylist()
+    names, pages = [names_of(row) for row in rows], [pages_of(row) for row in rows]
     columns: dict[str, pa.Array[Any]] = {name: batch.column(name) for name in batch.schema.names}
-    columns |= {_NAMES: pa.array(names, _OWN[0].type), _PAGES: pa.array(pages, _OWN[1].type)}
+    columns |= {NAMES: pa.array(names, FILTERED[0].type), PAGES: pa.array(pages, FILTERED[1].type)}
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
 
 
@@ -234,31 +251,13 @@ def _pairs(search: Any, score: str) -> Ranked:
     return list(zip(found.column("evidence_id").to_pylist(), found.column(score).to_pylist(), strict=True))
 
 
-def _top(search: Callable[[int], Ranked], k: int) -> Ranked:
-    """Return the best ``k`` of an engine that orders ties as it likes.
-
-    More rows are asked for until the last one scores below the ``k``-th, so that no tie is cut by chance. The first
-    request is the same for every small ``k``: a short answer is the beginning of a longer one.
-    """
-    if k <= 0:
-        return []
-    limit = _POOL
-    while limit <= k:
-        limit *= 2
-    while True:
-        ranked = sorted(search(limit), key=lambda pair: (-pair[1], pair[0]))
-        if len(ranked) < limit or ranked[k - 1][1] > ranked[-1][1]:
-            return ranked[:k]
-        limit *= 2
-
-
 def _predicate(filters: Filters) -> str:
     parts = []
     if filters.documents:
-        parts.append(f"array_has_any({_NAMES}, make_array({_listed(filters.documents)}))")
+        parts.append(f"array_has_any({NAMES}, make_array({_listed(filters.documents)}))")
     if filters.pages:
         numbers = ", ".join(f"CAST({int(page)} AS INT)" for page in filters.pages)
-        parts.append(f"array_has_any({_PAGES}, make_array({numbers}))")
+        parts.append(f"array_has_any({PAGES}, make_array({numbers}))")
     if filters.modalities:
         parts.append(f"modality IN ({_listed(filters.modalities)})")
     return " AND ".join(parts)
@@ -266,9 +265,4 @@ def _predicate(filters: Filters) -> str:
 
 def _listed(values: Sequence[str]) -> str:
     """Spell strings as SQL literals, where a doubled quote is the only escape there is."""
-    return ", ".join("'" + _encodable(value).replace("'", "''") + "'" for value in values)
-
-
-def _encodable(text: str) -> str:
-    """Replace lone surrogates, which JSON can carry and UTF-8 can't."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+    return ", ".join("'" + encodable(value).replace("'", "''") + "'" for value in values)

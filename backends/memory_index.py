@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
+from backends.rows import Ranked, check_columns, dimension_of, is_late, names_of, pages_of
 from schemas.errors import ContractError
 from schemas.evidence import EVIDENCE, Filters
-from schemas.ports import Vector
+from schemas.ports import WHOLE_TEXT, Vector
 
 K1 = 1.2
 B = 0.75
@@ -19,7 +21,7 @@ _WORD = re.compile(r"\w+")
 
 
 class MemoryIndex:
-    """A ``SearchIndex`` of plain lists. BM25 reads ``search_text`` by words in lower case, neither stemmed nor stopped.
+    """A ``SearchIndex`` of plain lists. BM25 reads words in lower case, neither stemmed nor stopped, and sums over fields.
 
     Source:
         Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009; the idf is Lucene's, which
@@ -28,37 +30,46 @@ class MemoryIndex:
 
     def __init__(self) -> None:
         self._schema: pa.Schema | None = None
-        self._rows: list[dict[str, object]] = []
-        self._words: list[Counter[str]] = []
-        self._vectors: dict[str, list[Vector]] = {}
-        self._rarity: dict[str, float] = {}
-        self._mean_length = 1.0
+        self._rows: dict[str, dict[str, object]] = {}
+        self._words: dict[str, dict[str, Counter[str]]] = {}
+        self._vectors: dict[str, dict[str, Vector]] = {}
+        self._rarity: dict[str, dict[str, float]] = {}
+        self._mean_length: dict[str, float] = {}
 
-    def create(self, schema: pa.Schema, dimensions: Mapping[str, int]) -> None:
+    def create(self, schema: pa.Schema, dimensions: Mapping[str, int], fields: Sequence[str] = tuple(WHOLE_TEXT)) -> None:
         """Forget everything."""
+        check_columns(schema, dimensions, fields)
         self.drop()
         self._schema = schema
-        self._vectors = {space: [] for space in dimensions}
+        self._vectors = {space: {} for space in dimensions}
+        self._words = {field: {} for field in fields}
 
     def add(self, batches: Iterable[pa.RecordBatch]) -> int:
         """Keep rows, and return how many."""
         self._created()
         written = 0
         for batch in batches:
-            self._rows.extend(batch.select([name for name in EVIDENCE.names if name in batch.schema.names]).to_pylist())
-            self._words.extend(Counter(_words(str(text))) for text in batch.column("search_text").to_pylist())
-            for space, vectors in self._vectors.items():
-                vectors.extend(np.asarray(vector, np.float32) for vector in batch.column(f"vector_{space}").to_pylist())
+            for row in batch.to_pylist():
+                name = str(row["evidence_id"])
+                self._rows[name] = {column: row[column] for column in EVIDENCE.names}
+                for field, words in self._words.items():
+                    words[name] = Counter(_words(row[field]))
+                for space, vectors in self._vectors.items():
+                    if (vector := row[f"vector_{space}"]) is not None:
+                        vectors[name] = np.asarray(vector, np.float32)
             written += batch.num_rows
         return written
 
     def finish(self) -> None:
         """Count in how many rows each word stands."""
         self._created()
-        total = len(self._rows)
-        holding = Counter(word for words in self._words for word in words)
-        self._rarity = {word: math.log(1 + (total - rows + 0.5) / (rows + 0.5)) for word, rows in holding.items()}
-        self._mean_length = sum(words.total() for words in self._words) / total if total else 1.0
+        for field, texts in self._words.items():
+            total = len(texts)
+            holding = Counter(word for words in texts.values() for word in words)
+            self._rarity[field] = {
+                word: math.log(1 + (total - rows + 0.5) / (rows + 0.5)) for word, rows in holding.items()
+            }
+            self._mean_length[field] = sum(words.total() for words in texts.values()) / total if total else 1.0
 
     def count(self) -> int:
         """Return how many rows are kept."""
@@ -69,73 +80,97 @@ class MemoryIndex:
         """Forget everything."""
         MemoryIndex.__init__(self)
 
-    def bm25(self, query: str, k: int, filters: Filters) -> list[tuple[str, float]]:
-        """Return ``(evidence_id, BM25 score)``; any word may match."""
-        wanted = [word for word in _words(query) if word in self._rarity]
+    def bm25(self, query: str, k: int, filters: Filters, weights: Mapping[str, float] = WHOLE_TEXT) -> Ranked:
+        """Return ``(evidence_id, BM25 score)``; any word may match.
 
-        def score(place: int) -> float | None:
-            words = self._words[place]
-            length = K1 * (1 - B + B * words.total() / self._mean_length)
-            found = [self._rarity[word] * words[word] * (K1 + 1) / (words[word] + length) for word in wanted if words[word]]
+        Raises:
+            ContractError: There is no such field.
+        """
+        self._created()
+        if absent := set(weights) - set(self._words):
+            raise ContractError(f"there is no lexical index of {', '.join(sorted(absent))}")
+        asked = _words(query)
+
+        def score(name: str) -> float | None:
+            found = [
+                weight * self._rarity[field][word] * words[word] * (K1 + 1) / (words[word] + K1 * (1 - B + B * length))
+                for field, weight in weights.items()
+                for words in (self._words[field][name],)
+                for length in (words.total() / self._mean_length[field],)
+                for word in asked
+                if words[word]
+            ]
             return math.fsum(found) if found else None
 
         return self._top(score, k, filters)
 
-    def dense(self, vector: Vector, k: int, filters: Filters, space: str = "text") -> list[tuple[str, float]]:
+    def dense(self, vector: Vector, k: int, filters: Filters, space: str = "text") -> Ranked:
         """Return ``(evidence_id, cosine similarity)``, exact.
 
         Raises:
             ContractError: There is no such space, or its vectors have another length.
         """
-        self._created()
-        vectors = self._vectors.get(space)
-        if vectors is None or (vectors and len(vectors[0]) != len(vector)):
-            raise ContractError(f"there are no vectors '{space}' of length {len(vector)}")
+        return self._top(self._similarity(vector[np.newaxis], space, many=False), k, filters)
 
-        def score(place: int) -> float:
-            other = vectors[place].astype(np.float64)
-            return max(-1.0, min(1.0, float(other @ vector / (np.linalg.norm(other) * np.linalg.norm(vector)))))
+    def late(self, vectors: Vector, k: int, filters: Filters, space: str = "late") -> Ranked:
+        """Return ``(evidence_id, MaxSim)``, exact.
 
-        return self._top(score, k, filters)
+        Raises:
+            ContractError: There is no such space of many vectors a row, or they have another length.
+        """
+        return self._top(self._similarity(vectors, space, many=True), k, filters)
 
     def fetch(self, evidence_ids: Sequence[str]) -> list[dict[str, object]]:
         """Return the rows of those ids, in that order; unknown ids are left out."""
         self._created()
-        found = {str(row["evidence_id"]): row for row in self._rows}
-        return [found[evidence_id] for evidence_id in evidence_ids if evidence_id in found]
+        return [self._rows[evidence_id] for evidence_id in evidence_ids if evidence_id in self._rows]
 
-    def rows(self, filters: Filters, limit: int) -> list[dict[str, object]]:
-        """Return rows by document id and reading order."""
+    def vectors(self, evidence_ids: Sequence[str], space: str = "text") -> dict[str, Vector]:
+        """Return a space's vectors by evidence id; rows that are unknown or have none are left out."""
         self._created()
-        allowed = [row for row in self._rows if _allows(filters, row)]
-        allowed.sort(key=lambda row: (row["doc_id"], row["order"], row["evidence_id"]))
-        return allowed[: max(limit, 0)]
+        kept = self._vectors[space]
+        return {evidence_id: kept[evidence_id] for evidence_id in evidence_ids if evidence_id in kept}
 
-    def _created(self) -> None:
+    def _created(self) -> pa.Schema:
         if self._schema is None:
             raise ContractError("there is no index; create it first")
+        return self._schema
 
-    def _top(self, score: Callable[[int], float | None], k: int, filters: Filters) -> list[tuple[str, float]]:
-        self._created()
+    def _similarity(self, query: Vector, space: str, *, many: bool) -> Callable[[str], float | None]:
+        schema = self._created()
+        if dimension_of(schema, space) != query.shape[-1] or is_late(schema, space) != many:
+            raise ContractError(f"there are no vectors '{space}' of length {query.shape[-1]}")
+        asked = _unit(query)
+
+        def score(name: str) -> float | None:
+            if name not in self._vectors[space]:
+                return None
+            cosines = asked @ _unit(np.atleast_2d(self._vectors[space][name])).T
+            return float(np.clip(cosines, -1, 1).max(axis=1).sum())
+
+        return score
+
+    def _top(self, score: Callable[[str], float | None], k: int, filters: Filters) -> Ranked:
         scored = (
-            (str(row["evidence_id"]), found)
-            for place, row in enumerate(self._rows)
-            if _allows(filters, row) and (found := score(place)) is not None
+            (name, found)
+            for name, row in self._rows.items()
+            if _allows(filters, row) and (found := score(name)) is not None
         )
         return sorted(scored, key=lambda pair: (-pair[1], pair[0]))[: max(k, 0)]
 
 
-def _words(text: str) -> list[str]:
-    return _WORD.findall(text.lower())
+def _words(text: str | Sequence[str]) -> list[str]:
+    return _WORD.findall((text if isinstance(text, str) else "\n".join(text)).lower())
+
+
+def _unit(vectors: Vector) -> NDArray[np.float64]:
+    wide = vectors.astype(np.float64)
+    return np.asarray(wide / np.linalg.norm(wide, axis=1, keepdims=True))
 
 
 def _allows(filters: Filters, row: Mapping[str, object]) -> bool:
-    sources: list[str] = row["sources"]  # type: ignore[assignment]
-    regions: list[dict[str, int]] = row["regions"]  # type: ignore[assignment]
-    names = {row["doc_id"], *sources, *(source.rpartition("/")[2] for source in sources)}
-    pages = {row["page"], *(region["page"] for region in regions)}
     return (
-        (not filters.documents or not names.isdisjoint(filters.documents))
-        and (not filters.pages or not pages.isdisjoint(filters.pages))
+        (not filters.documents or not set(names_of(row)).isdisjoint(filters.documents))
+        and (not filters.pages or not set(pages_of(row)).isdisjoint(filters.pages))
         and (not filters.modalities or row["modality"] in filters.modalities)
     )

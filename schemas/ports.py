@@ -1,6 +1,7 @@
 """The outside world as steps see it. Implementations live in ``backends/``; steps take them as arguments."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Protocol
 
 import numpy as np
@@ -12,6 +13,9 @@ from schemas.evidence import Filters
 from schemas.versions import SourceFile
 
 Vector = NDArray[np.float32]
+
+WHOLE_TEXT: Mapping[str, float] = MappingProxyType({"search_text": 1.0})
+"""The weights of a lexical search that reads every row as one text."""
 
 
 class ObjectStore(Protocol):
@@ -123,17 +127,30 @@ class TextEmbedder(Protocol):
 
 
 class SearchIndex(Protocol):
-    """One version's rows in an engine. Scores: larger is better.
+    """One version's rows in an engine: what engines must do; fusing, diversifying and stop words are ``tasks/``' for all.
 
-    Every list comes best first, ties by evidence id, so that engines page alike.
+    Scores: larger is better. Every ranking comes best first, ties by evidence id, so that engines page alike, and a short
+    one is the beginning of a longer one. A column ``vector_<space>`` holds a space's vectors: a fixed-size list, or a list
+    of those where a row has many (late interaction); null where a row has none, and then that space never finds it.
+
+    Engines weigh words alike, not equally: each has its own way of splitting words and of counting the rows that hold one.
     """
 
-    def create(self, schema: pa.Schema, dimensions: Mapping[str, int]) -> None:
-        """Make the physical collection, empty; whatever an earlier, unfinished build left of it is dropped first."""
+    def create(self, schema: pa.Schema, dimensions: Mapping[str, int], fields: Sequence[str] = tuple(WHOLE_TEXT)) -> None:
+        """Make the physical collection, empty; whatever an earlier, unfinished build left of it is dropped first.
+
+        Args:
+            schema: Columns of the rows to come.
+            dimensions: Length of a vector, by space.
+            fields: Columns of text, or of lists of texts, that ``bm25`` may look in.
+
+        Raises:
+            ContractError: A field or a space has no such column.
+        """
         ...
 
     def add(self, batches: Iterable[pa.RecordBatch]) -> int:
-        """Write rows with a fixed-size-list column ``vector_<space>`` for each space; return how many."""
+        """Write rows, none of them twice, and return how many; an error of ``batches`` comes through as it is."""
         ...
 
     def finish(self) -> None:
@@ -148,18 +165,39 @@ class SearchIndex(Protocol):
         """Remove the collection; nothing happens where there is none."""
         ...
 
-    def bm25(self, query: str, k: int, filters: Filters) -> list[tuple[str, float]]:
-        """Return ``(evidence_id, score)`` by lexical match; [] where no term matches."""
+    def bm25(
+        self, query: str, k: int, filters: Filters, weights: Mapping[str, float] = WHOLE_TEXT
+    ) -> list[tuple[str, float]]:
+        """Return ``(evidence_id, score)`` by lexical match in weighted fields; [] where no term matches.
+
+        Raises:
+            ContractError: The collection was made without one of the fields.
+        """
         ...
 
     def dense(self, vector: Vector, k: int, filters: Filters, space: str = "text") -> list[tuple[str, float]]:
-        """Return ``(evidence_id, cosine similarity)`` by vector."""
+        """Return ``(evidence_id, cosine similarity)`` by vector.
+
+        Raises:
+            ContractError: There is no such space, or its vectors have another length.
+        """
+        ...
+
+    def late(self, vectors: Vector, k: int, filters: Filters, space: str = "late") -> list[tuple[str, float]]:
+        """Return ``(evidence_id, MaxSim)``: for each vector of the query, a row of ``vectors``, the best cosine, summed.
+
+        Raises:
+            ContractError: There is no such space of many vectors a row, or they have another length.
+
+        Source:
+            Khattab and Zaharia, "ColBERT", SIGIR 2020.
+        """
         ...
 
     def fetch(self, evidence_ids: Sequence[str]) -> list[dict[str, object]]:
         """Return the rows of those ids, in that order, as plain values of the evidence schema; unknown ids are left out."""
         ...
 
-    def rows(self, filters: Filters, limit: int) -> list[dict[str, object]]:
-        """Return rows in document order, for browsing."""
+    def vectors(self, evidence_ids: Sequence[str], space: str = "text") -> dict[str, Vector]:
+        """Return a space's vectors by evidence id, shape ``(dimension,)``; rows that are unknown or have none are left out."""
         ...

@@ -1,8 +1,11 @@
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from backends.weaviate_server import WeaviateServer
+from tests.weaviate_server import running
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -26,6 +29,13 @@ def golden(request: pytest.FixtureRequest) -> CheckGolden:
         assert text == file.read_text(encoding="utf-8"), f"{name} changed; if that is meant: pytest --update-golden"
 
     return check
+
+
+@pytest.fixture(scope="session")
+def weaviate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WeaviateServer]:
+    """A real Weaviate server; tests that want it are marked ``live``."""
+    with running(tmp_path_factory.mktemp("weaviate")) as server:
+        yield server
 
 
 @pytest.fixture

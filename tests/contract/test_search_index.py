@@ -1,9 +1,16 @@
 """One behaviour suite for every engine: subclass nothing, add a factory."""
 
+import contextlib
+import http.server
+import itertools
+import json
+import os
 import pickle
+import threading
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,13 +19,23 @@ import pytest
 from backends.lancedb_index import LanceIndex
 from backends.memory_index import MemoryIndex
 from backends.stores import s3_client
-from schemas.errors import ContractError
+from backends.weaviate_index import WeaviateIndex
+from backends.weaviate_server import WeaviateServer
+from schemas.errors import ContractError, TransientError, UserError
 from schemas.evidence import EVIDENCE, Filters, Modality
 from schemas.ports import SearchIndex, Vector
 
 DIMENSION = 32
-SCHEMA = EVIDENCE.append(pa.field("search_text", pa.string())).append(
-    pa.field("vector_text", pa.list_(pa.float32(), DIMENSION))
+DIMENSIONS = {"text": DIMENSION, "image": 8, "late": 16}
+FIELDS = ("search_text", "title", "section_path")
+SCHEMA = pa.schema(
+    [
+        *EVIDENCE,
+        pa.field("search_text", pa.string()),
+        pa.field("vector_text", pa.list_(pa.float32(), DIMENSION)),
+        pa.field("vector_image", pa.list_(pa.float32(), 8)),
+        pa.field("vector_late", pa.list_(pa.list_(pa.float32(), 16))),
+    ]
 )
 ANY = Filters()
 
@@ -37,8 +54,8 @@ AWKWARD = [
 ]
 
 
-def unit_vectors(count: int, seed: int = 3) -> Vector:
-    drawn = np.random.default_rng(seed).normal(size=(count, DIMENSION)).astype(np.float32)
+def unit_vectors(count: int, seed: int = 3, dimension: int = DIMENSION) -> Vector:
+    drawn = np.random.default_rng(seed).normal(size=(count, dimension)).astype(np.float32)
     vectors: Vector = drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
     return vectors
 
@@ -63,7 +80,7 @@ def row(place: int) -> dict[str, object]:
         "regions": [{"page": page + step, "bbox": [1.0, 2.0, 3.0, 4.5]} for step in (0, 1)],
         "order": order,
         "section_path": ["Straße", "§ 1"] if place % 2 else [],
-        "title": "Manual",
+        "title": "Register manual" if place % 20 == 3 else "Manual",
         "text": text,
         "tagged_text": text + " <image:00000001.png>",
         "figure_refs": ["f" * 64] if place % 3 else [],
@@ -77,15 +94,27 @@ VECTORS = unit_vectors(60)
 VECTORS[40:60] = VECTORS[20:40]  # the third document ties with the second
 
 
+IMAGES = unit_vectors(60, seed=11, dimension=8)
+PAGES = unit_vectors(240, seed=12, dimension=16).reshape(60, 4, 16)
+
+
 def table(rows: list[dict[str, object]], vectors: Vector) -> pa.Table:
+    """Figures have an image vector; every third row has one to four late vectors."""
     extended = [
-        {**row, "search_text": row["text"], "vector_text": vector} for row, vector in zip(rows, vectors, strict=True)
+        {
+            **row,
+            "search_text": row["text"],
+            "vector_text": vector,
+            "vector_image": IMAGES[place % 60].tolist() if row["modality"] == Modality.FIGURE else None,
+            "vector_late": PAGES[place % 60][: place % 4 + 1].tolist() if place % 3 == 0 else None,
+        }
+        for place, (row, vector) in enumerate(zip(rows, vectors, strict=True))
     ]
     return pa.Table.from_pylist(extended, schema=SCHEMA)
 
 
 def fill(index: SearchIndex, rows: list[dict[str, object]], vectors: Vector) -> None:
-    index.create(SCHEMA, {"text": DIMENSION})
+    index.create(SCHEMA, DIMENSIONS, FIELDS)
     assert index.add(table(rows, vectors).to_batches(max_chunksize=17)) == len(rows)
     index.finish()
 
@@ -99,29 +128,66 @@ def places(found: list[tuple[str, float]]) -> set[int]:
     return {names[evidence_id] for evidence_id, _ in found}
 
 
+def assert_alike(found: list[tuple[str, float]], expected: list[tuple[str, float]]) -> None:
+    assert ids(found) == ids(expected)
+    assert [score for _, score in found] == pytest.approx([score for _, score in expected], abs=1e-4)
+
+
+def recall_at_10(index: SearchIndex, reference: SearchIndex, questions: Vector) -> float:
+    shared = [
+        len({*ids(index.dense(question, 10, ANY))} & {*ids(reference.dense(question, 10, ANY))}) for question in questions
+    ]
+    return sum(shared) / (10 * len(questions))
+
+
 Factory = Callable[[Path], SearchIndex]
-ENGINES: dict[str, Factory] = {
-    "memory": lambda _folder: MemoryIndex(),
-    "lancedb": lambda folder: LanceIndex(str(folder / "versions" / "v1" / "lance"), "Corpus_v1"),
+
+names = itertools.count()
+
+
+def _weaviate(request: pytest.FixtureRequest, *, exact: bool = False) -> Factory:
+    server: WeaviateServer = request.getfixturevalue("weaviate")
+    return lambda _folder: WeaviateIndex(server, f"Contract_{os.getpid()}_{next(names)}", exact=exact)
+
+
+ENGINES: dict[str, Callable[[pytest.FixtureRequest], Factory]] = {
+    "memory": lambda _request: lambda _folder: MemoryIndex(),
+    "lancedb": lambda _request: lambda folder: LanceIndex(str(folder / "versions" / "v1" / "lance"), "Corpus_v1"),
+    "weaviate": _weaviate,
+    "weaviate-exact": lambda request: _weaviate(request, exact=True),
 }
 
 
-@pytest.fixture(scope="module", params=ENGINES)
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, marks=pytest.mark.live if "weaviate" in name else ()) for name in ENGINES],
+)
 def engine(request: pytest.FixtureRequest) -> Factory:
-    return ENGINES[request.param]
+    return ENGINES[request.param](request)
 
 
 @pytest.fixture(scope="module")
-def index(engine: Factory, tmp_path_factory: pytest.TempPathFactory) -> SearchIndex:
+def index(engine: Factory, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SearchIndex]:
     """The sixty rows; tests of this fixture only read."""
     built = engine(tmp_path_factory.mktemp("index"))
     fill(built, ROWS, VECTORS)
-    return built
+    yield built
+    built.drop()
 
 
 @pytest.fixture
-def empty(engine: Factory, tmp_path: Path) -> SearchIndex:
-    return engine(tmp_path)
+def empty(engine: Factory, tmp_path: Path) -> Iterator[SearchIndex]:
+    made = engine(tmp_path)
+    yield made
+    made.drop()
+
+
+@pytest.fixture(scope="module")
+def reference() -> SearchIndex:
+    """The same rows in the engine that the others are compared with."""
+    made = MemoryIndex()
+    fill(made, ROWS, VECTORS)
+    return made
 
 
 class TestWriting:
@@ -148,25 +214,41 @@ class TestWriting:
         assert empty.count() == 0
         assert empty.bm25("register", 5, ANY) == []
         assert empty.dense(VECTORS[0], 5, ANY) == []
+        assert empty.late(PAGES[0], 5, ANY) == []
         assert empty.fetch([evidence_id(1)]) == []
-        assert empty.rows(ANY, 5) == []
+        assert empty.vectors([evidence_id(1)]) == {}
 
     def test_an_error_of_the_rows_comes_through(self, empty: SearchIndex) -> None:
         def broken() -> Iterator[pa.RecordBatch]:
             yield from table(ROWS[:3], VECTORS[:3]).to_batches()
             raise ContractError("a row has no vector")
 
-        empty.create(SCHEMA, {"text": DIMENSION})
+        empty.create(SCHEMA, DIMENSIONS, FIELDS)
         with pytest.raises(ContractError, match="a row has no vector"):
             empty.add(broken())
 
     def test_rows_added_in_two_calls_are_all_found(self, empty: SearchIndex) -> None:
-        empty.create(SCHEMA, {"text": DIMENSION})
+        empty.create(SCHEMA, DIMENSIONS, FIELDS)
         empty.add(table(ROWS[:30], VECTORS[:30]).to_batches())
         empty.add(table(ROWS[30:], VECTORS[30:]).to_batches())
         empty.finish()
         assert empty.count() == 60
         assert len(empty.bm25("register", 60, ANY)) == 6
+
+    def test_a_schema_without_what_search_needs_is_refused(self, empty: SearchIndex) -> None:
+        with pytest.raises(ContractError, match="search_text"):
+            empty.create(EVIDENCE, {})
+        with pytest.raises(ContractError, match="vector_text"):
+            empty.create(SCHEMA, {"text": 384})
+        with pytest.raises(ContractError, match="vector_unified"):
+            empty.create(SCHEMA, {"unified": 8})
+
+    def test_another_process_opens_what_was_built(self, empty: SearchIndex, engine: Factory) -> None:
+        if isinstance(empty, MemoryIndex):
+            pytest.skip("memory is not shared")
+        fill(empty, ROWS[:5], VECTORS[:5])
+        copied = pickle.loads(pickle.dumps(empty))
+        assert ids(copied.bm25("register", 5, ANY)) == [evidence_id(0)]
 
 
 class TestLexical:
@@ -201,6 +283,27 @@ class TestLexical:
         for k in (0, 1, 5, 10, 59):
             assert index.bm25("about the document", k, ANY) == longest[:k]
 
+    @pytest.mark.parametrize("query", ["firmware", "the ledger of document 1", "battery part 14", "printer straße"])
+    def test_finds_what_the_reference_finds(self, index: SearchIndex, reference: SearchIndex, query: str) -> None:
+        """Engines count words each in their own way: the same rows, the same best ones, no two scores alike."""
+        found, expected = index.bm25(query, 60, ANY), reference.bm25(query, 60, ANY)
+        assert places(found) == places(expected)
+        best = {name for name, score in expected if score == expected[0][1]}
+        assert {*ids(found[: len(best)])} == best
+
+    def test_fields_are_weighted(self, index: SearchIndex) -> None:
+        titled, said = {3, 23, 43}, {0, 10, 20, 30, 40, 50}
+        assert places(index.bm25("register", 60, ANY, {"title": 1.0})) == titled
+        assert places(index.bm25("straße", 60, ANY, {"section_path": 1.0})) == set(range(1, 60, 2))
+        for weights in ({"title": 9.0, "search_text": 0.1}, {"title": 0.01, "search_text": 9.0}):
+            found = index.bm25("register", 60, ANY, weights)
+            assert places(found) == titled | said
+            assert places(found[:3]) <= (titled if weights["title"] > 1 else said)
+
+    def test_a_field_that_was_not_indexed_is_refused(self, index: SearchIndex) -> None:
+        with pytest.raises(ContractError, match="caption"):
+            index.bm25("register", 5, ANY, {"caption": 1.0})
+
 
 class TestDense:
     def test_scores_are_cosine_similarities_best_first(self, index: SearchIndex) -> None:
@@ -226,20 +329,46 @@ class TestDense:
         vectors = unit_vectors(500, seed=5)
         rows = [{**ROWS[place % 60], "evidence_id": evidence_id(place)} for place in range(500)]
         fill(empty, rows, vectors)
-        reference = MemoryIndex()
-        fill(reference, rows, vectors)
-        questions = unit_vectors(20, seed=6)
-        shared = [
-            len({*ids(empty.dense(question, 10, ANY))} & {*ids(reference.dense(question, 10, ANY))})
-            for question in questions
-        ]
-        assert sum(shared) / 200 >= 0.99
+        made = MemoryIndex()
+        fill(made, rows, vectors)
+        assert recall_at_10(empty, made, unit_vectors(20, seed=6)) >= 0.99
+
+    def test_a_space_finds_only_rows_that_have_a_vector_there(self, index: SearchIndex, reference: SearchIndex) -> None:
+        found = index.dense(IMAGES[6], 60, ANY, space="image")
+        assert_alike(found, reference.dense(IMAGES[6], 60, ANY, "image"))
+        assert places(found) == set(range(2, 60, 4))
 
     def test_other_spaces_and_lengths_are_refused(self, index: SearchIndex) -> None:
-        with pytest.raises(ContractError, match="image"):
-            index.dense(VECTORS[0], 5, ANY, space="image")
+        with pytest.raises(ContractError, match="unified"):
+            index.dense(VECTORS[0], 5, ANY, space="unified")
         with pytest.raises(ContractError, match="length 3"):
             index.dense(VECTORS[0][:3], 5, ANY)
+        with pytest.raises(ContractError, match="late"):
+            index.dense(PAGES[0][0], 5, ANY, space="late")
+
+
+class TestLate:
+    def test_scores_are_the_sums_of_the_best_cosines(self, index: SearchIndex) -> None:
+        asked = PAGES[9][:2] * np.float32(3)
+        found = index.late(asked, 60, ANY)
+        expected = {
+            evidence_id(place): float((PAGES[9][:2] @ PAGES[place][: place % 4 + 1].T).max(axis=1).sum())
+            for place in range(0, 60, 3)
+        }
+        assert dict(found) == pytest.approx(expected, abs=1e-4)
+        assert found[0][0] == evidence_id(9)
+        assert found == sorted(found, key=lambda pair: (-pair[1], pair[0]))
+
+    def test_agrees_with_the_reference_under_filters(self, index: SearchIndex, reference: SearchIndex) -> None:
+        only = Filters(documents=["plain.pdf"], pages=[1, 2, 3, 4])
+        asked = unit_vectors(5, seed=21, dimension=16)
+        assert_alike(index.late(asked, 3, only), reference.late(asked, 3, only))
+
+    def test_other_spaces_and_lengths_are_refused(self, index: SearchIndex) -> None:
+        with pytest.raises(ContractError, match="text"):
+            index.late(VECTORS[:2], 5, ANY, space="text")
+        with pytest.raises(ContractError, match="length 3"):
+            index.late(PAGES[0][:, :3], 5, ANY)
 
 
 class TestFilters:
@@ -269,8 +398,6 @@ class TestFilters:
     def test_narrow_every_way_of_looking(self, index: SearchIndex, filters: Filters, expected: list[int]) -> None:
         assert places(index.dense(VECTORS[0], 60, filters)) == set(expected)
         assert places(index.bm25("about", 60, filters)) == set(expected)
-        listed = [row["evidence_id"] for row in index.rows(filters, 60)]
-        assert listed == [evidence_id(place) for place in expected]
 
     def test_narrow_before_ranking(self, index: SearchIndex) -> None:
         far = min(range(60), key=lambda place: float(VECTORS[place] @ VECTORS[0]))
@@ -293,10 +420,12 @@ class TestReading:
         found = index.fetch([evidence_id(place) for place in range(1999, -1, -1)])
         assert found == ROWS[::-1]
 
-    def test_browsing_follows_the_document(self, index: SearchIndex) -> None:
-        assert index.rows(ANY, 1000) == ROWS
-        assert index.rows(ANY, 7) == ROWS[:7]
-        assert index.rows(ANY, 0) == []
+    def test_vectors_come_back_as_they_went_in(self, index: SearchIndex) -> None:
+        wanted = [evidence_id(place) for place in (6, 7, 1000)]
+        assert {name: vector.tolist() for name, vector in index.vectors(wanted).items()} == {
+            evidence_id(place): pytest.approx(VECTORS[place].tolist(), abs=1e-6) for place in (6, 7)
+        }
+        assert index.vectors(wanted, "image").keys() == {evidence_id(6)}
 
 
 class TestLanceDB:
@@ -308,12 +437,6 @@ class TestLanceDB:
             index.count()
         index.drop()
         assert not (tmp_path / "absent").exists()
-
-    def test_another_process_opens_what_was_built(self, tmp_path: Path) -> None:
-        built = LanceIndex(str(tmp_path), "T")
-        fill(built, ROWS[:5], VECTORS[:5])
-        copied = pickle.loads(pickle.dumps(built))
-        assert ids(copied.bm25("register", 5, ANY)) == [evidence_id(0)]
 
     def test_lives_in_a_bucket_too(self, s3_bucket: str) -> None:
         index = LanceIndex(f"s3://{s3_bucket}/versions/v1/lance", "T")
@@ -343,9 +466,147 @@ class TestLanceDB:
         assert len(index.dense(questions[0], 20, narrow)) == 20
         assert (tmp_path / "T.lance" / "_indices").is_dir()
 
-    def test_a_schema_without_what_search_needs_is_refused(self, tmp_path: Path) -> None:
-        index = LanceIndex(str(tmp_path), "T")
-        with pytest.raises(ContractError, match="search_text"):
-            index.create(EVIDENCE, {})
-        with pytest.raises(ContractError, match="vector_text"):
-            index.create(SCHEMA, {"text": 384})
+
+@pytest.fixture
+def made(weaviate: WeaviateServer) -> Iterator[Callable[..., WeaviateIndex]]:
+    """Make collections that are dropped in the end."""
+    indexes: list[WeaviateIndex] = []
+
+    def make(**options: bool) -> WeaviateIndex:
+        indexes.append(WeaviateIndex(weaviate, f"Contract_{os.getpid()}_{next(names)}", **options))
+        return indexes[-1]
+
+    yield make
+    for index in indexes:
+        index.drop()
+
+
+@pytest.mark.live
+class TestWeaviate:
+    """What only this engine has: a server, an approximate index from the first row on, an alias."""
+
+    @pytest.mark.parametrize(("exact", "bound"), [(False, 0.95), (True, 0.99)])
+    def test_many_rows(self, made: Callable[..., WeaviateIndex], exact: bool, bound: float) -> None:
+        vectors = unit_vectors(4000, seed=8)
+        rows = [{**ROWS[place % 60], "evidence_id": evidence_id(place)} for place in range(4000)]
+        index, reference = made(exact=exact), MemoryIndex()
+        fill(index, rows, vectors)
+        fill(reference, rows, vectors)
+        questions = unit_vectors(20, seed=9)
+        assert index.count() == 4000
+        assert recall_at_10(index, reference, questions) >= bound
+        found = index.dense(questions[0], 300, ANY)
+        assert len(found) == 300
+        assert all(index.dense(questions[0], k, ANY) == found[:k] for k in (1, 10, 128, 200))
+
+    def test_a_row_written_again_replaces_what_it_was(self, made: Callable[..., WeaviateIndex]) -> None:
+        index = made()
+        fill(index, ROWS[:5], VECTORS[:5])
+        changed = [{**ROWS[0], "text": "nothing of the kind"}]
+        index.add(table(changed, VECTORS[9:10]).to_batches())
+        index.finish()
+        assert index.count() == 5
+        assert index.bm25("register", 5, ANY) == []
+        assert index.dense(VECTORS[9], 1, ANY)[0][0] == evidence_id(0)
+
+    def test_refused_rows_are_told(self, made: Callable[..., WeaviateIndex], monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("backends.weaviate_index.TRIES", 2)
+        index = made()
+        fill(index, ROWS[:5], VECTORS[:5])
+        short = table(ROWS[5:9], VECTORS[5:9]).drop_columns(["vector_text"])
+        short = short.append_column("vector_text", pa.array(VECTORS[5:9, :3].tolist(), pa.list_(pa.float32(), 3)))
+        with pytest.raises(ContractError, match="refuses 4 rows"):
+            index.add(short.to_batches())
+        assert index.count() == 5
+
+    def test_what_fails_once_is_sent_again(
+        self, made: Callable[..., WeaviateIndex], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from weaviate.collections.classes.batch import ErrorObject
+        from weaviate.collections.data import _DataCollection
+
+        insert_many = _DataCollection.insert_many
+        sent: list[int] = []
+
+        def fails_at_first(self: object, objects: list[Any]) -> Any:
+            sent.append(len(objects))
+            if len(sent) > 1:
+                return insert_many(self, objects)
+            reply = insert_many(self, objects[2:])
+            reply.errors = {place: ErrorObject(message="busy", object_=objects[place]) for place in (0, 1)}
+            return reply
+
+        index = made()
+        index.create(SCHEMA, DIMENSIONS, FIELDS)
+        monkeypatch.setattr(_DataCollection, "insert_many", fails_at_first)
+        assert index.add(table(ROWS[:9], VECTORS[:9]).to_batches()) == 9
+        assert (sent, index.count()) == ([9, 2], 9)
+
+    def test_the_schema_is_ours_alone(self, made: Callable[..., WeaviateIndex], weaviate: WeaviateServer) -> None:
+        index = made()
+        fill(index, ROWS[:5], VECTORS[:5])
+        properties = weaviate.client().collections.use(index.collection).config.get().properties
+        kinds = {one.name: (one.data_type.value, one.index_searchable, one.index_filterable) for one in properties}
+        assert kinds["search_text"] == ("text", True, False)
+        assert kinds["filter_names"] == ("text[]", False, True)
+        assert kinds["bbox"] == ("number[]", False, False)
+        assert set(kinds) == {*EVIDENCE.names, "search_text", "filter_names", "filter_pages"}
+
+    def test_an_alias_is_made_and_moved(self, made: Callable[..., WeaviateIndex], weaviate: WeaviateServer) -> None:
+        old, new = made(), made()
+        for index in (old, new):
+            index.create(SCHEMA, DIMENSIONS, FIELDS)
+        name = f"Alias_{os.getpid()}"
+        assert weaviate.alias(name) is None
+        for index in (old, new, new, old):
+            weaviate.point(name, index.collection)
+            assert weaviate.alias(name) == index.collection
+        weaviate.client().alias.delete(alias_name=name)
+
+
+class TestServer:
+    """What is said where there is no server, or the wrong one."""
+
+    def test_no_server_is_worth_another_try_and_says_what_to_do(self) -> None:
+        index = WeaviateIndex(WeaviateServer("http://127.0.0.1:9", 8), "T")
+        with pytest.raises(TransientError, match=r"Weaviate at http://127.0.0.1:9 .* doesn't answer; start it") as caught:
+            index.count()
+        assert "\n" not in caught.value.message
+
+    @pytest.mark.parametrize(("release", "fits"), [("1.35.9", False), ("1.36.0", True), ("2.0.0-rc.1", True)])
+    def test_the_floor(self, release: str, fits: bool) -> None:
+        with _meta(release) as url:
+            server = WeaviateServer(url, 9)
+            if fits:
+                server.client()
+                server.close()
+            else:
+                with pytest.raises(UserError, match=f"is {release}; at least 1.36 is needed"):
+                    server.client()
+
+    def test_an_api_key_that_is_not_there(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("NO_SUCH_KEY", raising=False)
+        with pytest.raises(UserError, match="NO_SUCH_KEY, which is not set"):
+            WeaviateServer("http://127.0.0.1:9", 8, "NO_SUCH_KEY").client()
+
+
+@contextlib.contextmanager
+def _meta(release: str) -> Iterator[str]:
+    """A server that can only say its release."""
+
+    class Says(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.end_headers()
+            self.wfile.write(json.dumps({"version": release}).encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Says) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()

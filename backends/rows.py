@@ -1,0 +1,83 @@
+"""What the index engines share: what filters look at, and a first page that ties can't shuffle."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from schemas.errors import ContractError
+
+Ranked = list[tuple[str, float]]
+
+POOL = 128
+
+NAMES, PAGES = "filter_names", "filter_pages"
+FILTERED = (pa.field(NAMES, pa.list_(pa.string())), pa.field(PAGES, pa.list_(pa.int32())))
+"""Columns that an engine adds, so that every filter is a list predicate: what a row's document is called, and its pages."""
+
+
+def names_of(row: Mapping[str, Any]) -> list[str]:
+    """Return every name that a row's document goes by: its id, its sources and their file names."""
+    files = (source.rpartition("/")[2] for source in row["sources"])
+    return sorted({row["doc_id"], *row["sources"], *files})
+
+
+def pages_of(row: Mapping[str, Any]) -> list[int]:
+    """Return every page that a row touches."""
+    return sorted({row["page"], *(region["page"] for region in row["regions"])})
+
+
+def check_columns(schema: pa.Schema, dimensions: Mapping[str, int], fields: Sequence[str]) -> None:
+    """Refuse a schema that lacks what an index is asked to search in.
+
+    Raises:
+        ContractError: It does.
+    """
+    for field in fields:
+        if field not in schema.names:
+            raise ContractError(f"rows of an index need a column {field}")
+    for space, dimension in dimensions.items():
+        if dimension_of(schema, space) != dimension:
+            raise ContractError(f"column vector_{space} must be a list of {dimension} floats, or a list of those")
+
+
+def dimension_of(schema: pa.Schema, space: str) -> int | None:
+    """Return the length of a space's vectors; None where the schema has no such vectors."""
+    if f"vector_{space}" not in schema.names:
+        return None
+    kind = schema.field(f"vector_{space}").type
+    if is_late(schema, space):
+        kind = kind.value_type
+    return kind.list_size if isinstance(kind, pa.FixedSizeListType) else None
+
+
+def is_late(schema: pa.Schema, space: str) -> bool:
+    """Say whether a row has many vectors in a space."""
+    return isinstance(schema.field(f"vector_{space}").type, pa.ListType)
+
+
+def encodable(text: str) -> str:
+    """Replace lone surrogates, which JSON can carry and UTF-8 can't."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def first(search: Callable[[int], Ranked], k: int) -> Ranked:
+    """Return the best ``k`` of an engine that orders ties as it likes.
+
+    More rows are asked for until the last one scores below the ``k``-th, so that no tie is cut by chance. The first
+    request is the same for every small ``k``: a short answer is the beginning of a longer one.
+
+    Args:
+        search: Returns the best rows, at most as many as it is asked for; fewer mean that there are no more.
+        k: Rows wanted; [] where it isn't positive.
+    """
+    if k <= 0:
+        return []
+    limit = POOL
+    while limit <= k:
+        limit *= 2
+    while True:
+        ranked = sorted(search(limit), key=lambda pair: (-pair[1], pair[0]))
+        if len(ranked) < limit or ranked[k - 1][1] > ranked[-1][1]:
+            return ranked[:k]
+        limit *= 2

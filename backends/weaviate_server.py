@@ -1,0 +1,154 @@
+"""A Weaviate server: one connection a process, its errors in our words, and the alias that follows the pointer."""
+
+import atexit
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from schemas.errors import ContractError, InsetError, TransientError, UserError
+
+FLOOR = (1, 36)
+"""The oldest release that holds aliases, named vectors and multi-vectors as this module uses them."""
+
+_POLL_S = 0.1
+_FOLLOWED_WITHIN_S = 30.0
+
+_clients: dict[tuple["WeaviateServer", int], Any] = {}
+_lock = threading.Lock()
+
+
+@dataclass(frozen=True)
+class WeaviateServer:
+    """Where a server is. Nothing is asked of it until a method is called.
+
+    Args:
+        url: Its HTTP address.
+        grpc_port: Port of its gRPC service, on the same host.
+        api_key_env: Environment variable with an API key; None where anyone may come in.
+    """
+
+    url: str
+    grpc_port: int = 50051
+    api_key_env: str | None = None
+
+    def client(self) -> Any:
+        """Return this process's connection, which all threads share, opened the first time and closed at exit.
+
+        Raises:
+            TransientError: The server doesn't answer.
+            UserError: It is too old, or the API key isn't there.
+        """
+        with _lock:
+            known = (self, os.getpid())  # a forked child must not use its parent's channel
+            if known not in _clients:
+                _clients[known] = self._connected()
+            return _clients[known]
+
+    def close(self) -> None:
+        """Close this process's connection, if there is one."""
+        with _lock:
+            client = _clients.pop((self, os.getpid()), None)
+        if client is not None:
+            client.close()
+
+    def alias(self, name: str) -> str | None:
+        """Return the collection that an alias names; None where there is no such alias."""
+        with self.talking():
+            found = self.client().alias.get(alias_name=name)
+        return None if found is None else str(found.collection)
+
+    def point(self, name: str, collection: str) -> None:
+        """Make an alias name a collection, in one move, and return once the server says so.
+
+        Raises:
+            TransientError: The server still names another one after a while.
+        """
+        with self.talking():
+            aliases = self.client().alias
+            if not aliases.update(alias_name=name, new_target_collection=collection):
+                aliases.create(alias_name=name, target_collection=collection)
+        patience = time.monotonic() + _FOLLOWED_WITHIN_S
+        while self.alias(name) != collection:
+            if time.monotonic() > patience:
+                raise TransientError(f"Weaviate at {self.url}: alias {name} doesn't follow; look at the server's log")
+            time.sleep(_POLL_S)
+
+    @contextlib.contextmanager
+    def talking(self) -> Iterator[None]:
+        """Turn the client's errors into ours: worth another try, the user's, or a bug."""
+        from weaviate.exceptions import WeaviateBaseError
+
+        try:
+            yield
+        except WeaviateBaseError as error:
+            raise self._explained(error) from error
+
+    def _connected(self) -> Any:
+        try:
+            import weaviate
+            from weaviate.classes.init import AdditionalConfig, Timeout
+        except ModuleNotFoundError as error:
+            raise UserError("engine weaviate needs the extra: pip install -e '.[weaviate]', or make setup") from error
+        parts = urlsplit(self.url)
+        secure = parts.scheme == "https"
+        with self.talking():
+            # The client's own checks ask a package index whether there is a newer client; ours follow.
+            client = weaviate.connect_to_custom(
+                http_host=parts.hostname or "",
+                http_port=parts.port or (443 if secure else 80),
+                http_secure=secure,
+                grpc_host=parts.hostname or "",
+                grpc_port=self.grpc_port,
+                grpc_secure=secure,
+                auth_credentials=self._api_key(),
+                additional_config=AdditionalConfig(timeout=Timeout(init=10, query=60, insert=180)),
+                skip_init_checks=True,
+            )
+        release = str(client.get_meta()["version"])
+        if tuple(int(part) for part in release.split(".")[:2]) < FLOOR:
+            client.close()
+            needed = ".".join(map(str, FLOOR))
+            raise UserError(f"Weaviate at {self.url} is {release}; at least {needed} is needed, so upgrade the server")
+        return client
+
+    def _api_key(self) -> str | None:
+        if self.api_key_env is None:
+            return None
+        if not os.environ.get(self.api_key_env):
+            raise UserError(f"index.api_key_env names {self.api_key_env}, which is not set; export the server's API key")
+        return os.environ[self.api_key_env]
+
+    def _explained(self, error: Exception) -> InsetError:
+        from weaviate import exceptions as known
+
+        unreached = (
+            known.WeaviateConnectionError,
+            known.WeaviateStartUpError,
+            known.WeaviateTimeoutError,
+            known.WeaviateGRPCUnavailableError,
+            known.WeaviateClosedClientError,
+        )
+        text = " ".join(str(error).split())
+        if isinstance(error, unreached) or "UNAVAILABLE" in text or "DEADLINE_EXCEEDED" in text:
+            return TransientError(
+                f"Weaviate at {self.url} (gRPC port {self.grpc_port}) doesn't answer; start it, for example with: "
+                f"docker compose -f infra/compose.yaml up -d weaviate, or correct 'index' in the corpus file"
+            )
+        if isinstance(error, known.AuthenticationFailedError | known.InsufficientPermissionsError):
+            return UserError(f"Weaviate at {self.url} refuses the API key; correct what index.api_key_env names ({text})")
+        if isinstance(error, known.UnexpectedStatusCodeError) and error.status_code >= 500:
+            return TransientError(f"Weaviate at {self.url} failed: {text}")
+        return ContractError(f"Weaviate at {self.url} refused: {text}")
+
+
+@atexit.register
+def close_all() -> None:
+    """Close every connection of this process."""
+    for server, process in list(_clients):
+        if process == os.getpid():
+            server.close()

@@ -1,0 +1,91 @@
+"""A real Weaviate for tests: the one at ``WEAVIATE_URL``, or one started from a ``weaviate`` on ``PATH``."""
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from backends.weaviate_server import WeaviateServer
+
+STARTS_WITHIN_S = 120
+ENDS_WITHIN_S = 30
+PORTS = ("GRPC_PORT", "CLUSTER_GOSSIP_BIND_PORT", "CLUSTER_DATA_BIND_PORT", "RAFT_PORT", "RAFT_INTERNAL_RPC_PORT")
+
+
+@contextlib.contextmanager
+def running(folder: Path) -> Iterator[WeaviateServer]:
+    """Lend a server until the block ends; skip the test, saying why, where none is to be had."""
+    if url := os.environ.get("WEAVIATE_URL"):
+        server = WeaviateServer(url, int(os.environ.get("WEAVIATE_GRPC_PORT", "50051")))
+        yield server
+        server.close()
+        return
+    binary = shutil.which("weaviate")
+    if binary is None:
+        pytest.skip("NO WEAVIATE: no 'weaviate' on PATH and WEAVIATE_URL is not set, so its engine goes untested here")
+    ports = _free_ports(len(PORTS) + 1)
+    server = WeaviateServer(f"http://127.0.0.1:{ports[-1]}", ports[0])
+    command = [binary, "--scheme", "http", "--host", "127.0.0.1", "--port", str(ports[-1])]
+    with (folder / "weaviate.log").open("wb") as log:
+        process = subprocess.Popen(command, env=_environment(folder, ports), cwd=folder, stdout=log, stderr=log)
+    try:
+        _wait_until_ready(server.url, process, folder / "weaviate.log")
+        yield server
+    finally:
+        server.close()
+        process.terminate()
+        try:
+            process.wait(ENDS_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _environment(folder: Path, ports: list[int]) -> dict[str, str]:
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(folder),
+        "PERSISTENCE_DATA_PATH": str(folder / "data"),
+        "CLUSTER_HOSTNAME": "n1",
+        "CLUSTER_IN_LOCALHOST": "true",
+        "CLUSTER_ADVERTISE_ADDR": "127.0.0.1",
+        "RAFT_BOOTSTRAP_EXPECT": "1",
+        "AUTOSCHEMA_ENABLED": "false",
+        "AUTHENTICATION_ANONYMOUS_ACCESS_ENABLED": "true",
+        "DISABLE_TELEMETRY": "true",
+        "GO_PROFILING_DISABLE": "true",
+        "DISK_USE_READONLY_PERCENTAGE": "99",
+        "LOG_LEVEL": "warning",
+        **dict(zip(PORTS, map(str, ports), strict=False)),
+    }
+
+
+def _wait_until_ready(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    patience = time.monotonic() + STARTS_WITHIN_S
+    while True:
+        with contextlib.suppress(OSError), urllib.request.urlopen(f"{url}/v1/.well-known/ready", timeout=5) as reply:
+            if reply.status == 200:
+                return
+        said = log.read_text(errors="replace")[-2000:]
+        assert process.poll() is None, f"weaviate ended while starting: {said}"
+        assert time.monotonic() < patience, f"weaviate isn't ready after {STARTS_WITHIN_S} s: {said}"
+        time.sleep(0.1)
+
+
+def _free_ports(count: int) -> list[int]:
+    """Return ports in a row: a node finds its own data and Raft RPC ports right behind its gossip and Raft ports."""
+    while True:
+        with contextlib.ExitStack() as stack, contextlib.suppress(OSError, OverflowError):
+            start = 0
+            for place in range(count):
+                one = stack.enter_context(socket.socket())
+                one.bind(("127.0.0.1", start + place if start else 0))
+                start = start or one.getsockname()[1]
+            return list(range(start, start + count))

@@ -28,11 +28,12 @@ def build(workspace: Workspace, version: str, report: Report = silent) -> StageN
     started = time.monotonic()
     evidence = read_evidence(workspace, version)
     dimension = workspace.text_model.dimension or 0
+    workspace.settle_index(version)
     index = workspace.index(version)
     schema = EVIDENCE.append(pa.field("search_text", pa.string())).append(
         pa.field("vector_text", pa.list_(pa.float32(), dimension))
     )
-    index.create(schema, {"text": dimension})
+    index.create(schema, {"text": dimension}, tuple(workspace.corpus.index.weights))
     report("build", 0, evidence.num_rows)
     index.add(_batches(workspace, evidence, schema, dimension, report))
     index.finish()

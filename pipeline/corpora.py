@@ -127,6 +127,11 @@ source: {source}          # a folder, a glob such as docs/**/*.pdf, or s3://buck
 #   layout: rapid-layout           # what finds figures on scanned pages; or none
 # embeddings:
 #   text: minilm                   # packaged; or a sentence-transformers model with its revision
+# index:
+#   engine: lancedb                # embedded; or weaviate, a server, with its url: http://localhost:8080
+#   weights: {{search_text: 1}}      # what BM25 looks in; or by field, such as {{title: 2, section_path: 1.5, text: 1}}
+#   stop_words: []                 # words that BM25 leaves out of a question; or english
+#   fusion: rrf                    # how hybrid merges; or weighted, with alpha: the share of dense
 # ray:
 #   address: ray://host:10001      # a cluster; without it Ray runs here
 # answers:

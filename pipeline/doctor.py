@@ -17,9 +17,10 @@ _EXTRAS = {
     "ray": ("ray", "captions and vectors are made by Ray actors"),
     "models": ("sentence_transformers", "texts are embedded by it"),
     "serve": ("fastapi", "inset serve needs it"),
+    "weaviate": ("weaviate", "corpora with index.engine weaviate need it"),
     "airflow": ("airflow", "scheduled refreshes run on it"),
 }
-_OPTIONAL = {"airflow"}
+_OPTIONAL = {"weaviate", "airflow"}
 _FREE_BYTES = 2 << 30
 
 

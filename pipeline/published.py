@@ -12,7 +12,8 @@ from pipeline.plan import read_ledger
 from pipeline.publication import list_versions, read_manifest, read_pointer
 from pipeline.stages import version_file
 from pipeline.tagged import tagged_copy
-from pipeline.workspace import Workspace, open_index, open_workspace
+from pipeline.workspace import Workspace, open_workspace
+from schemas.corpus import Ranking
 from schemas.errors import NotFoundError
 from schemas.evidence import AnswerResult, Filters, Hit, Mode, SearchResult
 from schemas.overview import CorpusOverview
@@ -38,14 +39,13 @@ class OpenVersion:
     workspace: Workspace
     version: str
     index: SearchIndex
+    ranking: Ranking
     embedder: TextEmbedder
     sources: dict[str, list[str]]
 
     def search(self, query: str, *, mode: Mode, k: int, filters: Filters) -> SearchResult:
         """Return the best ``k`` rows."""
-        ranked = retrieve(
-            self.index, self.embedder, query, mode=mode, k=k, filters=filters, rrf_k=self.workspace.corpus.index.rrf_k
-        )
+        ranked = retrieve(self.index, self.embedder, query, mode=mode, k=k, filters=filters, ranking=self.ranking)
         return SearchResult(version=self.version, mode=mode, hits=self._hits(ranked))
 
     def answer(self, question: str, *, filters: Filters) -> AnswerResult:
@@ -101,8 +101,8 @@ def open_version(workspace: Workspace, version: str, text_model: ModelCard | Non
     for row in ledger:
         if row.status is Status.INDEXED:
             sources.setdefault(row.doc_id, []).append(row.source)
-    index = open_index(workspace.store.root, workspace.corpus.name, version)
-    return OpenVersion(workspace, version, index, text_embedder(text_model), sources)
+    ranking = workspace.index_options(version)
+    return OpenVersion(workspace, version, workspace.index(version), ranking, text_embedder(text_model), sources)
 
 
 class PublishedCorpus:

@@ -1,8 +1,8 @@
 """What is kept: the live version, the one before it, and as many of the newest as the corpus file says."""
 
-from pipeline.publication import manifests, read_pointer
+from pipeline.publication import manifest_name, manifests, read_pointer
 from pipeline.stages import version_file
-from pipeline.workspace import Workspace
+from pipeline.workspace import INDEX_FILE, Workspace
 
 
 def sweep(workspace: Workspace, *, sparing: str | None = None) -> list[str]:
@@ -25,8 +25,12 @@ def sweep(workspace: Workspace, *, sparing: str | None = None) -> list[str]:
         kept |= {live.version, live.previous}
     removed = [version for version in store.folders("versions") if version not in kept]
     for version in removed:
-        # The manifest goes first: what is left of a version without one is swept by the next refresh.
-        names = store.names(version_file(version, ""))
-        for name in sorted(names, key=lambda name: not name.endswith("/manifest.json")):
-            store.delete(name)
+        # What is left of a version without a manifest is swept by the next refresh; where its collection is, is told last.
+        manifest, place = manifest_name(version), version_file(version, INDEX_FILE)
+        store.delete(manifest)
+        workspace.index(version).drop()
+        for name in store.names(version_file(version, "")):
+            if name != place:
+                store.delete(name)
+        store.delete(place)
     return removed

@@ -11,9 +11,12 @@ from backends.rapid_layout_detector import detector_card
 from backends.rapidocr_recogniser import recogniser_card
 from backends.sources import open_source
 from backends.stores import join, open_store
+from backends.weaviate_index import WeaviateIndex
+from backends.weaviate_server import WeaviateServer
 from pipeline.corpora import find_corpus_file, load_corpus
+from pipeline.stages import version_file
 from ray_jobs.parse_shard import attempt_key, parse_key
-from schemas.corpus import Corpus
+from schemas.corpus import Corpus, IndexOptions
 from schemas.errors import UserError
 from schemas.ids import collection_name, key, sha256
 from schemas.ports import DocumentSource, ObjectStore, SearchIndex
@@ -24,6 +27,7 @@ from tasks.segment import SEGMENT_VERSION
 from tasks.structure import STRUCTURE_VERSION
 
 CODE_VERSION = "0.1.0"
+INDEX_FILE = "index.json"
 
 Report = Callable[[str, int, int], None]
 """Told of progress: step, done, total."""
@@ -63,8 +67,19 @@ class Workspace:
         return open_source(self.corpus.source)
 
     def index(self, version: str) -> SearchIndex:
-        """Open a version's physical collection."""
-        return open_index(self.store.root, self.corpus.name, version)
+        """Open a version's physical collection, in the engine that holds it."""
+        return open_index(self.store.root, self.corpus.name, version, self.index_options(version))
+
+    def index_options(self, version: str) -> IndexOptions:
+        """Return where a version's collection is and how it ranks: what ``settle_index`` wrote, not what the file says now."""
+        try:
+            return IndexOptions.model_validate_json(self.store.get(version_file(version, INDEX_FILE)))
+        except FileNotFoundError:
+            return IndexOptions()
+
+    def settle_index(self, version: str) -> None:
+        """Write down where a version's collection is going to be, before there is anything of it."""
+        self.store.replace(version_file(version, INDEX_FILE), self.corpus.index.model_dump_json().encode())
 
     def passwords(self) -> list[str]:
         """Return the passwords to try on encrypted documents, from the environment.
@@ -82,9 +97,17 @@ class Workspace:
         return [line for line in os.environ[name].splitlines() if line]
 
 
-def open_index(store_root: str, corpus: str, version: str) -> SearchIndex:
-    """Open a version's collection in the engine."""
-    return LanceIndex(join(store_root, f"versions/{version}/lance"), collection_name(corpus, version))
+def open_index(store_root: str, corpus: str, version: str, options: IndexOptions) -> SearchIndex:
+    """Open a version's collection in its engine."""
+    name = collection_name(corpus, version)
+    if options.engine == "weaviate":
+        return WeaviateIndex(open_server(options), name, exact=options.exact, replicas=options.replicas)
+    return LanceIndex(join(store_root, version_file(version, "lance")), name)
+
+
+def open_server(options: IndexOptions) -> WeaviateServer:
+    """Name the server that holds a version's collection."""
+    return WeaviateServer(options.url or "", options.grpc_port, options.api_key_env)
 
 
 def open_workspace(name_or_path: str) -> Workspace:

@@ -4,6 +4,7 @@ Only ``name`` and ``source`` are required. Unknown keys are errors, so that a ty
 """
 
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -11,6 +12,10 @@ from schemas.ids import CORPUS_NAME
 from schemas.tags import CANONICAL, DIGITS_DEFAULT, DIGITS_MOST, NAMED_TEMPLATES, TagTemplate
 
 Share = Annotated[float, Field(ge=0, le=1)]
+Weight = Annotated[float, Field(gt=0)]
+
+LEXICAL_FIELDS = ("search_text", "title", "section_path", "text", "caption")
+"""What BM25 may look in; ``search_text`` is title, section and text in one."""
 
 
 class Section(BaseModel):
@@ -86,12 +91,57 @@ class RayOptions(Section):
     num_cpus: int | None = Field(None, ge=1, description="CPUs a local Ray may take; default: all.")
 
 
-class IndexOptions(Section):
+class Ranking(Section):
+    """How a search ranks: all of it is decided when a question comes, but only fields that were indexed can be weighed."""
+
+    weights: dict[str, Weight] = Field(
+        {"search_text": 1.0},
+        min_length=1,
+        description="What BM25 looks in, and how much each counts: search_text (title, section and text in one), title, "
+        "section_path, text, caption.",
+    )
+    stop_words: Literal["english"] | list[str] = Field([], description="Words that BM25 leaves out of a question.")
+    fusion: Literal["rrf", "weighted"] = Field(
+        "rrf", description="How hybrid merges: by rank (reciprocal rank fusion), or by scores brought to one scale."
+    )
+    alpha: Share = Field(0.5, description="What dense counts in a weighted fusion; BM25 counts the rest.")
+    rrf_k: int = Field(60, gt=0, description="Rank offset of reciprocal rank fusion.")
+    diversity: Share = Field(0.0, description="How far rows must differ from those above (MMR): 0 not at all, 1 above all.")
+
+    @field_validator("weights")
+    @classmethod
+    def _known(cls, weights: dict[str, float]) -> dict[str, float]:
+        if unknown := sorted(set(weights) - set(LEXICAL_FIELDS)):
+            raise ValueError(f"BM25 can't look in {', '.join(unknown)}; known here: {', '.join(LEXICAL_FIELDS)}")
+        return weights
+
+
+class IndexOptions(Ranking):
     """Which engine holds the index, and how it ranks."""
 
-    engine: Literal["lancedb"] = Field("lancedb", description="'lancedb' (embedded).")
+    engine: Literal["lancedb", "weaviate"] = Field("lancedb", description="'lancedb' (embedded), or 'weaviate' (a server).")
+    url: str | None = Field(None, description="Address of the Weaviate server, such as http://localhost:8080.")
+    grpc_port: int = Field(50051, ge=1, le=65535, description="Port of the server's gRPC service, on the same host.")
+    api_key_env: str | None = Field(None, description="Environment variable with the server's API key, where it wants one.")
+    exact: bool = Field(False, description="Weaviate: compare with every vector (a flat index) instead of HNSW.")
+    replicas: int = Field(1, ge=1, description="Weaviate: nodes that each row is kept on.")
     chunk_tokens: int = Field(220, ge=32, le=8192, description="Tokens of the embedder one chunk may hold.")
-    rrf_k: int = Field(60, gt=0, description="Rank offset of reciprocal rank fusion.")
+
+    @field_validator("url")
+    @classmethod
+    def _address(cls, url: str | None) -> str | None:
+        parts = urlsplit(url or "http://unset")
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/") or parts.query:
+            raise ValueError("use http://host:port or https://host:port")
+        return url and url.rstrip("/")
+
+    @model_validator(mode="after")
+    def _placed(self) -> "IndexOptions":
+        if self.engine == "weaviate" and self.url is None:
+            raise ValueError("engine weaviate needs a url, such as http://localhost:8080")
+        if self.url is not None and urlsplit(self.url).port == self.grpc_port:
+            raise ValueError("url and grpc_port name the same port; the gRPC service has one of its own, 50051 by default")
+        return self
 
 
 class AnswerOptions(Section):

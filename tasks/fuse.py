@@ -1,6 +1,6 @@
 """Merge rankings."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from schemas.errors import ContractError
 
@@ -24,10 +24,42 @@ def fuse(rankings: Sequence[Sequence[str]], *, k: int = 60) -> list[tuple[str, f
     Source:
         Cormack, Clarke and Büttcher, SIGIR 2009.
     """
+    return _summed([(name, 1 / (k + rank)) for rank, name in enumerate(ranking, 1)] for ranking in rankings)
+
+
+def fuse_scores(rankings: Sequence[Sequence[tuple[str, float]]], weights: Sequence[float]) -> list[tuple[str, float]]:
+    """Merge best-first rankings into one by their scores, each brought to one scale.
+
+    A ranking gives a row ``weight * (score - worst) / (best - worst)``: its best row the whole weight, its last one nothing.
+    Where all scores are alike, each row gets the whole weight.
+
+    Args:
+        rankings: ``(evidence_id, score)``, best first, one sequence a retriever; may be empty.
+        weights: What each ranking counts, ≥ 0.
+
+    Returns:
+        ``(evidence_id, score)``, best first. Ties go by id, so every engine pages alike.
+
+    Raises:
+        ContractError: A ranking names a row twice.
+
+    Source:
+        Lee, "Analyses of Multiple Evidence Combination", SIGIR 1997.
+    """
+    return _summed(_scaled(ranking, weight) for ranking, weight in zip(rankings, weights, strict=True))
+
+
+def _scaled(ranking: Sequence[tuple[str, float]], weight: float) -> list[tuple[str, float]]:
+    scores = [score for _, score in ranking]
+    worst, spread = min(scores, default=0.0), max(scores, default=0.0) - min(scores, default=0.0)
+    return [(name, weight * ((score - worst) / spread if spread else 1.0)) for name, score in ranking]
+
+
+def _summed(rankings: Iterable[Sequence[tuple[str, float]]]) -> list[tuple[str, float]]:
     scores: dict[str, float] = {}
     for ranking in rankings:
-        if len(set(ranking)) != len(ranking):
+        if len({name for name, _ in ranking}) != len(ranking):
             raise ContractError("a ranking names a row twice")
-        for rank, evidence_id in enumerate(ranking, 1):
-            scores[evidence_id] = scores.get(evidence_id, 0.0) + 1 / (k + rank)
+        for name, score in ranking:
+            scores[name] = scores.get(name, 0.0) + score
     return sorted(scores.items(), key=lambda item: (-item[1], item[0]))

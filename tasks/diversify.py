@@ -1,0 +1,46 @@
+"""Keep near-copies from crowding out the rest of an answer."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from schemas.ports import Vector
+
+
+def diversify(
+    query: Vector, ranked: Sequence[str], vectors: Mapping[str, Vector], *, k: int, relevance: float
+) -> list[tuple[str, float]]:
+    """Choose rows one by one, each near to the query and far from those chosen before: maximal marginal relevance.
+
+    Args:
+        query: Vector of the question, shape ``(dimension,)``.
+        ranked: Evidence ids to choose from, best first.
+        vectors: Their vectors, of the query's space. Rows without one come last, as they were ranked.
+        k: Rows wanted.
+        relevance: How much nearness to the query counts, 0 to 1; the rest is distance from what was chosen. 1 sorts by
+            cosine similarity.
+
+    Returns:
+        ``(evidence_id, score)`` in the order of choice. Scores don't rise; a row without a vector gets -1, below all others.
+
+    Source:
+        Carbonell and Goldstein, "The Use of MMR", SIGIR 1998.
+    """
+    left = [name for name in ranked if name in vectors]
+    chosen: list[tuple[str, float]] = []
+    if left:
+        matrix = np.stack([_unit(vectors[name]) for name in left])
+        gains = relevance * (matrix @ _unit(query))
+        likeness = np.zeros(len(left), np.float32)
+        while len(chosen) < min(k, len(left)):
+            marginal = gains - (1 - relevance) * likeness
+            place = int(np.argmax(marginal))  # ties go to the better ranked
+            chosen.append((left[place], float(min(marginal[place], chosen[-1][1] if chosen else np.inf))))
+            to_this = matrix @ matrix[place]
+            likeness = np.maximum(likeness, to_this) if len(chosen) > 1 else to_this
+            gains[place] = -np.inf
+    return [*chosen, *((name, -1.0) for name in ranked if name not in vectors)][:k]
+
+
+def _unit(vector: Vector) -> Vector:
+    return np.asarray(vector / np.linalg.norm(vector), np.float32)

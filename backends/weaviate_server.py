@@ -49,6 +49,11 @@ class WeaviateServer:
                 _clients[known] = self._connected()
             return _clients[known]
 
+    def release(self) -> str:
+        """Return the server's release, such as ``1.38.11``."""
+        with self.talking():
+            return str(self.client().get_meta()["version"])
+
     def close(self) -> None:
         """Close this process's connection, if there is one."""
         with _lock:

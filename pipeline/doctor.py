@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pipeline.corpora import corpora_folder, corpus_files
 from pipeline.publication import list_versions, read_pointer
-from pipeline.workspace import Workspace, open_workspace
+from pipeline.workspace import Workspace, open_server, open_workspace
 from schemas.errors import InsetError
 from schemas.inspection import Diagnosis, Finding
 
@@ -68,7 +68,7 @@ def _corpora(corpora: Sequence[str]) -> Iterator[Finding]:
 
 def _corpus(workspace: Workspace) -> Iterator[Finding]:
     subject = f"corpus {workspace.corpus.name}"
-    looks: list[Callable[[Workspace], Finding]] = [_source, _store, _passwords, _live, _index]
+    looks: list[Callable[[Workspace], Finding]] = [_source, _store, _passwords, _engine, _live, _index]
     for look in looks:
         try:
             finding = look(workspace)
@@ -104,6 +104,14 @@ def _store(workspace: Workspace) -> Finding:
 def _passwords(workspace: Workspace) -> Finding:
     count = len(workspace.passwords())
     return Finding(subject=" passwords", ok=True, message=f"{count} to try on encrypted PDFs")
+
+
+def _engine(workspace: Workspace) -> Finding:
+    options = workspace.corpus.index
+    if options.engine == "lancedb":
+        return Finding(subject=" engine", ok=True, message="lancedb, beside the versions")
+    release = open_server(options).release()
+    return Finding(subject=" engine", ok=True, message=f"weaviate {release} at {options.url}")
 
 
 def _live(workspace: Workspace) -> Finding:

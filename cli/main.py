@@ -161,11 +161,10 @@ def rollback(
     as_json: Json = False,
 ) -> None:
     """Make an older version live again, and hold the corpus there."""
-    from pipeline.publication import roll_back
+    from pipeline.publish import take_back
     from pipeline.workspace import open_workspace
 
-    workspace = open_workspace(corpus)
-    pointer = roll_back(workspace.store, workspace.corpus.name, version)
+    pointer = take_back(open_workspace(corpus), version)
     if as_json:
         print_json(pointer)
         return
@@ -182,11 +181,10 @@ def publish(
     as_json: Json = False,
 ) -> None:
     """Make a version live, and end a hold."""
-    from pipeline.publication import publish_version
+    from pipeline.publish import put_live
     from pipeline.workspace import open_workspace
 
-    workspace = open_workspace(corpus)
-    pointer = publish_version(workspace.store, workspace.corpus.name, version, override=override)
+    pointer = put_live(open_workspace(corpus), version, override=override)
     if as_json:
         print_json(pointer)
         return

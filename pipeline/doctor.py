@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from pipeline.alias import follow
 from pipeline.corpora import corpora_folder, corpus_files
 from pipeline.publication import list_versions, read_pointer
 from pipeline.workspace import Workspace, open_server, open_workspace
@@ -68,7 +69,7 @@ def _corpora(corpora: Sequence[str]) -> Iterator[Finding]:
 
 def _corpus(workspace: Workspace) -> Iterator[Finding]:
     subject = f"corpus {workspace.corpus.name}"
-    looks: list[Callable[[Workspace], Finding]] = [_source, _store, _passwords, _engine, _live, _index]
+    looks: list[Callable[[Workspace], Finding]] = [_source, _store, _passwords, _engine, _live, _index, _alias]
     for look in looks:
         try:
             finding = look(workspace)
@@ -134,3 +135,8 @@ def _index(workspace: Workspace) -> Finding:
     remedy = f"inset rollback {workspace.corpus.name}, then look at what removed rows"
     message = f"the engine holds {counted} rows, the manifest says {rows}"
     return Finding(subject=" index", ok=counted == rows, message=message, remedy=remedy)
+
+
+def _alias(workspace: Workspace) -> Finding:
+    mended = "it lagged behind the live version and was mended" if follow(workspace) else "up to date, or none needed"
+    return Finding(subject=" alias", ok=True, message=mended)

@@ -2,14 +2,23 @@
 
 from datetime import UTC, datetime
 
+from pipeline.alias import follow
 from pipeline.diff import write_diff
 from pipeline.lease import still_held
-from pipeline.publication import manifest_name, move_pointer, read_manifest, read_pointer, refusals_of
+from pipeline.publication import (
+    manifest_name,
+    move_pointer,
+    publish_version,
+    read_manifest,
+    read_pointer,
+    refusals_of,
+    roll_back,
+)
 from pipeline.stages import StageNote, read_notes, read_plan, version_file
 from pipeline.workspace import CODE_VERSION, Workspace
 from schemas.errors import ContractError
 from schemas.ids import collection_name, sha256
-from schemas.versions import Counts, Lease, Manifest, Plan
+from schemas.versions import Counts, Lease, Manifest, Plan, Pointer
 
 _WORK = ("parse", "enrich")
 
@@ -34,11 +43,37 @@ def publish(workspace: Workspace, version: str, lease: Lease) -> bool:
         store.put(manifest_name(version), manifest.model_dump_json(indent=1).encode())
     live = read_pointer(store)
     if live is not None and live.version == version:
+        follow(workspace)
         return True
     if refusals_of(manifest) or (live is not None and live.held):
         return False
     move_pointer(store, version, expected=plan.parent, held=False, lease=lease, since=datetime.now(UTC))
+    follow(workspace)
     return True
+
+
+def take_back(workspace: Workspace, version: str | None = None) -> Pointer:
+    """Make an older version live again, None the one before, and hold the corpus; the alias follows.
+
+    Raises:
+        UserError: Nothing is live, or there is no such version.
+        GateError: The version was refused by a gate.
+    """
+    pointer = roll_back(workspace.store, workspace.corpus.name, version)
+    follow(workspace)
+    return pointer
+
+
+def put_live(workspace: Workspace, version: str, *, override: str | None = None) -> Pointer:
+    """Make a finished version live, and end a hold; the alias follows. ``override`` is why gates don't count this time.
+
+    Raises:
+        UserError: There is no such version, or the reason says nothing.
+        GateError: The version was refused by a gate, and nobody overrode it.
+    """
+    pointer = publish_version(workspace.store, workspace.corpus.name, version, override=override)
+    follow(workspace)
+    return pointer
 
 
 def _manifest(workspace: Workspace, plan: Plan, notes: dict[str, StageNote]) -> Manifest:

@@ -4,6 +4,7 @@ import time
 import uuid
 from datetime import UTC, datetime
 
+from pipeline.alias import follow
 from pipeline.assemble import assemble
 from pipeline.build import build
 from pipeline.check import check
@@ -65,11 +66,11 @@ def quarantined(workspace: Workspace) -> frozenset[str]:
 
 
 def settle(workspace: Workspace, made: Plan, lease: Lease) -> bool:
-    """Publish a version that was built before and is ready; say whether anything was published."""
-    if made.outcome != "ready":
-        return False
-    move_pointer(workspace.store, made.version, expected=made.parent, held=False, lease=lease, since=datetime.now(UTC))
-    return True
+    """Publish a version that was built before and is ready; say whether anything was published. The alias is mended."""
+    if made.outcome == "ready":
+        move_pointer(workspace.store, made.version, expected=made.parent, held=False, lease=lease, since=datetime.now(UTC))
+    follow(workspace)
+    return made.outcome == "ready"
 
 
 def _build(

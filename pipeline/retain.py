@@ -1,14 +1,17 @@
 """What is kept: the live version, the one before it, and as many of the newest as the corpus file says."""
 
+from pipeline.alias import follow, is_named
 from pipeline.publication import manifest_name, manifests, read_pointer
 from pipeline.stages import version_file
 from pipeline.workspace import INDEX_FILE, Workspace
+from schemas.errors import TransientError
 
 
 def sweep(workspace: Workspace, *, sparing: str | None = None) -> list[str]:
     """Remove versions that a dead run left unfinished, and finished ones beyond the corpus's retention.
 
-    Call it under the lease only: an unfinished version is then nobody's. Finished work in the caches stays.
+    Call it under the lease only: an unfinished version is then nobody's. Finished work in the caches stays, and so does a
+    version that the engine's alias still names, or whose server doesn't answer: a later sweep comes back to it.
 
     Args:
         workspace: The corpus.
@@ -17,13 +20,14 @@ def sweep(workspace: Workspace, *, sparing: str | None = None) -> list[str]:
     Returns:
         What was removed.
     """
+    follow(workspace)
     store = workspace.store
     finished = [manifest.version for manifest in manifests(store)]
     live = read_pointer(store)
     kept = {sparing, *finished[: workspace.corpus.retention.versions]}
     if live is not None:
         kept |= {live.version, live.previous}
-    removed = [version for version in store.folders("versions") if version not in kept]
+    removed = [version for version in store.folders("versions") if version not in kept and _removable(workspace, version)]
     for version in removed:
         # What is left of a version without a manifest is swept by the next refresh; where its collection is, is told last.
         manifest, place = manifest_name(version), version_file(version, INDEX_FILE)
@@ -34,3 +38,10 @@ def sweep(workspace: Workspace, *, sparing: str | None = None) -> list[str]:
                 store.delete(name)
         store.delete(place)
     return removed
+
+
+def _removable(workspace: Workspace, version: str) -> bool:
+    try:
+        return not is_named(workspace, version)
+    except TransientError:
+        return False

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from pipeline import assemble, build, check, enrich, evaluate, lease, parse, publish
 from pipeline import plan as planning
+from pipeline.alias import follow
 from pipeline.publication import read_manifest, read_pointer, refusals_of
 from pipeline.refresh import settle
 from pipeline.retain import sweep
@@ -160,6 +161,7 @@ def _publish(workspace: Workspace, planned: Planned, held: Lease) -> bool:
         return publish.publish(workspace, planned.version, held)
     pointer = read_pointer(workspace.store)
     if pointer is not None and pointer.version == planned.version:
+        follow(workspace)
         return True  # an earlier try of this task came this far
     made = read_plan(workspace.store, planned.version)
     return settle(workspace, made.model_copy(update={"outcome": planned.outcome, "parent": planned.parent}), held)

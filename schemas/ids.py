@@ -69,6 +69,11 @@ def collection_name(corpus: str, version: str) -> str:
     return f"{corpus.capitalize()}_{version.replace('-', '_')}"
 
 
+def alias_name(corpus: str) -> str:
+    """Spell the alias that names the collection of a corpus's live version: ``Manuals``."""
+    return corpus.capitalize()
+
+
 def digest_of(items: Sequence[str]) -> str:
     """Digest a sequence of strings, order included; 16 hexadecimal digits."""
     return key(items=list(items))

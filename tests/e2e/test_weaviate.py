@@ -4,22 +4,31 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from fastapi.testclient import TestClient
 
 from backends.weaviate_server import WeaviateServer
 from pipeline.doctor import diagnose
-from pipeline.publication import read_manifest, roll_back
+from pipeline.models import text_embedder
+from pipeline.plan import read_ledger
+from pipeline.publication import read_manifest
+from pipeline.publish import put_live, take_back
 from pipeline.published import PublishedCorpus
 from pipeline.refresh import refresh
 from pipeline.workspace import open_workspace
+from query_service.app import create_app
 from schemas.evidence import MODES, FigurePart, Filters
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
 
 pytestmark = pytest.mark.live
+
+SWITCHES = 20
 
 
 @pytest.fixture
@@ -29,6 +38,7 @@ def corpus_file(tmp_path: Path, weaviate: WeaviateServer) -> Iterator[Path]:
     write_manual(tmp_path / "pdfs" / "winch.pdf", "steel winch", seed=2)
     others = _collections(weaviate)
     yield _written(tmp_path, weaviate)
+    weaviate.client().alias.delete(alias_name="Manuals")
     for name in _collections(weaviate) - others:
         weaviate.client().collections.delete(name)
 
@@ -68,7 +78,7 @@ def test_a_corpus_lives_on_a_server(corpus_file: Path, weaviate: WeaviateServer)
     assert len(kept) == 3  # two newest when the last refresh began, and that one
     assert _collections(weaviate) - others == kept
 
-    assert roll_back(workspace.store, "manuals").version == versions[-2]
+    assert take_back(workspace).version == versions[-2]
     assert diagnose([str(corpus_file)]).ok
 
 
@@ -107,3 +117,80 @@ def test_the_command_line_answers(corpus_file: Path) -> None:
         assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["hits"][0]["source"] == "winch.pdf"
     assert "ResourceWarning" not in done.stderr
+
+
+def test_the_alias_follows_the_pointer_and_is_mended(corpus_file: Path, weaviate: WeaviateServer) -> None:
+    workspace = open_workspace(str(corpus_file))
+    collections = []
+    for subject in ("tower crane", "gear box"):
+        write_manual(corpus_file.parent.parent / "pdfs" / "other.pdf", subject, seed=5)
+        manifest = read_manifest(workspace.store, str(refresh(workspace).version))
+        assert manifest is not None
+        collections.append(manifest.collection)
+        assert weaviate.alias("Manuals") == manifest.collection
+    take_back(workspace)
+    assert weaviate.alias("Manuals") == collections[0]
+
+    # A crash after the commit and before the alias was moved:
+    weaviate.point("Manuals", collections[1])
+    diagnosis = diagnose([str(corpus_file)])
+    assert any("was mended" in finding.message for finding in diagnosis.findings)
+    assert weaviate.alias("Manuals") == collections[0]
+    weaviate.point("Manuals", collections[1])
+    refresh(workspace)
+    assert weaviate.alias("Manuals") == collections[0]
+
+
+def test_switching_under_load_loses_no_request_and_mixes_no_versions(corpus_file: Path, weaviate: WeaviateServer) -> None:
+    """Readers ask through the service and through the alias while the pointer goes back and forth."""
+    workspace = open_workspace(str(corpus_file))
+    holding: list[frozenset[str]] = []
+    versions: list[str] = []
+    for seed in (1, 3):  # the same file names, all bytes new: no document is in both
+        for place, subject in enumerate(("pump", "winch")):
+            write_manual(corpus_file.parent.parent / "pdfs" / f"{subject}.pdf", f"steel {subject}", seed=seed + place)
+        versions.append(str(refresh(workspace).version))
+        holding.append(frozenset(row.doc_id for row in read_ledger(workspace.store, versions[-1])))
+    assert holding[0].isdisjoint(holding[1])
+
+    published = PublishedCorpus(workspace)
+    client = TestClient(create_app(lambda _: published, lambda: ["manuals"]))
+    question = "How many screws has the steel pump?"
+    vector = text_embedder(workspace.text_model).embed_query(question).tolist()
+    alias = weaviate.client().collections.use("Manuals").query
+
+    def through_the_service() -> set[str]:
+        reply = client.post("/v1/corpora/manuals/search", json={"query": question, "k": 20}).raise_for_status().json()
+        found = {hit["doc_id"] for hit in reply["hits"]}
+        assert found <= holding[versions.index(reply["version"])]
+        return found
+
+    def by_words() -> set[str]:
+        return {row.properties["doc_id"] for row in alias.bm25("steel pump", query_properties=["search_text"]).objects}
+
+    def by_vector() -> set[str]:
+        return {row.properties["doc_id"] for row in alias.near_vector(vector, target_vector="text").objects}
+
+    seen: list[set[str]] = []
+    done = threading.Event()
+
+    def read(ask: Callable[[], set[str]]) -> None:
+        while not done.is_set():
+            seen.append(ask())
+
+    with ThreadPoolExecutor() as pool:
+        readers = [pool.submit(read, ask) for ask in (through_the_service, by_words, by_vector)]
+        try:
+            for turn in range(SWITCHES):
+                before = len(seen)
+                put_live(workspace, versions[turn % 2])
+                while len(seen) < before + 10 and not any(reader.done() for reader in readers):
+                    done.wait(0.01)
+        finally:
+            done.set()
+    published.close()
+    for reader in readers:
+        reader.result()  # raises what a reader saw
+    assert len(seen) >= 10 * SWITCHES
+    assert all(found and any(found <= held for held in holding) for found in seen)
+    assert all(any(found <= held for found in seen) for held in holding)

@@ -1,6 +1,6 @@
 """Read a PDF from its bytes: open it, and take what a page draws. The one module that speaks to MuPDF about content."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ MAX_SIDE_PT = 14_400
 
 _HEADER_WITHIN = 1024
 _MOST_MARKS = 100_000
+_FAR_PT = -1e9
 _BOLD = 16
 _SHOWN = 16 | 32
 _LOST = (
@@ -164,7 +165,7 @@ def read_page(document: "pymupdf.Document", number: int) -> Content:
         )
         text = pymupdf.TextPage(listing.get_textpage(flags))
         images = list(_images(text, box))
-        lines = list(_lines(_text_blocks(text), number))
+        lines = list(_lines(text, number))
         drawn = page.get_cdrawings(extended=True) if max(box.width, box.height) <= MAX_SIDE_PT else []
     frames: dict[BBox, None] = {}
     marks = tuple(_marks(drawn, box, frames))
@@ -245,42 +246,47 @@ def _unit_square(matrix: Any) -> BBox:
     return BBox(min(xs), min(ys), max(xs), max(ys))
 
 
-def _text_blocks(text: "pymupdf.TextPage") -> Iterator[tuple[int, list[dict[str, Any]]]]:
-    """Yield the lines of each text block with its number; ``extractDICT`` would copy the bytes of all images as well."""
-    from pymupdf import extra, mupdf
-
-    area = mupdf.FzRect(text.this.m_internal.mediabox)
-    buffer = mupdf.fz_new_buffer(128)
-    for number, block in enumerate(text.this):
-        if block.m_internal.type != mupdf.FZ_STEXT_BLOCK_TEXT:
-            continue
-        rows: list[dict[str, Any]] = []
-        for line in block:
-            row: dict[str, Any] = {}
-            rect = extra.JM_make_spanlist(row, line, 0, buffer, area)
-            row["bbox"] = (rect.x0, rect.y0, rect.x1, rect.y1)
-            rows.append(row)
-        yield number, rows
-
-
-def _lines(blocks: Iterable[tuple[int, list[dict[str, Any]]]], page: int) -> Iterator[tuple[Line, bool]]:
-    for number, rows in blocks:
-        for row in rows:
+def _lines(text: "pymupdf.TextPage", page: int) -> Iterator[tuple[Line, bool]]:
+    numbers = _without_images(text)
+    for block in text.extractDICT()["blocks"]:
+        for row in block["lines"]:
             spans = row["spans"]
-            text = "".join(span["text"] for span in spans)
-            if not text.strip():
+            words = "".join([span["text"] for span in spans])
+            if not words.strip():
                 continue
-            main = max(spans, key=lambda span: len(span["text"].strip()))
+            main = max(spans, key=_inked) if len(spans) > 1 else spans[0]
             bold = bool(main["flags"] & _BOLD) or "bold" in str(main["font"]).lower()
             line = Line(
                 page=page,
-                block=number,
+                block=numbers[block["number"]],
                 bbox=BBox(*row["bbox"]).rounded(),
-                text=escape(text),
+                text=escape(words),
                 size=round(float(main["size"]), 2),
                 bold=bold,
             )
             yield line, bool(main["char_flags"] & _SHOWN) and main["alpha"] > 0
+
+
+def _without_images(text: "pymupdf.TextPage") -> list[int]:
+    """Set images off the page, where ``extractDICT`` leaves them alone: it would copy their bytes.
+
+    Returns:
+        The places of the other blocks among all, images included.
+    """
+    from pymupdf import mupdf
+
+    numbers: list[int] = []
+    for number, block in enumerate(text.this):
+        if block.m_internal.type == mupdf.FZ_STEXT_BLOCK_IMAGE:
+            box = block.m_internal.bbox
+            box.x0 = box.y0 = box.x1 = box.y1 = _FAR_PT
+        else:
+            numbers.append(number)
+    return numbers
+
+
+def _inked(span: dict[str, Any]) -> int:
+    return len(span["text"].strip())
 
 
 def _marks(drawn: Sequence[dict[str, Any]], page: BBox, frames: dict[BBox, None]) -> Iterator[Mark]:
@@ -299,54 +305,41 @@ def _marks(drawn: Sequence[dict[str, Any]], page: BBox, frames: dict[BBox, None]
                 frames[frame] = None
             clips.append((level, cut, frame))
         elif path["type"] != "group":
-            for mark in _pieces(path, area, frame, whole=count > _MOST_MARKS):
-                count += 1
-                yield mark
+            fill, stroke = path.get("fill"), path.get("color")
+            if fill is None and path.get("stroke_opacity", 1) == 0:
+                continue
+            white = all(part is None or min(part) > 0.97 for part in (fill, stroke))
+            filled = fill is not None and min(fill) <= 0.97
+            margin = (path.get("width") or 0.0) / 2 if stroke is not None else 0.0
+            for box, strokes in _pieces(path["items"]) if count <= _MOST_MARKS else ((BBox(*path["rect"]), 1),):
+                seen = box.grown(margin) & area
+                if seen.x1 >= seen.x0 and seen.y1 >= seen.y0:
+                    count += 1
+                    yield Mark(seen, strokes, filled, white, frame)
 
 
-def _pieces(path: dict[str, Any], area: BBox, frame: BBox | None, *, whole: bool) -> Iterator[Mark]:
-    """Cut a path where its pen was lifted: one path can hold a whole series of bars."""
-    fill, stroke = path.get("fill"), path.get("color")
-    white = all(part is None or min(part) > 0.97 for part in (fill, stroke))
-    filled = fill is not None and min(fill) <= 0.97
-    if fill is None and path.get("stroke_opacity", 1) == 0:
-        return
-    margin = (path.get("width") or 0.0) / 2 if stroke is not None else 0.0
-    if whole:
-        yield from _cut(BBox(*path["rect"]), 1, area, frame, white=white, filled=filled, margin=margin)
-        return
-    box: list[float] = []
+def _pieces(items: Sequence[Any]) -> Iterator[tuple[BBox, int]]:
+    """Cut a path where its pen was lifted: one path can hold a whole series of bars. Curves and slanted lines are counted."""
+    points: list[tuple[float, float]] = []
     strokes = 0
-    end: Any = None
-    for item in path["items"]:
+    for item in items:
         kind = item[0]
         if kind in {"re", "qu"}:
-            points = _corners(item[1])
-            slant = kind == "qu" and not _upright(points)
-            yield from _cut(_around(points), int(slant), area, frame, white=white, filled=filled, margin=margin)
+            corners = _corners(item[1])
+            yield _around(corners), int(kind == "qu" and not _upright(corners))
             continue
-        if item[1] != end and box:
-            yield from _cut(BBox(*box), strokes, area, frame, white=white, filled=filled, margin=margin)
-            box, strokes = [], 0
-        end = item[-1]
+        if points and item[1] != points[-1]:
+            yield _around(points), strokes
+            points, strokes = [], 0
+        points += item[1:]
         if kind == "c":
             strokes += 1
         else:
             (x0, y0), (x1, y1) = item[1], item[2]
             across, down = abs(x0 - x1), abs(y0 - y1)
             strokes += min(across, down) > 0.02 * max(across, down)
-        around = _around(item[1:])
-        box = list(BBox(*box) | around) if box else list(around)
-    if box:
-        yield from _cut(BBox(*box), strokes, area, frame, white=white, filled=filled, margin=margin)
-
-
-def _cut(
-    box: BBox, strokes: int, area: BBox, frame: BBox | None, *, white: bool, filled: bool, margin: float
-) -> Iterator[Mark]:
-    seen = box.grown(margin) & area
-    if seen.x1 >= seen.x0 and seen.y1 >= seen.y0:
-        yield Mark(seen, strokes, filled, white, frame)
+    if points:
+        yield _around(points), strokes
 
 
 def _corners(shape: Any) -> list[tuple[float, float]]:

@@ -60,7 +60,5 @@ class BBox(NamedTuple):
 
 def union(boxes: Iterable[BBox]) -> BBox:
     """Return the smallest rectangle around all boxes; there must be one."""
-    first, *rest = boxes
-    for box in rest:
-        first |= box
-    return first
+    x0, y0, x1, y1 = zip(*boxes, strict=True)
+    return BBox(min(x0), min(y0), max(x1), max(y1))

@@ -3,7 +3,7 @@
 Geometry alone; no pixels are read. Points, top left origin, rotation 0.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -292,30 +292,24 @@ def _drawings(page: BBox, marks: Sequence[Mark], body: Sequence[Line]) -> list[_
 def _together(page: BBox, boxes: Sequence[BBox]) -> list[list[int]]:
     """Group boxes that lie within a few points of each other; linear in their number.
 
-    The boxes are painted on a coarse grid; what is connected there belongs together.
+    The boxes are painted on a coarse grid, of which only the columns and rows are kept where a box begins or ends; what is
+    connected there belongs together.
     """
     if not boxes:
         return []
-    columns, rows = int(page.x1 // _CELL_PT) + 4, int(page.y1 // _CELL_PT) + 4
-    grid = np.zeros((rows, columns), dtype=bool)
-    centres: list[tuple[int, int]] = []
-    for box in boxes:
-        left, top, right, bottom = (_cell(side, most) for side, most in _sides(box.grown(_GLUE_PT / 2), columns, rows))
-        grid[top : bottom + 1, left : right + 1] = True
-        centres.append((top, left))
+    sides = np.array(boxes) + np.array((-1, -1, 1, 1)) * _GLUE_PT / 2
+    most = np.array((page.x1, page.y1)) // _CELL_PT + 3
+    cells = np.clip(sides.reshape(-1, 2, 2) // _CELL_PT, 0, most) + np.array(((0, 0), (1, 1)))
+    (columns, across), (rows, down) = (np.unique(cells[:, :, axis], return_inverse=True) for axis in (0, 1))
+    across, down = across.reshape(-1, 2), down.reshape(-1, 2)
+    grid = np.zeros((len(rows), len(columns)), dtype=bool)
+    for (left, right), (top, bottom) in zip(across.tolist(), down.tolist(), strict=True):
+        grid[top:bottom, left:right] = True
     labels, _ = ndimage.label(grid)
     groups: dict[int, list[int]] = {}
-    for index, (row, column) in enumerate(centres):
-        groups.setdefault(int(labels[row, column]), []).append(index)
+    for index, label in enumerate(labels[down[:, 0], across[:, 0]].tolist()):
+        groups.setdefault(label, []).append(index)
     return list(groups.values())
-
-
-def _sides(box: BBox, columns: int, rows: int) -> Iterable[tuple[float, int]]:
-    return (box.x0, columns), (box.y0, rows), (box.x1, columns), (box.y1, rows)
-
-
-def _cell(side: float, most: int) -> int:
-    return min(max(int(side // _CELL_PT), 0), most - 1)
 
 
 def _within(inner: BBox, outer: BBox) -> bool:

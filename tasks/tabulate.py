@@ -44,12 +44,12 @@ class Ruling:
     across: tuple[Side, ...]
 
 
-def tabulate(page: "pymupdf.Page", ruling: Ruling, rotation: int = 0) -> Grid | None:
+def tabulate(words: "Words", ruling: Ruling, rotation: int = 0) -> Grid | None:
     """Read the table that rules draw.
 
     Args:
-        page: The page at rotation 0.
-        ruling: Its rules.
+        words: What is written on the page.
+        ruling: The rules.
         rotation: How the page is turned for its reader, who sees rows where the unturned page has columns.
 
     Returns:
@@ -59,7 +59,7 @@ def tabulate(page: "pymupdf.Page", ruling: Ruling, rotation: int = 0) -> Grid | 
     if len(cells) < 2 or max(sum(cell is not None for cell in row) for row in cells) < 2:
         return None
     box = union(cell for row in cells for cell in row if cell is not None).rounded()
-    written = iter(_Words.of(page).set_into([cell for row in cells for cell in row if cell is not None], box))
+    written = iter(words.set_into([cell for row in cells for cell in row if cell is not None], box))
     rows = tuple(tuple(escape(next(written)) if cell is not None else "" for cell in row) for row in cells)
     return Grid(box, rows, cells) if max(sum(map(bool, row)) for row in rows) >= 2 else None
 
@@ -72,8 +72,8 @@ def _cells(ruling: Ruling) -> tuple[tuple[BBox | None, ...], ...]:
     xs = _levels([*(side.at for side in ruling.down), *(end for side in ruling.across for end in side[1:])])
     ys = _levels([*(side.at for side in ruling.across), *(end for side in ruling.down for end in side[1:])])
     taken = np.zeros((len(ys) - 1, len(xs) - 1), dtype=bool)
-    walls = np.array([[_stands(ruling.down, x, *band) for x in xs] for band in pairwise(ys)], dtype=bool)
-    floors = np.array([[_stands(ruling.across, y, *band) for band in pairwise(xs)] for y in ys], dtype=bool)
+    walls = np.array([_standing(ruling.down, x, ys) for x in xs], dtype=bool).T
+    floors = np.array([_standing(ruling.across, y, xs) for y in ys], dtype=bool)
     cells: list[list[BBox | None]] = [[None] * taken.shape[1] for _ in range(taken.shape[0])]
     for row, column in np.ndindex(taken.shape):
         if taken[row, column]:
@@ -112,17 +112,23 @@ def _levels(places: Iterable[float]) -> list[float]:
     return [sum(group) / len(group) for group in groups]
 
 
-def _stands(sides: Sequence[Side], at: float, start: float, end: float) -> bool:
-    """Say whether pieces of rules together part two cells."""
+def _standing(sides: Iterable[Side], at: float, levels: Sequence[float]) -> list[bool]:
+    """Say between which levels pieces of rules together part two cells."""
+    near = sorted(side for side in sides if abs(side.at - at) <= _SAME_PT)
+    return [_covered(near, start, end) >= 0.6 * (end - start) for start, end in pairwise(levels)]
+
+
+def _covered(sides: Sequence[Side], start: float, end: float) -> float:
     covered, reached = 0.0, start
-    for side in sorted(side for side in sides if abs(side.at - at) <= _SAME_PT and side.end > start and side.start < end):
-        covered += max(0.0, min(side.end, end) - max(side.start, reached))
-        reached = max(reached, side.end)
-    return covered >= 0.6 * (end - start)
+    for side in sides:
+        if side.end > start and side.start < end:
+            covered += max(0.0, min(side.end, end) - max(side.start, reached))
+            reached = max(reached, side.end)
+    return covered
 
 
 @dataclass(frozen=True, slots=True)
-class _Words:
+class Words:
     """The words of a page, whole: a word that runs over the edge of its cell is not torn.
 
     Attributes:
@@ -140,7 +146,8 @@ class _Words:
     line_boxes: list[BBox]
 
     @classmethod
-    def of(cls, page: "pymupdf.Page") -> "_Words":
+    def of(cls, page: "pymupdf.Page") -> "Words":
+        """Read the words of a page at rotation 0."""
         import pymupdf
 
         flags = pymupdf.TEXT_PRESERVE_WHITESPACE | pymupdf.TEXT_MEDIABOX_CLIP | pymupdf.TEXT_USE_CID_FOR_UNKNOWN_UNICODE
@@ -170,20 +177,26 @@ class _Words:
         A word goes to the cell that holds most of its letters. A word in no cell goes to the nearest one if its line stands
         in the table: that line is the table's, and nothing of it may be lost.
         """
+        if not self.starts:
+            return [""] * len(cells)
         holder = np.full(len(self.centres), -1)
+        across, down = self.centres.T
         for number, cell in enumerate(cells):
-            inside = ((self.centres >= (cell.x0, cell.y0)) & (self.centres <= (cell.x1, cell.y1))).all(axis=1)
+            inside = (across >= cell.x0) & (across <= cell.x1) & (down >= cell.y0) & (down <= cell.y1)
             holder[inside & (holder < 0)] = number
+        least, most = (extreme.reduceat(holder, self.starts).tolist() for extreme in (np.minimum, np.maximum))
+        in_table = [holds(table, box) for box in self.line_boxes]
         written: list[dict[int, list[str]]] = [{} for _ in cells]
-        for start, end, text, line in zip(self.starts, [*self.starts[1:], None], self.texts, self.lines, strict=True):
-            held = holder[start:end]
-            if (held >= 0).any():
-                number = int(np.bincount(held[held >= 0]).argmax())
-            elif holds(table, self.line_boxes[line]):
+        ends = [*self.starts[1:], len(holder)]
+        for start, end, text, line, low, number in zip(self.starts, ends, self.texts, self.lines, least, most, strict=True):
+            if low < number:
+                held = holder[start:end]
+                number = int(np.bincount(held[held >= 0]).argmax())  # noqa: PLW2901
+            elif number < 0:
+                if not in_table[line]:
+                    continue
                 x, y = self.centres[start:end].mean(axis=0)
-                number = min(range(len(cells)), key=lambda place: _apart(cells[place], x, y))
-            else:
-                continue
+                number = min(range(len(cells)), key=lambda place: _apart(cells[place], x, y))  # noqa: PLW2901
             written[number].setdefault(line, []).append(text)
         return ["\n".join(map(" ".join, lines.values())) for lines in written]
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pymupdf
 
 from schemas.geometry import BBox
-from tasks.tabulate import Grid, Ruling, Side, tabulate
+from tasks.tabulate import Grid, Ruling, Side, Words, tabulate
 
 XS, YS = (72.0, 172.0, 272.0), (100.0, 124.0, 148.0, 172.0)
 
@@ -25,7 +25,7 @@ def _table(texts: dict[tuple[float, float], str], ruling: Ruling | None = None) 
     page = document.new_page()
     for (x, y), text in texts.items():
         page.insert_text((x, y), text, fontsize=10)
-    return tabulate(page, ruling or _full())
+    return tabulate(Words.of(page), ruling or _full())
 
 
 def _rows(texts: dict[tuple[float, float], str], ruling: Ruling | None = None) -> tuple[tuple[str, ...], ...]:

@@ -55,7 +55,7 @@ class BBox(NamedTuple):
 
     def rounded(self) -> "BBox":
         """Return the rectangle to a hundredth of a point: what is stored, so that bytes don't hang on float noise."""
-        return BBox(*(round(value, 2) + 0.0 for value in self))
+        return BBox(*[round(value, 2) + 0.0 for value in self])
 
 
 def union(boxes: Iterable[BBox]) -> BBox:

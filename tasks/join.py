@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from schemas.documents import Line
-from schemas.geometry import union
 from tasks.anchor import gap
 
-_HYPHENATED = re.compile(r"(?<=[^\W\d_])[-\u00ad\u2010]$")
+_HYPHENATED = re.compile(r"[^\W\d_][-\u00ad\u2010]")
 
 
 def join_lines(lines: Sequence[Line], *, keep: bool = False) -> str:
@@ -23,7 +22,7 @@ def join_lines(lines: Sequence[Line], *, keep: bool = False) -> str:
     """
     if not lines:
         return ""
-    right = union(line.bbox for line in lines).x1
+    right = max(line.bbox.x1 for line in lines)
     text = lines[0].text.strip()
     for before, line in pairwise(lines):
         words = line.text.strip()
@@ -35,8 +34,8 @@ def join_lines(lines: Sequence[Line], *, keep: bool = False) -> str:
             text += " " + words  # beside each other on one line
         elif _ends_early(before, line, right):
             text += "\n" + words
-        elif _HYPHENATED.search(text) and words[0].islower():
-            text = _HYPHENATED.sub("", text) + words
+        elif _HYPHENATED.fullmatch(text[-2:]) and words[0].islower():
+            text = text[:-1] + words
         else:
             text += " " + words
     return text

@@ -3,6 +3,7 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence, Set
+from itertools import takewhile
 from typing import NamedTuple
 
 from schemas.documents import Line, OutlineEntry, Page
@@ -20,6 +21,7 @@ _NUMBERING = re.compile(
     r"\s*(?:(?:chapter|appendix|section|part|kapitel)\s+)?(?:[A-Z]|[IVX]+|\d{1,3})(?:\.\d{1,3})*[.:)]?\s+", re.IGNORECASE
 )
 _NUMBERED = re.compile(r"\s*(?:\d{1,2}|[A-Z])((?:\.\d{1,2})*)\.?\s+[^\W\d_a-z]")
+_SILENT = re.compile(r"[\W_]+")
 _PAGE_NUMBER = re.compile(
     r"\W*(?:(?:page|seite|p\.)\s*)?(?:[ivxlc]+|\d{1,4}|[A-Z]{1,2}-\d{1,3})(?:\s*(?:/|of|von|-)\s*\d{1,4})?\W*",
     re.IGNORECASE,
@@ -113,14 +115,14 @@ class Headings:
             on_page[line.page].append(_Spelled(line, _letters(line.text), _bare(f"{line.text} ")))
         levels: dict[Line, int] = {}
         for entry in self._outline:
-            title, bare = _letters(entry.title), _bare(entry.title)
+            title = _letters(entry.title)
             candidates: list[tuple[float, list[Line]]] = []
-            page = on_page[entry.page]
+            page = on_page[entry.page] if title else []
             for start, (line, letters, alone) in enumerate(page):
-                begins = bool(letters) and (title.startswith((letters, alone)) or bare.startswith(letters))
-                if not title or not begins or line in levels or line.size < 0.9 * self._body:
+                begins = letters and title.startswith((letters, alone))
+                if not begins or line in levels or line.size < 0.9 * self._body:
                     continue
-                found = _match([spelled.line for spelled in page[start : start + _TITLE_LINES]], title)
+                found = _match(page[start : start + _TITLE_LINES], title)
                 if found:
                     away = abs(line.bbox.y0 - entry.y) if entry.y is not None else 0.0
                     candidates.append((away - 10 * line.size, found))
@@ -205,9 +207,8 @@ class SectionPath:
                 entry = self._waiting.pop(0)
                 self._enter(entry.level, entry.title)
             if heading is not None and level is not None:
-                own = next(
-                    (entry for entry in self._waiting if entry.page <= page and same_title(entry.title, heading)), None
-                )
+                near = takewhile(lambda entry: entry.page <= page, self._waiting)
+                own = next((entry for entry in near if same_title(entry.title, heading)), None)
                 while own is not None and self._waiting:
                     entry = self._waiting.pop(0)
                     self._enter(entry.level, entry.title)
@@ -235,17 +236,19 @@ def same_title(one: str, other: str) -> bool:
     return _letters(one) == _letters(other) or _bare(one) == _bare(other)
 
 
-def _match(lines: Sequence[Line], title: str) -> list[Line]:
+def _match(lines: Sequence[_Spelled], title: str) -> list[Line]:
     """Return the first lines that together say a title, with or without its number."""
-    for count in range(1, len(lines) + 1):
-        text = " ".join(line.text for line in lines[:count])
-        if _letters(text) == title or _bare(text) == title or (len(title) > 3 and _letters(text) == _bare(title)):
-            return list(lines[:count])
+    letters = ""
+    for count, spelled in enumerate(lines, 1):
+        letters += spelled.letters
+        said = [line for line, *_ in lines[:count]]
+        if letters == title or (letters.endswith(title) and _bare(" ".join(line.text for line in said)) == title):
+            return said
     return []
 
 
 def _letters(text: str) -> str:
-    return re.sub(r"[\W_]+", "", text).casefold()
+    return _SILENT.sub("", text).casefold()
 
 
 def _bare(text: str) -> str:

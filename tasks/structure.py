@@ -526,16 +526,17 @@ def _document(
     blocks: list[Block] = []
     placed: list[PlacedFigure] = []
     for order, piece in enumerate(pieces):
-        section = path.at(piece.page, piece.bbox, piece.words if piece.kind is BlockKind.HEADING else None, piece.level)
+        words = piece.words
+        section = path.at(piece.page, piece.bbox, words if piece.kind is BlockKind.HEADING else None, piece.level)
         own = piece.placement.figure_id if piece.placement is not None else None
-        spoken_of = (named.get(label) or named.get(_whole(label)) for label in mentions(piece.words))
+        spoken_of = (named.get(label) or named.get(_whole(label)) for label in mentions(words))
         blocks.append(
             Block(
                 order=order,
                 page=piece.page,
                 kind=piece.kind,
                 bbox=piece.bbox.rounded(),
-                text=piece.words,
+                text=words,
                 section_path=section,
                 level=piece.level,
                 placement=piece.placement.order if piece.placement is not None else None,
@@ -545,8 +546,8 @@ def _document(
             )
         )
         if piece.kind is BlockKind.FIGURE and piece.placement is not None:
-            words = _inner_text(inner[piece.placement.order], recognised.get(piece.placement.figure_id or "", ()))
-            placed.append(PlacedFigure(piece.placement, piece.caption, section, words, order))
+            inside = _inner_text(inner[piece.placement.order], recognised.get(piece.placement.figure_id or "", ()))
+            placed.append(PlacedFigure(piece.placement, piece.caption, section, inside, order))
     placed.extend(_set_in_text(parsed.placements, placed, blocks))
     placed.sort(key=lambda figure: figure.placement.order)
     return StructuredDocument(

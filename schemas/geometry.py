@@ -28,7 +28,8 @@ class BBox(NamedTuple):
     @property
     def area(self) -> float:
         """Area in square points."""
-        return self.width * self.height
+        x0, y0, x1, y1 = self
+        return max(0.0, x1 - x0) * max(0.0, y1 - y0)
 
     def __and__(self, other: "BBox") -> "BBox":
         """Return what both share; of area 0 where they don't meet."""

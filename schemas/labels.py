@@ -32,7 +32,9 @@ _WORD = rf"(?:(?P<figure>(?i:{_FIGURE}))|(?P<table>(?i:{_TABLE})))(?:\.|\b)"
 
 _LATIN = rf"{_WORD}[\s\u00a0]*\(?(?P<number>{_NUMBER})"
 _EAST = rf"(?P<cjk>{_CJK})[\s\u00a0\u3000]*(?P<cjk_number>{_CJK_NUMBER})"
-_MENTION = re.compile(rf"(?<!\w){_LATIN}|{_EAST}")
+# Most words begin with none of these letters, and need not be compared with every word there is for a figure.
+_INITIALS = "".join(sorted({word[0] for word in f"{_FIGURE}|{_TABLE}".split("|")}))
+_MENTION = re.compile(rf"(?<!\w)(?=(?i:[{_INITIALS}])){_LATIN}|{_EAST}")
 _FURTHER = re.compile(
     rf"[\s\u00a0]*(?:,|&|\band\b|\bund\b|\bet\b|\by\b|\bto\b)[\s\u00a0]*(?:and\b\s*)?(?P<number>{_NUMBER})"
 )

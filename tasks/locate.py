@@ -5,6 +5,7 @@ Geometry alone; no pixels are read. Points, top left origin, rotation 0.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy import ndimage
@@ -48,8 +49,7 @@ class Image:
     stencil: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(NamedTuple):
     """A piece of a drawing. ``strokes`` counts its curves and slanted lines; ``frame`` is the clip that it is drawn in."""
 
     bbox: BBox

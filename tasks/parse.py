@@ -216,7 +216,7 @@ class _Reading:
             self.lines.extend(content.lines)
             self.found_anything = True
             return
-        self._picture(document, content)
+        self._picture(content)
         complaints = warnings()
         self.found_anything |= not (blank and complaints)
         if complaints or (blank and document.is_repaired):
@@ -229,7 +229,7 @@ class _Reading:
         if failure not in self.failures:
             self.failures.append(failure)
 
-    def _picture(self, document: "pymupdf.Document", content: Content) -> None:
+    def _picture(self, content: Content) -> None:
         shown = [line for line, visible in zip(content.lines, content.shown, strict=True) if visible]
         located = locate(content.box, content.images, content.marks, content.frames, shown)
         page = content.page.page
@@ -237,7 +237,7 @@ class _Reading:
         for ruling in located.tables:
             try:
                 with refusing(f"a table of page {page} can't be read", FailureCode.PAGE_UNREADABLE, page):
-                    words = words or Words.of(document[page - 1])
+                    words = words or Words.of(content.listing)
                     grid = tabulate(words, ruling, content.page.rotation)
             except BadInputError as error:
                 self.fail(page, error)

@@ -354,5 +354,5 @@ def _upright(points: Sequence[tuple[float, float]]) -> bool:
 
 
 def _around(points: Sequence[tuple[float, float]]) -> BBox:
-    xs, ys = [x for x, _ in points], [y for _, y in points]
+    xs, ys = zip(*points, strict=True)
     return BBox(min(xs), min(ys), max(xs), max(ys))

@@ -146,15 +146,15 @@ class Words:
     line_boxes: list[BBox]
 
     @classmethod
-    def of(cls, page: "pymupdf.Page") -> "Words":
-        """Read the words of a page at rotation 0."""
+    def of(cls, listing: "pymupdf.DisplayList") -> "Words":
+        """Read the words of a page from what it draws at rotation 0."""
         import pymupdf
 
         flags = pymupdf.TEXT_PRESERVE_WHITESPACE | pymupdf.TEXT_MEDIABOX_CLIP | pymupdf.TEXT_USE_CID_FOR_UNKNOWN_UNICODE
         boxes: list[tuple[float, float, float, float]] = []
         words = cls(np.empty((0, 2)), [], [], [], [])
-        blocks = page.get_text("rawdict", flags=flags)["blocks"]
-        for number, line in enumerate(line for block in blocks for line in block.get("lines", ())):
+        blocks = pymupdf.TextPage(listing.get_textpage(flags)).extractRAWDICT()["blocks"]
+        for number, line in enumerate(line for block in blocks for line in block["lines"]):
             words.line_boxes.append(BBox(*line["bbox"]))
             inside = False
             for letter in (letter for span in line["spans"] for letter in span["chars"]):

@@ -25,7 +25,7 @@ def _table(texts: dict[tuple[float, float], str], ruling: Ruling | None = None) 
     page = document.new_page()
     for (x, y), text in texts.items():
         page.insert_text((x, y), text, fontsize=10)
-    return tabulate(Words.of(page), ruling or _full())
+    return tabulate(Words.of(page.get_displaylist()), ruling or _full())
 
 
 def _rows(texts: dict[tuple[float, float], str], ruling: Ruling | None = None) -> tuple[tuple[str, ...], ...]:

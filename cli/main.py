@@ -192,6 +192,31 @@ def publish(
 
 
 @app.command()
+def prune(
+    corpus: CorpusArgument,
+    yes: Annotated[bool, typer.Option("--yes", help="Remove it; without this nothing is removed.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Say what no kept version needs, or remove it."""
+    from pipeline.prune import prune as run
+    from pipeline.workspace import open_workspace
+
+    with reporting() as report:
+        result = run(open_workspace(corpus), dry_run=not yes, report=report)
+    if as_json:
+        print_json(result)
+        return
+    found = [*(("versions", name, 1) for name in result.versions)]
+    found += [("objects", name, count) for name, count in result.objects.items()]
+    found += [("records", name, count) for name, count in result.records.items()]
+    if not found:
+        say(f"{corpus}: there is nothing that no kept version needs")
+        return
+    print_table("", ("what", "where", "count"), found)
+    say(f"{corpus}: removed" if yes else f"{corpus}: nothing was removed yet; to remove it: inset prune {corpus} --yes")
+
+
+@app.command()
 def quarantine(
     corpus: CorpusArgument,
     replay: Annotated[bool, typer.Option("--replay", help="Try the documents in quarantine again.")] = False,

@@ -23,10 +23,13 @@ class ShardedCache:
         self.schema = schema
         self._shards: dict[str, pa.Table] | None = None
 
+    def ids(self) -> set[str]:
+        """Return the names of all records."""
+        return {str(name) for name in self._table().column("id").to_pylist()}
+
     def missing(self, ids: Iterable[str]) -> list[str]:
         """Return the ids that have no record yet, sorted, each once."""
-        known = set(self._table().column("id").to_pylist())
-        return sorted(set(ids) - known)
+        return sorted(set(ids) - self.ids())
 
     def read(self, ids: Sequence[str]) -> pa.Table:
         """Return the records of these ids, each once, in no particular order; unknown ids are left out."""
@@ -44,6 +47,14 @@ class ShardedCache:
         name = f"{self._folder}/part-{uuid.uuid4().hex}.parquet"
         self._store.put(name, to_parquet(table))
         self._loaded()[name] = table
+
+    def keep(self, ids: Iterable[str]) -> None:
+        """Forget all other records: what is kept is written as one shard before the old ones go."""
+        kept, old = self.read(sorted(ids)), list(self._loaded())
+        self.append(kept)
+        for name in old:
+            self._store.delete(name)
+            del self._loaded()[name]
 
     def _loaded(self) -> dict[str, pa.Table]:
         if self._shards is None:

@@ -22,12 +22,7 @@ def sweep(workspace: Workspace, *, sparing: str | None = None) -> list[str]:
     """
     follow(workspace)
     store = workspace.store
-    finished = [manifest.version for manifest in manifests(store)]
-    live = read_pointer(store)
-    kept = {sparing, *finished[: workspace.corpus.retention.versions]}
-    if live is not None:
-        kept |= {live.version, live.previous}
-    removed = [version for version in store.folders("versions") if version not in kept and _removable(workspace, version)]
+    removed = doomed(workspace, sparing=sparing)
     for version in removed:
         # What is left of a version without a manifest is swept by the next refresh; where its collection is, is told last.
         manifest, place = manifest_name(version), version_file(version, INDEX_FILE)
@@ -38,6 +33,17 @@ def sweep(workspace: Workspace, *, sparing: str | None = None) -> list[str]:
                 store.delete(name)
         store.delete(place)
     return removed
+
+
+def doomed(workspace: Workspace, *, sparing: str | None = None) -> list[str]:
+    """Return the versions that ``sweep`` would remove, oldest first."""
+    store, retention = workspace.store, workspace.corpus.retention
+    finished = [manifest.version for manifest in manifests(store)]
+    live = read_pointer(store)
+    kept = {sparing, *finished[: retention.versions], *retention.pinned}
+    if live is not None:
+        kept |= {live.version, live.previous}
+    return [version for version in store.folders("versions") if version not in kept and _removable(workspace, version)]
 
 
 def _removable(workspace: Workspace, version: str) -> bool:

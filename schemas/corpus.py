@@ -172,6 +172,7 @@ class RetentionOptions(Section):
     """What is kept."""
 
     versions: int = Field(5, ge=2, description="Versions kept, the live one included.")
+    pinned: list[str] = Field([], description="Versions kept beyond that, for those who query them by name.")
 
 
 class Corpus(Section):

@@ -230,6 +230,16 @@ class VersionList(_Model):
     versions: list[VersionRow]
 
 
+class PruneResult(_Model):
+    """What no kept version needs; ``removed`` says whether it is gone, or would be."""
+
+    corpus: str
+    removed: bool
+    versions: list[str]
+    objects: dict[str, int] = Field(description="Objects by the folder that they lie in.")
+    records: dict[str, int] = Field(description="Records of caches by the cache's folder.")
+
+
 class RefreshResult(_Model):
     """What a refresh did."""
 

@@ -93,6 +93,8 @@ def test_from_init_to_rollback(folder: Path, inset: Inset) -> None:
 
     _search_and_ask(inset, held["version"])
     _many_questions(inset, folder)
+    spare = inset("prune", "manuals", "--json").json
+    assert (spare["removed"], spare["versions"]) == (False, [])
     exported = inset("export", "manuals", "--out", folder / "pages.parquet", "--images", "none", "--json").json
     assert (exported["version"], exported["pages"], exported["images"]) == (held["version"], 6, 6)
     assert Path(exported["file"]).is_file()

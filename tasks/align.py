@@ -15,7 +15,7 @@ from tasks.anchor import gap
 _CELL_GAP = 0.8
 _ROW_GAP = 1.6
 _LONE_ROWS = 3
-_SECTION_GAP = 6
+_SECTION_GAP = 8
 _GUTTER = 0.3
 _CROSSED = 0.15
 _SENTENCE = 32
@@ -104,11 +104,22 @@ def _runs(rows: Sequence[_Row]) -> list[list[_Row]]:
     for row in rows:
         run = runs[-1]
         lone = 0 if _is_split(row) else lone + 1
-        if run and (not _follows(run[-1], row) or lone > _LONE_ROWS):
+        if run and (not _follows(run[-1], row) or lone > _LONE_ROWS or _says_header_again(row, run)):
             runs.append([])
             lone = 0 if _is_split(row) else 1
         runs[-1].append(row)
     return [trimmed for run in runs if (trimmed := _trimmed(run))]
+
+
+def _says_header_again(row: _Row, run: Sequence[_Row]) -> bool:
+    """Say whether a row is the header of the table over it, said again: another table of the same columns begins.
+
+    A header of years or of places stands over the columns of values and leaves the first column free.
+    """
+    head = next((other for other in run if _is_split(other)), None)
+    if head is None or len(row.cells) < 2 or row.cells[0].bbox.x0 < min(other.bbox.x0 for other in run) + 4 * row.size:
+        return False
+    return [cell.text.strip() for cell in row.cells] == [cell.text.strip() for cell in head.cells]
 
 
 def _follows(one: _Row, other: _Row) -> bool:
@@ -140,6 +151,8 @@ def _joined(runs: Sequence[list[_Row]]) -> list[list[_Row]]:
 def _goes_on(run: Sequence[_Row], other: Sequence[_Row]) -> bool:
     one, two = (union(row.bbox for row in part) for part in (run, other))
     size = run[-1].size
+    if _says_header_again(other[0], run):
+        return False
     if (
         not 0 <= two.y0 - one.y1 <= _SECTION_GAP * size
         or abs(one.x1 - two.x1) > 2 * size

@@ -74,3 +74,11 @@ def test_what_stands_beside_each_other_for_other_reasons_is_no_table() -> None:
 def test_a_ragged_scatter_of_words_is_no_table() -> None:
     lines = [_line(72 + 37 * (number % 7), 100 + 14 * row, "word word") for row in range(8) for number in (row, row + 3)]
     assert _rows(sorted(lines, key=lambda line: (line.bbox.y0, line.bbox.x0))) == []
+
+
+def test_a_header_said_again_begins_another_table() -> None:
+    years = ("", "2022", "2023")
+    above = _grid([years, ("North", "100", "120"), ("South", "900", "870")], (72, 300, 360))
+    between = _line(72, 142, "Additions by region are as follows (in millions):")
+    below = _grid([years, ("North", "40", "39"), ("South", "10", "11"), ("West", "10", "11")], (72, 300, 360), top=156)
+    assert [len(rows) for rows in _rows([*above, between, *below])] == [3, 4]

@@ -3,8 +3,10 @@
 Geometry alone; no pixels are read. Points, top left origin, rotation 0.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +15,7 @@ from scipy import ndimage
 from schemas.documents import Kind, Line
 from schemas.geometry import BBox, union
 from schemas.labels import LabelKind, caption_label
-from tasks.anchor import anchor, caption_lines, gap, running_text, whole_caption
+from tasks.anchor import anchor, caption_lines, distance, gap, running_text, whole_caption
 from tasks.tabulate import Ruling, Side
 
 PAGE_SHARE = 0.85
@@ -28,7 +30,15 @@ _PANEL_BORDER_PT = 5.0
 _SMALLEST_PT = 25.0
 _ICON_PT = 26.0
 _LABEL_CHARACTERS = 200
+_VALUE = re.compile(r"[<>≈~±+−–-]?[$€£¥]?\d[\d.,]*[%kKMB]?")
 _EDGE_SHARE = 0.1
+_PANEL_GAP_PT = 36.0
+_BAR_SHARE = 0.15
+_BAR_GAP = 1.2
+_MOST_BARS = 100
+_BAR_ENDS_PT = 2.0
+_LAYOUT_LINES = 10
+_TEXT_BOX_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +138,9 @@ def locate(
     whole = [region for region in pieced if region.bbox.area >= PAGE_SHARE * page.area]
     pictures = [_inline(region, lines) for region in pieced if region not in whole]
     seen = [mark for mark in marks if mark.bbox.area < PAGE_SHARE * page.area]
-    placed, pictures, seen = _placed_graphics(frames, seen, pictures, lines, captions)
-    drawn = [part for part in _drawings(page, seen, body) if not _is_panel(part, lines, pictures)]
+    placed, pictures, seen = _placed_graphics(page, frames, seen, pictures, lines, captions)
+    drawn = _bars_joined(_drawings(page, seen, body), lines)
+    drawn = [part for part in drawn if not _is_panel(part, lines, pictures)]
     tables = [part for part in drawn if _is_table(part, lines)]
     parts = _overlaid(pictures, [part for part in drawn if part not in tables], lines)
     inline = [region for part in parts for region in part.images if region.inline and not part.marks]
@@ -146,7 +157,8 @@ def locate(
     figures = [_figure(_hanging(group), lines) for group in groups]
     free = [part for part in parts if not any(part in group for group in groups)]
     figures = [replace(_with_labels(figure, lines, body), captioned=True) for figure in figures]
-    figures += [_with_labels(_figure([part], lines), lines, body) for part in free if _is_picture(part, lines, body)]
+    alone = _panels_joined([part for part in free if _is_picture(part, lines, body)], page, frames, body)
+    figures += [_with_labels(_figure(panels, lines), lines, body) for panels in alone]
     scans = [replace(region, kind=Kind.SCAN) for region in whole]
     return Located((*scans, *_joined([*figures, *inline])), tuple(map(_ruling, tables)))
 
@@ -214,6 +226,10 @@ def _continues(one: BBox, other: BBox) -> bool:
     return stacked or beside
 
 
+def _near_all(one: BBox, other: BBox) -> bool:
+    return all(map(_near, one, other))
+
+
 def _near(one: float, other: float) -> bool:
     return abs(one - other) <= _TOUCH_PT
 
@@ -232,6 +248,7 @@ def _inline(region: Region, lines: Sequence[Line]) -> Region:
 
 
 def _placed_graphics(
+    page: BBox,
     frames: Sequence[BBox],
     marks: Sequence[Mark],
     pictures: Sequence[Region],
@@ -254,6 +271,13 @@ def _placed_graphics(
         if not inked and len(inner) < 2:
             continue
         texts = [line.bbox & frame for line in lines if frame.has_middle_of(line.bbox)]
+        if not captions and _is_print_area(inked, len(texts), len(lines)):
+            continue
+        if len(inner) > 1 and _is_text_box(inked, frame, page):
+            # A text box with rules over and under it holds pictures, but also their title, their source and notes.
+            parts.append(_Part(union(region.bbox for region in inner), (), tuple(inner)))
+            free_pictures = [region for region in free_pictures if region not in inner]
+            continue
         part = _Part(
             union([*(mark.bbox for mark in inked), *(region.bbox & frame for region in inner), *texts]),
             tuple(inked),
@@ -266,6 +290,21 @@ def _placed_graphics(
         free_pictures = [region for region in free_pictures if region not in inner]
         free_marks = [mark for mark in free_marks if mark.frame != frame]
     return parts, free_pictures, free_marks
+
+
+def _is_print_area(marks: Sequence[Mark], held: int, lines: int) -> bool:
+    """Say whether a clip is that of the page's whole text: a browser that prints clips to the sheet's inside.
+
+    Nothing in such a page is drawn but rules and boxes, as those of tables; a diagram has slanted lines or curves.
+    """
+    slanted = any(mark.strokes and min(mark.bbox.width, mark.bbox.height) > _RULE_PT for mark in marks)
+    return bool(marks) and not slanted and held >= _LAYOUT_LINES and held >= 0.9 * lines
+
+
+def _is_text_box(marks: Sequence[Mark], frame: BBox, page: BBox) -> bool:
+    """Say whether a clip is that of a box in the page's layout: all that is drawn in it are rules over and under its content."""
+    ruled = marks and all(mark.is_rule and mark.bbox.width >= 0.8 * frame.width for mark in marks)
+    return bool(ruled) and frame.area <= _TEXT_BOX_SHARE * page.area
 
 
 def _is_outline(part: _Part, texts: Sequence[BBox]) -> bool:
@@ -357,7 +396,8 @@ def _ruling(part: _Part, *, filled: bool = True) -> Ruling:
     """Return the rules of a table; where it has too few of one direction, the edges of its cells' boxes stand for them."""
     rules = [mark.bbox for mark in part.marks if mark.is_rule]
     boxes = [mark.bbox for mark in part.marks if not mark.is_rule and not mark.white and (filled or not mark.filled)]
-    boxes = boxes if len(boxes) >= 4 else []
+    # One box alone may be the ground of a cell or a border; round the whole, it is the outer rules of a table.
+    boxes = boxes if len(boxes) >= 4 else [box for box in boxes if rules and _near_all(box, part.bbox)]
     across = [Side((box.y0 + box.y1) / 2, box.x0, box.x1) for box in rules if box.width >= box.height]
     down = [Side((box.x0 + box.x1) / 2, box.y0, box.y1) for box in rules if box.width < box.height]
     if len({round(side.at / 3) for side in across}) < 3:
@@ -454,8 +494,117 @@ def _is_picture(part: _Part, lines: Sequence[Line], body: Sequence[Line]) -> boo
         return paragraphs <= 6 and written <= box.area / 60
     if paragraphs > 1 or written > box.area / 25:
         return False
+    if _has_bars(part, lines):
+        return True
+    if part.strokes >= 4:
+        return True
+    if _has_stripes(part, inner):
+        return False
     filled = sum(mark.filled and not mark.is_rule for mark in part.marks)
-    return part.strokes >= 4 or filled >= 8 or (filled >= 3 and len(inner) >= 2 and part.rules >= 2)
+    return filled >= 8 or (filled >= 3 and len(inner) >= 2 and part.rules >= 2)
+
+
+def _bars_joined(parts: Sequence[_Part], lines: Sequence[Line]) -> list[_Part]:
+    """Join boxes that stand no farther apart than they are thick where they turn out to be the bars of a chart."""
+    lone = [part for part in parts if _may_be_bars(part)]
+    if not 2 <= len(lone) <= _MOST_BARS:
+        return list(parts)
+    groups: list[list[_Part]] = []
+    for part in lone:
+        near = [group for group in groups if any(_as_bars(part, other) for other in group)]
+        groups = [group for group in groups if group not in near] + [[*(other for group in near for other in group), part]]
+    joined = [part for part in parts if part not in lone]
+    for group in groups:
+        marks = tuple(mark for part in group for mark in part.marks)
+        whole = _Part(union(mark.bbox for mark in marks), marks)
+        joined.extend([whole] if len(group) > 1 and _has_bars(whole, lines) else group)
+    return joined
+
+
+def _may_be_bars(part: _Part) -> bool:
+    return not part.strokes and not part.rules and part.shapes > 0
+
+
+def _as_bars(one: _Part, other: _Part) -> bool:
+    return distance(one.bbox, other.bbox) <= _BAR_GAP * min(_thickness(one), _thickness(other))
+
+
+def _thickness(part: _Part) -> float:
+    return median(min(mark.bbox.width, mark.bbox.height) for mark in part.marks if not mark.is_rule and not mark.white)
+
+
+def _panels_joined(parts: Sequence[_Part], page: BBox, frames: Sequence[BBox], body: Sequence[Line]) -> list[list[_Part]]:
+    """Join drawings without caption that stand near each other in one clip, as that of a text box: panels of one picture."""
+    boxes = [frame for frame in frames if frame.area <= _TEXT_BOX_SHARE * page.area]
+    groups: list[list[_Part]] = []
+    for part in parts:
+        near = [group for group in groups if any(_are_panels(part, other, boxes, body) for other in group)]
+        groups = [group for group in groups if group not in near] + [[*(other for group in near for other in group), part]]
+    return groups
+
+
+def _are_panels(one: _Part, other: _Part, frames: Sequence[BBox], body: Sequence[Line]) -> bool:
+    if one.framed or other.framed or distance(one.bbox, other.bbox) > _PANEL_GAP_PT:
+        return False
+    both = one.bbox | other.bbox
+    return any(_within(both, frame.grown(_TOUCH_PT)) for frame in frames) and not any(
+        both.has_middle_of(line.bbox) for line in body
+    )
+
+
+def _has_bars(part: _Part, lines: Sequence[Line]) -> bool:
+    """Say whether the boxes of a drawing are the bars of a chart: of one thickness, with a common base, and with values.
+
+    The shaded cells of a table have the same sides in each of its rows; bars end where their values do. A box that its words
+    fill is their ground.
+    """
+    boxes = [mark.bbox for mark in part.marks if mark.filled and not mark.is_rule]
+    if not (_are_bars(boxes) or _are_bars([BBox(box.y0, box.x0, box.y1, box.x1) for box in boxes])):
+        return False
+    near = [line for line in lines if part.bbox.grown(_LABEL_GAP_PT).has_middle_of(line.bbox)]
+    values = sum(_VALUE.fullmatch(line.text.strip()) is not None for line in near)
+    grounds = sum(any(_fills(line.bbox, box) for line in near) for box in boxes)
+    return values >= 2 and grounds <= 0.5 * len(boxes)
+
+
+def _has_stripes(part: _Part, lines: Sequence[Line]) -> bool:
+    """Say whether the boxes of a drawing are shaded rows of a table: each goes from edge to edge, and there is text between.
+
+    A row may be shaded cell by cell. Every other row is left white, or else there is only one.
+    """
+    boxes = [mark.bbox for mark in part.marks if mark.filled and not mark.is_rule]
+    rows: dict[int, list[BBox]] = {}
+    for box in boxes:
+        rows.setdefault(round(box.y0 / _TOUCH_PT), []).append(box)
+    across = sum(sum(box.width for box in row) >= 0.9 * part.bbox.width for row in rows.values())
+    between = sum(not any(box.has_middle_of(line.bbox) for box in boxes) for line in lines)
+    return across >= 0.8 * len(rows) and len(lines) > len(rows) and (len(rows) == 1 or between >= 0.2 * len(lines))
+
+
+def _fills(text: BBox, box: BBox) -> bool:
+    return box.has_middle_of(text) and text.width >= 0.7 * box.width
+
+
+def _are_bars(boxes: Sequence[BBox]) -> bool:
+    """Say whether boxes, keys of a legend left aside, are bars that lie: in rows, one of their ends below the other."""
+    boxes = [box for box in boxes if max(box.width, box.height) > _PANEL_BORDER_PT * 2]
+    if not boxes:
+        return False
+    thickness = median(box.height for box in boxes)
+    bars = [box for box in boxes if abs(box.height - thickness) <= _BAR_SHARE * thickness]
+    if len(bars) < 3 or len(bars) < 0.75 * len(boxes):
+        return False
+    rows: dict[int, list[BBox]] = {}
+    for bar in bars:
+        rows.setdefault(round((bar.y0 + bar.y1) / 2 / _BAR_ENDS_PT), []).append(bar)
+    bases = [min(bar.x0 for bar in row) for row in rows.values()], [max(bar.x1 for bar in row) for row in rows.values()]
+    based = any(sum(abs(base - median(ends)) <= _BAR_ENDS_PT for base in ends) >= 0.75 * len(rows) for ends in bases)
+    alike = sum(any(_ends_as(bar, other) for other in bars if other is not bar) for bar in bars)
+    return len(rows) >= 2 and based and alike < 0.5 * len(bars)
+
+
+def _ends_as(one: BBox, other: BBox) -> bool:
+    return abs(one.x0 - other.x0) <= _BAR_ENDS_PT and abs(one.x1 - other.x1) <= _BAR_ENDS_PT
 
 
 def _with_labels(region: Region, lines: Sequence[Line], body: Sequence[Line]) -> Region:

@@ -1,0 +1,117 @@
+"""What counts as one picture, by geometry alone: charts without a caption, and boxes that are the page's layout."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from schemas.documents import Kind, Line
+from schemas.geometry import BBox
+from tasks.locate import Image, Located, Mark, locate
+
+PAGE = BBox(0, 0, 612, 792)
+SIZE = 10.0
+
+
+def _line(x0: float, y0: float, text: str, *, block: int | None = None) -> Line:
+    number = round(1000 * y0 + x0) if block is None else block
+    return Line(1, number, BBox(x0, y0, x0 + 0.5 * SIZE * len(text), y0 + SIZE), text, SIZE, bold=False)
+
+
+def _box(x0: float, y0: float, x1: float, y1: float, *, frame: BBox | None = None) -> Mark:
+    return Mark(BBox(x0, y0, x1, y1), strokes=0, filled=True, white=False, frame=frame)
+
+
+def _rule(x0: float, x1: float, y: float, frame: BBox | None = None) -> Mark:
+    return _box(x0, y, x1, y + 0.5, frame=frame)
+
+
+def _located(
+    marks: Sequence[Mark], lines: Sequence[Line], frames: Sequence[BBox] = (), images: Sequence[Image] = ()
+) -> Located:
+    return locate(PAGE, images, marks, frames, lines)
+
+
+def _boxes(located: Located) -> list[BBox]:
+    return [region.bbox for region in located.regions]
+
+
+def _bars(left: float = 150, top: float = 200, values: Sequence[int] = (90, 41, 26, 12)) -> tuple[list[Mark], list[Line]]:
+    """Draw bars that lie, from ``left``, a value at the end of each."""
+    marks = [_box(left, top + 24 * row, left + 2 * value, top + 24 * row + 14) for row, value in enumerate(values)]
+    return marks, [_line(left + 2 * value - 16, top + 24 * row + 2, f"{value}%") for row, value in enumerate(values)]
+
+
+def test_bars_with_their_values_are_a_picture_without_a_caption() -> None:
+    marks, lines = _bars()
+    (box,) = _boxes(_located(marks, lines))
+    assert box.iou(BBox(150, 200, 330, 286)) > 0.9
+
+
+def test_bars_that_stand_are_a_picture_too() -> None:
+    heights = (40, 90, 65, 20)
+    marks = [_box(150 + 40 * place, 300 - height, 170 + 40 * place, 300) for place, height in enumerate(heights)]
+    lines = [_line(155 + 40 * place, 290 - height, str(height)) for place, height in enumerate(heights)]
+    assert len(_boxes(_located(marks, lines))) == 1
+
+
+def test_shares_of_a_whole_in_one_bar_after_the_other_are_a_picture() -> None:
+    ends = ((150, 236, 294, 336), (150, 190, 260, 336))
+    marks = [_box(x0, 200 + 30 * row, x1, 220 + 30 * row) for row, xs in enumerate(ends) for x0, x1 in pairwise(xs)]
+    lines = [_line(xs[0] + 10, 205 + 30 * row, "43%") for row, xs in enumerate(ends)]
+    assert len(_boxes(_located(marks, lines))) == 1
+
+
+def test_boxes_without_values_and_the_grounds_of_words_are_no_bars() -> None:
+    marks, _ = _bars()
+    words = [_line(mark.bbox.x0, mark.bbox.y0 + 2, "w" * int(mark.bbox.width / 5)) for mark in marks]
+    values = [_line(340, 202, "12"), _line(340, 226, "13")]
+    assert _boxes(_located(marks, [])) == []
+    assert _boxes(_located(marks, [*words, *values])) == []
+
+
+def test_the_shaded_rows_of_a_table_are_no_picture() -> None:
+    cells = [_box(x, 200 + 12 * row, x + 100, 212 + 12 * row) for row in range(0, 8, 2) for x in (100, 200, 300)]
+    lines = [_line(x + 60, 201 + 12 * row, f"{row}1.4") for row in range(8) for x in (100, 200, 300)]
+    rules = [_rule(200, 400, 199), _rule(200, 400, 284)]
+    assert _located([*cells, *rules], lines).regions == ()
+
+
+def _text_box() -> tuple[BBox, list[Line]]:
+    """Return a box of the layout, and the title and source that stand in it."""
+    box = BBox(100, 150, 500, 420)
+    return box, [_line(110, 160, "Most say that it went well"), _line(110, 400, "Source: Survey of 2015")]
+
+
+def test_charts_beside_each_other_in_one_text_box_are_one_picture() -> None:
+    frame, words = _text_box()
+    (left, one), (right, two) = _bars(120, 200), _bars(325, 200, (70, 50, 30, 11))
+    rules = [_rule(100, 500, 150, frame), _rule(100, 500, 419, frame)]
+    lines = [*words, *one, *two]
+    (both,) = _boxes(_located([*left, *right, *rules], lines, [frame]))
+    assert both.iou(BBox(120, 200, 465, 286)) > 0.8
+    assert len(_boxes(_located([*left, *right], lines))) == 2
+
+
+def test_pictures_in_a_text_box_are_one_without_its_title_and_source() -> None:
+    frame, lines = _text_box()
+    images = [Image(n, n, BBox(x, 200, x + 180, 380), 360, 360, (180, 0, 0, 180)) for n, x in enumerate((110, 305))]
+    rules = [_rule(100, 500, 150, frame), _rule(100, 500, 419, frame)]
+    (region,) = _located(rules, lines, [frame], images).regions
+    assert (region.bbox, region.kind) == (BBox(110, 200, 485, 380), Kind.COMPOSITE)
+
+
+def test_the_clip_of_a_printed_page_is_no_picture() -> None:
+    frame = BBox(18, 18, 594, 700)
+    columns = [_line(x, 60 + 14 * row, text) for row in range(30) for x, text in ((40, "Cash"), (300, "120"), (400, "130"))]
+    shaded = [_box(36, 59 + 14 * row, 560, 71 + 14 * row, frame=frame) for row in range(0, 30, 2)]
+    assert _located(shaded, columns, [frame]).regions == ()
+
+
+def test_an_outer_box_and_the_rules_in_it_are_the_rules_of_a_table() -> None:
+    outer = Mark(BBox(72, 100, 500, 180), strokes=0, filled=False, white=False)
+    across = [_rule(72, 500, 125)]
+    down = [_box(x, 100, x + 0.5, 180) for x in (250, 380)]
+    lines = [_line(x, y, "word") for x in (80, 260, 390) for y in (106, 135, 160)]
+    (table,) = _located([outer, *across, *down], lines).tables
+    assert table.bbox == outer.bbox
+    assert len(table.across) == 3
+    assert len(table.down) == 4

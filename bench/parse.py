@@ -97,6 +97,8 @@ def ours(path: Path) -> Made:
         texts[block.page].append(fill(block.text, lambda name: template.write(numbers[name])))
         if block.rows:
             tables[block.page].append(block.bbox)
+            for part in block.parts[1:]:  # where it goes on over the page
+                tables[part.page].append(part.bbox)
     figures: dict[int, list[BBox]] = defaultdict(list)
     for placement in structured.placements:
         if placement.role is Role.CONTENT:

@@ -36,6 +36,9 @@ _PANEL_GAP_PT = 36.0
 _BAR_SHARE = 0.15
 _BAR_GAP = 1.2
 _MOST_BARS = 100
+_BAR_NAME_GAP_PT = 24.0
+_GROUND_LINES = 3
+_GROUND_SHARE = 0.35
 _BAR_ENDS_PT = 2.0
 _LAYOUT_LINES = 10
 _TEXT_BOX_SHARE = 0.5
@@ -79,7 +82,7 @@ class Region:
     """A picture on the page.
 
     ``image`` is set where it is exactly one image; ``inline`` where it stands in a line of text; ``framed`` where it was
-    placed on the page as one graphic, so that its edges are known.
+    placed on the page as one graphic, so that its edges are known; ``ground`` where it is what a heading is written on.
     """
 
     bbox: BBox
@@ -88,6 +91,7 @@ class Region:
     inline: bool = False
     captioned: bool = False
     framed: bool = False
+    ground: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +162,13 @@ def locate(
     free = [part for part in parts if not any(part in group for group in groups)]
     figures = [replace(_with_labels(figure, lines, body), captioned=True) for figure in figures]
     alone = _panels_joined([part for part in free if _is_picture(part, lines, body)], page, frames, body)
-    figures += [_with_labels(_figure(panels, lines), lines, body) for panels in alone]
+    figures += [
+        replace(
+            _with_labels(_figure(panels, lines), lines, body, charted=any(_has_bars(part, lines) for part in panels)),
+            ground=_is_ground(panels, lines),
+        )
+        for panels in alone
+    ]
     scans = [replace(region, kind=Kind.SCAN) for region in whole]
     return Located((*scans, *_joined([*figures, *inline])), tuple(map(_ruling, tables)))
 
@@ -552,6 +562,15 @@ def _are_panels(one: _Part, other: _Part, frames: Sequence[BBox], body: Sequence
     )
 
 
+def _is_ground(parts: Sequence[_Part], lines: Sequence[Line]) -> bool:
+    """Say whether images are what a line or two are written on, such as the band of a heading or a button: words fill them."""
+    if any(not part.images or part.strokes for part in parts):
+        return False
+    box = union(part.bbox for part in parts)
+    words = [line.bbox for line in lines if box.has_middle_of(line.bbox)]
+    return 0 < len(words) <= _GROUND_LINES and sum((word & box).area for word in words) >= _GROUND_SHARE * box.area
+
+
 def _has_bars(part: _Part, lines: Sequence[Line]) -> bool:
     """Say whether the boxes of a drawing are the bars of a chart: of one thickness, with a common base, and with values.
 
@@ -607,17 +626,24 @@ def _ends_as(one: BBox, other: BBox) -> bool:
     return abs(one.x0 - other.x0) <= _BAR_ENDS_PT and abs(one.x1 - other.x1) <= _BAR_ENDS_PT
 
 
-def _with_labels(region: Region, lines: Sequence[Line], body: Sequence[Line]) -> Region:
-    """Grow a drawing by the short texts at its edge: axis labels, names of boxes."""
+def _with_labels(region: Region, lines: Sequence[Line], body: Sequence[Line], *, charted: bool = False) -> Region:
+    """Grow a drawing by the short texts at its edge: axis labels, names of boxes.
+
+    The names of bars stand farther from them, and may be longer: ``charted`` says that they are to be looked for.
+    """
     if region.image is not None or region.framed:
         return region
     box = region.bbox
     labels = [line.bbox for line in lines if line not in body and caption_label(line.text) is None]
+    aside = _BAR_NAME_GAP_PT - _LABEL_GAP_PT if charted else 0.0
     grew = True
     while grew:
         near = box.grown(_LABEL_GAP_PT)
+        near = near._replace(x0=near.x0 - aside, x1=near.x1 + aside)
         close = [
-            label for label in labels if _meets(label, near) and not _within(label, box) and _beside(label, region.bbox)
+            label
+            for label in labels
+            if _meets(label, near) and not _within(label, box) and _beside(label, region.bbox, 0.5 if charted else 0.25)
         ]
         larger = union([box, *close])
         grew = larger != box and larger.area <= 1.8 * region.bbox.area
@@ -629,9 +655,9 @@ def _meets(one: BBox, other: BBox) -> bool:
     return gap(one.x0, one.x1, other.x0, other.x1) < 0 and gap(one.y0, one.y1, other.y0, other.y1) < 0
 
 
-def _beside(label: BBox, box: BBox) -> bool:
+def _beside(label: BBox, box: BBox, share: float) -> bool:
     over = max(0.0, label.x1 - box.x1, box.x0 - label.x0)
-    return over <= max(60.0, 0.25 * box.width)
+    return over <= max(60.0, share * box.width)
 
 
 def _joined(regions: Sequence[Region]) -> list[Region]:

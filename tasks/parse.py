@@ -296,6 +296,8 @@ def _role(region: Region, lines: Sequence[Line]) -> tuple[Role, str]:
     box = region.bbox
     if min(box.width, box.height) < _SPECK_PT:
         return Role.DECORATIVE, "thinner than a letter"
+    if region.ground:
+        return Role.DECORATIVE, "a ground for words"
     if region.inline:
         return Role.ICON, "stands in a line of text"
     if max(box.width, box.height) <= _SMALL_PT and not region.captioned:

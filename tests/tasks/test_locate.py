@@ -115,3 +115,18 @@ def test_an_outer_box_and_the_rules_in_it_are_the_rules_of_a_table() -> None:
     assert table.bbox == outer.bbox
     assert len(table.across) == 3
     assert len(table.down) == 4
+
+
+def test_the_names_of_bars_belong_to_the_chart() -> None:
+    marks, lines = _bars(200)
+    names = [_line(180 - 5 * len(name), 202 + 24 * row, name) for row, name in enumerate(("North", "South-west", "East"))]
+    (box,) = _boxes(_located(marks, [*lines, *names]))
+    assert box.x0 <= min(name.bbox.x0 for name in names)
+
+
+def test_the_band_that_a_heading_is_written_on_is_a_ground_and_an_image_with_labels_is_not() -> None:
+    image = Image(0, 0, BBox(40, 100, 340, 130), 600, 60, (300, 0, 0, 30))
+    heading = Line(1, 1, BBox(60, 105, 320, 125), "How the pump is mounted", 20.0, bold=True)
+    (band,) = _located([], [heading], images=[image]).regions
+    (labelled,) = _located([], [_line(60, 110, "A"), _line(200, 110, "B")], images=[image]).regions
+    assert (band.ground, labelled.ground) == (True, False)

@@ -453,6 +453,16 @@ def test_a_picture_of_one_colour_is_decorative() -> None:
     assert (placement.role, placement.reason) == (Role.DECORATIVE, "one colour only")
 
 
+def test_the_band_under_a_heading_is_decorative_and_its_words_stay_text() -> None:
+    def draw(page: pymupdf.Page) -> None:
+        page.insert_image((40, 100, 340, 130), stream=picture(1, 600, 60))
+        page.insert_text((50, 122), "MOUNTING THE PUMP", fontsize=24)
+
+    parsed, _ = _read(_document(draw))
+    assert _only(parsed).role is Role.DECORATIVE
+    assert [line.inside for line in parsed.lines] == [None]
+
+
 def test_an_image_of_the_whole_page_without_text_is_a_scan_turned_as_read() -> None:
     document = pymupdf.open()
     page = document.new_page(width=400, height=600)

@@ -21,6 +21,8 @@ _CROSSED = 0.15
 _SENTENCE = 32
 _LEADER = re.compile(r"(?:\. ?){4,}|(?:_ ?){4,}|…")
 _WORD = re.compile(r"\w")
+_AMOUNT_SIGN = re.compile(r"[$€£¥%]|[—–-]+")
+_SIGN = re.compile(r"[^\w\s]|o|\(?\w{1,2}[.)]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,9 @@ def _follows(one: _Row, other: _Row) -> bool:
 
 
 def _is_prose(row: _Row) -> bool:
-    return len(row.cells) == 1 and len(row.cells[0].text.strip()) > 3 * _SENTENCE
+    """Say whether a row is a line of running text, or the first one of an item in a list, whose sign stands apart."""
+    cells = row.cells[1:] if len(row.cells) == 2 and _SIGN.fullmatch(row.cells[0].text.strip()) else row.cells
+    return len(cells) == 1 and len(cells[0].text.strip()) > 3 * _SENTENCE
 
 
 def _trimmed(run: Sequence[_Row]) -> list[_Row]:
@@ -212,7 +216,9 @@ def _is_tabular(rows: Sequence[_Row], columns: Sequence[tuple[float, float]]) ->
         return False
     if len(held) == 2 and lengths[0] <= 3:
         return False
-    return sum(len(_WORD.findall(text)) >= 2 for text in words) >= 0.4 * len(words)
+    # An amount's currency may stand apart from it, and a dash stands for none: neither tells a table from a formula.
+    told = [text for text in words if not _AMOUNT_SIGN.fullmatch(text)]
+    return sum(len(_WORD.findall(text)) >= 2 for text in told) >= 0.4 * len(told)
 
 
 def _column_of(box: BBox, columns: Sequence[tuple[float, float]]) -> int:

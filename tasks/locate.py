@@ -145,7 +145,7 @@ def locate(
     placed, pictures, seen = _placed_graphics(page, frames, seen, pictures, lines, captions)
     drawn = _bars_joined(_drawings(page, seen, body), lines)
     drawn = [part for part in drawn if not _is_panel(part, lines, pictures)]
-    tables = [part for part in drawn if _is_table(part, lines)]
+    tables = [part for part in drawn if _is_table(part, lines) and not _is_striped(part, lines)]
     parts = _overlaid(pictures, [part for part in drawn if part not in tables], lines)
     inline = [region for part in parts for region in part.images if region.inline and not part.marks]
     parts = [*placed, *(part for part in parts if not (part.images and part.images[0].inline and not part.marks))]
@@ -402,6 +402,19 @@ def _is_table(part: _Part, lines: Sequence[Line]) -> bool:
     return words >= 4 and ((across >= 3 and down >= 3) or (cells >= 6 and across + down >= 4))
 
 
+def _is_striped(part: _Part, lines: Sequence[Line]) -> bool:
+    """Say whether shaded rows promise a table whose other rows are white and have no rules beside their cells.
+
+    Its rules are those under headings and sums, and would make one row of many: its words show better where its cells are.
+    """
+    shaded = [mark.bbox for mark in part.marks if mark.filled and not mark.is_rule]
+    down = [mark.bbox for mark in part.marks if mark.is_rule and mark.bbox.height > mark.bbox.width]
+    middles = ((rule.y0 + rule.y1) / 2 for rule in down)
+    if any(not any(box.y0 <= y <= box.y1 for box in shaded) for y in middles):
+        return False
+    return _has_stripes(part, [line for line in lines if part.bbox.has_middle_of(line.bbox)])
+
+
 def _ruling(part: _Part, *, filled: bool = True) -> Ruling:
     """Return the rules of a table; where it has too few of one direction, the edges of its cells' boxes stand for them."""
     rules = [mark.bbox for mark in part.marks if mark.is_rule]
@@ -592,6 +605,8 @@ def _has_stripes(part: _Part, lines: Sequence[Line]) -> bool:
     A row may be shaded cell by cell. Every other row is left white, or else there is only one.
     """
     boxes = [mark.bbox for mark in part.marks if mark.filled and not mark.is_rule]
+    if not boxes:
+        return False
     rows: dict[int, list[BBox]] = {}
     for box in boxes:
         rows.setdefault(round(box.y0 / _TOUCH_PT), []).append(box)

@@ -82,3 +82,18 @@ def test_a_header_said_again_begins_another_table() -> None:
     between = _line(72, 142, "Additions by region are as follows (in millions):")
     below = _grid([years, ("North", "40", "39"), ("South", "10", "11"), ("West", "10", "11")], (72, 300, 360), top=156)
     assert [len(rows) for rows in _rows([*above, between, *below])] == [3, 4]
+
+
+def test_items_of_a_list_under_a_table_are_no_rows_of_it() -> None:
+    rows = _grid(FIGURES, (72, 180, 260))
+    items = [
+        cell
+        for number in range(4)
+        for cell in (_line(80, 156 + 14 * number, "•"), _line(100, 156 + 14 * number, "words " * 18))
+    ]
+    assert _rows([*rows, *items]) == [tuple(FIGURES)]
+
+
+def test_signs_of_currency_that_stand_apart_and_dashes_make_no_formula_of_a_table() -> None:
+    rows = [(name, "$", "—", "$", "—", "$", "45") for name in ("Equities", "Bonds", "Funds", "Total")]
+    assert _rows(_grid(rows, (72, 200, 215, 260, 275, 320, 335))) != []

@@ -130,3 +130,12 @@ def test_the_band_that_a_heading_is_written_on_is_a_ground_and_an_image_with_lab
     (band,) = _located([], [heading], images=[image]).regions
     (labelled,) = _located([], [_line(60, 110, "A"), _line(200, 110, "B")], images=[image]).regions
     assert (band.ground, labelled.ground) == (True, False)
+
+
+def test_rows_shaded_by_turns_are_left_to_their_words_and_promise_no_rules() -> None:
+    cells = [_box(x, 200 + 12 * row, x + 100, 212 + 12 * row) for row in range(0, 8, 2) for x in (100, 200, 300)]
+    lines = [_line(x + 60, 201 + 12 * row, f"{row}1.4") for row in range(8) for x in (100, 200, 300)]
+    rules = [_rule(200, 400, y) for y in (199, 211, 284)]
+    down = [_box(x, 199, x + 0.5, 296) for x in (100, 200, 300, 400)]
+    assert _located([*cells, *rules], lines).tables == ()
+    assert len(_located([*cells, *rules, *down], lines).tables) == 1

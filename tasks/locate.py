@@ -4,7 +4,7 @@ Geometry alone; no pixels are read. Points, top left origin, rotation 0.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import NamedTuple

@@ -34,7 +34,7 @@ from tasks.outline import Headings, find_margins
 from tasks.segment import fills, unrotated
 from tasks.tabulate import holds
 
-STRUCTURE_VERSION = "4"
+STRUCTURE_VERSION = "5"
 
 _TABLE_CAPTION_PT = 48.0
 _INNER_CHARACTERS = 600

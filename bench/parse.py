@@ -32,7 +32,7 @@ from schemas.geometry import BBox
 from schemas.ids import sha256
 from schemas.tags import TagTemplate, fill
 from tasks.parse import parse
-from tasks.segment import cut, pictures_to_segment, with_segments
+from tasks.segment import cut, pictures_to_segment
 from tasks.structure import structure
 from tasks.tag import number_figures
 
@@ -88,7 +88,7 @@ def ours(path: Path) -> Made:
     """Parse, look for figures on pages that are pictures, and structure: as a refresh does, without OCR."""
     pictures: dict[str, bytes] = {}
     parsed = parse(path.read_bytes(), "d", OPTIONS, keep_figure=pictures.__setitem__)
-    structured = structure(with_segments(parsed, _segments(parsed, pictures)), {})
+    structured = structure(parsed, {}, _segments(parsed, pictures))
     numbers = number_figures({figure.figure_id: int(figure.sha1, 16) for figure in structured.pictures})
     template = TagTemplate()
     texts: dict[int, list[str]] = defaultdict(list)

@@ -29,7 +29,7 @@ from schemas.documents import (
 )
 from schemas.errors import FailureCode
 from tasks.chunk import chunk
-from tasks.segment import cut, with_segments
+from tasks.segment import cut
 from tasks.structure import structure
 
 PICTURES_A_BATCH = 4
@@ -184,8 +184,9 @@ def structure_with(
         for placement in parsed.placements
         if placement.figure_id in failed
     ]
-    whole = with_segments(parsed, {page.id: page.segments for page in segmented})
-    document = structure(whole, {read.id: read.lines for read in recognised})
+    document = structure(
+        parsed, {read.id: read.lines for read in recognised}, {page.id: page.segments for page in segmented}
+    )
     return dataclasses.replace(document, failures=(*parsed.failures, *unread))
 
 

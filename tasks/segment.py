@@ -1,6 +1,7 @@
 """Find the figures of pages that are one picture: cut out what a layout model sees, and place it on the page."""
 
 import io
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -8,7 +9,6 @@ import numpy as np
 from PIL import Image as Pillow
 
 from schemas.documents import (
-    Figure,
     Kind,
     LayoutRegion,
     ParsedDocument,
@@ -18,6 +18,8 @@ from schemas.documents import (
     Segment,
 )
 from schemas.geometry import BBox
+from tasks.anchor import running_text
+from tasks.recognise import unrotated
 from tasks.render import encode
 
 SEGMENT_VERSION = "1"
@@ -26,6 +28,7 @@ _LEAST_PX = 40
 _LEAST_SHARE = 0.005
 _PAGE_SHARE = 0.85
 _OVERLAP = 0.5
+_RUNNING_SHARE = 1 / 3
 
 _REASONS = {RegionKind.FIGURE: "a figure on the picture of a page", RegionKind.TABLE: "a table on the picture of a page"}
 
@@ -65,16 +68,19 @@ def with_segments(document: ParsedDocument, segments: Mapping[str, Sequence[Segm
     """Return a document with the figures that were cut out of its pages' pictures placed on its pages.
 
     What the parse found itself goes first: a segment that is mostly the same gets no placement. A figure that fills the page
-    is one on a scan; behind a text it is what the text stands on.
+    is one on a scan; behind a text it is what the text stands on. A segment of running text is text.
 
     Args:
-        document: As parsed.
+        document: As parsed, with the words of its scanned pages.
         segments: What was cut, by the id of the page's picture.
     """
     pages = {page.page: page for page in document.pages}
     pictures = {figure.figure_id: figure for figure in document.figures}
     known = [*((place.page, place.bbox) for place in document.placements if place.role is Role.CONTENT)]
     known += [(table.page, table.bbox) for table in document.tables]
+    running: dict[int, list[BBox]] = defaultdict(list)
+    for line in running_text(document.lines) if segments else ():
+        running[line.page].append(line.bbox)
     placements = list(document.placements)
     for whole in document.placements:
         if whole.kind is not Kind.SCAN or whole.figure_id is None:
@@ -85,6 +91,8 @@ def with_segments(document: ParsedDocument, segments: Mapping[str, Sequence[Segm
             if any(page == whole.page and _share(box, other) > _OVERLAP for page, other in known):
                 continue
             if whole.role is not Role.PAGE_SCAN and fills(box, whole.bbox):
+                continue
+            if sum((box & line).area for line in running[whole.page]) > _RUNNING_SHARE * box.area:
                 continue
             pictures.setdefault(segment.figure.figure_id, segment.figure)
             placements.append(
@@ -99,27 +107,6 @@ def with_segments(document: ParsedDocument, segments: Mapping[str, Sequence[Segm
                 )
             )
     return replace(document, figures=tuple(pictures.values()), placements=tuple(placements))
-
-
-def unrotated(box: BBox, figure: Figure, place: BBox, rotation: int) -> BBox:
-    """Bring a box from the pixels of a picture, turned as its reader sees it, to points of the unrotated page.
-
-    Args:
-        box: In pixels.
-        figure: The picture.
-        place: Where it stands, in points.
-        rotation: The page's, in degrees clockwise.
-    """
-    u0, v0, u1, v1 = box.x0 / figure.width, box.y0 / figure.height, box.x1 / figure.width, box.y1 / figure.height
-    match rotation % 360:
-        case 90:
-            u0, v0, u1, v1 = v0, 1 - u1, v1, 1 - u0
-        case 180:
-            u0, v0, u1, v1 = 1 - u1, 1 - v1, 1 - u0, 1 - v0
-        case 270:
-            u0, v0, u1, v1 = 1 - v1, u0, 1 - v0, u1
-    width, height = place.width, place.height
-    return BBox(place.x0 + u0 * width, place.y0 + v0 * height, place.x0 + u1 * width, place.y0 + v1 * height)
 
 
 def fills(box: BBox, page: BBox) -> bool:

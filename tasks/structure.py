@@ -5,12 +5,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from types import MappingProxyType
 
 from schemas.documents import (
     TAGGED,
     Block,
     BlockKind,
-    Figure,
     Kind,
     Line,
     Page,
@@ -19,6 +19,7 @@ from schemas.documents import (
     Placement,
     RecognisedLine,
     Role,
+    Segment,
     StructuredDocument,
     TablePart,
     TableRegion,
@@ -31,14 +32,14 @@ from tasks.anchor import anchor, begins_anew, distance, gap, running_text
 from tasks.join import join_lines
 from tasks.mark_up import markdown
 from tasks.outline import Headings, find_margins
-from tasks.segment import fills, unrotated
+from tasks.recognise import with_words
+from tasks.segment import fills, with_segments
 from tasks.tabulate import holds
 
 STRUCTURE_VERSION = "5"
 
 _TABLE_CAPTION_PT = 48.0
 _INNER_CHARACTERS = 600
-_SCAN_GAP = 0.8
 _BESIDE_PT = 40.0
 _ROW_PT = 12.0
 _SAME_WIDTH_PT = 6.0
@@ -84,7 +85,11 @@ class _Sheet:
     tables: tuple[TableRegion, ...]
 
 
-def structure(parsed: ParsedDocument, recognised: Mapping[str, Sequence[RecognisedLine]]) -> StructuredDocument:
+def structure(
+    parsed: ParsedDocument,
+    recognised: Mapping[str, Sequence[RecognisedLine]],
+    segments: Mapping[str, Sequence[Segment]] = MappingProxyType({}),
+) -> StructuredDocument:
     """Return a document as a reader takes it in.
 
     MuPDF's order of blocks is kept, since it follows columns; a figure, the words inside it and its caption are set into
@@ -93,9 +98,10 @@ def structure(parsed: ParsedDocument, recognised: Mapping[str, Sequence[Recognis
     Args:
         parsed: What its pages hold.
         recognised: Lines read off figures and scanned pages, by figure id; boxes in pixels.
+        segments: Figures cut out of pages that are a picture, by the picture's id.
     """
-    figures = {figure.figure_id: figure for figure in parsed.figures}
-    sheets = [_read(sheet, figures, recognised) for sheet in _sheets(parsed)]
+    parsed = with_segments(with_words(parsed, recognised), segments)
+    sheets = [_within(sheet) for sheet in _sheets(parsed)]
     margins = find_margins([line for sheet in sheets for line in sheet.lines], parsed.pages)
     headings = Headings([line for sheet in sheets for line in sheet.lines], parsed.outline)
     pieces = [
@@ -464,14 +470,13 @@ def _place(pieces: Sequence[_Piece], box: BBox) -> int:
     return len(pieces) if after is None else after
 
 
-def _read(sheet: _Sheet, figures: Mapping[str, Figure], recognised: Mapping[str, Sequence[RecognisedLine]]) -> _Sheet:
-    """Add what was read off a scanned page, and say of its lines in which figure cut out of it they stand.
+def _within(sheet: _Sheet) -> _Sheet:
+    """Say of the lines of a page that is a picture in which figure cut out of it they stand.
 
     A block that is only partly in a figure stays text, and so does a caption: a layout model's boxes reach too far. A figure
     that fills its page, as on a slide, leaves the page all its text.
     """
     whole = BBox(0, 0, sheet.page.width_pt, sheet.page.height_pt)
-    lines = (*sheet.lines, *_scanned(sheet, figures, recognised))
     cut = sorted(
         (
             place
@@ -480,35 +485,17 @@ def _read(sheet: _Sheet, figures: Mapping[str, Figure], recognised: Mapping[str,
         ),
         key=lambda place: place.bbox.area,
     )
+    if not cut:
+        return sheet
     holders: dict[int, int] = {}
-    for number, block in groupby(lines if cut else (), key=lambda line: line.block):
+    for number, block in groupby(sheet.lines, key=lambda line: line.block):
         members = list(block)
         if all(line.inside is None for line in members) and caption_label(members[0].text) is None:
             around = [place for place in cut if all(place.bbox.has_middle_of(line.bbox) for line in members)]
             if around:
                 holders[number] = around[0].order
-    inside = tuple(replace(line, inside=holders[line.block]) if line.block in holders else line for line in lines)
-    return replace(sheet, lines=inside)
-
-
-def _scanned(
-    sheet: _Sheet, figures: Mapping[str, Figure], recognised: Mapping[str, Sequence[RecognisedLine]]
-) -> Iterator[Line]:
-    """Yield what was read off a scanned page, brought from pixels to points; words that the PDF tells itself are left out."""
-    block = max((line.block for line in sheet.lines), default=0)
-    for place in sheet.placements:
-        if place.role is not Role.PAGE_SCAN or place.figure_id is None:
-            continue
-        previous: BBox | None = None
-        for line in recognised.get(place.figure_id, ()):
-            box = unrotated(line.bbox, figures[place.figure_id], place.bbox, sheet.page.rotation).rounded()
-            if any(holds(known.bbox, box) for known in sheet.lines):
-                continue
-            apart = previous is None or gap(previous.y0, previous.y1, box.y0, box.y1) > _SCAN_GAP * box.height
-            beside = previous is not None and gap(previous.x0, previous.x1, box.x0, box.x1) > 0
-            block += apart or beside
-            yield Line(sheet.page.page, block, box, escape(line.text), round(0.75 * box.height), bold=False)
-            previous = box
+    inside = (replace(line, inside=holders[line.block]) if line.block in holders else line for line in sheet.lines)
+    return replace(sheet, lines=tuple(inside))
 
 
 def _document(

@@ -86,7 +86,7 @@ def test_a_slide_is_a_figure_and_keeps_its_text_and_what_text_stands_on_is_none(
     (scan,) = _scanned().placements
     lines = (Line(1, 0, BBox(60, 150, 240, 160), "Sales by region", 10, bold=False),)
     document = _scanned(lines=lines, placements=(replace(scan, role=role),))
-    found = structure(with_segments(document, {SCAN: [_segment(5, 5, 790, 1195)]}), {})
+    found = structure(document, {}, {SCAN: [_segment(5, 5, 790, 1195)]})
     assert len(found.figures) == figures
     assert [block.text for block in found.blocks if block.kind is not BlockKind.FIGURE] == ["Sales by region"]
 
@@ -135,7 +135,7 @@ def test_a_figure_of_a_scan_has_its_caption_its_words_and_its_place_in_the_text(
         RecognisedLine(BBox(100, 620, 400, 650), "Figure 4: The pump from above", 0.9),
         RecognisedLine(BBox(100, 800, 700, 830), "As Figure 4 shows, it has two valves.", 0.9),
     ]
-    found = structure(with_segments(_scanned(), {SCAN: [_segment(100, 200, 500, 600)]}), {SCAN: lines})
+    found = structure(_scanned(), {SCAN: lines}, {SCAN: [_segment(100, 200, 500, 600)]})
     assert [block.kind for block in found.blocks] == [
         BlockKind.TEXT,
         BlockKind.FIGURE,
@@ -154,9 +154,20 @@ def test_hidden_words_behind_a_figure_of_a_scan_are_its_words_and_a_paragraph_ha
         return Line(1, block, BBox(60, top, 240, top + 10), text, 10, bold=False)
 
     lines = (line(0, 150, "Outlet"), line(1, 290, "The pump is stopped"), line(1, 305, "before it is opened."))
-    document = with_segments(_scanned(lines=lines), {SCAN: [_segment(100, 200, 500, 600)]})
-    found = structure(document, {})
+    found = structure(_scanned(lines=lines), {}, {SCAN: [_segment(100, 200, 500, 600)]})
     assert [figure.inner_text for figure in found.figures] == ["Outlet"]
     assert [block.text for block in found.blocks if block.kind is BlockKind.TEXT] == [
         "The pump is stopped before it is opened."
     ]
+
+
+def test_a_segment_of_running_text_is_text() -> None:
+    lines = [
+        RecognisedLine(
+            BBox(110, 200 + 34 * row, 490, 230 + 34 * row), f"{row} the valve is opened before the pump is started.", 0.9
+        )
+        for row in range(12)
+    ]
+    found = structure(_scanned(), {SCAN: lines}, {SCAN: [_segment(100, 190, 500, 610)]})
+    assert [block.kind for block in found.blocks] == [BlockKind.TEXT]
+    assert found.figures == ()

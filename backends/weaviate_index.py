@@ -26,6 +26,8 @@ from schemas.ports import WHOLE_TEXT, Vector
 ROWS_A_REQUEST = 200
 REQUESTS_AT_ONCE = 2
 TRIES = 4
+MOST = 10_000
+"""Rows a server gives for one question: its ``QUERY_MAXIMUM_RESULTS``. A longer ranking ends there."""
 
 _FILTERABLE = (NAMES, PAGES, "modality", "doc_id", "page")
 _IDS_A_QUERY = 500
@@ -128,7 +130,7 @@ class WeaviateIndex:
 
         def search(limit: int) -> Ranked:
             found = self._collection().query.bm25(
-                words, query_properties=fields, limit=limit, filters=_narrowed(filters), **_only("score")
+                words, query_properties=fields, limit=min(limit, MOST), filters=_narrowed(filters), **_only("score")
             )
             return [(str(row.uuid), float(row.metadata.score)) for row in found.objects]
 
@@ -197,7 +199,7 @@ class WeaviateIndex:
     def _nearest(self, query: Vector, k: int, filters: Filters, space: str) -> Ranked:
         def search(limit: int) -> Ranked:
             found = self._collection().query.near_vector(
-                query.tolist(), target_vector=space, limit=limit, filters=_narrowed(filters), **_only("distance")
+                query.tolist(), target_vector=space, limit=min(limit, MOST), filters=_narrowed(filters), **_only("distance")
             )
             pairs = ((str(row.uuid), -float(row.metadata.distance)) for row in found.objects)
             return [pair for pair in pairs if math.isfinite(pair[1])]  # under a filter, rows without a vector come too

@@ -77,6 +77,7 @@ def _build(
     workspace: Workspace, made: Plan, lease: Lease, seconds: dict[str, float], report: Report, retry: frozenset[str]
 ) -> RefreshResult:
     version = made.version
+    workspace.reach_engine()
     write_plan(workspace.store, made)
     sweep(workspace, sparing=version)
     note = parse(workspace, version, report=report)

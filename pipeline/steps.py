@@ -72,6 +72,7 @@ def plan(corpus: str, run_id: str) -> Planned:
     with _entered(workspace, run_id):
         made = planning.plan(workspace, run_id)
         if made.outcome == "build":
+            workspace.reach_engine()
             write_plan(workspace.store, made)
             sweep(workspace, sparing=made.version)
     summary = made.summary

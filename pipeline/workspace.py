@@ -77,6 +77,16 @@ class Workspace:
         except FileNotFoundError:
             return IndexOptions()
 
+    def reach_engine(self) -> None:
+        """Raise where the engine that the corpus file names can't be had, before anything is spent on a version for it.
+
+        Raises:
+            TransientError: Its server doesn't answer.
+            UserError: It is too old, or the API key isn't there.
+        """
+        if self.corpus.index.engine == "weaviate":
+            open_server(self.corpus.index).release()
+
     def settle_index(self, version: str) -> None:
         """Write down where a version's collection is going to be, before there is anything of it."""
         self.store.replace(version_file(version, INDEX_FILE), self.corpus.index.model_dump_json().encode())

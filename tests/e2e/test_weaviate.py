@@ -1,7 +1,6 @@
 """A corpus on a real Weaviate: refreshed, searched, answered, rolled back, swept."""
 
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -95,18 +94,6 @@ def test_a_version_is_searched_where_it_was_built(corpus_file: Path, weaviate: W
         assert (result.version, result.hits[0].source) == (moved.version, "winch.pdf")
     finally:
         published.close()
-
-
-def test_the_command_line_says_when_there_is_no_server(corpus_file: Path) -> None:
-    corpus_file.write_text(
-        corpus_file.read_text().partition("index:")[0] + "index: {engine: weaviate, url: 'http://127.0.0.1:9'}\n"
-    )
-    command = [sys.executable, "-m", "cli.main", "refresh", str(corpus_file)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)
-    assert done.returncode != 0
-    assert "Weaviate at http://127.0.0.1:9" in done.stderr
-    assert "doesn't answer; start it" in done.stderr
-    assert "Traceback" not in done.stderr
 
 
 def test_the_command_line_answers(corpus_file: Path) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -80,12 +81,14 @@ def _wait_until_ready(url: str, process: subprocess.Popen[bytes], log: Path) -> 
 
 
 def _free_ports(count: int) -> list[int]:
-    """Return ports in a row: a node finds its own data and Raft RPC ports right behind its gossip and Raft ports."""
+    """Return ports in a row: a node finds its own data and Raft RPC ports right behind its gossip and Raft ports.
+
+    They lie below those that the system hands out: else whoever asks for a port that nobody listens on yet may be answered
+    by itself.
+    """
     while True:
-        with contextlib.ExitStack() as stack, contextlib.suppress(OSError, OverflowError):
-            start = 0
-            for place in range(count):
-                one = stack.enter_context(socket.socket())
-                one.bind(("127.0.0.1", start + place if start else 0))
-                start = start or one.getsockname()[1]
-            return list(range(start, start + count))
+        ports = range(start := random.randrange(20_000, 32_000), start + count)
+        with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
+            for port in ports:
+                stack.enter_context(socket.socket()).bind(("127.0.0.1", port))
+            return list(ports)

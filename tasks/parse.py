@@ -43,6 +43,7 @@ _REPEATED_PAGES = 3
 _REPEATED_SHARE = 0.05
 _SAME_PLACE_PT = 4.0
 _EDGE_SHARE = 0.1
+_SPELLED_SHARE = 0.5
 
 
 def parse(
@@ -251,7 +252,7 @@ class _Reading:
 
     def _placement(self, content: Content, region: Region, order: int) -> Placement:
         box = (region.bbox & content.box).rounded()
-        role, reason = _role(region, content.lines)
+        role, reason = _role(region, content.lines, content.hidden)
         placement = Placement(content.page.page, order, box, None, region.kind, role, reason)
         if self.pixels is None:
             return placement
@@ -286,8 +287,8 @@ def _figure(pixels: _Pixels, content: Content, region: Region, box: BBox, role: 
     return pixels.image(image, handle, rotation=rotation, upright=region.kind is Kind.SCAN)
 
 
-def _role(region: Region, lines: Sequence[Line]) -> tuple[Role, str]:
-    """Say what a picture is to a reader of its page."""
+def _role(region: Region, lines: Sequence[Line], hidden: Sequence[Line]) -> tuple[Role, str]:
+    """Say what a picture is to a reader of its page; ``hidden`` are the lines that aren't drawn."""
     if region.kind is Kind.SCAN:
         words = sum(len(line.text.split()) for line in lines)
         if words >= _SCAN_WORDS:
@@ -298,11 +299,19 @@ def _role(region: Region, lines: Sequence[Line]) -> tuple[Role, str]:
         return Role.DECORATIVE, "thinner than a letter"
     if region.ground:
         return Role.DECORATIVE, "a ground for words"
+    if not region.captioned and _spells(box, hidden):
+        return Role.DECORATIVE, "words set as a picture, which the page holds as text too"
     if region.inline:
         return Role.ICON, "stands in a line of text"
     if max(box.width, box.height) <= _SMALL_PT and not region.captioned:
         return Role.ICON, f"at most {_SMALL_PT:.0f} pt"
     return Role.CONTENT, "has a caption" if region.captioned else "stands by itself"
+
+
+def _spells(box: BBox, hidden: Sequence[Line]) -> bool:
+    """Say whether a picture is that of the words behind it: a heading in letters that could not be embedded."""
+    behind = sum((box & line.bbox).area for line in hidden if box.has_middle_of(line.bbox))
+    return behind >= _SPELLED_SHARE * box.area
 
 
 def _inner(content: Content, placed: Sequence[Placement]) -> list[Line]:

@@ -49,6 +49,11 @@ class Content:
     frames: tuple[BBox, ...]
     listing: Any
 
+    @property
+    def hidden(self) -> list[Line]:
+        """The lines that are not drawn."""
+        return [line for line, shown in zip(self.lines, self.shown, strict=True) if not shown]
+
 
 def open_document(data: bytes, passwords: Sequence[str] = ()) -> "pymupdf.Document":
     """Open a PDF.

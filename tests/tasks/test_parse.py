@@ -506,6 +506,19 @@ def test_an_image_behind_the_text_of_many_pages_holds_no_figures() -> None:
     assert [placement.figure_id is None for placement in parsed.placements] == 3 * [False] + 3 * [True]
 
 
+def test_words_set_as_a_picture_with_the_same_words_behind_it_are_text() -> None:
+    def draw(page: pymupdf.Page) -> None:
+        page.insert_text((72, 120), "What is Hispanic identity?", fontsize=20, render_mode=3)
+        page.insert_image((72, 100, 318, 126), stream=picture(1, 492, 52))
+        page.insert_text((310, 350), "Inlet", fontsize=11, render_mode=3)
+        page.insert_image((250, 300, 400, 400), stream=picture(2))
+
+    parsed, _ = _read(_document(draw))
+    heading, pump = parsed.placements
+    assert (heading.role, pump.role) == (Role.DECORATIVE, Role.CONTENT)
+    assert {line.text: line.inside for line in parsed.lines} == {"What is Hispanic identity?": None, "Inlet": pump.order}
+
+
 # Drawings
 
 

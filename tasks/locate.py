@@ -39,6 +39,8 @@ _MOST_BARS = 100
 _BAR_NAME_GAP_PT = 24.0
 _GROUND_LINES = 3
 _GROUND_SHARE = 0.35
+_SHADOW_SHARE = 0.25
+_BLEED_SHARE = 0.5
 _BAR_ENDS_PT = 2.0
 _LAYOUT_LINES = 10
 _TEXT_BOX_SHARE = 0.5
@@ -160,6 +162,8 @@ def locate(
     groups += _captioned(edge, [told_ for number, told_ in enumerate(spoken) if number not in told], barriers)[0]
     figures = [_figure(_hanging(group), lines) for group in groups]
     free = [part for part in parts if not any(part in group for group in groups)]
+    free = [part for part in free if not _is_box_round_words(part, lines)]
+    free = [kept for part in free for kept in _without_bleed(part, page, pieced)]
     figures = [replace(_with_labels(figure, lines, body), captioned=True) for figure in figures]
     alone = _panels_joined([part for part in free if _is_picture(part, lines, body)], page, frames, body)
     figures += [
@@ -169,6 +173,7 @@ def locate(
         )
         for panels in alone
     ]
+    figures = _with_shadows(figures, lines)
     scans = [replace(region, kind=Kind.SCAN) for region in whole]
     return Located((*scans, *_joined([*figures, *inline])), tuple(map(_ruling, tables)))
 
@@ -383,6 +388,42 @@ def _is_panel(part: _Part, lines: Sequence[Line], pictures: Sequence[Region]) ->
     return any(box.has_middle_of(line.bbox) for line in lines)
 
 
+def _is_box_round_words(part: _Part, lines: Sequence[Line]) -> bool:
+    """Say whether all that is drawn in a clip are rules along the sides of words, as an address set off from its page has.
+
+    Rules over and under words alone may be those of a small table, whose look tells more than its words one by one.
+    """
+    if part.images or not all(mark.is_rule for mark in part.marks):
+        return False
+    if all(mark.bbox.height <= _RULE_PT for mark in part.marks):
+        return False
+    core = part.bbox.grown(-_PANEL_BORDER_PT)
+    return not any(_meets(mark.bbox, core) for mark in part.marks) and any(
+        part.bbox.has_middle_of(line.bbox) for line in lines
+    )
+
+
+def _without_bleed(part: _Part, page: BBox, images: Sequence[Region]) -> list[_Part]:
+    """Leave out a drawing that goes on over the page's edge, as its ground does; what pictures there are in it stay.
+
+    What a drawing shows has its place on the page; of a pattern or a bow that bleeds most pieces are cut off there. One that
+    lies over an image of the page may be what there is to be seen of that image, and stays.
+    """
+    own = [picture.bbox for picture in part.images]
+    if any((image.bbox & part.bbox).area >= 0.5 * part.bbox.area for image in images if image.bbox not in own):
+        return [part]
+    inside = page.grown(-_TOUCH_PT)
+    cut = sum(not _within(mark.bbox, inside) for mark in part.marks)
+    if not part.marks or cut < _BLEED_SHARE * len(part.marks):
+        return [part]
+    groups: list[list[Region]] = []
+    for picture in part.images:
+        near = [group for group in groups if any(distance(picture.bbox, other.bbox) <= _PANEL_GAP_PT for other in group)]
+        joined = [picture, *(other for group in near for other in group)]
+        groups = [group for group in groups if group not in near] + [joined]
+    return [_Part(union(picture.bbox for picture in group), (), tuple(group)) for group in groups]
+
+
 def _is_sign(box: BBox, panel: BBox) -> bool:
     """Say whether something small stands at the left or the right of a note, as a sign of warning does."""
     small = max(box.width, box.height) <= _ICON_PT
@@ -580,8 +621,32 @@ def _is_ground(parts: Sequence[_Part], lines: Sequence[Line]) -> bool:
     if any(not part.images or part.strokes for part in parts):
         return False
     box = union(part.bbox for part in parts)
-    words = [line.bbox for line in lines if box.has_middle_of(line.bbox)]
-    return 0 < len(words) <= _GROUND_LINES and sum((word & box).area for word in words) >= _GROUND_SHARE * box.area
+    words = [line.bbox for line in lines if _runs_through(line.bbox, box)]
+    return 0 < len(words) <= _GROUND_LINES and _written(words, box) >= _GROUND_SHARE
+
+
+def _with_shadows(figures: Sequence[Region], lines: Sequence[Line]) -> list[Region]:
+    """Take the other pieces of a shadow for grounds too: presentations cut that of a line into images that overlap."""
+    words = [line.bbox for line in lines]
+    grounds = [figure.bbox for figure in figures if figure.ground]
+    return [
+        replace(figure, ground=True)
+        if figure.image is not None
+        and not figure.captioned
+        and _written(words, figure.bbox) >= _SHADOW_SHARE
+        and any((figure.bbox & ground).area >= _SHADOW_SHARE * figure.bbox.area for ground in grounds)
+        else figure
+        for figure in figures
+    ]
+
+
+def _runs_through(line: BBox, box: BBox) -> bool:
+    """Say whether a line stands on a box, or goes on beyond its sides."""
+    return gap(line.x0, line.x1, box.x0, box.x1) < 0 and box.y0 <= (line.y0 + line.y1) / 2 <= box.y1
+
+
+def _written(words: Sequence[BBox], box: BBox) -> float:
+    return sum((word & box).area for word in words) / box.area
 
 
 def _has_bars(part: _Part, lines: Sequence[Line]) -> bool:
@@ -683,10 +748,10 @@ def _joined(regions: Sequence[Region]) -> list[Region]:
             overlap = (region.bbox & other.bbox).area > (
                 0.3 if region.image is None and other.image is None else 0.8
             ) * region.bbox.area
-            if overlap and not (region.captioned and other.captioned):
+            if overlap and not (region.captioned and other.captioned) and region.ground == other.ground:
                 kind = other.kind if region.kind is other.kind and other.image is None else Kind.COMPOSITE
                 captioned = other.captioned or region.captioned
-                joined[place] = Region(other.bbox | region.bbox, kind, captioned=captioned)
+                joined[place] = Region(other.bbox | region.bbox, kind, captioned=captioned, ground=region.ground)
                 break
         else:
             joined.append(region)

@@ -132,6 +132,48 @@ def test_the_band_that_a_heading_is_written_on_is_a_ground_and_an_image_with_lab
     assert (band.ground, labelled.ground) == (True, False)
 
 
+def test_the_shadow_of_a_heading_is_a_ground_whole_and_the_picture_under_it_is_not() -> None:
+    def image(number: int, box: BBox) -> Image:
+        return Image(number, number, box, 400, 100, (box.width, 0, 0, box.height))
+
+    heading = Line(1, 1, BBox(60, 40, 420, 90), "How a pump is mounted", 44.0, bold=True)
+    pieces = [BBox(40, 23, 300, 120), BBox(250, 23, 400, 120), BBox(370, 23, 440, 120)]
+    picture = BBox(82, 118, 438, 391)
+    regions = _located([], [heading], images=[image(n, box) for n, box in enumerate([*pieces, picture])]).regions
+    assert {region.bbox: region.ground for region in regions if not region.ground} == {picture: False}
+    assert all(any(region.bbox & piece == piece for region in regions if region.ground) for piece in pieces)
+
+
+def _bows(frame: BBox) -> list[Mark]:
+    """Draw lines one in another, all of them cut off at the left and at the foot of the page."""
+    bows = (BBox(0, frame.y0 + 6 * step, frame.x1 - 6 * step, 792) for step in range(10))
+    return [Mark(bow, strokes=8, filled=False, white=False, frame=frame) for bow in bows]
+
+
+def test_a_drawing_that_bleeds_off_the_page_is_no_picture_but_the_image_in_it_is() -> None:
+    frame = BBox(0, 500, 150, 792)
+    box = BBox(60, 600, 140, 660)
+    image = Image(0, 0, box, 160, 120, (80, 0, 0, 60))
+    inside = [mark._replace(bbox=mark.bbox.grown(-20)) for mark in _bows(frame)]
+    assert _boxes(_located(_bows(frame), [], [frame])) == []
+    assert _boxes(_located(_bows(frame), [], [frame], [image])) == [box]
+    assert len(_boxes(_located(inside, [], [frame]))) == 1
+
+
+def test_a_drawing_that_bleeds_is_kept_where_it_shows_an_image_under_it() -> None:
+    ground = Image(0, 0, BBox(0, 480, 612, 792), 1224, 624, (612, 0, 0, 312))
+    lines = [_line(300, 500 + 12 * row, "A line of the text that stands on the image.") for row in range(9)]
+    frame = BBox(0, 500, 250, 792)
+    assert any(_boxes(_located(_bows(frame), lines, [frame], [ground])))
+
+
+def test_words_with_a_rule_at_their_side_are_no_picture() -> None:
+    frame = BBox(77, 479, 555, 660)
+    lines = [_line(96, 490 + 20 * row, "Press officer 202.419") for row in range(8)]
+    rules = [_box(83, 489 + 20 * row, 83.5, 509 + 20 * row, frame=frame) for row in range(8)]
+    assert _boxes(_located(rules, lines, [frame])) == []
+
+
 def test_rows_shaded_by_turns_are_left_to_their_words_and_promise_no_rules() -> None:
     cells = [_box(x, 200 + 12 * row, x + 100, 212 + 12 * row) for row in range(0, 8, 2) for x in (100, 200, 300)]
     lines = [_line(x + 60, 201 + 12 * row, f"{row}1.4") for row in range(8) for x in (100, 200, 300)]

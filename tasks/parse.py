@@ -44,6 +44,8 @@ _REPEATED_SHARE = 0.05
 _SAME_PLACE_PT = 4.0
 _EDGE_SHARE = 0.1
 _SPELLED_SHARE = 0.5
+_ORNAMENT_SHARE = 0.02
+_CAPTIONED = "has a caption"
 
 
 def parse(
@@ -265,6 +267,9 @@ class _Reading:
             return replace(placement, reason=error.message)
         if self.pixels.is_blank(figure) and role in TAGGED:
             role, reason = Role.DECORATIVE, "one colour only"
+        elif role is Role.CONTENT and reason != _CAPTIONED and _is_gradient(region, content):
+            small = _is_small(box, content.page) and min(box.width, box.height) > _SMALL_PT
+            role, reason = Role.ICON if small else Role.DECORATIVE, "a gradient by itself"
         return replace(placement, figure_id=figure.figure_id, raw_sha1=raw_sha1, role=role, reason=reason)
 
     def _is_template(self, content: Content, region: Region) -> bool:
@@ -287,6 +292,17 @@ def _figure(pixels: _Pixels, content: Content, region: Region, box: BBox, role: 
     return pixels.image(image, handle, rotation=rotation, upright=region.kind is Kind.SCAN)
 
 
+def _is_gradient(region: Region, content: Content) -> bool:
+    """Say whether a picture is nothing but an area filled with a gradient: a rule, a band, an ornament, a letter.
+
+    MuPDF gives those as images of a pixel a point, which the document holds no bytes of.
+    """
+    image = region.image
+    if image is None or image.matrix != (image.width, 0, 0, image.height):
+        return False
+    return stream_of(content.handles[image.number]) is None
+
+
 def _role(region: Region, lines: Sequence[Line], hidden: Sequence[Line]) -> tuple[Role, str]:
     """Say what a picture is to a reader of its page; ``hidden`` are the lines that aren't drawn."""
     if region.kind is Kind.SCAN:
@@ -305,7 +321,7 @@ def _role(region: Region, lines: Sequence[Line], hidden: Sequence[Line]) -> tupl
         return Role.ICON, "stands in a line of text"
     if max(box.width, box.height) <= _SMALL_PT and not region.captioned:
         return Role.ICON, f"at most {_SMALL_PT:.0f} pt"
-    return Role.CONTENT, "has a caption" if region.captioned else "stands by itself"
+    return Role.CONTENT, _CAPTIONED if region.captioned else "stands by itself"
 
 
 def _spells(box: BBox, hidden: Sequence[Line]) -> bool:
@@ -331,28 +347,62 @@ def _inner(content: Content, placed: Sequence[Placement]) -> list[Line]:
 
 
 def _without_repeats(placements: Sequence[Placement], pages: Sequence[Page]) -> list[Placement]:
-    """Take the tag off pictures that stand at the same place of many pages: logos, bands, page furniture.
+    """Take pictures that stand on many pages for what they are: logos, bands, page furniture, ornaments.
 
-    The same picture at the edge of a page of another size, or of a turned one, is no content either.
+    What has the same place on them is no content; at the edge of a page of another size, or of a turned one, neither. The
+    band over or under the text may have another chapter's name or number on each. What is small, of one size and has no
+    caption is an icon wherever it stands: a quotation mark, a sign of warning.
     """
+    sheets = {page.page: page for page in pages}
     places: dict[str, dict[tuple[int, ...], set[int]]] = {}
+    sizes: dict[tuple[str, int, int], set[int]] = {}
+    bands: dict[tuple[int, ...], set[int]] = {}
     for placement in placements:
         if placement.figure_id is not None:
             places.setdefault(placement.figure_id, {}).setdefault(_place(placement.bbox), set()).add(placement.page)
+            sizes.setdefault(_size(placement), set()).add(placement.page)
+        if _is_band(placement, sheets[placement.page]):
+            bands.setdefault(_place(placement.bbox), set()).add(placement.page)
     least = max(_REPEATED_PAGES, _REPEATED_SHARE * len(pages))
-    sheets = {page.page: page for page in pages}
     decided: list[Placement] = []
     for placement in placements:
+        page = sheets[placement.page]
         own = places.get(placement.figure_id or "", {})
         most = max(map(len, own.values()), default=0)
         if len(on := own.get(_place(placement.bbox), set())) > least:
             role = Role.BACKGROUND if placement.kind is Kind.SCAN else Role.DECORATIVE
             placement = replace(placement, role=role, reason=f"at the same place of {len(on)} pages")  # noqa: PLW2901
-        elif most > least and _is_at_edge(placement.bbox, sheets[placement.page]):
+        elif most > least and _is_at_edge(placement.bbox, page):
             reason = f"at the edge, as on {most} other pages"
             placement = replace(placement, role=Role.DECORATIVE, reason=reason)  # noqa: PLW2901
+        elif _is_band(placement, page) and len(on := bands[_place(placement.bbox)]) > least:
+            reason = f"at the edge of {len(on)} pages, one like the other"
+            placement = replace(placement, role=Role.DECORATIVE, reason=reason)  # noqa: PLW2901
+        elif _is_ornament(placement, page) and len(on := sizes.get(_size(placement), set())) > least:
+            role = Role.DECORATIVE if _is_at_edge(placement.bbox, page) else Role.ICON
+            placement = replace(placement, role=role, reason=f"small, and on {len(on)} pages")  # noqa: PLW2901
         decided.append(placement)
     return decided
+
+
+def _size(placement: Placement) -> tuple[str, int, int]:
+    box = placement.bbox
+    return placement.figure_id or "", round(box.width / _SAME_PLACE_PT), round(box.height / _SAME_PLACE_PT)
+
+
+def _is_band(placement: Placement, page: Page) -> bool:
+    """Say whether a picture stands where pages have their running head and foot."""
+    box, margin = placement.bbox, _EDGE_SHARE * page.height_pt
+    outside = box.y1 <= margin or box.y0 >= page.height_pt - margin
+    return outside and placement.role is Role.CONTENT and placement.reason != _CAPTIONED
+
+
+def _is_ornament(placement: Placement, page: Page) -> bool:
+    return placement.role is Role.CONTENT and placement.reason != _CAPTIONED and _is_small(placement.bbox, page)
+
+
+def _is_small(box: BBox, page: Page) -> bool:
+    return box.area <= _ORNAMENT_SHARE * page.width_pt * page.height_pt
 
 
 def _is_at_edge(box: BBox, page: Page) -> bool:

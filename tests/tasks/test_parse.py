@@ -428,6 +428,42 @@ def test_a_picture_at_different_places_of_many_pages_is_content() -> None:
     assert [placement.role for placement in parsed.placements] == [Role.CONTENT] * 5
 
 
+def test_a_small_picture_on_many_pages_is_an_icon_wherever_it_stands_unless_it_has_a_caption() -> None:
+    document = pymupdf.open()
+    for number in range(5):
+        page = document.new_page()
+        page.insert_image((100, 100 + 60 * number, 160, 140 + 60 * number), stream=picture(1))
+        if number == 4:
+            page.insert_text((100, 395), "Figure 1: The sign of a note.", fontsize=10)
+    parsed, _ = _read(document.tobytes())
+    assert [placement.role for placement in parsed.placements] == [Role.ICON] * 4 + [Role.CONTENT]
+
+
+def test_a_band_at_the_edge_of_many_pages_is_decorative_whatever_is_written_on_it() -> None:
+    document = pymupdf.open()
+    for number in range(5):
+        page = document.new_page()
+        page.insert_image((0, 11, 576, 31), stream=picture(number, 864, 30), keep_proportion=False)
+        page.insert_image(BOX, stream=picture(10 + number, 200, 100))
+    parsed, _ = _read(document.tobytes())
+    assert [placement.role for placement in parsed.placements] == [Role.DECORATIVE, Role.CONTENT] * 5
+
+
+def test_an_area_filled_with_a_gradient_shows_nothing() -> None:
+    document = pymupdf.open()
+    page = document.new_page(width=595, height=842)
+    shading = "<</ShadingType 2 /ColorSpace /DeviceRGB /Coords [100 0 500 0] /Function <</FunctionType 2 /Domain [0 1] "
+    shading += "/C0 [1 0 0] /C1 [0 0 1] /N 1>> /Extend [true true]>>"
+    document.xref_set_key(page.xref, "Resources", f"<</Shading <</Sh {shading}>>>>")
+    content = document.get_new_xref()
+    document.update_object(content, "<<>>")
+    areas = ("180 640 137 5", "100 400 36 30", "40 50 500 230")
+    document.update_stream(content, " ".join(f"q {area} re W n /Sh sh Q" for area in areas).encode(), new=True)
+    page.set_contents(content)
+    parsed, _ = _read(document.tobytes())
+    assert [placement.role for placement in parsed.placements] == [Role.DECORATIVE, Role.ICON, Role.DECORATIVE]
+
+
 def test_an_icon_in_a_line_of_text_is_an_icon() -> None:
     def draw(page: pymupdf.Page) -> None:
         page.insert_text((72, 200), "Press the button", fontsize=11)

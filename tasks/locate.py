@@ -41,6 +41,7 @@ _GROUND_LINES = 3
 _GROUND_SHARE = 0.35
 _SHADOW_SHARE = 0.25
 _BLEED_SHARE = 0.5
+_CORNER_STROKES = 8
 _BAR_ENDS_PT = 2.0
 _LAYOUT_LINES = 10
 _TEXT_BOX_SHARE = 0.5
@@ -389,18 +390,23 @@ def _is_panel(part: _Part, lines: Sequence[Line], pictures: Sequence[Region]) ->
 
 
 def _is_box_round_words(part: _Part, lines: Sequence[Line]) -> bool:
-    """Say whether all that is drawn in a clip are rules along the sides of words, as an address set off from its page has.
+    """Say whether all that is drawn is round words: rules along their sides, as an address has, or a box with round corners.
 
     Rules over and under words alone may be those of a small table, whose look tells more than its words one by one.
     """
-    if part.images or not all(mark.is_rule for mark in part.marks):
+    box = part.bbox
+    if part.images or not any(box.has_middle_of(line.bbox) for line in lines):
         return False
-    if all(mark.bbox.height <= _RULE_PT for mark in part.marks):
-        return False
-    core = part.bbox.grown(-_PANEL_BORDER_PT)
-    return not any(_meets(mark.bbox, core) for mark in part.marks) and any(
-        part.bbox.has_middle_of(line.bbox) for line in lines
-    )
+    if all(_is_rounded_box(mark, box) for mark in part.marks):
+        return True
+    core = box.grown(-_PANEL_BORDER_PT)
+    beside = [mark for mark in part.marks if mark.is_rule and not _meets(mark.bbox, core)]
+    return len(beside) == len(part.marks) and any(mark.bbox.height > _RULE_PT for mark in beside)
+
+
+def _is_rounded_box(mark: Mark, box: BBox) -> bool:
+    around = mark.bbox.width >= 0.9 * box.width and mark.bbox.height >= 0.9 * box.height
+    return around and 0 < mark.strokes <= _CORNER_STROKES
 
 
 def _without_bleed(part: _Part, page: BBox, images: Sequence[Region]) -> list[_Part]:

@@ -45,6 +45,8 @@ _SAME_PLACE_PT = 4.0
 _EDGE_SHARE = 0.1
 _SPELLED_SHARE = 0.5
 _ORNAMENT_SHARE = 0.02
+_HEAD_SHARE = 0.2
+_LOGO_SHARE = 0.03
 _CAPTIONED = "has a caption"
 
 
@@ -88,7 +90,7 @@ def parse(
     if not reading.found_anything and reading.failures:
         first = reading.failures[0]
         raise BadInputError(f"the file is damaged and nothing of it can be read: {first.message}", FailureCode.DAMAGED)
-    placements = _without_repeats(reading.placements, reading.pages)
+    placements = _without_logos(_without_repeats(reading.placements, reading.pages), reading.pages, reading.lines)
     kept = {placement.figure_id for placement in placements}
     return ParsedDocument(
         doc_id=doc_id,
@@ -395,6 +397,26 @@ def _is_band(placement: Placement, page: Page) -> bool:
     box, margin = placement.bbox, _EDGE_SHARE * page.height_pt
     outside = box.y1 <= margin or box.y0 >= page.height_pt - margin
     return outside and placement.role is Role.CONTENT and placement.reason != _CAPTIONED
+
+
+def _without_logos(placements: Sequence[Placement], pages: Sequence[Page], lines: Sequence[Line]) -> list[Placement]:
+    """Take the tag off what is small and stands over the title of a first page, as in a letterhead: figures come after it."""
+    words = [line for line in lines if line.page == 1 and line.inside is None]
+    if len(pages) < 2 or not words:
+        return list(placements)
+    largest = max(line.size for line in words)
+    title = min(line.bbox.y0 for line in words if line.size > largest - 0.5)
+    lowest, area = min(title, _HEAD_SHARE * pages[0].height_pt), _LOGO_SHARE * pages[0].width_pt * pages[0].height_pt
+    return [
+        replace(placement, role=Role.DECORATIVE, reason="over the title of the first page")
+        if placement.page == 1
+        and placement.role is Role.CONTENT
+        and placement.reason != _CAPTIONED
+        and placement.bbox.y1 <= lowest
+        and placement.bbox.area <= area
+        else placement
+        for placement in placements
+    ]
 
 
 def _is_ornament(placement: Placement, page: Page) -> bool:

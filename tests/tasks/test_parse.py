@@ -449,6 +449,17 @@ def test_a_band_at_the_edge_of_many_pages_is_decorative_whatever_is_written_on_i
     assert [placement.role for placement in parsed.placements] == [Role.DECORATIVE, Role.CONTENT] * 5
 
 
+def test_a_logo_over_the_title_of_the_first_page_is_decorative_and_a_picture_under_it_is_not() -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    page.insert_image((400, 40, 540, 80), stream=picture(1, 280, 80))
+    page.insert_text((72, 130), "The pump and its valves", fontsize=24)
+    page.insert_image((72, 140, 212, 168), stream=picture(2, 280, 56))
+    document.new_page().insert_image((400, 40, 540, 80), stream=picture(3, 280, 80))
+    parsed, _ = _read(document.tobytes())
+    assert [placement.role for placement in parsed.placements] == [Role.DECORATIVE, Role.CONTENT, Role.CONTENT]
+
+
 def test_an_area_filled_with_a_gradient_shows_nothing() -> None:
     document = pymupdf.open()
     page = document.new_page(width=595, height=842)

@@ -747,17 +747,18 @@ def _beside(label: BBox, box: BBox, share: float) -> bool:
 
 
 def _joined(regions: Sequence[Region]) -> list[Region]:
-    """Join pictures that overlap: pieces of one, or one inside another."""
+    """Join pictures that overlap: pieces of one, or one inside another. A ground takes in its own ends and nothing else."""
     joined: list[Region] = []
     for region in sorted(regions, key=lambda region: -region.bbox.area):
         for place, other in enumerate(joined):
             overlap = (region.bbox & other.bbox).area > (
                 0.3 if region.image is None and other.image is None else 0.8
             ) * region.bbox.area
-            if overlap and not (region.captioned and other.captioned) and region.ground == other.ground:
+            alike = region.ground == other.ground or (other.ground and region.inline)
+            if overlap and alike and not (region.captioned and other.captioned):
                 kind = other.kind if region.kind is other.kind and other.image is None else Kind.COMPOSITE
                 captioned = other.captioned or region.captioned
-                joined[place] = Region(other.bbox | region.bbox, kind, captioned=captioned, ground=region.ground)
+                joined[place] = Region(other.bbox | region.bbox, kind, captioned=captioned, ground=other.ground)
                 break
         else:
             joined.append(region)

@@ -27,7 +27,7 @@ from backends.rapid_layout_detector import open_detector
 from bench.table import Row, show
 from ray_jobs.parse_shard import ParseJob, parse_documents
 from schemas.corpus import CaptionOptions, ParseOptions
-from schemas.documents import Kind, ParsedDocument, Role, Segment
+from schemas.documents import Role, Segment, StructuredDocument
 from schemas.geometry import BBox
 from schemas.ids import sha256
 from schemas.tags import TagTemplate, fill
@@ -85,10 +85,8 @@ def _arguments() -> argparse.Namespace:
 
 
 def ours(path: Path) -> Made:
-    """Parse, look for figures on pages that are pictures, and structure: as a refresh does, without OCR."""
-    pictures: dict[str, bytes] = {}
-    parsed = parse(path.read_bytes(), "d", OPTIONS, keep_figure=pictures.__setitem__)
-    structured = structure(parsed, {}, _segments(parsed, pictures))
+    """Return what a refresh makes of a PDF, without OCR."""
+    structured, _ = look(path, OPTIONS)
     numbers = number_figures({figure.figure_id: int(figure.sha1, 16) for figure in structured.pictures})
     template = TagTemplate()
     texts: dict[int, list[str]] = defaultdict(list)
@@ -103,18 +101,23 @@ def ours(path: Path) -> Made:
     for placement in structured.placements:
         if placement.role is Role.CONTENT:
             figures[placement.page].append(placement.bbox)
-    scans = {placement.page for placement in parsed.placements if placement.kind is Kind.SCAN}
-    return Made(["\n\n".join(texts[page.page]) for page in parsed.pages], figures, tables, scans)
+    covered = {Role.PAGE_SCAN, Role.BACKGROUND}
+    scans = {placement.page for placement in structured.placements if placement.role in covered}
+    return Made(["\n\n".join(texts[page.page]) for page in structured.pages], figures, tables, scans)
 
 
-def _segments(parsed: ParsedDocument, pictures: dict[str, bytes]) -> dict[str, list[Segment]]:
+def look(path: Path, options: ParseOptions) -> tuple[StructuredDocument, dict[str, bytes]]:
+    """Parse, look for figures on pages that are pictures, and structure; return the document and its figures' pixels."""
+    pictures: dict[str, bytes] = {}
+    parsed = parse(path.read_bytes(), "d", options, keep_figure=pictures.__setitem__)
     wanted = pictures_to_segment(parsed)
-    detector = open_detector(CaptionOptions()) if wanted else None
-    return {
-        name: cut(pictures[f"{name}.png"], detector.detect(pictures[f"{name}.png"]), lambda _name, _png: None)
-        for name in wanted
-        if detector is not None
-    }
+    segments: dict[str, list[Segment]] = {}
+    if wanted:
+        detector = open_detector(CaptionOptions())
+        for name in wanted:
+            picture = pictures[f"{name}.png"]
+            segments[name] = cut(picture, detector.detect(picture), pictures.__setitem__)
+    return structure(parsed, {}, segments), pictures
 
 
 def _ours_of(item: tuple[str, Path]) -> tuple[str, Made]:

@@ -37,7 +37,7 @@ from tasks.structure import structure
 from tasks.tag import number_figures
 
 MANUALS = Path(__file__).parent.parent / "examples" / "manuals" / "pdfs"
-OPTIONS = ParseOptions(render_dpi=72)
+OPTIONS = ParseOptions()
 ASKED_ABOUT = {"Figure", "Chart", "Table"}
 
 

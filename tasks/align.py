@@ -38,14 +38,8 @@ class _Row:
     """Lines of text that stand beside each other, from left to right."""
 
     cells: tuple[Line, ...]
-
-    @property
-    def bbox(self) -> BBox:
-        return union(cell.bbox for cell in self.cells)
-
-    @property
-    def size(self) -> float:
-        return max(cell.size for cell in self.cells)
+    bbox: BBox
+    size: float
 
 
 def align(lines: Sequence[Line], stops: Collection[Line] = ()) -> list[Aligned]:
@@ -71,7 +65,12 @@ def _rows(lines: Sequence[Line]) -> list[_Row]:
             last.append(line)
         else:
             rows.append([line])
-    return [_Row(tuple(sorted(row, key=lambda cell: cell.bbox.x0))) for row in rows]
+    return [_row(row) for row in rows]
+
+
+def _row(cells: Sequence[Line]) -> _Row:
+    ordered = tuple(sorted(cells, key=lambda cell: cell.bbox.x0))
+    return _Row(ordered, union(cell.bbox for cell in ordered), max(cell.size for cell in ordered))
 
 
 def _level(one: Line, other: Line) -> bool:

@@ -165,11 +165,12 @@ def locate(
     free = [part for part in parts if not any(part in group for group in groups)]
     free = [part for part in free if not _is_box_round_words(part, lines)]
     free = [kept for part in free for kept in _without_bleed(part, page, pieced)]
-    figures = [replace(_with_labels(figure, lines, body), captioned=True) for figure in figures]
-    alone = _panels_joined([part for part in free if _is_picture(part, lines, body)], page, frames, body)
+    running = frozenset(body)
+    figures = [replace(_with_labels(figure, lines, running), captioned=True) for figure in figures]
+    alone = _panels_joined([part for part in free if _is_picture(part, lines, running)], page, frames, body)
     figures += [
         replace(
-            _with_labels(_figure(panels, lines), lines, body, charted=any(_has_bars(part, lines) for part in panels)),
+            _with_labels(_figure(panels, lines), lines, running, charted=any(_has_bars(part, lines) for part in panels)),
             ground=_is_ground(panels, lines),
         )
         for panels in alone
@@ -550,7 +551,7 @@ def _only_rules(marks: Sequence[Mark]) -> bool:
     return all(mark.is_rule for mark in marks)
 
 
-def _is_picture(part: _Part, lines: Sequence[Line], body: Sequence[Line]) -> bool:
+def _is_picture(part: _Part, lines: Sequence[Line], running: frozenset[Line]) -> bool:
     """Say whether a part without caption is a picture and not a rule, a box round text, or decoration."""
     if part.images and not part.framed:
         return True
@@ -559,7 +560,7 @@ def _is_picture(part: _Part, lines: Sequence[Line], body: Sequence[Line]) -> boo
         return False
     inner = [line for line in lines if box.has_middle_of(line.bbox)]
     written = sum(len(line.text) for line in inner)
-    paragraphs = sum(line in body for line in inner)
+    paragraphs = sum(line in running for line in inner)
     if part.framed:
         return paragraphs <= 6 and written <= box.area / 60
     if paragraphs > 1 or written > box.area / 25:
@@ -712,7 +713,7 @@ def _ends_as(one: BBox, other: BBox) -> bool:
     return abs(one.x0 - other.x0) <= _BAR_ENDS_PT and abs(one.x1 - other.x1) <= _BAR_ENDS_PT
 
 
-def _with_labels(region: Region, lines: Sequence[Line], body: Sequence[Line], *, charted: bool = False) -> Region:
+def _with_labels(region: Region, lines: Sequence[Line], running: frozenset[Line], *, charted: bool = False) -> Region:
     """Grow a drawing by the short texts at its edge: axis labels, names of boxes.
 
     The names of bars stand farther from them, and may be longer: ``charted`` says that they are to be looked for.
@@ -720,7 +721,7 @@ def _with_labels(region: Region, lines: Sequence[Line], body: Sequence[Line], *,
     if region.image is not None or region.framed:
         return region
     box = region.bbox
-    labels = [line.bbox for line in lines if line not in body and caption_label(line.text) is None]
+    labels = [line.bbox for line in lines if line not in running and caption_label(line.text) is None]
     aside = _BAR_NAME_GAP_PT - _LABEL_GAP_PT if charted else 0.0
     grew = True
     while grew:

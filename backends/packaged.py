@@ -24,7 +24,19 @@ def packaged_file(package: str, name: str, sha256: str, wanted_by: str) -> Path:
     if found is None or found.origin is None:
         raise UserError(f"{wanted_by} needs the extra: pip install 'inset[models]'")
     file = Path(found.origin).parent / name
-    digest = hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else "no file"
-    if digest != sha256:
-        raise ContractError(f"{file} has SHA-256 {digest[:12]}, pinned is {sha256[:12]}; reinstall {package}")
+    verify(file, sha256, package)
     return file
+
+
+def verify(file: Path, sha256: str, package: str) -> None:
+    """Hold a model's file to its digest; ``package`` is what must be installed again where it differs.
+
+    Raises:
+        ContractError: The file is not there, or not the pinned one.
+    """
+    found = "no file"
+    if file.is_file():
+        with file.open("rb") as stream:
+            found = hashlib.file_digest(stream, "sha256").hexdigest()
+    if found != sha256:
+        raise ContractError(f"{file} has SHA-256 {found[:12]}, pinned is {sha256[:12]}; reinstall {package}")

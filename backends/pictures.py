@@ -2,6 +2,8 @@
 
 import io
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,6 +43,20 @@ def decode(picture: bytes, largest_side: int) -> tuple[NDArray[np.uint8], float]
         raise BadInputError(f"a picture can't be decoded: {error}", FailureCode.IMAGE_REJECTED) from error
     rgb.thumbnail((largest_side, largest_side))
     return np.ascontiguousarray(np.asarray(rgb)[:, :, ::-1]), largest / max(rgb.size)
+
+
+@contextmanager
+def stumbling(engine: str) -> Iterator[None]:
+    """Turn whatever an engine stumbles over into one error: it lies in the picture that it was given.
+
+    Raises:
+        BadInputError: The work inside failed.
+    """
+    try:
+        yield
+    except Exception as error:
+        message = str(error).strip().rpartition("\n")[2]
+        raise BadInputError(f"{engine} failed on a picture: {message}", FailureCode.MODEL_FAILED) from error
 
 
 def _on_white(image: "Image") -> "Image":

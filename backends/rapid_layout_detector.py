@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from backends.packaged import packaged_file
-from backends.pictures import decode
+from backends.pictures import decode, stumbling
 from schemas.corpus import CaptionOptions
 from schemas.documents import LayoutRegion, RegionKind
-from schemas.errors import BadInputError, ContractError, FailureCode
+from schemas.errors import ContractError
 from schemas.geometry import BBox
 from schemas.ports import LayoutDetector
 from schemas.versions import ModelCard
@@ -69,11 +69,8 @@ class RapidLayout:
             BadInputError: The picture can't be decoded, or the engine fails on it.
         """
         pixels, scale = decode(picture, LARGEST_SIDE_PX)
-        try:
+        with stumbling("rapid-layout"):
             found = self._engine(pixels)
-        except Exception as error:  # whatever the engine stumbles over lies in this picture
-            message = str(error).strip().rpartition("\n")[2]
-            raise BadInputError(f"rapid-layout failed on a picture: {message}", FailureCode.MODEL_FAILED) from error
         regions = [
             LayoutRegion(BBox(*(float(side) * scale for side in box)), _KINDS[name], float(score))
             for box, name, score in zip(found.boxes, found.class_names, found.scores, strict=True)

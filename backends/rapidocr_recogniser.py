@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backends.packaged import packaged_file
-from backends.pictures import decode
+from backends.pictures import decode, stumbling
 from schemas.corpus import CaptionOptions
 from schemas.documents import RecognisedLine
-from schemas.errors import BadInputError, ContractError, FailureCode
+from schemas.errors import ContractError
 from schemas.geometry import BBox
 from schemas.ports import Recogniser
 from schemas.versions import ModelCard
@@ -83,11 +83,8 @@ class RapidOcr:
         pixels, scale = decode(picture, LARGEST_SIDE_PX)
         if min(pixels.shape[:2]) * scale < LEAST_SIDE_PX:
             return []
-        try:
+        with stumbling("RapidOCR"):
             found = self._engine(pixels)
-        except Exception as error:  # whatever the engine stumbles over lies in this picture
-            message = str(error).strip().rpartition("\n")[2]
-            raise BadInputError(f"RapidOCR failed on a picture: {message}", FailureCode.MODEL_FAILED) from error
         if found.boxes is None or found.txts is None:
             return []
         lines = zip(found.boxes, found.txts, found.scores, strict=True)

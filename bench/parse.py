@@ -300,7 +300,12 @@ def _speed(path: Path, sample: int) -> Iterator[Row]:
 def _peak(path: Path) -> float:
     """Return the most memory that a process takes for one document, in MiB."""
     structure(parse(path.read_bytes(), "d", OPTIONS, keep_figure=lambda _name, _png: None), {})
-    status = Path("/proc/self/status").read_text(encoding="ascii")  # getrusage counts what the parent held
+    return peak_memory()
+
+
+def peak_memory() -> float:
+    """Return the most memory that this process has taken, in MiB; getrusage counts what the parent held."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
     return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
 

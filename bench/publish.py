@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 from backends.lancedb_index import LanceIndex
 from backends.weaviate_index import WeaviateIndex
 from backends.weaviate_server import WeaviateServer
+from bench.parse import peak_memory
 from bench.table import Row, show
 from pipeline.plan import plan, write_ledger
 from pipeline.publication import LIVE
@@ -244,8 +245,7 @@ def _plan(folder: str) -> tuple[float, float]:
     made = plan(_opened(folder), "bench")
     seconds = time.monotonic() - began
     assert made.summary.changed * 99 == made.summary.kept, made.summary.changed
-    status = Path("/proc/self/status").read_text(encoding="ascii")
-    return seconds, int(status.partition("VmHWM:")[2].split()[0]) / 1024
+    return seconds, peak_memory()
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ def assemble(workspace: Workspace, version: str, report: Report = silent) -> Sta
             indexed.setdefault(row.doc_id, []).append(row.source)
     report("assemble", 0, len(indexed))
     made = assemble_rows(_pieces(workspace, indexed, report), TagTemplate(corpus.tags.template), corpus.tags.digits)
-    write_evidence(workspace, version, made.evidence)
+    evidence_bytes = write_evidence(workspace, version, made.evidence)
     store.replace(version_file(version, "placements.parquet"), to_parquet(made.placements))
     write_ledger(store, version, ledger)
     failures = [*_document_failures(plan, ledger), *_page_failures(workspace, plan, indexed)]
@@ -68,16 +68,21 @@ def assemble(workspace: Workspace, version: str, report: Report = silent) -> Sta
         "placements": made.placements.num_rows,
         "tags": sum(roles[str(role)] for role in TAGGED),
         "rows": made.evidence.num_rows,
+        "evidence_bytes": evidence_bytes,
     } | {f"rows_{modality}": count for modality, count in Counter(made.evidence.column("modality").to_pylist()).items()}
     note = StageNote(seconds=time.monotonic() - started, failures=failures, counts=counts)
     return write_note(store, version, "assemble", note)
 
 
-def write_evidence(workspace: Workspace, version: str, evidence: pa.Table) -> None:
-    """Keep a version's rows, in files of a bounded number of rows."""
+def write_evidence(workspace: Workspace, version: str, evidence: pa.Table) -> int:
+    """Keep a version's rows, in files of a bounded number of rows; return how many bytes they take."""
+    size = 0
     for number, start in enumerate(range(0, max(1, evidence.num_rows), ROWS_A_FILE)):
         name = version_file(version, f"evidence/part-{number:05d}.parquet")
-        workspace.store.replace(name, to_parquet(evidence.slice(start, ROWS_A_FILE)))
+        data = to_parquet(evidence.slice(start, ROWS_A_FILE))
+        workspace.store.replace(name, data)
+        size += len(data)
+    return size
 
 
 def read_evidence(workspace: Workspace, version: str) -> pa.Table:

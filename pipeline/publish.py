@@ -104,14 +104,9 @@ def _manifest(workspace: Workspace, plan: Plan, notes: dict[str, StageNote]) -> 
         gates=[gate for note in notes.values() for gate in note.gates],
         timings_s={stage: round(note.seconds, 2) for stage, note in notes.items()},
         work={name: count for stage in _WORK for name, count in (notes[stage].counts if stage in notes else {}).items()},
-        sizes=_sizes(workspace, plan),
+        sizes={
+            "sources": sum(document.size for document in plan.documents),
+            "evidence": counts.get("evidence_bytes", 0),
+        },
         ledger=sha256(workspace.store.get(version_file(plan.version, "ledger.parquet"))),
     )
-
-
-def _sizes(workspace: Workspace, plan: Plan) -> dict[str, int]:
-    evidence = workspace.store.names(version_file(plan.version, "evidence"))
-    return {
-        "sources": sum(document.size for document in plan.documents),
-        "evidence": sum(len(workspace.store.get(name)) for name in evidence),
-    }

@@ -235,7 +235,7 @@ class _Reading:
             self.failures.append(failure)
 
     def _picture(self, content: Content) -> None:
-        shown = [line for line, visible in zip(content.lines, content.shown, strict=True) if visible]
+        shown, hidden = content.parted()
         located = locate(content.box, content.images, content.marks, content.frames, shown)
         page = content.page.page
         words: Words | None = None
@@ -250,13 +250,13 @@ class _Reading:
                 self.grids.extend([(page, grid)] if grid is not None else [])
         placed: list[Placement] = []
         for region in sorted(located.regions, key=lambda region: (region.bbox.y0, region.bbox.x0)):
-            placed.append(self._placement(content, region, len(self.placements) + len(placed)))
+            placed.append(self._placement(content, region, hidden, len(self.placements) + len(placed)))
         self.placements.extend(placed)
         self.lines.extend(_inner(content, placed))
 
-    def _placement(self, content: Content, region: Region, order: int) -> Placement:
+    def _placement(self, content: Content, region: Region, hidden: Sequence[Line], order: int) -> Placement:
         box = (region.bbox & content.box).rounded()
-        role, reason = _role(region, content.lines, content.hidden)
+        role, reason = _role(region, content.lines, hidden)
         placement = Placement(content.page.page, order, box, None, region.kind, role, reason)
         if self.pixels is None:
             return placement

@@ -49,10 +49,10 @@ class Content:
     frames: tuple[BBox, ...]
     listing: Any
 
-    @property
-    def hidden(self) -> list[Line]:
-        """The lines that are not drawn."""
-        return [line for line, shown in zip(self.lines, self.shown, strict=True) if not shown]
+    def parted(self) -> tuple[list[Line], list[Line]]:
+        """Return the lines that are drawn, and those that are not."""
+        marked = list(zip(self.lines, self.shown, strict=True))
+        return [line for line, shown in marked if shown], [line for line, shown in marked if not shown]
 
 
 def open_document(data: bytes, passwords: Sequence[str] = ()) -> "pymupdf.Document":

@@ -76,8 +76,12 @@ def with_segments(document: ParsedDocument, segments: Mapping[str, Sequence[Segm
     """
     pages = {page.page: page for page in document.pages}
     pictures = {figure.figure_id: figure for figure in document.figures}
-    known = [*((place.page, place.bbox) for place in document.placements if place.role is Role.CONTENT)]
-    known += [(table.page, table.bbox) for table in document.tables]
+    known: dict[int, list[BBox]] = defaultdict(list)
+    for place in document.placements:
+        if place.role is Role.CONTENT:
+            known[place.page].append(place.bbox)
+    for table in document.tables:
+        known[table.page].append(table.bbox)
     running: dict[int, list[BBox]] = defaultdict(list)
     for line in running_text(document.lines) if segments else ():
         running[line.page].append(line.bbox)
@@ -88,7 +92,7 @@ def with_segments(document: ParsedDocument, segments: Mapping[str, Sequence[Segm
         for segment in segments.get(whole.figure_id, ()):
             region = segment.region
             box = unrotated(region.bbox, pictures[whole.figure_id], whole.bbox, pages[whole.page].rotation).rounded()
-            if any(page == whole.page and _share(box, other) > _OVERLAP for page, other in known):
+            if any(_share(box, other) > _OVERLAP for other in known[whole.page]):
                 continue
             if whole.role is not Role.PAGE_SCAN and fills(box, whole.bbox):
                 continue

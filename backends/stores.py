@@ -81,8 +81,11 @@ class FolderStore:
 
     def folders(self, prefix: str) -> list[str]:
         """Return the names of the folders right below a folder."""
-        folder = self._path(prefix)
-        return sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+        try:
+            with os.scandir(self._path(prefix)) as entries:
+                return sorted(entry.name for entry in entries if entry.is_dir())
+        except (FileNotFoundError, NotADirectoryError):
+            return []
 
     def delete(self, name: str) -> None:
         """Remove an object, and the folders that it leaves empty."""

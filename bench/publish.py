@@ -29,12 +29,12 @@ from backends.weaviate_server import WeaviateServer
 from bench.parse import peak_memory
 from bench.table import Row, show
 from pipeline.plan import plan, write_ledger
-from pipeline.publication import LIVE
+from pipeline.publication import LIVE, manifest_name
 from pipeline.workspace import Workspace, open_workspace
 from schemas.evidence import EVIDENCE
 from schemas.ids import evidence_id, sha256
 from schemas.ports import DocumentSource, SearchIndex
-from schemas.versions import LedgerRow, Pointer, SourceFile, Status
+from schemas.versions import Counts, LedgerRow, Manifest, Pointer, SourceFile, Status
 
 DIMENSION = 384
 WORDS = [
@@ -236,6 +236,25 @@ def _write_ledger(folder: str, count: int) -> None:
         for number in range(count)
     ]
     write_ledger(workspace.store, version, rows)
+    manifest = Manifest(
+        version=version,
+        corpus="large",
+        fingerprint="0" * 16,
+        parent=None,
+        created=datetime.now(UTC),
+        run_id="bench",
+        code_version="",
+        keys=vars(workspace.keys),
+        models={},
+        parameters={},
+        counts=Counts(),
+        collection="",
+    )
+    workspace.store.put(manifest_name(version), manifest.model_dump_json().encode())
+    parsed = Path(workspace.store.root, "parsed")
+    parsed.mkdir()
+    for row in rows:
+        parsed.joinpath(row.doc_id).mkdir()
     pointer = Pointer(version=version, previous=None, since=datetime.now(UTC))
     workspace.store.swap(LIVE, pointer.model_dump_json().encode(), None)
 
@@ -245,6 +264,7 @@ def _plan(folder: str) -> tuple[float, float]:
     made = plan(_opened(folder), "bench")
     seconds = time.monotonic() - began
     assert made.summary.changed * 99 == made.summary.kept, made.summary.changed
+    assert made.summary.to_parse == made.summary.changed
     return seconds, peak_memory()
 
 

@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import asdict
 
 import pyarrow as pa
 
@@ -103,7 +104,7 @@ def _ledger(workspace: Workspace, plan: Plan) -> list[LedgerRow]:
     parsed = set(parsed_documents(workspace, plan))
     rows = list(plan.carried)
     for document in plan.documents:
-        facts = document.model_dump() | {"attempt": workspace.keys.attempt}
+        facts = asdict(document) | {"attempt": workspace.keys.attempt}
         failure = failed.get(document.doc_id)
         if document.doc_id in parsed:
             head = read_head(workspace.store, structured_folder(document.doc_id, workspace.keys.structured))

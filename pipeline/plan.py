@@ -3,17 +3,15 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-import pyarrow as pa
-
-from pipeline.publication import manifests, read_pointer, refusals_of
+from pipeline.publication import manifests, read_manifest, read_pointer, refusals_of
 from pipeline.stages import version_file
 from pipeline.workspace import Workspace
 from ray_jobs.documents import is_finished, parsed_folder
 from schemas.errors import UserError
 from schemas.ids import key, sha256, version_name
-from schemas.parquet import from_parquet, to_parquet
+from schemas.parquet import from_parquet, rows_of, table_of, to_parquet
 from schemas.ports import ObjectStore
-from schemas.versions import LEDGER, LedgerRow, Outcome, Plan, Pointer
+from schemas.versions import LedgerRow, Outcome, Plan, Pointer, Status
 from tasks.plan import compare, cut_shards, summarise
 
 MEBIBYTE = 1 << 20
@@ -47,7 +45,7 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
         sources={document.source: document.doc_id for document in comparison.documents}
         | {row.source: row.doc_id for row in comparison.carried},
     )
-    parsed = _parsed(store, workspace.keys.parse, {document.doc_id for document in comparison.documents}, retry)
+    parsed = _parsed(workspace, live, ledger, {document.doc_id for document in comparison.documents} - retry)
     to_parse = {document.doc_id: document.size for document in comparison.documents if document.doc_id not in parsed}
     # What is tried again may end otherwise than it did, so an earlier version of the same inputs proves nothing.
     found = None if retry else _built(store, fingerprint, live)
@@ -76,17 +74,25 @@ def _built(store: ObjectStore, fingerprint: str, live: Pointer | None) -> tuple[
     return None
 
 
-def _parsed(store: ObjectStore, parse_key: str, doc_ids: set[str], retry: frozenset[str]) -> set[str]:
-    return {doc_id for doc_id in doc_ids - retry if is_finished(store, parsed_folder(doc_id, parse_key))}
+def _parsed(workspace: Workspace, live: Pointer | None, ledger: Sequence[LedgerRow], doc_ids: set[str]) -> set[str]:
+    """Return which documents have a finished parse: those of the live version by one listing, any other by asking for it.
+
+    A question for each of a million documents would take hours on S3.
+    """
+    store, parse = workspace.store, workspace.keys.parse
+    manifest = read_manifest(store, live.version) if live else None
+    known: set[str] = set()
+    if manifest is not None and manifest.keys["parse"] == parse:
+        indexed = {row.doc_id for row in ledger if row.status is Status.INDEXED}
+        known = doc_ids & indexed & set(store.folders("parsed"))
+    return known | {doc_id for doc_id in doc_ids - known if is_finished(store, parsed_folder(doc_id, parse))}
 
 
 def read_ledger(store: ObjectStore, version: str) -> list[LedgerRow]:
     """Return a version's ledger, a row a source."""
-    table = from_parquet(store.get(version_file(version, "ledger.parquet")))
-    return [LedgerRow.model_validate(row) for row in table.to_pylist()]
+    return list(rows_of(LedgerRow, from_parquet(store.get(version_file(version, "ledger.parquet")))))
 
 
 def write_ledger(store: ObjectStore, version: str, rows: Sequence[LedgerRow]) -> None:
     """Keep a version's ledger."""
-    table = pa.Table.from_pylist([row.model_dump(mode="json") for row in rows], schema=LEDGER)
-    store.replace(version_file(version, "ledger.parquet"), to_parquet(table))
+    store.replace(version_file(version, "ledger.parquet"), to_parquet(table_of(LedgerRow, rows)))

@@ -1,5 +1,6 @@
 """Ledger, plan, manifest, pointer and lease: what a refresh reads and writes about itself."""
 
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Literal
@@ -25,7 +26,8 @@ class Status(StrEnum):
     QUARANTINED = "quarantined"
 
 
-class LedgerRow(_Model):
+@dataclass(frozen=True, slots=True)
+class LedgerRow:
     """A source and what became of it.
 
     ``stamp`` is the modification time in nanoseconds, or the ETag: same size and stamp means unchanged, unread. ``attempt``
@@ -45,22 +47,6 @@ class LedgerRow(_Model):
     message: str | None = None
 
 
-LEDGER = pa.schema(
-    (
-        pa.field("source", pa.string(), nullable=False),
-        pa.field("doc_id", pa.string(), nullable=False),
-        pa.field("size", pa.int64(), nullable=False),
-        pa.field("stamp", pa.string(), nullable=False),
-        pa.field("status", pa.string(), nullable=False),
-        pa.field("attempt", pa.string(), nullable=False),
-        pa.field("pages", pa.int32(), nullable=False),
-        pa.field("code", pa.string()),
-        pa.field("step", pa.string()),
-        pa.field("page", pa.int32()),
-        pa.field("message", pa.string()),
-    )
-)
-
 FAILURES = pa.schema(
     (
         pa.field("source", pa.string(), nullable=False),
@@ -74,7 +60,8 @@ FAILURES = pa.schema(
 )
 
 
-class SourceFile(_Model):
+@dataclass(frozen=True, slots=True)
+class SourceFile:
     """A PDF as its source lists it; ``source`` is its path below the corpus's source."""
 
     source: str
@@ -82,7 +69,8 @@ class SourceFile(_Model):
     stamp: str
 
 
-class PlannedDocument(_Model):
+@dataclass(frozen=True, slots=True)
+class PlannedDocument:
     """A source of the version to be, with the digest of its bytes."""
 
     source: str

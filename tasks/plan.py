@@ -1,7 +1,7 @@
 """Compare what a source lists with what a ledger knows, and cut the work into shards."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from schemas.versions import LedgerRow, PlannedDocument, PlanSummary, SourceFile, Status
 
@@ -54,9 +54,9 @@ def compare(
         else:
             (kept if row.doc_id == doc_id else changed).append(file.source)
         if row is not None and _still_quarantined(row, doc_id, attempt) and doc_id not in retry:
-            carried.append(row.model_copy(update={"stamp": file.stamp}))
+            carried.append(replace(row, stamp=file.stamp))
         else:
-            documents.append(PlannedDocument(source=file.source, doc_id=doc_id, size=file.size, stamp=file.stamp))
+            documents.append(PlannedDocument(file.source, doc_id, file.size, file.stamp))
     here = {file.source for file in listed}
     gone = [source for source in sorted(known) if source not in here]
     return Comparison(tuple(documents), tuple(carried), tuple(new), tuple(changed), tuple(gone), tuple(kept))

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from backends.stores import s3_client, s3_errors
+from backends.stores import read_object, s3_client, s3_errors
 from schemas.errors import UserError
 from schemas.ports import DocumentSource
 from schemas.versions import SourceFile
@@ -104,4 +104,4 @@ class S3Source:
     def read(self, source: str) -> bytes:
         """Return a PDF's bytes."""
         with s3_errors(self._address, source):
-            return self._client.get_object(Bucket=self._bucket, Key=self._prefix + source)["Body"].read()
+            return read_object(self._client, self._bucket, self._prefix + source)[0]

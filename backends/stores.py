@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import tenacity
+
 from schemas.errors import ContractError, TransientError, UserError
 from schemas.ids import sha256
 from schemas.ports import ObjectStore
@@ -170,8 +172,7 @@ class S3Store:
 
     def get(self, name: str) -> bytes:
         """Return an object's bytes."""
-        with s3_errors(self._address, name):
-            return self._client.get_object(Bucket=self._bucket, Key=self._key(name))["Body"].read()
+        return self._read(name)[0]
 
     def put(self, name: str, data: bytes) -> None:
         """Write an object unless it is there already."""
@@ -219,9 +220,7 @@ class S3Store:
     def read_mutable(self, name: str) -> tuple[bytes, str] | None:
         """Return a mutable object's bytes and its ETag."""
         try:
-            with s3_errors(self._address, name):
-                found = self._client.get_object(Bucket=self._bucket, Key=self._key(name))
-                return found["Body"].read(), found["ETag"]
+            return self._read(name)
         except FileNotFoundError:
             return None
 
@@ -231,22 +230,56 @@ class S3Store:
         try:
             with s3_errors(self._address, name):
                 self._client.put_object(Bucket=self._bucket, Key=self._key(name), Body=data, **condition)  # type: ignore[arg-type]
-        except (_LostRaceError, FileNotFoundError):
+        except _LostRaceError as error:
+            # The first try may have been written and its answer lost: then the race was lost to ourselves.
+            return error.retried and self.get(name) == data
+        except FileNotFoundError:
             return False
         return True
 
+    def _read(self, name: str) -> tuple[bytes, str]:
+        with s3_errors(self._address, name):
+            return read_object(self._client, self._bucket, self._key(name))
+
 
 class _LostRaceError(Exception):
-    """Somebody else's conditional put came first."""
+    """Somebody else's conditional put came first; ``retried`` says whether ours was sent more than once."""
+
+    def __init__(self, *, retried: bool) -> None:
+        super().__init__()
+        self.retried = retried
 
 
 def s3_client() -> "S3Client":
-    """Open a client with retries; endpoint and credentials come from the environment."""
+    """Open a client with retries and checksums both ways; endpoint and credentials come from the environment."""
     import boto3
     from botocore.config import Config
 
-    client: S3Client = boto3.client("s3", config=Config(retries={"max_attempts": 8, "mode": "standard"}))
+    config = Config(
+        retries={"max_attempts": 8, "mode": "standard"},
+        request_checksum_calculation="when_supported",
+        response_checksum_validation="when_supported",
+    )
+    client: S3Client = boto3.client("s3", config=config)
     return client
+
+
+def _is_broken_body(error: BaseException) -> bool:
+    from botocore.exceptions import FlexibleChecksumError, IncompleteReadError, ReadTimeoutError, ResponseStreamingError
+
+    return isinstance(error, FlexibleChecksumError | IncompleteReadError | ReadTimeoutError | ResponseStreamingError)
+
+
+@tenacity.retry(
+    retry=tenacity.retry_if_exception(_is_broken_body),
+    stop=tenacity.stop_after_attempt(4),
+    wait=tenacity.wait_random_exponential(0.2, max=5),
+    reraise=True,
+)
+def read_object(client: "S3Client", bucket: str, key: str) -> tuple[bytes, str]:
+    """Return an object's bytes and its ETag. botocore tries requests again, but not bodies that break off or don't match."""
+    found = client.get_object(Bucket=bucket, Key=key)
+    return found["Body"].read(), found["ETag"]
 
 
 @contextlib.contextmanager
@@ -261,7 +294,7 @@ def s3_errors(address: str, name: str) -> Iterator[None]:
         if code in _NO_OBJECT:
             raise FileNotFoundError(join(address, name)) from error
         if code in _LOST_RACE:
-            raise _LostRaceError from error
+            raise _LostRaceError(retried=bool(error.response["ResponseMetadata"].get("RetryAttempts"))) from error
         if code in _DENIED:
             raise UserError(f"{address}: S3 refused ({code}); check the bucket's name and your credentials") from error
         raise TransientError(f"{address}: S3 answered {code} for {name!r}; trying again may help") from error

@@ -1,10 +1,12 @@
 import os
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from backends.weaviate_server import WeaviateServer
+from tests import s3_server
 from tests.weaviate_server import running
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -36,6 +38,27 @@ def weaviate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WeaviateServe
     """A real Weaviate server; tests that want it are marked ``live``."""
     with running(tmp_path_factory.mktemp("weaviate")) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def s3_endpoint() -> Iterator[str]:
+    """A real S3 server process."""
+    with s3_server.running() as address:
+        yield address
+
+
+@pytest.fixture
+def s3_bucket(s3_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A bucket of its own; the environment leads to it."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", s3_endpoint)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    from backends.stores import s3_client
+
+    bucket = f"inset-{uuid.uuid4().hex[:8]}"
+    s3_client().create_bucket(Bucket=bucket)
+    return bucket
 
 
 @pytest.fixture

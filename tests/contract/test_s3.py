@@ -1,0 +1,93 @@
+"""What only S3 can get wrong: parts, broken replies, and races with oneself."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from backends.sources import open_source
+from backends.stores import open_store, s3_client
+from schemas.errors import TransientError, UserError
+from schemas.ports import ObjectStore
+from tests.s3_server import Fault, FaultyNetwork
+
+MEBIBYTE = 1 << 20
+
+
+@pytest.fixture
+def network(s3_endpoint: str, s3_bucket: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyNetwork]:
+    network = FaultyNetwork(s3_endpoint)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", network.url)
+    yield network
+    network.close()
+
+
+@pytest.fixture
+def store(network: FaultyNetwork, s3_bucket: str) -> ObjectStore:
+    return open_store(f"s3://{s3_bucket}/store")
+
+
+def test_a_large_object_travels_in_parts(store: ObjectStore, s3_bucket: str) -> None:
+    data = os.urandom(20 * MEBIBYTE)
+    store.put("documents/large.pdf", data)
+    assert store.get("documents/large.pdf") == data
+    head = s3_client().head_object(Bucket=s3_bucket, Key="store/documents/large.pdf")
+    assert head["ETag"].strip('"').endswith("-3"), "three parts of 8 MiB at most"
+
+
+def test_a_part_that_meets_a_busy_server_is_sent_again(network: FaultyNetwork, store: ObjectStore) -> None:
+    data = os.urandom(20 * MEBIBYTE)
+    network.breaks("PUT", "busy", "lost", "busy")
+    store.put("documents/large.pdf", data)
+    assert store.get("documents/large.pdf") == data
+    assert not network.faults["PUT"]
+
+
+def test_what_is_written_carries_a_checksum_that_the_server_keeps(store: ObjectStore, s3_bucket: str) -> None:
+    store.put("a", b"pixels")
+    head = s3_client().head_object(Bucket=s3_bucket, Key="store/a", ChecksumMode="ENABLED")
+    assert head.get("ChecksumCRC32")
+
+
+@pytest.mark.parametrize("fault", ["busy", "cut", "flipped", "lost"])
+def test_a_reply_that_breaks_on_its_way_is_asked_for_again(
+    network: FaultyNetwork, store: ObjectStore, fault: Fault
+) -> None:
+    data = os.urandom(MEBIBYTE)
+    store.put("figures/a.png", data)
+    network.breaks("GET", fault, fault)
+    assert store.get("figures/a.png") == data
+    assert not network.faults["GET"]
+
+
+def test_a_source_is_read_through_broken_replies_too(network: FaultyNetwork, store: ObjectStore, s3_bucket: str) -> None:
+    store.put("a.pdf", b"%PDF-1.7 and so on")
+    network.breaks("GET", "busy")
+    source = open_source(f"s3://{s3_bucket}/store")
+    assert [file.source for file in source.files()] == ["a.pdf"]
+    network.breaks("GET", "cut", "flipped")
+    assert source.read("a.pdf") == b"%PDF-1.7 and so on"
+
+
+def test_a_reply_that_never_comes_whole_is_worth_another_try_later(network: FaultyNetwork, store: ObjectStore) -> None:
+    store.put("a", b"pixels")
+    network.breaks("GET", "cut", "cut", "cut", "cut", "cut", "cut", "cut", "cut")
+    with pytest.raises(TransientError, match="trying again may help"):
+        store.get("a")
+
+
+def test_a_swap_whose_answer_got_lost_is_won(network: FaultyNetwork, store: ObjectStore) -> None:
+    network.breaks("PUT", "lost")
+    assert store.swap("LIVE", b"1", None)
+    found = store.read_mutable("LIVE")
+    assert found is not None
+    network.breaks("PUT", "lost")
+    assert store.swap("LIVE", b"2", found[1])
+    network.breaks("PUT", "busy")
+    assert not store.swap("LIVE", b"3", found[1]), "somebody else's is there"
+    assert store.get("LIVE") == b"2"
+
+
+def test_an_absent_bucket_is_the_user_s_mistake(network: FaultyNetwork) -> None:
+    with pytest.raises(UserError, match="s3://nobody-s-bucket"):
+        open_store("s3://nobody-s-bucket/store").put("a", b"1")

@@ -28,7 +28,8 @@ from backends.weaviate_index import WeaviateIndex
 from backends.weaviate_server import WeaviateServer
 from bench.parse import peak_memory
 from bench.table import Row, show
-from pipeline.plan import plan, write_ledger
+from pipeline.ledger import write_ledger
+from pipeline.plan import plan
 from pipeline.publication import LIVE, manifest_name
 from pipeline.workspace import Workspace, open_workspace
 from schemas.evidence import EVIDENCE

@@ -12,6 +12,7 @@ from pathlib import Path
 from bench.table import Row, show
 from pipeline.assemble import read_evidence
 from pipeline.build import search_texts, vectors_of
+from pipeline.enrich import text_vectors
 from pipeline.models import text_embedder
 from pipeline.refresh import refresh
 from pipeline.workspace import Workspace, open_workspace
@@ -71,7 +72,7 @@ def _build_floor(workspace: Workspace, version: str, folder: Path) -> float:
 
     evidence = read_evidence(workspace, version)
     texts = search_texts(evidence)
-    vectors = vectors_of(workspace, texts)
+    vectors = vectors_of(text_vectors(workspace), texts)
     assert vectors.shape[1] == text_embedder(workspace.text_model).dimension
     rows = [
         {"id": name, "text": text, "vector": vector}

@@ -217,6 +217,28 @@ def prune(
 
 
 @app.command()
+def mirror(
+    corpus: CorpusArgument,
+    to: Annotated[
+        str, typer.Option("--to", metavar="CORPUS", help="The corpus whose file names the other store and engine.")
+    ],
+    version: Annotated[str | None, typer.Option(help="A version other than the live one.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Copy a version to another store or engine; nothing is computed again."""
+    from pipeline.mirror import mirror as run
+    from pipeline.workspace import open_workspace
+
+    with reporting() as report:
+        result = run(open_workspace(corpus), open_workspace(to), version, report)
+    if as_json:
+        print_json(result)
+        return
+    say(f"{result.version} is in {result.store}: {result.rows} rows, {result.objects} objects copied")
+    say(f"it isn't live there yet; to make it so: inset publish {to} {result.version}")
+
+
+@app.command()
 def quarantine(
     corpus: CorpusArgument,
     replay: Annotated[bool, typer.Option("--replay", help="Try the documents in quarantine again.")] = False,

@@ -8,7 +8,7 @@ from dataclasses import asdict
 import pyarrow as pa
 
 from pipeline.enrich import parsed_documents
-from pipeline.plan import write_ledger
+from pipeline.ledger import write_ledger
 from pipeline.stages import StageNote, read_notes, read_plan, version_file, write_note
 from pipeline.tagged import make_tagged
 from pipeline.workspace import Report, Workspace, silent

@@ -1,20 +1,21 @@
 """Stage 6: a fresh physical collection for the version, its rows counted back."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.assemble import read_evidence
-from pipeline.enrich import vector_cache
+from pipeline.cache import ShardedCache
+from pipeline.enrich import text_vectors
 from pipeline.stages import StageNote, write_note
 from pipeline.workspace import Report, Workspace, silent
 from schemas.errors import ContractError
 from schemas.evidence import EVIDENCE
 from schemas.ports import SearchIndex
-from schemas.versions import GateResult
+from schemas.versions import GateResult, Manifest
 from tasks.embed import search_text, text_id
 
 ROWS_A_BATCH = 5_000
@@ -29,19 +30,47 @@ def build(workspace: Workspace, version: str, report: Report = silent) -> StageN
     """
     started = time.monotonic()
     evidence = read_evidence(workspace, version)
-    dimension = workspace.text_model.dimension or 0
     workspace.settle_index(version)
     index = workspace.index(version)
-    schema = EVIDENCE.append(pa.field("search_text", pa.string())).append(
-        pa.field("vector_text", pa.list_(pa.float32(), dimension))
-    )
-    index.create(schema, {"text": dimension}, tuple(workspace.corpus.index.weights))
-    report("build", 0, evidence.num_rows)
-    index.add(_batches(workspace, evidence, schema, dimension, report))
-    index.finish()
+    fill(index, evidence, text_vectors(workspace), workspace.corpus.index.weights, report)
     gates = read_back(index, evidence)
     note = StageNote(seconds=time.monotonic() - started, gates=gates, counts={"rows_built": index.count()})
     return write_note(workspace.store, version, "build", note)
+
+
+def fill(
+    index: SearchIndex, evidence: pa.Table, vectors: ShardedCache, fields: Iterable[str], report: Report = silent
+) -> None:
+    """Write rows and their vectors into a fresh collection, and make it searchable.
+
+    Args:
+        index: The collection; what there is of it is dropped first.
+        evidence: The rows.
+        vectors: Where the vector of each row's text is found.
+        fields: The texts that BM25 reads.
+        report: Told of rows written.
+
+    Raises:
+        ContractError: A row has no vector.
+    """
+    vector = vectors.schema.field("vector").type
+    schema = EVIDENCE.append(pa.field("search_text", pa.string())).append(pa.field("vector_text", vector))
+    index.create(schema, {"text": vector.list_size}, tuple(fields))
+    report("build", 0, evidence.num_rows)
+    index.add(_batches(evidence, vectors, schema, report))
+    index.finish()
+
+
+def holds(workspace: Workspace, manifest: Manifest) -> bool:
+    """Say whether the engine still has a version's rows: a server may have lost its disk.
+
+    Raises:
+        TransientError: The engine doesn't answer.
+    """
+    try:
+        return workspace.index(manifest.version).count() == manifest.counts.rows
+    except ContractError:
+        return False
 
 
 def read_back(index: SearchIndex, evidence: pa.Table) -> list[GateResult]:
@@ -76,31 +105,29 @@ def search_texts(evidence: pa.Table) -> list[str]:
     return [search_text(title, path, text) for title, path, text in zip(*columns, strict=True)]
 
 
-def vectors_of(workspace: Workspace, texts: list[str]) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
+def vectors_of(vectors: ShardedCache, texts: list[str]) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
     """Return the cached vector of each text, one a row.
 
     Raises:
         ContractError: A text has none.
     """
-    dimension = workspace.text_model.dimension or 0
     names = [text_id(text) for text in texts]
-    found = vector_cache(workspace.store, workspace.keys.vectors, dimension).read(sorted(set(names)))
+    found = vectors.read(sorted(set(names)))
     places = {name: place for place, name in enumerate(found.column("id").to_pylist())}
     if absent := [name for name in names if name not in places]:
         raise ContractError(f"{len(absent)} rows have no vector; run the enrich stage again")
+    dimension = vectors.schema.field("vector").type.list_size
     matrix = np.asarray(pc.list_flatten(found.column("vector")), np.float32).reshape(-1, dimension)
     return matrix[[places[name] for name in names]]
 
 
-def _batches(
-    workspace: Workspace, evidence: pa.Table, schema: pa.Schema, dimension: int, report: Report
-) -> Iterator[pa.RecordBatch]:
+def _batches(evidence: pa.Table, vectors: ShardedCache, schema: pa.Schema, report: Report) -> Iterator[pa.RecordBatch]:
     texts = search_texts(evidence)
-    vectors = vectors_of(workspace, texts)
+    matrix = vectors_of(vectors, texts)
     for start in range(0, evidence.num_rows, ROWS_A_BATCH):
         part = evidence.slice(start, ROWS_A_BATCH)
         stop = start + part.num_rows
-        flat = pa.array(vectors[start:stop].reshape(-1), pa.float32())
-        columns = [*part.columns, pa.array(texts[start:stop]), pa.FixedSizeListArray.from_arrays(flat, dimension)]
+        flat = pa.array(matrix[start:stop].reshape(-1), pa.float32())
+        columns = [*part.columns, pa.array(texts[start:stop]), pa.FixedSizeListArray.from_arrays(flat, matrix.shape[1])]
         yield from pa.table(columns, schema=schema).to_batches()
         report("build", stop, evidence.num_rows)

@@ -10,7 +10,8 @@ from backends.expectations import expect_evidence
 from backends.minilm import open_token_counter
 from pipeline.assemble import read_evidence
 from pipeline.build import search_texts, vectors_of
-from pipeline.plan import read_ledger
+from pipeline.enrich import text_vectors
+from pipeline.ledger import read_ledger
 from pipeline.publication import read_manifest
 from pipeline.stages import StageNote, read_notes, read_plan, version_file, write_note
 from pipeline.workspace import Report, Workspace, silent
@@ -40,7 +41,7 @@ def check(workspace: Workspace, version: str, report: Report = silent) -> StageN
         gates = expect_evidence(
             evidence,
             n_tokens=open_token_counter(corpus.embeddings)([str(text) for text in evidence.column("text").to_pylist()]),
-            norms=np.linalg.norm(vectors_of(workspace, texts), axis=1),
+            norms=np.linalg.norm(vectors_of(text_vectors(workspace), texts), axis=1),
             max_tokens=corpus.index.chunk_tokens,
             docs=Path(folder),
         )

@@ -1,7 +1,7 @@
 """What changed from one version to another: read from what both left in the store."""
 
 from evaluation.golden import ModeReport
-from pipeline.plan import read_ledger
+from pipeline.ledger import read_ledger
 from pipeline.publication import named_manifest, read_manifest
 from pipeline.stages import version_file
 from pipeline.workspace import Workspace

@@ -73,6 +73,11 @@ def vector_cache(store: ObjectStore, vectors_key: str, dimension: int) -> Sharde
     return ShardedCache(store, f"vectors/text/{vectors_key}", schema)
 
 
+def text_vectors(workspace: Workspace) -> ShardedCache:
+    """Open the cache of the vectors that the corpus's own text model makes."""
+    return vector_cache(workspace.store, workspace.keys.vectors, workspace.text_model.dimension or 0)
+
+
 def texts_of(workspace: Workspace, doc_id: str) -> list[str]:
     """Return the text of each chunk of a document, as the embedder and BM25 see it."""
     folder = structured_folder(doc_id, workspace.keys.structured)
@@ -166,7 +171,7 @@ def stored(figure_ids: Sequence[str]) -> list[tuple[str, str]]:
 
 def _embed(workspace: Workspace, doc_ids: list[str], ray: _OnDemand, report: Report) -> int:
     texts = {text_id(text): text for doc_id in doc_ids for text in texts_of(workspace, doc_id)}
-    cache = vector_cache(workspace.store, workspace.keys.vectors, workspace.text_model.dimension or 0)
+    cache = text_vectors(workspace)
     missing = cache.missing(texts)
     if missing:
         ray(len(missing) > FEW_TEXTS)

@@ -7,10 +7,13 @@ from collections.abc import Sequence
 from evaluation.golden import ModeReport, Placed, ask
 from evaluation.metrics import paired_bootstrap
 from evaluation.questions import Question, load_questions
+from pipeline.build import holds
+from pipeline.publication import read_manifest
 from pipeline.published import OpenVersion, open_version
 from pipeline.stages import StageNote, read_notes, read_plan, version_file, write_note
 from pipeline.workspace import Report, Workspace, silent
 from schemas.corpus import GateOptions
+from schemas.errors import TransientError
 from schemas.evidence import MODES, Filters, Hit, Mode
 from schemas.geometry import BBox
 from schemas.parquet import from_parquet
@@ -32,12 +35,25 @@ def evaluate(workspace: Workspace, version: str, report: Report = silent) -> Sta
     else:
         questions = load_questions(workspace.corpus.questions)
         ours = _reports(workspace, version, questions, MODES, report)
-        live = _reports(workspace, plan.parent, questions, ("hybrid",), report)["hybrid"] if plan.parent else None
+        live = None
+        if plan.parent and _can_be_asked(workspace, plan.parent):
+            live = _reports(workspace, plan.parent, questions, ("hybrid",), report)["hybrid"]
+        elif plan.parent:
+            message = f"nobody can search {plan.parent} any more, so this version can't be worse"
+            gates.append(_gate("recall against the live version", True, None, None, message))
         gates += _retrieval_gates(ours, live, workspace.corpus.gates)
         for name, made in [*ours.items(), *([("live", live)] if live else [])]:
             data = json.dumps(made.model_dump(mode="json"), indent=1).encode()
             workspace.store.replace(version_file(version, f"evaluation/{name}.json"), data)
     return write_note(workspace.store, version, "evaluate", StageNote(seconds=time.monotonic() - started, gates=gates))
+
+
+def _can_be_asked(workspace: Workspace, version: str) -> bool:
+    manifest = read_manifest(workspace.store, version)
+    try:
+        return manifest is not None and holds(workspace, manifest)
+    except TransientError:
+        return False
 
 
 def _reports(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.plan import read_ledger
+from pipeline.ledger import read_ledger
 from pipeline.publication import read_manifest, read_pointer
 from pipeline.workspace import Report, Workspace, silent
 from ray_jobs.documents import parsed_folder, read_parsed

@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from pipeline.build import holds
+from pipeline.ledger import read_ledger
 from pipeline.publication import manifests, read_manifest, read_pointer, refusals_of
-from pipeline.stages import version_file
 from pipeline.workspace import Workspace
 from ray_jobs.documents import is_finished, parsed_folder
 from schemas.errors import UserError
 from schemas.ids import key, sha256, version_name
-from schemas.parquet import from_parquet, rows_of, table_of, to_parquet
-from schemas.ports import ObjectStore
 from schemas.versions import LedgerRow, Outcome, Plan, Pointer, Status
 from tasks.plan import compare, cut_shards, summarise
 
@@ -29,6 +28,7 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
 
     Raises:
         UserError: The source isn't there, or holds no PDF and never did.
+        TransientError: The engine that holds an earlier version of the same inputs doesn't answer.
     """
     store, corpus = workspace.store, workspace.corpus
     live = read_pointer(store)
@@ -48,7 +48,7 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
     parsed = _parsed(workspace, live, ledger, {document.doc_id for document in comparison.documents} - retry)
     to_parse = {document.doc_id: document.size for document in comparison.documents if document.doc_id not in parsed}
     # What is tried again may end otherwise than it did, so an earlier version of the same inputs proves nothing.
-    found = None if retry else _built(store, fingerprint, live)
+    found = None if retry else _built(workspace, fingerprint, live)
     return Plan(
         run_id=run_id,
         version=found[0] if found else version_name(datetime.now(UTC), fingerprint),
@@ -62,15 +62,15 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
     )
 
 
-def _built(store: ObjectStore, fingerprint: str, live: Pointer | None) -> tuple[str, Outcome] | None:
-    """Return the version that this plan would build again, and what is to be done about it."""
-    same = [manifest for manifest in manifests(store) if manifest.fingerprint == fingerprint]
+def _built(workspace: Workspace, fingerprint: str, live: Pointer | None) -> tuple[str, Outcome] | None:
+    """Return the version that this plan would build again, and what is to be done about it; its rows must be there still."""
+    same = [manifest for manifest in manifests(workspace.store) if manifest.fingerprint == fingerprint]
     for manifest in sorted(same, key=lambda manifest: live is None or manifest.version != live.version):
-        if live is not None and manifest.version == live.version:
-            return manifest.version, "unchanged"
-        if refusals_of(manifest):
+        is_live = live is not None and manifest.version == live.version
+        if refusals_of(manifest) and not is_live:
             return manifest.version, "refused"
-        return manifest.version, "held" if live is not None and live.held else "ready"
+        if holds(workspace, manifest):
+            return manifest.version, "unchanged" if is_live else "held" if live is not None and live.held else "ready"
     return None
 
 
@@ -86,13 +86,3 @@ def _parsed(workspace: Workspace, live: Pointer | None, ledger: Sequence[LedgerR
         indexed = {row.doc_id for row in ledger if row.status is Status.INDEXED}
         known = doc_ids & indexed & set(store.folders("parsed"))
     return known | {doc_id for doc_id in doc_ids - known if is_finished(store, parsed_folder(doc_id, parse))}
-
-
-def read_ledger(store: ObjectStore, version: str) -> list[LedgerRow]:
-    """Return a version's ledger, a row a source."""
-    return list(rows_of(LedgerRow, from_parquet(store.get(version_file(version, "ledger.parquet")))))
-
-
-def write_ledger(store: ObjectStore, version: str, rows: Sequence[LedgerRow]) -> None:
-    """Keep a version's ledger."""
-    store.replace(version_file(version, "ledger.parquet"), to_parquet(table_of(LedgerRow, rows)))

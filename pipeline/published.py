@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from backends.page_renderer import PageRenderer
+from pipeline.ledger import read_ledger
 from pipeline.models import text_embedder
-from pipeline.plan import read_ledger
 from pipeline.publication import list_versions, read_manifest, read_pointer
 from pipeline.stages import version_file
 from pipeline.tagged import tagged_copy

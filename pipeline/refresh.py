@@ -11,8 +11,9 @@ from pipeline.check import check
 from pipeline.enrich import enrich
 from pipeline.evaluate import evaluate
 from pipeline.lease import holding, release
+from pipeline.ledger import read_ledger
 from pipeline.parse import parse
-from pipeline.plan import plan, read_ledger
+from pipeline.plan import plan
 from pipeline.publication import manifests, move_pointer, read_manifest
 from pipeline.publish import publish
 from pipeline.retain import sweep

@@ -1,10 +1,12 @@
 """What is kept: the live version, the one before it, and as many of the newest as the corpus file says."""
 
+import contextlib
+
 from pipeline.alias import follow, is_named
 from pipeline.publication import manifest_name, manifests, read_pointer
 from pipeline.stages import version_file
 from pipeline.workspace import INDEX_FILE, Workspace
-from schemas.errors import TransientError
+from schemas.errors import ContractError, TransientError
 
 
 def sweep(workspace: Workspace, *, sparing: str | None = None) -> list[str]:
@@ -20,7 +22,9 @@ def sweep(workspace: Workspace, *, sparing: str | None = None) -> list[str]:
     Returns:
         What was removed.
     """
-    follow(workspace)
+    with contextlib.suppress(TransientError, ContractError):
+        # A server that is gone, or has lost its disk, must not stop the version that takes the place of what it held.
+        follow(workspace)
     store = workspace.store
     removed = doomed(workspace, sparing=sparing)
     for version in removed:

@@ -228,6 +228,16 @@ class PruneResult(_Model):
     records: dict[str, int] = Field(description="Records of caches by the cache's folder.")
 
 
+class MirrorResult(_Model):
+    """A version that was copied to another corpus; it isn't live there by that."""
+
+    corpus: str
+    version: str
+    store: str
+    objects: int = Field(description="Objects that weren't there yet.")
+    rows: int
+
+
 class RefreshResult(_Model):
     """What a refresh did."""
 

@@ -13,8 +13,9 @@ from fastapi.testclient import TestClient
 
 from backends.weaviate_server import WeaviateServer
 from pipeline.doctor import diagnose
+from pipeline.ledger import read_ledger
+from pipeline.mirror import mirror
 from pipeline.models import text_embedder
-from pipeline.plan import read_ledger
 from pipeline.publication import read_manifest
 from pipeline.publish import put_live, take_back
 from pipeline.published import PublishedCorpus
@@ -94,6 +95,29 @@ def test_a_version_is_searched_where_it_was_built(corpus_file: Path, weaviate: W
         assert (result.version, result.hits[0].source) == (moved.version, "winch.pdf")
     finally:
         published.close()
+
+
+def test_a_version_is_mirrored_from_lancedb_to_a_server(corpus_file: Path, weaviate: WeaviateServer) -> None:
+    folder = corpus_file.parent.parent
+    elsewhere = corpus_file.with_name("elsewhere.yaml")
+    elsewhere.write_text(corpus_file.read_text() + f"store: {folder / 'elsewhere'}\n")
+    embedded = open_workspace(str(write_corpus(folder)))  # the same corpus on LanceDB
+    assert refresh(embedded).published
+    target = open_workspace(str(elsewhere))
+    copied = mirror(embedded, target)
+    assert weaviate.alias("Manuals") is None, "a copy isn't live by being there"
+    put_live(target, copied.version)
+    manifest = read_manifest(target.store, copied.version)
+    assert manifest is not None
+    assert weaviate.alias("Manuals") == manifest.collection
+    here, there = PublishedCorpus(embedded), PublishedCorpus(target)
+    for mode in MODES:
+        question = "How many bar does the steel winch take?"
+        ours, theirs = (each.search(question, mode=mode, k=3).hits for each in (here, there))
+        assert ours[0].evidence_id == theirs[0].evidence_id
+    assert here.answer(question) == there.answer(question)
+    here.close()
+    there.close()
 
 
 def test_the_command_line_answers(corpus_file: Path) -> None:

@@ -1,9 +1,12 @@
 """A small corpus."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
+from pipeline.refresh import refresh
+from pipeline.workspace import Workspace, open_workspace
 from tests.manuals import write_manual
 
 
@@ -13,6 +16,23 @@ def corpus_file(tmp_path: Path) -> Path:
     write_manual(tmp_path / "pdfs" / "pump.pdf", "water pump", seed=1)
     write_manual(tmp_path / "pdfs" / "winch.pdf", "steel winch", seed=2)
     return write_corpus(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def refreshed_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of that corpus, its first version published; not to be touched."""
+    folder = tmp_path_factory.mktemp("refreshed")
+    write_manual(folder / "pdfs" / "pump.pdf", "water pump", seed=1)
+    write_manual(folder / "pdfs" / "winch.pdf", "steel winch", seed=2)
+    assert refresh(open_workspace(str(write_corpus(folder)))).published
+    return folder
+
+
+@pytest.fixture
+def published(refreshed_once: Path, tmp_path: Path) -> Workspace:
+    """That corpus with a version live: a copy, which takes no time to make."""
+    shutil.copytree(refreshed_once, tmp_path, dirs_exist_ok=True)
+    return open_workspace(str(tmp_path / "corpora" / "manuals.yaml"))
 
 
 def write_corpus(folder: Path, more: str = "") -> Path:

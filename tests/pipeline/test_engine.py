@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.publication import read_pointer
 from pipeline.published import PublishedCorpus
 from pipeline.refresh import refresh
-from pipeline.workspace import open_workspace
+from pipeline.stages import read_notes
+from pipeline.workspace import Workspace, open_workspace
 from schemas.corpus import IndexOptions
 from schemas.errors import TransientError
 from schemas.evidence import MODES
@@ -30,6 +32,30 @@ def test_a_version_keeps_to_its_engine_whatever_the_file_says_since(corpus_file:
     assert after.index_options("v1") == before.corpus.index
     assert after.index_options("v1").weights == {"title": 2, "text": 1}
     assert after.index_options("from before any of this") == IndexOptions()
+
+
+def test_a_live_version_that_lost_its_rows_is_built_again_out_of_finished_work(corpus_file: Path) -> None:
+    folder = corpus_file.parent.parent
+    (folder / "q.jsonl").write_text('{"id": "1", "question": "bar of the pump", "doc": "pump.pdf", "pages": [1]}\n')
+    workspace = open_workspace(str(write_corpus(folder, "questions: ../q.jsonl\n")))
+    lost = refresh(workspace)
+    workspace.index(str(lost.version)).drop()
+    made = refresh(workspace)
+    assert made.published
+    assert made.version != lost.version
+    assert any(gate.message.startswith(f"nobody can search {lost.version}") for gate in made.gates)
+    notes = read_notes(workspace.store, str(made.version), ("parse", "enrich"))
+    assert (notes["parse"].counts["parsed"], notes["enrich"].counts["embedded"]) == (0, 0)
+    assert not refresh(workspace).published, "the new one holds its rows"
+
+
+def test_a_server_that_is_gone_for_good_stops_no_refresh_elsewhere(published: Workspace, tmp_path: Path) -> None:
+    live = read_pointer(published.store)
+    assert live is not None
+    gone = open_workspace(str(write_corpus(tmp_path, NOWHERE)))
+    gone.settle_index(live.version)
+    made = refresh(open_workspace(str(write_corpus(tmp_path, "index: {rrf_k: 7}\n"))))
+    assert made.published
 
 
 def test_ranking_by_the_corpus_file(corpus_file: Path) -> None:

@@ -1,0 +1,74 @@
+"""What versions need of their corpus's store beside their own folders: what ``prune`` keeps and ``mirror`` copies."""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from pipeline.assemble import read_evidence
+from pipeline.build import search_texts
+from pipeline.cache import ShardedCache
+from pipeline.enrich import vector_cache
+from pipeline.ledger import read_ledger
+from pipeline.publication import read_manifest
+from pipeline.stages import version_file
+from pipeline.workspace import Report, Workspace, silent
+from ray_jobs.documents import parsed_folder, structured_folder
+from schemas.documents import Recognised, Segmented
+from schemas.parquet import from_parquet, schema_of
+from schemas.versions import Manifest, Status
+from tasks.embed import text_id
+
+
+@dataclass
+class Needs:
+    """Objects by name, whole folders, and records of caches by folder."""
+
+    objects: set[str] = field(default_factory=set)
+    folders: set[str] = field(default_factory=set)
+    records: dict[str, set[str]] = field(default_factory=dict)
+    caches: dict[str, ShardedCache] = field(default_factory=dict)
+
+    def holds(self, name: str) -> bool:
+        """Say whether an object is needed; one of a needed cache is, whatever its records."""
+        folder = name.rpartition("/")[0]
+        return name in self.objects or folder in self.folders or folder in self.caches
+
+
+def needs_of(workspace: Workspace, versions: Iterable[str], report: Report = silent) -> Needs:
+    """Return what finished versions need; one that was never finished needs nothing."""
+    needs, named = Needs(), sorted(versions)
+    for done, version in enumerate(named, 1):
+        manifest = read_manifest(workspace.store, version)
+        if manifest is not None:
+            _add(workspace, manifest, needs)
+        report("look", done, len(named))
+    return needs
+
+
+def _add(workspace: Workspace, manifest: Manifest, needs: Needs) -> None:
+    store, keys, version = workspace.store, manifest.keys, manifest.version
+    for row in read_ledger(store, version):
+        if row.status is Status.INDEXED:
+            needs.objects.add(f"documents/{row.doc_id}.pdf")
+            needs.folders.add(parsed_folder(row.doc_id, keys["parse"]))
+            needs.folders.add(structured_folder(row.doc_id, keys["structured"]))
+    placements = from_parquet(store.get(version_file(version, "placements.parquet")))
+    figures = {figure for figure in placements.column("figure_id").to_pylist() if figure is not None}
+    needs.objects |= {f"figures/{figure}.png" for figure in figures}
+    needs.objects |= {f"quarantine/{manifest.run_id}.parquet", *_tagged(workspace, version)}
+    for name, noun in (("recognised", Recognised), ("segmented", Segmented)):
+        if name in keys:
+            folder = f"recognised/{keys[name]}"
+            needs.records.setdefault(folder, set()).update(figures)
+            needs.caches.setdefault(folder, ShardedCache(store, folder, schema_of(noun)))
+    folder = f"vectors/text/{keys['vectors']}"
+    needs.records.setdefault(folder, set()).update(map(text_id, search_texts(read_evidence(workspace, version))))
+    dimension = manifest.models["text"].dimension or 0
+    needs.caches.setdefault(folder, vector_cache(store, keys["vectors"], dimension))
+
+
+def _tagged(workspace: Workspace, version: str) -> Iterator[str]:
+    try:
+        yield from json.loads(workspace.store.get(version_file(version, "tagged.json"))).values()
+    except FileNotFoundError:
+        return

@@ -1,0 +1,72 @@
+"""A corpus that lives in S3 alone: PDFs, store and index."""
+
+from pathlib import Path
+
+import pytest
+
+from backends.stores import open_store, s3_client
+from pipeline.lease import acquire
+from pipeline.prune import prune
+from pipeline.publish import put_live, take_back
+from pipeline.published import PublishedCorpus
+from pipeline.refresh import refresh
+from pipeline.workspace import open_workspace
+from schemas.errors import UserError
+from schemas.evidence import MODES
+from tests.manuals import write_manual
+
+pytestmark = pytest.mark.slow
+
+
+def _upload(folder: Path, bucket: str, name: str, subject: str, seed: int) -> None:
+    s3_client().upload_file(str(write_manual(folder / name, subject, seed=seed)), bucket, f"pdfs/{name}")
+
+
+def test_a_corpus_lives_in_s3(tmp_path: Path, s3_bucket: str) -> None:
+    _upload(tmp_path, s3_bucket, "pump.pdf", "water pump", 1)
+    _upload(tmp_path, s3_bucket, "winch.pdf", "steel winch", 2)
+    file = tmp_path / "manuals.yaml"
+    file.write_text(
+        f"name: manuals\nsource: s3://{s3_bucket}/pdfs\nstore: s3://{s3_bucket}/inset\ncaptions: {{ocr: none}}\n"
+        "parse: {workers: 2}\nretention: {versions: 2}\ntags: {pdf: true}\n"
+    )
+    workspace = open_workspace(str(file))
+    first = refresh(workspace)
+    assert first.published
+    assert not refresh(workspace).published, "an ETag says that nothing changed"
+
+    published = PublishedCorpus(workspace)
+    for mode in MODES:
+        assert {hit.source for hit in published.search("screws of the steel winch", mode=mode, k=3).hits} == {"winch.pdf"}
+    answer = published.answer("How many bar does the steel winch take?")
+    assert all(published.figure(part.figure_id)[0] for part in answer.parts if part.type == "figure")
+    doc_id = answer.citations[0].doc_id
+    assert published.page_image(doc_id, 1, dpi=36)
+    assert published.tagged_document(doc_id)[0].startswith(b"%PDF")
+
+    _upload(tmp_path, s3_bucket, "winch.pdf", "tower crane", 3)
+    second = refresh(workspace)
+    assert (second.plan.changed, second.plan.kept, second.plan.to_parse) == (1, 1, 1)
+    assert published.search("tower crane screws", k=1).version == second.version
+    assert take_back(workspace).version == first.version
+    assert published.search("steel winch screws", k=1).version == first.version
+    put_live(workspace, str(second.version))
+    published.close()
+
+    s3_client().delete_object(Bucket=s3_bucket, Key="pdfs/pump.pdf")
+    refresh(workspace)
+    _upload(tmp_path, s3_bucket, "winch.pdf", "gear box", 4)
+    refresh(workspace)
+    gone = prune(workspace, dry_run=False)
+    assert gone.objects["documents"] >= 1
+    kept = workspace.store.names("")
+    assert not [name for name in kept if str(first.version) in name]
+    left = prune(workspace, dry_run=True)
+    assert (left.versions, left.objects, left.records) == ([], {}, {})
+
+
+def test_two_refreshes_of_a_corpus_in_s3_exclude_each_other(tmp_path: Path, s3_bucket: str) -> None:
+    store = open_store(f"s3://{s3_bucket}/inset/manuals")
+    acquire(store, "one", tied_to_process=False)
+    with pytest.raises(UserError, match="run 'one' is refreshing this corpus"):
+        acquire(store, "other", tied_to_process=False)

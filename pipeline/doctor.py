@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from pipeline.alias import follow
+from pipeline.build import holds
 from pipeline.corpora import corpora_folder, corpus_files
-from pipeline.publication import list_versions, read_pointer
+from pipeline.publication import list_versions, read_manifest, read_pointer
 from pipeline.workspace import Workspace, open_server, open_workspace
 from schemas.errors import InsetError
 from schemas.inspection import Diagnosis, Finding
@@ -129,12 +130,15 @@ def _index(workspace: Workspace) -> Finding:
     live = read_pointer(workspace.store)
     if live is None:
         return Finding(subject=" index", ok=True, message="none yet")
-    listed = list_versions(workspace.store, workspace.corpus.name)
-    rows = next((row.rows for row in listed.versions if row.version == live.version), 0)
-    counted = workspace.index(live.version).count()
-    remedy = f"inset rollback {workspace.corpus.name}, then look at what removed rows"
-    message = f"the engine holds {counted} rows, the manifest says {rows}"
-    return Finding(subject=" index", ok=counted == rows, message=message, remedy=remedy)
+    manifest = read_manifest(workspace.store, live.version)
+    rows = manifest.counts.rows if manifest else 0
+    if manifest is not None and holds(workspace, manifest):
+        return Finding(subject=" index", ok=True, message=f"the engine holds its {rows} rows")
+    remedy = (
+        f"inset refresh {workspace.corpus.name}, which builds it again; until then: inset rollback {workspace.corpus.name}"
+    )
+    message = f"{live.version} is live, and the engine doesn't hold its {rows} rows"
+    return Finding(subject=" index", ok=False, message=message, remedy=remedy)
 
 
 def _alias(workspace: Workspace) -> Finding:

@@ -16,7 +16,7 @@ from pipeline.lease import holding, release
 from pipeline.needs import Needs, needs_of
 from pipeline.publication import manifest_name, named_manifest, read_manifest, read_pointer
 from pipeline.stages import version_file
-from pipeline.workspace import INDEX_FILE, Report, Workspace, silent
+from pipeline.workspace import INDEX_FILE, Report, Workspace, open_index, silent
 from schemas.errors import ContractError, UserError
 from schemas.ids import collection_name
 from schemas.ports import ObjectStore
@@ -44,13 +44,18 @@ def mirror(workspace: Workspace, target: Workspace, version: str | None = None, 
     """
     manifest = named_manifest(workspace.store, workspace.corpus.name, version or _live(workspace))
     version = manifest.version
-    _tell_apart(workspace, target, version)
+    if target.store.root == workspace.store.root:
+        raise UserError(
+            f"{target.file} keeps its versions where {workspace.file} does; name another store there. To move a corpus to "
+            f"another engine, change its 'index' and refresh: nothing is computed again"
+        )
     target.reach_engine()
     run_id = f"mirror-{uuid.uuid4().hex[:12]}"
     with holding(target.store, run_id, tied_to_process=True):
         try:
             copied = 0
             if read_manifest(target.store, version) is None:
+                _claim(target, version)
                 copied = _copy(workspace.store, target.store, version, needs_of(workspace, [version]), report)
                 _index(target, manifest, report)
                 _finish(target, manifest)
@@ -68,19 +73,19 @@ def _live(workspace: Workspace) -> str:
     return pointer.version
 
 
-def _tell_apart(workspace: Workspace, target: Workspace, version: str) -> None:
-    if target.store.root == workspace.store.root:
-        raise UserError(
-            f"{target.file} keeps its versions where {workspace.file} does; name another store there. To move a corpus to "
-            f"another engine, change its 'index' and refresh: nothing is computed again"
-        )
-    ours, theirs = workspace.index_options(version), target.corpus.index
-    named = {collection_name(each.corpus.name, version) for each in (workspace, target)}
-    if len(named) == 1 and "weaviate" in (ours.engine, theirs.engine) and ours.url == theirs.url:
-        raise UserError(
-            f"{target.file} names the same server and the same corpus, so the copy would replace collection {named.pop()}; "
-            f"name another server there, or give the corpus another name"
-        )
+def _claim(target: Workspace, version: str) -> None:
+    """Refuse to replace a collection that another corpus of the same name has on the same server."""
+    if target.store.exists(version_file(version, INDEX_FILE)):
+        return  # an earlier mirror began it
+    index = open_index(target.store.root, target.corpus.name, version, target.corpus.index)
+    try:
+        index.count()
+    except ContractError:
+        return
+    raise UserError(
+        f"{target.file} names a server that has collection {collection_name(target.corpus.name, version)} already, for another "
+        f"store; name another server there, or give the corpus another name"
+    )
 
 
 def _copy(here: ObjectStore, there: ObjectStore, version: str, needs: Needs, report: Report) -> int:

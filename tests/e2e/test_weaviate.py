@@ -16,12 +16,13 @@ from pipeline.doctor import diagnose
 from pipeline.ledger import read_ledger
 from pipeline.mirror import mirror
 from pipeline.models import text_embedder
-from pipeline.publication import read_manifest
+from pipeline.publication import read_manifest, read_pointer
 from pipeline.publish import put_live, take_back
 from pipeline.published import PublishedCorpus
 from pipeline.refresh import refresh
 from pipeline.workspace import open_workspace
 from query_service.app import create_app
+from schemas.errors import UserError
 from schemas.evidence import MODES, FigurePart, Filters
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
@@ -118,6 +119,19 @@ def test_a_version_is_mirrored_from_lancedb_to_a_server(corpus_file: Path, weavi
     assert here.answer(question) == there.answer(question)
     here.close()
     there.close()
+
+
+def test_a_mirror_replaces_no_collection_of_another_store(corpus_file: Path, weaviate: WeaviateServer) -> None:
+    workspace = open_workspace(str(corpus_file))
+    rows = refresh(workspace).counts.rows
+    elsewhere = corpus_file.with_name("elsewhere.yaml")
+    same_server = corpus_file.read_text().replace(weaviate.url, f"{weaviate.url}/")
+    elsewhere.write_text(f"{same_server}store: {corpus_file.parent.parent / 'elsewhere'}\n")
+    with pytest.raises(UserError, match=r"has collection Manuals_\w+ already"):
+        mirror(workspace, open_workspace(str(elsewhere)))
+    live = read_pointer(workspace.store)
+    assert live is not None
+    assert workspace.index(live.version).count() == rows
 
 
 def test_the_command_line_answers(corpus_file: Path) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.doctor import diagnose
 from pipeline.publication import read_pointer
 from pipeline.published import PublishedCorpus
 from pipeline.refresh import refresh
@@ -40,6 +41,9 @@ def test_a_live_version_that_lost_its_rows_is_built_again_out_of_finished_work(c
     workspace = open_workspace(str(write_corpus(folder, "questions: ../q.jsonl\n")))
     lost = refresh(workspace)
     workspace.index(str(lost.version)).drop()
+    finding = next(finding for finding in diagnose([str(workspace.file)]).findings if finding.subject.endswith(" index"))
+    assert "doesn't hold its" in finding.message
+    assert finding.remedy.startswith("inset refresh manuals")
     made = refresh(workspace)
     assert made.published
     assert made.version != lost.version

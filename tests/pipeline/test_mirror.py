@@ -118,16 +118,6 @@ def test_the_same_place_is_refused(published: Workspace) -> None:
         mirror(published, published)
 
 
-def test_the_same_collection_is_refused(published: Workspace, tmp_path: Path) -> None:
-    version = _live(published)
-    server = "index: {engine: weaviate, url: 'http://127.0.0.1:9'}\n"
-    target = _other(published, str(tmp_path / "elsewhere"), more=server)
-    target.settle_index(version)
-    published.store.replace(f"versions/{version}/index.json", target.store.get(f"versions/{version}/index.json"))
-    with pytest.raises(UserError, match="would replace collection Manuals_"):
-        mirror(published, target)
-
-
 def test_nothing_live_is_said(published: Workspace, tmp_path: Path) -> None:
     empty = _other(published, str(tmp_path / "elsewhere"))
     with pytest.raises(UserError, match="nothing is live"):

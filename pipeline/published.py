@@ -43,10 +43,10 @@ class OpenVersion:
     embedder: TextEmbedder
     sources: dict[str, list[str]]
 
-    def search(self, query: str, *, mode: Mode, k: int, filters: Filters) -> SearchResult:
-        """Return the best ``k`` rows."""
-        ranked = retrieve(self.index, self.embedder, query, mode=mode, k=k, filters=filters, ranking=self.ranking)
-        return SearchResult(version=self.version, mode=mode, hits=self._hits(ranked))
+    def search(self, query: str, *, mode: Mode, k: int, filters: Filters, offset: int = 0) -> SearchResult:
+        """Return the best ``k`` rows behind the first ``offset``."""
+        ranked = retrieve(self.index, self.embedder, query, mode=mode, k=offset + k, filters=filters, ranking=self.ranking)
+        return SearchResult(version=self.version, mode=mode, hits=self._hits(ranked[offset:]))
 
     def answer(self, question: str, *, filters: Filters) -> AnswerResult:
         """Answer out of the best passages, or abstain where nothing is near enough to the question."""
@@ -125,10 +125,17 @@ class PublishedCorpus:
         return list_versions(self._workspace.store, self.name)
 
     def search(
-        self, query: str, *, mode: Mode = "hybrid", k: int = 10, filters: Filters = NO_FILTERS, version: str | None = None
+        self,
+        query: str,
+        *,
+        mode: Mode = "hybrid",
+        k: int = 10,
+        offset: int = 0,
+        filters: Filters = NO_FILTERS,
+        version: str | None = None,
     ) -> SearchResult:
-        """Return the best ``k`` rows of the live version, or of ``version``."""
-        return self._opened(version).search(query, mode=mode, k=k, filters=filters)
+        """Return the best ``k`` rows behind the first ``offset``, of the live version or of ``version``."""
+        return self._opened(version).search(query, mode=mode, k=k, offset=offset, filters=filters)
 
     def answer(self, question: str, *, filters: Filters = NO_FILTERS, version: str | None = None) -> AnswerResult:
         """Answer from the live version, or from ``version``."""

@@ -81,13 +81,18 @@ BoxText = Annotated[str, StringConstraints(max_length=120), AfterValidator(_is_b
 
 
 class SearchRequest(BaseModel):
-    """What to look for. Without ``version`` the live one is searched."""
+    """What to look for. Without ``version`` the live one is searched.
+
+    Page after page is the ``version`` of the first reply, and an ``offset`` that grows by ``k``: no hit comes twice or is left
+    out, whatever is published meanwhile.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
     query: Question
     mode: Mode = "hybrid"
     k: int = Field(10, ge=1, le=100, description="Hits at most.")
+    offset: int = Field(0, ge=0, le=100, description="Hits to leave out at the beginning.")
     filters: Filters = Filters()
     version: VersionName | None = None
 
@@ -196,7 +201,9 @@ def versions(corpus: Opened) -> VersionList:
 @_v1.post("/{corpus}/search", tags=["questions"])
 def search(corpus: Opened, asked: SearchRequest) -> SearchResult:
     """Evidence for a query, best first: chunks of text, tables and figures, each with its page and bbox."""
-    return corpus.search(asked.query, mode=asked.mode, k=asked.k, filters=asked.filters, version=asked.version)
+    return corpus.search(
+        asked.query, mode=asked.mode, k=asked.k, offset=asked.offset, filters=asked.filters, version=asked.version
+    )
 
 
 @_v1.post("/{corpus}/answer", tags=["questions"])

@@ -30,9 +30,16 @@ class PublishedCorpus(Protocol):
         ...
 
     def search(
-        self, query: str, *, mode: Mode = "hybrid", k: int = 10, filters: Filters = NO_FILTERS, version: str | None = None
+        self,
+        query: str,
+        *,
+        mode: Mode = "hybrid",
+        k: int = 10,
+        offset: int = 0,
+        filters: Filters = NO_FILTERS,
+        version: str | None = None,
     ) -> SearchResult:
-        """Return the best ``k`` rows of the live version, or of ``version``."""
+        """Return the best ``k`` rows behind the first ``offset``, of the live version or of ``version``."""
         ...
 
     def answer(self, question: str, *, filters: Filters = NO_FILTERS, version: str | None = None) -> AnswerResult:

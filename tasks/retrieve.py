@@ -9,8 +9,8 @@ from schemas.ports import SearchIndex, TextEmbedder
 from tasks.diversify import diversify
 from tasks.fuse import fuse, fuse_scores
 
-POOL = 50
-"""Rows each retriever contributes to a fusion, or to a choice of diverse rows, at least."""
+POOL = 200
+"""Rows each retriever contributes to a fusion, or to a choice of diverse rows, at least: up to there, pages are stable."""
 
 _WORD = re.compile(r"\w+")
 
@@ -35,7 +35,7 @@ def retrieve(
     filters: Filters,
     ranking: Ranking = DEFAULT,
 ) -> list[tuple[str, float]]:
-    """Return the best ``k`` rows for a query.
+    """Return the best ``k`` rows for a query; fewer of them begin more of them, up to ``POOL``.
 
     Args:
         index: The version to search.

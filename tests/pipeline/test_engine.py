@@ -62,6 +62,15 @@ def test_a_server_that_is_gone_for_good_stops_no_refresh_elsewhere(published: Wo
     assert made.published
 
 
+def test_pages_follow_each_other_without_gap_or_repeat(published: Workspace) -> None:
+    opened = PublishedCorpus(published)
+    for mode in MODES:
+        whole = opened.search("screws of the steel winch", mode=mode, k=9).hits
+        pages = [opened.search("screws of the steel winch", mode=mode, k=3, offset=offset).hits for offset in (0, 3, 6)]
+        assert [hit for page in pages for hit in page] == whole
+    opened.close()
+
+
 def test_ranking_by_the_corpus_file(corpus_file: Path) -> None:
     workspace = open_workspace(str(write_corpus(corpus_file.parent.parent, RANKED)))
     assert refresh(workspace).published

@@ -75,9 +75,17 @@ class StandIn:
         return VersionList(corpus=self._name, live=LIVE, held=False, versions=[row])
 
     def search(
-        self, query: str, *, mode: Mode = "hybrid", k: int = 10, filters: Filters = NO_FILTERS, version: str | None = None
+        self,
+        query: str,
+        *,
+        mode: Mode = "hybrid",
+        k: int = 10,
+        offset: int = 0,
+        filters: Filters = NO_FILTERS,
+        version: str | None = None,
     ) -> SearchResult:
-        self.asked.append({"query": query, "mode": mode, "k": k, "filters": filters, "version": version})
+        asked = {"query": query, "mode": mode, "k": k, "offset": offset, "filters": filters, "version": version}
+        self.asked.append(asked)
         match query:
             case "busy":
                 raise TransientError("the index does not answer")

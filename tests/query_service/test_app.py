@@ -25,16 +25,20 @@ def error_of(response: Any) -> tuple[int, str, str]:
 class TestQuestions:
     def test_a_search_reaches_the_corpus_as_it_was_asked(self, client: TestClient, corpus: StandIn) -> None:
         filters = {"documents": ["pump.pdf"], "pages": [3], "modalities": ["table"]}
-        asked = {"query": "  valve ", "mode": "bm25", "k": 100, "filters": filters, "version": LIVE}
+        asked = {"query": "  valve ", "mode": "bm25", "k": 100, "offset": 20, "filters": filters, "version": LIVE}
         response = client.post(f"{BASE}/search", json=asked)
         assert response.status_code == 200
         assert SearchResult.model_validate(response.json()).hits == [HIT]
         expected = Filters(documents=["pump.pdf"], pages=[3], modalities=[Modality.TABLE])
-        assert corpus.asked == [{"query": "valve", "mode": "bm25", "k": 100, "filters": expected, "version": LIVE}]
+        assert corpus.asked == [
+            {"query": "valve", "mode": "bm25", "k": 100, "offset": 20, "filters": expected, "version": LIVE}
+        ]
 
     def test_a_search_needs_nothing_but_a_query(self, client: TestClient, corpus: StandIn) -> None:
         assert client.post(f"{BASE}/search", json={"query": "valve"}).json()["version"] == LIVE
-        assert corpus.asked == [{"query": "valve", "mode": "hybrid", "k": 10, "filters": Filters(), "version": None}]
+        assert corpus.asked == [
+            {"query": "valve", "mode": "hybrid", "k": 10, "offset": 0, "filters": Filters(), "version": None}
+        ]
 
     def test_an_answer_keeps_the_order_of_its_parts(self, client: TestClient) -> None:
         response = client.post(f"{BASE}/answer", json={"question": "How?"})

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from schemas.corpus import GateOptions
 from schemas.evidence import EVIDENCE, Modality
 from schemas.tags import is_disarmed
 from schemas.versions import GateResult
@@ -24,16 +25,19 @@ EXAMPLES = 3
 
 _NORM_TOLERANCE = 1e-3
 _LARGEST_PAGE_PT = 100_000
-_DERIVED = ("left", "top", "width", "height", "n_sources", "n_regions", "n_tokens", "norm", "named", "worded", "tag_free")
+_DERIVED = (
+    *("left", "top", "width", "height", "n_sources", "n_regions", "n_tokens", "norm"),
+    *("named", "worded", "tag_free", "repeated"),
+)
 
 
 @dataclass(frozen=True)
 class _Rule:
-    """An expectation with the words that people read; ``refuses`` is False where a breach is only worth a note."""
+    """An expectation with the words that people read, and the share of rows that may break it."""
 
     says: str
     expectation: Any
-    refuses: bool = True
+    share: float = 0.0
 
 
 def expect_evidence(
@@ -42,6 +46,7 @@ def expect_evidence(
     n_tokens: Sequence[int],
     norms: Sequence[float] | NDArray[np.floating[Any]],
     max_tokens: int,
+    gates: GateOptions,
     docs: Path | None = None,
 ) -> list[GateResult]:
     """Validate rows of evidence.
@@ -50,12 +55,13 @@ def expect_evidence(
         evidence: The rows of a version.
         n_tokens: Tokens of each row's text, in the order of the rows.
         norms: Length of each row's vector, in the order of the rows.
-        max_tokens: Tokens a text is meant to hold. Longer ones are noted but refuse nothing: one wide row of a table
-            can't be cut.
+        max_tokens: Tokens a text is meant to hold. Some may be longer: one wide row of a table can't be cut.
+        gates: The shares of rows that may be too long, and that may repeat others.
         docs: Empty folder for the Data Docs, a static site that starts at ``index.html``; None for none.
 
     Returns:
-        A gate a rule: ``value`` counts the rows that break it, ``bound`` is 0; for the columns both are None.
+        A gate a rule: ``value`` is the share of rows that break it, ``bound`` what is allowed, 0 but for the shares of
+        ``gates``; for the columns both are None.
     """
     # Read when the package is imported.
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
@@ -69,7 +75,7 @@ def expect_evidence(
     complete = set(EVIDENCE.names) <= set(frame.columns)
     if complete:
         _derive(frame, n_tokens, norms)
-    rules = _rules(max_tokens, complete=complete)
+    rules = _rules(max_tokens, gates, complete=complete)
 
     context = gx.get_context(mode="ephemeral", project_config=_configuration(docs))
     asset = context.data_sources.add_pandas("version").add_dataframe_asset("evidence")
@@ -110,15 +116,17 @@ def _derive(frame: Any, n_tokens: Sequence[int], norms: Sequence[float] | NDArra
     spoken = frame["text"].where(~is_text, frame["tagged_text"])
     frame["worded"] = spoken.map(lambda words: bool(words and words.strip()))
     frame["tag_free"] = frame["text"].map(lambda words: words is None or is_disarmed(words))
+    # Figures that nothing is said of are told alike, and are none the less figures of their own.
+    searched = frame["title"].str.cat([frame["section_path"].map("\n".join), frame["text"]], sep="\n")
+    frame["repeated"] = ~is_figure & searched.where(~is_figure).duplicated() & (frame["text"] != "")
 
 
-def _rules(max_tokens: int, *, complete: bool) -> list[_Rule]:
+def _rules(max_tokens: int, gates: GateOptions, *, complete: bool) -> list[_Rule]:
     from great_expectations import expectations as expect
-    from great_expectations.expectations.metadata_types import FailureSeverity
 
     columns = [*EVIDENCE.names, *_DERIVED] if complete else EVIDENCE.names
     rules = {"evidence has the columns of its schema": expect.ExpectTableColumnsToMatchOrderedList(column_list=columns)}
-    notes = {}
+    shares: dict[str, float] = {}
     if complete:
         required = [field.name for field in EVIDENCE if not field.nullable]
         rules |= {f"{name} is never missing": expect.ExpectColumnValuesToNotBeNull(column=name) for name in required}
@@ -149,32 +157,33 @@ def _rules(max_tokens: int, *, complete: bool) -> list[_Rule]:
             "a vector has length 1": between(column="norm", **unit),
             "a vector is made of numbers": expect.ExpectColumnValuesToNotBeNull(column="norm"),
         }
-        notes[f"a text has at most {max_tokens} tokens"] = between(
-            column="n_tokens", max_value=max_tokens, severity=FailureSeverity.WARNING
-        )
-    for says, expectation in (rules | notes).items():
+        long, repeated = f"a text has at most {max_tokens} tokens", "a row says what no other says"
+        shares = {long: gates.max_long_texts, repeated: gates.max_duplicates}
+        rules[long] = between(column="n_tokens", max_value=max_tokens, mostly=1 - shares[long])
+        rules[repeated] = among(column="repeated", value_set=[False], mostly=1 - shares[repeated])
+    for says, expectation in rules.items():
         expectation.meta = {"rule": says}
         expectation.description = says
-    return [_Rule(says, rules[says]) for says in rules] + [_Rule(says, notes[says], refuses=False) for says in notes]
+    return [_Rule(says, expectation, shares.get(says, 0.0)) for says, expectation in rules.items()]
 
 
 def _gate(rule: _Rule, result: Any) -> GateResult:
     found = result.result
-    broken = None if result.success else found.get("unexpected_count")
-    if result.success:
-        message = rule.says
-    elif broken is None:
+    broken, rows = found.get("unexpected_count"), found.get("element_count")
+    if rows is None:
         reason = found.get("details") or _reason(result.exception_info)
-        message = f"rows: {rule.says}: no ({reason})"
+        message = rule.says if result.success else f"rows: {rule.says}: no ({reason})"
+    elif not broken:
+        message = rule.says
     else:
-        rows = [str(row.get("evidence_id")) for row in found.get("partial_unexpected_index_list") or []]
-        message = f"rows: {rule.says}: not so in {broken} of {found['element_count']}, such as {', '.join(rows)}"
-    counted = "element_count" in found
+        examples = [str(row.get("evidence_id")) for row in found.get("partial_unexpected_index_list") or []]
+        allowed = f" ({rule.share:.0%} may)" if rule.share else ""
+        message = f"rows: {rule.says}: not so in {broken} of {rows}{allowed}, such as {', '.join(examples)}"
     return GateResult(
         gate=f"rows: {rule.says}",
-        passed=bool(result.success) or not rule.refuses,
-        value=found.get("unexpected_count") if counted else None,
-        bound=0 if counted else None,
+        passed=bool(result.success),
+        value=None if rows is None else (broken or 0) / max(rows, 1),
+        bound=None if rows is None else rule.share,
         message=message,
     )
 

@@ -30,23 +30,26 @@ def discounted_gain(ranks: Sequence[int | None], k: int = 10) -> float | None:
 def paired_bootstrap(
     ours: Sequence[float], theirs: Sequence[float], *, samples: int = 2_000, seed: int = 0
 ) -> tuple[float, float, float]:
-    """Return the mean difference of paired scores and its 95 % interval.
+    """Return the mean difference of paired scores and its 90 % interval: each end is a one-sided bound of 95 %.
 
     Args:
         ours: A score a question.
-        theirs: The other version's score of the same questions, in the same order.
+        theirs: The other ranking's score of the same questions, in the same order.
         samples: Resamples.
         seed: Seed of the resampling, so that the same scores give the same interval.
 
     Returns:
         ``(difference, lower, upper)``; zeros for no questions.
+
+    Source:
+        Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 13 (percentile intervals).
     """
     if not ours:
         return 0.0, 0.0, 0.0
     differences: NDArray[np.float64] = np.asarray(ours, float) - np.asarray(theirs, float)
     picks = np.random.default_rng(seed).integers(0, len(differences), (samples, len(differences)))
     means = differences[picks].mean(axis=1)
-    return float(differences.mean()), float(np.quantile(means, 0.025)), float(np.quantile(means, 0.975))
+    return float(differences.mean()), float(np.quantile(means, 0.05)), float(np.quantile(means, 0.95))
 
 
 def _mean(values: Sequence[float]) -> float | None:

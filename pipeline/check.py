@@ -2,6 +2,7 @@
 
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,12 +16,17 @@ from pipeline.ledger import read_ledger
 from pipeline.publication import read_manifest
 from pipeline.stages import StageNote, read_notes, read_plan, version_file, write_note
 from pipeline.workspace import Report, Workspace, silent
+from ray_jobs.documents import parsed_folder, read_failures, read_marginal_pages, read_pages, structured_folder
 from schemas.parquet import from_parquet
 from schemas.tags import TagTemplate
+from schemas.versions import LedgerRow, Status
 from tasks.check import (
+    DocumentIn,
+    content_conserved,
     documents_conserved,
     figures_are_their_names,
     one_figure_a_number,
+    rows_a_page,
     rows_not_lost,
     tags_are_placements,
     tags_resolve,
@@ -43,6 +49,7 @@ def check(workspace: Workspace, version: str, report: Report = silent) -> StageN
             n_tokens=open_token_counter(corpus.embeddings)([str(text) for text in evidence.column("text").to_pylist()]),
             norms=np.linalg.norm(vectors_of(text_vectors(workspace), texts), axis=1),
             max_tokens=corpus.index.chunk_tokens,
+            gates=corpus.gates,
             docs=Path(folder),
         )
         for path in sorted(Path(folder).rglob("*")):
@@ -51,16 +58,36 @@ def check(workspace: Workspace, version: str, report: Report = silent) -> StageN
     report("check", 1, 3)
     parent = read_manifest(store, plan.parent) if plan.parent else None
     verified = _verified_before(workspace, plan.parent)
+    ledger = read_ledger(store, version)
+    before = parent.counts if parent else None
+    pages = sum({row.doc_id: row.pages for row in ledger if row.status is Status.INDEXED}.values())
     gates += [
-        documents_conserved(plan, read_ledger(store, version)),
+        documents_conserved(plan, ledger),
+        *content_conserved(_documents_in(workspace, ledger), evidence, placements),
         tags_are_placements(evidence, placements, template),
         tags_resolve(evidence, placements, template),
         one_figure_a_number(placements),
         figures_are_their_names(placements, lambda figure_id: store.get(f"figures/{figure_id}.png"), verified=verified),
-        rows_not_lost(evidence.num_rows, parent.counts.rows if parent else None, corpus.gates.max_row_loss),
+        rows_not_lost(evidence.num_rows, before.rows if before else None, corpus.gates.max_row_loss),
+        rows_a_page(evidence.num_rows, pages, (before.rows, before.pages) if before else None, corpus.gates.max_row_drift),
     ]
     report("check", 3, 3)
     return write_note(store, version, "check", StageNote(seconds=time.monotonic() - started, gates=gates))
+
+
+def _documents_in(workspace: Workspace, ledger: Sequence[LedgerRow]) -> Iterator[DocumentIn]:
+    """Yield what the parse found in each document of the version."""
+    store, keys = workspace.store, workspace.keys
+    for doc_id in sorted({row.doc_id for row in ledger if row.status is Status.INDEXED}):
+        parsed, structured = parsed_folder(doc_id, keys.parse), structured_folder(doc_id, keys.structured)
+        pages, placements = read_pages(store, parsed)
+        yield DocumentIn(
+            doc_id=doc_id,
+            pages=pages,
+            placements=placements,
+            failed=frozenset(failure.page for failure in read_failures(store, structured) if failure.page is not None),
+            marginal=read_marginal_pages(store, structured),
+        )
 
 
 def _verified_before(workspace: Workspace, parent: str | None) -> frozenset[str]:

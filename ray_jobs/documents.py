@@ -6,9 +6,11 @@ import pyarrow as pa
 
 from schemas.documents import (
     Block,
+    BlockKind,
     Chunk,
     Figure,
     Node,
+    Page,
     PageFailure,
     ParsedDocument,
     PlacedFigure,
@@ -56,6 +58,19 @@ def write_parsed(store: ObjectStore, folder: str, document: ParsedDocument) -> N
 def read_parsed(store: ObjectStore, folder: str) -> ParsedDocument:
     """Return a parsed document."""
     return unpack({name: store.get(f"{folder}/{name}") for name in PARSED_FILES})
+
+
+def read_pages(store: ObjectStore, folder: str) -> tuple[tuple[Page, ...], tuple[Placement, ...]]:
+    """Return the pages of a parsed document, and what stands on them."""
+    return rows_of(Page, _part(store, folder, "pages")), rows_of(Placement, _part(store, folder, "placements"))
+
+
+def read_marginal_pages(store: ObjectStore, folder: str) -> frozenset[int]:
+    """Return the pages of a structured document that have running heads, and nothing else."""
+    kinds: dict[int, set[str]] = {}
+    for row in _part(store, folder, "blocks").select(["page", "kind"]).to_pylist():
+        kinds.setdefault(row["page"], set()).add(row["kind"])
+    return frozenset(page for page, found in kinds.items() if found == {BlockKind.MARGIN})
 
 
 def read_placements(store: ObjectStore, folder: str) -> tuple[tuple[Figure, ...], tuple[Placement, ...]]:

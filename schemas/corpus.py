@@ -157,9 +157,18 @@ class GateOptions(Section):
 
     max_quarantined: Share = Field(0.2, description="Share of documents that may be in quarantine.")
     min_recall_at_10: Share = Field(0.0, description="Share of golden questions whose page must be among ten hits.")
-    max_recall_loss: Share = Field(0.05, description="Recall at 10 a version may lose against the live one.")
-    max_hybrid_loss: Share = Field(0.1, description="Recall at 10 by which hybrid may stay below the best single mode.")
+    max_recall_loss: Share = Field(
+        0.05, description="Recall at 10 a version may lose against the live one; beyond it, what chance explains passes."
+    )
+    max_hybrid_loss: Share = Field(
+        0.1, description="Recall at 10 by which hybrid may stay below the best single mode; judged like max_recall_loss."
+    )
     max_row_loss: Share = Field(0.5, description="Share of rows a version may lose against the live one.")
+    max_row_drift: float = Field(
+        3.0, ge=1, description="Factor by which rows a page may become more, or fewer, than the live version's."
+    )
+    max_duplicates: Share = Field(0.5, description="Share of rows that may say, under the same titles, what another says.")
+    max_long_texts: Share = Field(0.1, description="Share of rows whose text may be longer than index.chunk_tokens.")
 
 
 class BudgetOptions(Section):

@@ -2,12 +2,14 @@
 
 import io
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 from PIL import Image
 
+from schemas.documents import TAGGED, Page, Placement, Role
 from schemas.evidence import Modality
 from schemas.ids import figure_id
 from schemas.tags import TagTemplate, is_disarmed
@@ -28,6 +30,101 @@ def documents_conserved(plan: Plan, ledger: Sequence[LedgerRow]) -> GateResult:
     indexed, quarantined = status[Status.INDEXED], status[Status.QUARANTINED]
     held = f"{planned.total()} sources in, {indexed} indexed, {quarantined} quarantined"
     return _law("documents conserved", offenders, held)
+
+
+@dataclass(frozen=True)
+class DocumentIn:
+    """What the pages of a document held before anything was made of them.
+
+    ``failed`` are the pages on which something could not be read, and ``marginal`` those with running heads alone.
+    """
+
+    doc_id: str
+    pages: Sequence[Page]
+    placements: Sequence[Placement]
+    failed: Collection[int] = frozenset()
+    marginal: Collection[int] = frozenset()
+
+
+def content_conserved(documents: Iterable[DocumentIn], evidence: pa.Table, placements: pa.Table) -> list[GateResult]:
+    """Hold that every page and every figure that went in is indexed, in quarantine, or left out for a reason.
+
+    A page is indexed where a row stands on it; without one it must have a failure, or nothing to index: no words, or running
+    heads alone. A figure is indexed where its placement has a tag and, if it is content, a row; else it must have a failure
+    on its page, or a role that gets no tag with the reason of that role.
+
+    Args:
+        documents: What went in.
+        evidence: Rows of the version; those of other documents don't matter.
+        placements: Of the version, likewise.
+    """
+    standing: dict[str, set[int]] = defaultdict(set)
+    shown: dict[str, set[str]] = defaultdict(set)
+    for row in _rows(evidence, "doc_id", "regions", "figure_id"):
+        standing[row["doc_id"]].update(region["page"] for region in row["regions"])
+        shown[row["doc_id"]].add(row["figure_id"])
+    placed = {
+        (row["doc_id"], row["order"]): row for row in _rows(placements, "doc_id", "order", "role", "number", "reason")
+    }
+    pages, figures = _Tally(), _Tally()
+    for document in documents:
+        name = document.doc_id[:12]
+        for page in document.pages:
+            fate = _fate_of_page(page, document, standing[document.doc_id])
+            pages.add(fate, f"page {page.page} of document {name}")
+        for place in document.placements:
+            found = placed.get((document.doc_id, place.order))
+            fate = None if found is None else _fate_of_figure(place, found, document, shown[document.doc_id])
+            figures.add(fate, f"a figure on page {place.page} of document {name}")
+    return [pages.gate("pages conserved", "pages"), figures.gate("figures conserved", "figures")]
+
+
+_INDEXED, _QUARANTINED = "indexed", "quarantined"
+
+
+class _Tally:
+    """How many of a kind came to what; what came to nothing is lost."""
+
+    def __init__(self) -> None:
+        self._fates: Counter[str] = Counter()
+        self._lost: list[str] = []
+
+    def add(self, fate: str | None, name: str) -> None:
+        if fate is None:
+            self._lost.append(f"{name} got lost")
+        else:
+            self._fates[fate] += 1
+
+    def gate(self, gate: str, kind: str) -> GateResult:
+        total = self._fates.total() + len(self._lost)
+        left_out = {fate: count for fate, count in self._fates.items() if fate not in (_INDEXED, _QUARANTINED)}
+        why = "; ".join(f"{count} {fate}" for fate, count in sorted(left_out.items()))
+        held = (
+            f"{total} {kind} in, {self._fates[_INDEXED]} indexed, {self._fates[_QUARANTINED]} quarantined, "
+            f"{sum(left_out.values())} left out" + (f" ({why})" if why else "")
+        )
+        return _law(gate, self._lost, held)
+
+
+def _fate_of_page(page: Page, document: DocumentIn, standing: Collection[int]) -> str | None:
+    if page.page in standing:
+        return _INDEXED
+    if page.page in document.failed:
+        return _QUARANTINED
+    if page.characters == 0:
+        scanned = any(place.page == page.page and place.role is Role.PAGE_SCAN for place in document.placements)
+        return "of which no words were read" if scanned else "without words"
+    return "with running heads alone" if page.page in document.marginal else None
+
+
+def _fate_of_figure(
+    place: Placement, row: Mapping[str, Any], document: DocumentIn, shown: Collection[str | None]
+) -> str | None:
+    if row["number"] is not None:
+        return _INDEXED if row["role"] != Role.CONTENT or place.figure_id in shown else None
+    if place.figure_id is None and place.page in document.failed:
+        return _QUARANTINED
+    return str(row["role"]) if row["role"] not in TAGGED and row["reason"] else None
 
 
 def tags_are_placements(evidence: pa.Table, placements: pa.Table, template: TagTemplate) -> GateResult:
@@ -117,6 +214,50 @@ def rows_not_lost(rows: int, parent_rows: int | None, max_loss: float) -> GateRe
         value=loss,
         bound=max_loss,
         message=f"{rows} rows, {before}; a loss of {loss:.0%}, {max_loss:.0%} allowed (gates.max_row_loss)",
+    )
+
+
+def rows_a_page(rows: int, pages: int, parent: tuple[int, int] | None, max_drift: float) -> GateResult:
+    """Hold that pages give about as many rows as the parent's do.
+
+    Counted by the page, so that documents may come and go: what changes it much is a parse that cuts pages to pieces, or
+    skips over them.
+
+    Args:
+        rows: Of the version.
+        pages: Of the version.
+        parent: Rows and pages of the live version; None where there is none.
+        max_drift: Factor by which rows a page may become more or fewer, at least 1.
+    """
+    # An empty version counts as one row, so that there is a factor.
+    now, before = (max(count, 1) / max(of, 1) for count, of in ((rows, pages), parent or (rows, pages)))
+    drift = max(now / before, before / now)
+    compared = f"the live version has {before:.2f}" if parent else "there was no version before"
+    return GateResult(
+        gate="rows a page",
+        passed=drift <= max_drift,
+        value=drift,
+        bound=max_drift,
+        message=f"{now:.2f} rows a page, {compared}; a factor of {drift:.2f}, {max_drift:g} allowed (gates.max_row_drift)",
+    )
+
+
+def quarantine_ceiling(documents: int, quarantined: int, max_quarantined: float) -> GateResult:
+    """Hold that not too many documents are in quarantine, and that not all are.
+
+    Args:
+        documents: Indexed ones.
+        quarantined: Those in quarantine.
+        max_quarantined: Share of both that may be there, 0 to 1.
+    """
+    total = documents + quarantined
+    share = quarantined / total if total else 0.0
+    return GateResult(
+        gate="quarantine ceiling",
+        passed=share <= max_quarantined and documents > 0,
+        value=share,
+        bound=max_quarantined,
+        message=f"{quarantined} of {total} documents are in quarantine ({share:.0%}); the ceiling is {max_quarantined:.0%}",
     )
 
 

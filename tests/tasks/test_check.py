@@ -5,15 +5,21 @@ import pyarrow as pa
 import pytest
 from PIL import Image
 
+from schemas.documents import Kind, Page, Placement, Role
 from schemas.errors import FailureCode
 from schemas.evidence import EVIDENCE, PLACEMENTS
+from schemas.geometry import BBox
 from schemas.ids import figure_id
 from schemas.tags import PAPER, TagTemplate, escape, placeholder
-from schemas.versions import LedgerRow, Plan, PlannedDocument, PlanSummary, Status
+from schemas.versions import GateResult, LedgerRow, Plan, PlannedDocument, PlanSummary, Status
 from tasks.check import (
+    DocumentIn,
+    content_conserved,
     documents_conserved,
     figures_are_their_names,
     one_figure_a_number,
+    quarantine_ceiling,
+    rows_a_page,
     rows_not_lost,
     tags_are_placements,
     tags_resolve,
@@ -137,6 +143,95 @@ class TestDocumentsConserved:
         assert not documents_conserved(self.plan("a.pdf"), [self.row("a.pdf", doc_id=OTHER)]).passed
 
 
+class TestContentConserved:
+    """One document: page 1 with words and the red figure, page 2 with a failure, 3 marginal, 4 blank, 5 a scan."""
+
+    PAGES = tuple(Page(number, 595, 842, 0, characters=10 if number < 4 else 0) for number in range(1, 6))
+
+    @staticmethod
+    def place(order: int, role: Role, page: int, figure: str | None, reason: str = "why") -> Placement:
+        return Placement(page, order, BBox(0, 0, 1, 1), figure, Kind.RASTER, role, reason)
+
+    @classmethod
+    def document(cls, **changes: Any) -> DocumentIn:
+        placements = (
+            cls.place(0, Role.CONTENT, 1, RED),
+            cls.place(1, Role.DECORATIVE, 1, BLUE),
+            cls.place(2, Role.CONTENT, 2, None),
+            cls.place(3, Role.PAGE_SCAN, 5, BLUE),
+            cls.place(4, Role.ICON, 1, BLUE),
+        )
+        facts = {"doc_id": DOC, "pages": cls.PAGES, "placements": placements, "failed": {2}, "marginal": {3}}
+        return DocumentIn(**facts | changes)
+
+    @classmethod
+    def placed(cls, document: DocumentIn, **changes: Any) -> pa.Table:
+        """The placements table that should come of a document; ``changes`` go to the first."""
+        numbers = {0: "00000001", 4: "00000002"}
+        rows = [
+            placement(place.figure_id, numbers.get(place.order))
+            | {"order": place.order, "role": str(place.role), "reason": place.reason}
+            for place in document.placements
+        ]
+        return placements(rows[0] | changes, *rows[1:])
+
+    @staticmethod
+    def rows(*, page: int = 1, figure: str | None = RED) -> pa.Table:
+        region = {"page": page, "bbox": [0.0, 0.0, 1.0, 1.0]}
+        written = [row | {"regions": [region], "figure_id": figure} for row in evidence(("figure", "words")).to_pylist()]
+        return pa.Table.from_pylist(written, schema=EVIDENCE)
+
+    @staticmethod
+    def messages(gates: list[GateResult]) -> list[str]:
+        return [gate.message for gate in gates if not gate.passed]
+
+    def test_holds(self) -> None:
+        document = self.document()
+        pages, figures = content_conserved([document], self.rows(), self.placed(document))
+        assert (pages.passed, figures.passed) == (True, True)
+        assert pages.message == (
+            "5 pages in, 1 indexed, 1 quarantined, 3 left out (1 of which no words were read; 1 with running heads alone; "
+            "1 without words)"
+        )
+        assert figures.message == "5 figures in, 2 indexed, 1 quarantined, 2 left out (1 decorative; 1 page_scan)"
+
+    def test_other_documents_do_not_matter(self) -> None:
+        assert all(gate.passed for gate in content_conserved([], self.rows(), PLACED))
+
+    @pytest.mark.parametrize(("failed", "marginal", "lost"), [(set(), {3}, 2), ({2}, set(), 3)])
+    def test_fails_where_a_page_is_in_no_row_and_nothing_says_why(
+        self, failed: set[int], marginal: set[int], lost: int
+    ) -> None:
+        document = self.document(failed=failed, marginal=marginal, placements=())
+        gates = content_conserved([document], self.rows(), placements())
+        assert self.messages(gates) == [f"pages conserved: page {lost} of document {DOC[:12]} got lost"]
+
+    def test_fails_where_rows_stand_on_another_page(self) -> None:
+        document = self.document(placements=())
+        assert "page 1 of" in self.messages(content_conserved([document], self.rows(page=9), placements()))[0]
+
+    def test_fails_where_a_placement_is_missing(self) -> None:
+        document = self.document()
+        gates = content_conserved([document], self.rows(), self.placed(document).slice(1))
+        assert self.messages(gates) == [f"figures conserved: a figure on page 1 of document {DOC[:12]} got lost"]
+
+    def test_fails_where_content_has_a_tag_but_no_row(self) -> None:
+        document = self.document()
+        gates = content_conserved([document], self.rows(figure=BLUE), self.placed(document))
+        assert len(self.messages(gates)) == 1
+
+    @pytest.mark.parametrize("changes", [{"number": None}, {"number": None, "role": "decorative", "reason": ""}])
+    def test_fails_where_a_figure_is_left_out_for_no_reason(self, changes: dict[str, Any]) -> None:
+        document = self.document()
+        gates = content_conserved([document], self.rows(), self.placed(document, **changes))
+        assert len(self.messages(gates)) == 1
+
+    def test_fails_where_pixels_are_missing_and_nothing_failed(self) -> None:
+        document = self.document(failed=set(), pages=())
+        gates = content_conserved([document], self.rows(), self.placed(document))
+        assert self.messages(gates) == [f"figures conserved: a figure on page 2 of document {DOC[:12]} got lost"]
+
+
 class TestTagsArePlacements:
     def test_holds(self) -> None:
         gate = tags_are_placements(WRITTEN, PLACED, TEMPLATE)
@@ -240,6 +335,37 @@ class TestRowsNotLost:
         assert not gate.passed
         assert gate.value == pytest.approx(1 - rows / parent)
         assert "gates.max_row_loss" in gate.message
+
+
+class TestRowsAPage:
+    @pytest.mark.parametrize(
+        ("rows", "pages", "parent"),
+        [(30, 10, None), (60, 10, (20, 10)), (20, 10, (60, 10)), (0, 0, (2, 1)), (600, 100, (2, 1))],
+    )
+    def test_holds(self, rows: int, pages: int, parent: tuple[int, int] | None) -> None:
+        assert rows_a_page(rows, pages, parent, 3.0).passed
+
+    @pytest.mark.parametrize(
+        ("rows", "pages", "parent", "drift"),
+        [(80, 10, (20, 10), 4.0), (20, 10, (80, 10), 4.0), (100, 100, (40, 10), 4.0), (0, 10, (20, 10), 20.0)],
+    )
+    def test_fails_both_ways(self, rows: int, pages: int, parent: tuple[int, int], drift: float) -> None:
+        gate = rows_a_page(rows, pages, parent, 3.0)
+        assert (gate.passed, gate.bound) == (False, 3.0)
+        assert gate.value == pytest.approx(drift)
+        assert "gates.max_row_drift" in gate.message
+
+
+class TestQuarantineCeiling:
+    @pytest.mark.parametrize(("documents", "quarantined"), [(10, 0), (4, 1)])
+    def test_holds(self, documents: int, quarantined: int) -> None:
+        assert quarantine_ceiling(documents, quarantined, 0.2).passed
+
+    @pytest.mark.parametrize(("documents", "quarantined", "ceiling"), [(3, 1, 0.2), (0, 5, 1.0), (0, 0, 0.2)])
+    def test_fails(self, documents: int, quarantined: int, ceiling: float) -> None:
+        gate = quarantine_ceiling(documents, quarantined, ceiling)
+        assert not gate.passed
+        assert f"the ceiling is {ceiling:.0%}" in gate.message
 
 
 def test_a_message_names_a_few_offenders_and_counts_the_rest() -> None:

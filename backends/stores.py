@@ -18,6 +18,7 @@ from schemas.ports import ObjectStore
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
+_PARTIAL = ".part-"
 _NO_OBJECT = {"404", "NoSuchKey", "NotFound"}
 _LOST_RACE = {"412", "409", "PreconditionFailed", "ConditionalRequestConflict"}
 _DENIED = {"401", "403", "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "NoSuchBucket"}
@@ -78,8 +79,13 @@ class FolderStore:
     def names(self, prefix: str) -> list[str]:
         """Return the names of all objects below a folder."""
         folder = self._path(prefix)
-        files = (path for path in folder.rglob("*") if path.is_file() and not path.name.startswith(".part-"))
+        files = (path for path in folder.rglob("*") if path.is_file() and not path.name.startswith(_PARTIAL))
         return sorted(path.relative_to(self._root).as_posix() for path in files)
+
+    def abandoned(self, prefix: str) -> list[str]:
+        """Return the files that writers which died have left half written below a folder."""
+        partial = (path for path in self._path(prefix).rglob(f"{_PARTIAL}*") if _is_abandoned(path))
+        return sorted(path.relative_to(self._root).as_posix() for path in partial)
 
     def folders(self, prefix: str) -> list[str]:
         """Return the names of the folders right below a folder."""
@@ -128,24 +134,35 @@ class FolderStore:
     def _write(path: Path, data: bytes, *, sync: bool) -> None:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            handle, partial = tempfile.mkstemp(dir=path.parent, prefix=".part-")
+            handle, partial = tempfile.mkstemp(dir=path.parent, prefix=_PARTIAL)
         except PermissionError as error:
             raise UserError(f"can't write to {path.parent}: permission denied; choose another store") from error
         except OSError as error:
             raise TransientError(f"can't write to {path.parent}: {error}") from error
         try:
             with os.fdopen(handle, "wb") as file:
+                # Gone when the process is: a partial file without its lock is nobody's.
+                fcntl.flock(file, fcntl.LOCK_EX)
                 file.write(data)
+                file.flush()
                 if sync:
-                    file.flush()
                     os.fsync(file.fileno())
-            Path(partial).replace(path)
+                Path(partial).replace(path)
         except OSError as error:
             Path(partial).unlink(missing_ok=True)
             raise TransientError(f"can't write {path}: {error}") from error
         except BaseException:
             Path(partial).unlink(missing_ok=True)
             raise
+
+
+def _is_abandoned(partial: Path) -> bool:
+    try:
+        with partial.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # its writer holds it, or has just finished
+        return False
+    return True
 
 
 class S3Store:
@@ -197,6 +214,10 @@ class S3Store:
         """Return the names of all objects below a folder."""
         pages = self._pages(prefix, delimiter="")
         return sorted(item["Key"][len(self._prefix) :] for page in pages for item in page.get("Contents", []))
+
+    def abandoned(self, prefix: str) -> list[str]:
+        """Return nothing: no object is seen before it is whole; a bucket's lifecycle rules end uploads that died."""
+        return []
 
     def folders(self, prefix: str) -> list[str]:
         """Return the names of the folders right below a folder."""

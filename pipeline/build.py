@@ -55,8 +55,8 @@ def fill(
     """
     vector = vectors.schema.field("vector").type
     schema = EVIDENCE.append(pa.field("search_text", pa.string())).append(pa.field("vector_text", vector))
-    index.create(schema, {"text": vector.list_size}, tuple(fields))
     report("build", 0, evidence.num_rows)
+    index.create(schema, {"text": vector.list_size}, tuple(fields))
     index.add(_batches(evidence, vectors, schema, report))
     index.finish()
 

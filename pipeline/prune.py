@@ -39,16 +39,17 @@ def prune(workspace: Workspace, *, dry_run: bool, report: Report = silent) -> Pr
             versions = doomed(workspace) if dry_run else sweep(workspace)
             needs = needs_of(workspace, set(store.folders("versions")) - set(versions), report)
             objects = [name for kind in _PRUNABLE for name in store.names(kind) if not needs.holds(name)]
+            halves = store.abandoned("")
             records = {folder: _spare(cache, needs.records[folder]) for folder, cache in sorted(needs.caches.items())}
             if not dry_run:
-                _remove(workspace, objects, needs, records, report)
+                _remove(workspace, [*objects, *halves], needs, records, report)
         finally:
             release(store, run_id)
     return PruneResult(
         corpus=workspace.corpus.name,
         removed=not dry_run,
         versions=versions,
-        objects=dict(Counter(name.partition("/")[0] for name in objects)),
+        objects=dict(Counter([*(name.partition("/")[0] for name in objects), *["half written"] * len(halves)])),
         records={folder: count for folder, count in records.items() if count},
     )
 

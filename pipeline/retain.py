@@ -32,7 +32,7 @@ def sweep(workspace: Workspace, *, sparing: str | None = None) -> list[str]:
         manifest, place = manifest_name(version), version_file(version, INDEX_FILE)
         store.delete(manifest)
         workspace.index(version).drop()
-        for name in store.names(version_file(version, "")):
+        for name in [*store.names(version_file(version, "")), *store.abandoned(version_file(version, ""))]:
             if name != place:
                 store.delete(name)
         store.delete(place)

@@ -46,6 +46,10 @@ class ObjectStore(Protocol):
         """Return the names of all objects below a folder, sorted; [] where there is none."""
         ...
 
+    def abandoned(self, prefix: str) -> list[str]:
+        """Return the names of what writers that died have left half written below a folder; ``delete`` removes it."""
+        ...
+
     def folders(self, prefix: str) -> list[str]:
         """Return the names of the folders right below a folder, sorted; [] where there is none."""
         ...

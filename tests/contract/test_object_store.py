@@ -1,6 +1,9 @@
 """One behaviour suite for every object store."""
 
 import pickle
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -71,3 +74,35 @@ def test_a_name_cannot_leave_its_store(store: ObjectStore) -> None:
 def test_a_store_travels_to_another_process(store: ObjectStore) -> None:
     store.put("a", b"1")
     assert pickle.loads(pickle.dumps(store)).get("a") == b"1"
+
+
+def test_what_a_writer_that_died_left_half_written_is_found_and_removed(tmp_path: Path) -> None:
+    script = (
+        "import os, sys, pathlib; from backends.stores import open_store\n"
+        "pathlib.Path.replace = lambda *_: os.kill(os.getpid(), 9)\n"
+        "open_store(sys.argv[1]).put('figures/a.png', b'pixels')"
+    )
+    assert subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False).returncode == -signal.SIGKILL
+    store = open_store(str(tmp_path))
+    assert (store.names(""), store.abandoned("versions")) == ([], [])
+    (half,) = store.abandoned("")
+    store.delete(half)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_being_written_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_store(str(tmp_path))
+    replace, seen = Path.replace, list[list[str]]()
+
+    def look(path: Path, target: Path) -> Path:
+        seen.append(store.abandoned(""))
+        return replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", look)
+    store.put("figures/a.png", b"pixels")
+    assert (seen, store.names(""), store.abandoned("")) == ([[]], ["figures/a.png"], [])
+
+
+def test_every_store_says_what_is_abandoned(store: ObjectStore) -> None:
+    store.put("a/b", b"1")
+    assert store.abandoned("") == store.abandoned("nothing") == []

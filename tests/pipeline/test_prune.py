@@ -80,6 +80,17 @@ def test_a_refresh_that_runs_is_waited_for(corpus_file: Path) -> None:
         prune(workspace, dry_run=True)
 
 
+def test_what_a_dead_writer_left_half_written_goes(corpus_file: Path) -> None:
+    workspace = open_workspace(str(corpus_file))
+    refresh(workspace)
+    half = Path(workspace.store.root) / "figures" / ".part-x1y2"
+    half.write_bytes(b"half a figure")
+    assert prune(workspace, dry_run=True).objects == {"half written": 1}
+    assert half.exists()
+    assert prune(workspace, dry_run=False).objects == {"half written": 1}
+    assert not half.exists()
+
+
 @pytest.mark.parametrize("built", [True, False])
 def test_a_version_that_a_dead_run_left_is_swept_to_the_last_folder(corpus_file: Path, built: bool) -> None:
     workspace = open_workspace(str(corpus_file))
@@ -88,6 +99,7 @@ def test_a_version_that_a_dead_run_left_is_swept_to_the_last_folder(corpus_file:
     if built:
         schema = EVIDENCE.append(pa.field("search_text", pa.string()))
         workspace.index(left).create(schema.append(pa.field("vector_text", pa.list_(pa.float32(), 4))), {"text": 4})
+    (Path(workspace.store.root) / "versions" / left / ".part-x1y2").write_bytes(b"half")
     assert sweep(workspace) == [left]
     assert workspace.store.folders("versions") == []
     assert sweep(workspace) == []

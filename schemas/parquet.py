@@ -42,6 +42,9 @@ PARSED_FILES = (*(f"{part}.parquet" for part in _PARTS), "document.parquet")
 """Names of the files that ``pack`` makes; the last one is written last, and says that a document is parsed."""
 
 
+_LARGE_BYTES = 1 << 20
+
+
 def to_parquet(table: pa.Table) -> bytes:
     """Encode a table; the same table gives the same bytes."""
     sink = io.BytesIO()
@@ -51,7 +54,8 @@ def to_parquet(table: pa.Table) -> bytes:
 
 def from_parquet(data: bytes) -> pa.Table:
     """Decode a table."""
-    return pq.read_table(io.BytesIO(data))
+    # Most are small: a pool of threads for each costs more than the reading.
+    return pq.ParquetFile(pa.BufferReader(data)).read(use_threads=len(data) > _LARGE_BYTES)
 
 
 @functools.cache

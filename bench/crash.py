@@ -29,9 +29,8 @@ from pathlib import Path
 from backends.stores import FolderStore
 from bench.table import Row, show
 from evaluation.synthetic import PRESETS, synthesize
-from pipeline.assemble import read_evidence
-from pipeline.build import search_texts
 from pipeline.enrich import vector_cache
+from pipeline.evidence import read_evidence, search_texts
 from pipeline.ledger import read_ledger
 from pipeline.prune import prune
 from pipeline.publication import manifests, read_manifest, read_pointer

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.table import Row, show
-from pipeline.assemble import read_evidence
-from pipeline.build import search_texts, vectors_of
+from pipeline.build import vectors_of
 from pipeline.enrich import text_vectors
+from pipeline.evidence import read_evidence, search_texts
 from pipeline.models import text_embedder
 from pipeline.refresh import refresh
 from pipeline.workspace import Workspace, open_workspace

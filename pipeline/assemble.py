@@ -2,12 +2,14 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 
 import pyarrow as pa
 
 from pipeline.enrich import parsed_documents
+from pipeline.evidence import write_evidence
+from pipeline.inherit import Inherited, inherit
 from pipeline.ledger import write_ledger
 from pipeline.stages import StageNote, read_notes, read_plan, version_file, write_note
 from pipeline.tagged import make_tagged
@@ -23,13 +25,11 @@ from ray_jobs.documents import (
 )
 from schemas.documents import TAGGED
 from schemas.errors import ContractError, Failure, FailureCode
-from schemas.parquet import from_parquet, to_parquet
+from schemas.parquet import to_parquet
 from schemas.tags import TagTemplate
 from schemas.versions import FAILURES, LedgerRow, Plan, Status
-from tasks.assemble import DocumentPieces
+from tasks.assemble import DocumentPieces, Earlier
 from tasks.assemble import assemble as assemble_rows
-
-ROWS_A_FILE = 50_000
 
 
 def assemble(workspace: Workspace, version: str, report: Report = silent) -> StageNote:
@@ -43,13 +43,22 @@ def assemble(workspace: Workspace, version: str, report: Report = silent) -> Sta
     started = time.monotonic()
     store, corpus = workspace.store, workspace.corpus
     plan = read_plan(store, version)
-    ledger = _ledger(workspace, plan)
+    inherited = inherit(workspace, plan)
+    ledger = _ledger(workspace, plan, inherited)
     indexed: dict[str, list[str]] = {}
     for row in ledger:
         if row.status is Status.INDEXED:
             indexed.setdefault(row.doc_id, []).append(row.source)
     report("assemble", 0, len(indexed))
-    made = assemble_rows(_pieces(workspace, indexed, report), TagTemplate(corpus.tags.template), corpus.tags.digits)
+    sources = {doc_id: tuple(named) for doc_id, named in indexed.items()}
+    made = assemble_rows(
+        _pieces(workspace, {doc_id: sources[doc_id] for doc_id in sources.keys() - inherited.documents}, report),
+        TagTemplate(corpus.tags.template),
+        corpus.tags.digits,
+        Earlier(
+            inherited.evidence, inherited.placements, sources, lambda doc_id: _read(workspace, doc_id, sources[doc_id])
+        ),
+    )
     evidence_bytes = write_evidence(workspace, version, made.evidence)
     store.replace(version_file(version, "placements.parquet"), to_parquet(made.placements))
     write_ledger(store, version, ledger)
@@ -75,24 +84,7 @@ def assemble(workspace: Workspace, version: str, report: Report = silent) -> Sta
     return write_note(store, version, "assemble", note)
 
 
-def write_evidence(workspace: Workspace, version: str, evidence: pa.Table) -> int:
-    """Keep a version's rows, in files of a bounded number of rows; return how many bytes they take."""
-    size = 0
-    for number, start in enumerate(range(0, max(1, evidence.num_rows), ROWS_A_FILE)):
-        name = version_file(version, f"evidence/part-{number:05d}.parquet")
-        data = to_parquet(evidence.slice(start, ROWS_A_FILE))
-        workspace.store.replace(name, data)
-        size += len(data)
-    return size
-
-
-def read_evidence(workspace: Workspace, version: str) -> pa.Table:
-    """Return a version's rows."""
-    names = workspace.store.names(version_file(version, "evidence"))
-    return pa.concat_tables([from_parquet(workspace.store.get(name)) for name in names])
-
-
-def _ledger(workspace: Workspace, plan: Plan) -> list[LedgerRow]:
+def _ledger(workspace: Workspace, plan: Plan, inherited: Inherited) -> list[LedgerRow]:
     """Say of each source what became of it: indexed where its document is parsed, else the failure that the parse gave."""
     notes = read_notes(workspace.store, plan.version, ("parse",))
     failed = {
@@ -101,14 +93,15 @@ def _ledger(workspace: Workspace, plan: Plan) -> list[LedgerRow]:
         for failure in note.failures
         if failure.page is None and failure.doc_id
     }
-    parsed = set(parsed_documents(workspace, plan))
+    pages = dict(inherited.pages)
+    for doc_id in parsed_documents(workspace, {document.doc_id for document in plan.documents} - inherited.documents):
+        pages[doc_id] = read_head(workspace.store, structured_folder(doc_id, workspace.keys.structured)).pages
     rows = list(plan.carried)
     for document in plan.documents:
         facts = asdict(document) | {"attempt": workspace.keys.attempt}
         failure = failed.get(document.doc_id)
-        if document.doc_id in parsed:
-            head = read_head(workspace.store, structured_folder(document.doc_id, workspace.keys.structured))
-            rows.append(LedgerRow(**facts, status=Status.INDEXED, pages=head.pages))
+        if document.doc_id in pages:
+            rows.append(LedgerRow(**facts, status=Status.INDEXED, pages=pages[document.doc_id]))
         elif failure is not None:
             rows.append(
                 LedgerRow(**facts, status=Status.QUARANTINED, code=failure.code, step=failure.step, message=failure.message)
@@ -118,21 +111,24 @@ def _ledger(workspace: Workspace, plan: Plan) -> list[LedgerRow]:
     return sorted(rows, key=lambda row: row.source)
 
 
-def _pieces(workspace: Workspace, indexed: dict[str, list[str]], report: Report) -> Iterator[DocumentPieces]:
-    store, keys = workspace.store, workspace.keys
-    for done, (doc_id, sources) in enumerate(sorted(indexed.items()), 1):
-        folder = structured_folder(doc_id, keys.structured)
-        figures, placements = read_placements(store, folder)
-        yield DocumentPieces(
-            doc_id=doc_id,
-            title=read_head(store, folder).title,
-            sources=tuple(sources),
-            chunks=read_chunks(store, folder),
-            figures=figures,
-            placements=placements,
-            captions=read_captions(store, folder),
-        )
-        report("assemble", done, len(indexed))
+def _pieces(workspace: Workspace, sources: Mapping[str, tuple[str, ...]], report: Report) -> Iterator[DocumentPieces]:
+    for done, doc_id in enumerate(sorted(sources), 1):
+        yield _read(workspace, doc_id, sources[doc_id])
+        report("assemble", done, len(sources))
+
+
+def _read(workspace: Workspace, doc_id: str, sources: tuple[str, ...]) -> DocumentPieces:
+    store, folder = workspace.store, structured_folder(doc_id, workspace.keys.structured)
+    figures, placements = read_placements(store, folder)
+    return DocumentPieces(
+        doc_id=doc_id,
+        title=read_head(store, folder).title,
+        sources=sources,
+        chunks=read_chunks(store, folder),
+        figures=figures,
+        placements=placements,
+        captions=read_captions(store, folder),
+    )
 
 
 def _document_failures(plan: Plan, ledger: list[LedgerRow]) -> list[Failure]:

@@ -7,16 +7,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.assemble import read_evidence
 from pipeline.cache import ShardedCache
 from pipeline.enrich import text_vectors
+from pipeline.evidence import read_evidence, search_texts
 from pipeline.stages import StageNote, write_note
 from pipeline.workspace import Report, Workspace, silent
 from schemas.errors import ContractError
 from schemas.evidence import EVIDENCE
 from schemas.ports import SearchIndex
 from schemas.versions import GateResult, Manifest
-from tasks.embed import search_text, text_id
+from tasks.embed import text_id
 
 ROWS_A_BATCH = 5_000
 ROWS_SAMPLED = 50
@@ -97,12 +97,6 @@ def read_back(index: SearchIndex, evidence: pa.Table) -> list[GateResult]:
             message=f"of {len(sample)} rows asked for, the engine gives {alike} back as they were written",
         ),
     ]
-
-
-def search_texts(evidence: pa.Table) -> list[str]:
-    """Return what BM25 and the embedder see of each row."""
-    columns = (evidence.column(name).to_pylist() for name in ("title", "section_path", "text"))
-    return [search_text(title, path, text) for title, path, text in zip(*columns, strict=True)]
 
 
 def vectors_of(vectors: ShardedCache, texts: list[str]) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:

@@ -2,16 +2,17 @@
 
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
 
 from backends.expectations import expect_evidence
 from backends.minilm import open_token_counter
-from pipeline.assemble import read_evidence
-from pipeline.build import search_texts, vectors_of
+from pipeline.build import vectors_of
 from pipeline.enrich import text_vectors
+from pipeline.evidence import read_evidence, read_placements, search_texts
+from pipeline.inherit import inherit
 from pipeline.ledger import read_ledger
 from pipeline.publication import read_manifest
 from pipeline.stages import StageNote, read_notes, read_plan, version_file, write_note
@@ -19,7 +20,7 @@ from pipeline.workspace import Report, Workspace, silent
 from ray_jobs.documents import parsed_folder, read_failures, read_marginal_pages, read_pages, structured_folder
 from schemas.parquet import from_parquet
 from schemas.tags import TagTemplate
-from schemas.versions import LedgerRow, Status
+from schemas.versions import Status
 from tasks.check import (
     DocumentIn,
     content_conserved,
@@ -30,6 +31,7 @@ from tasks.check import (
     rows_not_lost,
     tags_are_placements,
     tags_resolve,
+    taken_over,
 )
 
 
@@ -39,7 +41,7 @@ def check(workspace: Workspace, version: str, report: Report = silent) -> StageN
     store, corpus = workspace.store, workspace.corpus
     plan = read_plan(store, version)
     evidence = read_evidence(workspace, version)
-    placements = from_parquet(store.get(version_file(version, "placements.parquet")))
+    placements = read_placements(workspace, version)
     template = TagTemplate(corpus.tags.template)
     texts = search_texts(evidence)
     report("check", 0, 3)
@@ -58,12 +60,14 @@ def check(workspace: Workspace, version: str, report: Report = silent) -> StageN
     report("check", 1, 3)
     parent = read_manifest(store, plan.parent) if plan.parent else None
     verified = _verified_before(workspace, plan.parent)
-    ledger = read_ledger(store, version)
+    ledger, inherited = read_ledger(store, version), inherit(workspace, plan)
+    fresh = {row.doc_id for row in ledger if row.status is Status.INDEXED} - inherited.documents
     before = parent.counts if parent else None
     pages = sum({row.doc_id: row.pages for row in ledger if row.status is Status.INDEXED}.values())
     gates += [
         documents_conserved(plan, ledger),
-        *content_conserved(_documents_in(workspace, ledger), evidence, placements),
+        *content_conserved(_documents_in(workspace, fresh), evidence, placements),
+        taken_over(inherited.evidence, inherited.placements, evidence, placements),
         tags_are_placements(evidence, placements, template),
         tags_resolve(evidence, placements, template),
         one_figure_a_number(placements),
@@ -75,10 +79,10 @@ def check(workspace: Workspace, version: str, report: Report = silent) -> StageN
     return write_note(store, version, "check", StageNote(seconds=time.monotonic() - started, gates=gates))
 
 
-def _documents_in(workspace: Workspace, ledger: Sequence[LedgerRow]) -> Iterator[DocumentIn]:
-    """Yield what the parse found in each document of the version."""
+def _documents_in(workspace: Workspace, doc_ids: Iterable[str]) -> Iterator[DocumentIn]:
+    """Yield what the parse found in documents that the live version hasn't got; those that it has were looked at then."""
     store, keys = workspace.store, workspace.keys
-    for doc_id in sorted({row.doc_id for row in ledger if row.status is Status.INDEXED}):
+    for doc_id in sorted(doc_ids):
         parsed, structured = parsed_folder(doc_id, keys.parse), structured_folder(doc_id, keys.structured)
         pages, placements = read_pages(store, parsed)
         yield DocumentIn(

@@ -11,6 +11,8 @@ from itertools import chain
 import pyarrow as pa
 
 from pipeline.cache import ShardedCache
+from pipeline.evidence import search_texts
+from pipeline.inherit import Inherited, inherit
 from pipeline.stages import StageNote, read_plan, write_note
 from pipeline.workspace import Report, Workspace, silent
 from ray_jobs.cluster import connected
@@ -37,7 +39,6 @@ from schemas.documents import Recognised, Segmented
 from schemas.errors import ContractError
 from schemas.parquet import rows_of, schema_of, table_of
 from schemas.ports import ObjectStore
-from schemas.versions import Plan
 from tasks.embed import search_text, text_id
 from tasks.recognise import pictures_to_recognise
 from tasks.segment import pictures_to_segment
@@ -53,18 +54,19 @@ def enrich(workspace: Workspace, version: str, report: Report = silent) -> Stage
     """
     started = time.monotonic()
     plan = read_plan(workspace.store, version)
-    doc_ids = parsed_documents(workspace, plan)
+    inherited = inherit(workspace, plan)
+    doc_ids = parsed_documents(workspace, {document.doc_id for document in plan.documents} - inherited.documents)
     with contextlib.ExitStack() as stack:
         ray = _OnDemand(workspace, stack)
         counts = _structure(workspace, doc_ids, ray, report)
-        counts["embedded"] = _embed(workspace, doc_ids, ray, report)
+        counts["embedded"] = _embed(workspace, inherited, doc_ids, ray, report)
     return write_note(workspace.store, version, "enrich", StageNote(seconds=time.monotonic() - started, counts=counts))
 
 
-def parsed_documents(workspace: Workspace, plan: Plan) -> list[str]:
-    """Return the documents of a plan that have a finished parse, sorted, each once."""
-    doc_ids = sorted({document.doc_id for document in plan.documents})
-    return [doc_id for doc_id in doc_ids if is_finished(workspace.store, parsed_folder(doc_id, workspace.keys.parse))]
+def parsed_documents(workspace: Workspace, doc_ids: Iterable[str]) -> list[str]:
+    """Return which documents have a finished parse, sorted."""
+    store, parse = workspace.store, workspace.keys.parse
+    return [doc_id for doc_id in sorted(doc_ids) if is_finished(store, parsed_folder(doc_id, parse))]
 
 
 def vector_cache(store: ObjectStore, vectors_key: str, dimension: int) -> ShardedCache:
@@ -169,8 +171,9 @@ def stored(figure_ids: Sequence[str]) -> list[tuple[str, str]]:
     return [(figure_id, f"figures/{figure_id}.png") for figure_id in figure_ids]
 
 
-def _embed(workspace: Workspace, doc_ids: list[str], ray: _OnDemand, report: Report) -> int:
-    texts = {text_id(text): text for doc_id in doc_ids for text in texts_of(workspace, doc_id)}
+def _embed(workspace: Workspace, inherited: Inherited, doc_ids: list[str], ray: _OnDemand, report: Report) -> int:
+    fresh = (text for doc_id in doc_ids for text in texts_of(workspace, doc_id))
+    texts = {text_id(text): text for text in chain(fresh, search_texts(inherited.evidence))}
     cache = text_vectors(workspace)
     missing = cache.missing(texts)
     if missing:

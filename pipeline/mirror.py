@@ -8,10 +8,10 @@ import uuid
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 
-from pipeline.assemble import read_evidence
 from pipeline.build import fill, read_back
 from pipeline.cache import ShardedCache
 from pipeline.enrich import vector_cache
+from pipeline.evidence import read_evidence
 from pipeline.lease import holding, release
 from pipeline.needs import Needs, needs_of
 from pipeline.publication import manifest_name, named_manifest, read_manifest, read_pointer

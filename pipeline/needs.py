@@ -4,10 +4,9 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from pipeline.assemble import read_evidence
-from pipeline.build import search_texts
 from pipeline.cache import ShardedCache
 from pipeline.enrich import vector_cache
+from pipeline.evidence import read_evidence, search_texts
 from pipeline.ledger import read_ledger
 from pipeline.publication import read_manifest
 from pipeline.stages import version_file

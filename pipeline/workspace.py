@@ -21,6 +21,7 @@ from schemas.errors import UserError
 from schemas.ids import collection_name, key, sha256
 from schemas.ports import DocumentSource, ObjectStore, SearchIndex
 from schemas.versions import ModelCard
+from tasks.assemble import ASSEMBLE_VERSION
 from tasks.chunk import CHUNK_VERSION
 from tasks.embed import EMBED_VERSION
 from tasks.segment import SEGMENT_VERSION
@@ -46,6 +47,7 @@ class Keys:
     recognised: str
     segmented: str
     structured: str
+    assembled: str
     vectors: str
     settings: str
 
@@ -154,17 +156,17 @@ def _keys(corpus: Corpus, recogniser: ModelCard | None, detector: ModelCard | No
         chunk_tokens=corpus.index.chunk_tokens,
         tokens_by=text_model.model_dump(),
     )
+    assembled = key(structured=structured, tags=corpus.tags.model_dump(), step=ASSEMBLE_VERSION)
     vectors = key(model=text_model.model_dump(), step=EMBED_VERSION)
     settings = key(
-        structured=structured,
+        assembled=assembled,
         attempt=attempt,
         vectors=vectors,
-        tags=corpus.tags.model_dump(),
         index=corpus.index.model_dump(),
         gates=corpus.gates.model_dump(),
         questions=questions_digest(corpus.questions),
     )
-    return Keys(parse, attempt, recognised, segmented, structured, vectors, settings)
+    return Keys(parse, attempt, recognised, segmented, structured, assembled, vectors, settings)
 
 
 def questions_digest(path: str | None) -> str | None:

@@ -34,7 +34,7 @@ from tasks.structure import structure
 
 PICTURES_A_BATCH = 4
 
-FEW_PICTURES, FEW_PAGES, FEW_DOCUMENTS, FEW_TEXTS = 4, 16, 4, 128
+FEW_PICTURES, FEW_PAGES, FEW_DOCUMENTS, FEW_TEXTS = 4, 16, 16, 512
 """Up to that many are done in this process: starting Ray would take longer than the work."""
 
 

@@ -1,15 +1,18 @@
 """Make the rows of a version out of its documents, and number their tags."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from schemas.documents import TAGGED, Chunk, Figure, Placement
 from schemas.evidence import EVIDENCE, PLACEMENTS, Modality
 from schemas.ids import evidence_id
 from schemas.tags import DOC_DIGITS, TagTemplate, fill, restore
 from tasks.tag import number_figures
+
+ASSEMBLE_VERSION = "1"
 
 
 @dataclass(frozen=True)
@@ -33,23 +36,44 @@ class Assembled:
     placements: pa.Table
 
 
-def assemble(documents: Iterable[DocumentPieces], template: TagTemplate, digits: int) -> Assembled:
+@dataclass(frozen=True)
+class Earlier:
+    """Documents that an earlier version has rows of, which hold for this one too.
+
+    ``sources`` are those of now, a document may have been moved. ``load`` reads a document whose tags may change: whether two
+    figures share a number depends on all that are there.
+    """
+
+    evidence: pa.Table
+    placements: pa.Table
+    sources: Mapping[str, tuple[str, ...]]
+    load: Callable[[str], DocumentPieces]
+
+
+def assemble(
+    documents: Iterable[DocumentPieces], template: TagTemplate, digits: int, earlier: Earlier | None = None
+) -> Assembled:
     """Return the rows of a version; the same for the same documents, whatever their order and who made them.
 
     Args:
-        documents: Every document of the version, once.
+        documents: Every document of the version, once, but those of ``earlier``.
         template: How tags are spelled.
         digits: Digits of a tag before widening.
+        earlier: Further documents, as an earlier version with the same spelling has them.
     """
-    ordered = sorted(documents, key=lambda document: document.doc_id)
+    fresh = list(documents)
+    if earlier is not None:
+        again = _renumbered(earlier.placements, fresh, digits)
+        fresh += map(earlier.load, sorted(again))
+        earlier = replace(
+            earlier, evidence=_without(earlier.evidence, again), placements=_without(earlier.placements, again)
+        )
+    ordered = sorted(fresh, key=lambda document: document.doc_id)
     figures = {figure.figure_id: figure for document in ordered for figure in document.figures}
-    tagged = {
-        placement.figure_id
-        for document in ordered
-        for placement in document.placements
-        if placement.role in TAGGED and placement.figure_id is not None
-    }
-    numbers = number_figures({figure_id: int(figures[figure_id].sha1, 16) for figure_id in tagged}, digits)
+    # Of a figure that shares its number with none, the number does for the digest that ends in it.
+    digests = {row["figure_id"]: int(row["number"]) for row in _tagged_rows(earlier.placements)} if earlier else {}
+    digests |= {figure_id: int(figures[figure_id].sha1, 16) for figure_id in _tagged(ordered)}
+    numbers = number_figures(digests, digits)
     evidence: list[dict[str, object]] = []
     placements: list[dict[str, object]] = []
     for document in ordered:
@@ -58,7 +82,51 @@ def assemble(documents: Iterable[DocumentPieces], template: TagTemplate, digits:
         placements.extend(_placements(document, figures, numbers, tags))
     unique = {row["evidence_id"]: row for row in reversed(evidence)}
     kept = [row for row in evidence if unique[row["evidence_id"]] is row]
-    return Assembled(pa.Table.from_pylist(kept, schema=EVIDENCE), pa.Table.from_pylist(placements, schema=PLACEMENTS))
+    made = Assembled(pa.Table.from_pylist(kept, schema=EVIDENCE), pa.Table.from_pylist(placements, schema=PLACEMENTS))
+    return made if earlier is None else _joined(made, earlier)
+
+
+def _tagged(documents: Iterable[DocumentPieces]) -> set[str]:
+    return {
+        placement.figure_id
+        for document in documents
+        for placement in document.placements
+        if placement.role in TAGGED and placement.figure_id is not None
+    }
+
+
+def _tagged_rows(placements: pa.Table) -> Iterator[dict[str, str]]:
+    rows = placements.select(["doc_id", "figure_id", "number"]).to_pylist()
+    return (row for row in rows if row["number"] is not None)
+
+
+def _renumbered(placements: pa.Table, fresh: Sequence[DocumentPieces], digits: int) -> set[str]:
+    """Return the earlier documents with a figure whose number is, or was, shared: their tags may be others now."""
+    endings: dict[str, set[str]] = {}
+    for row in _tagged_rows(placements):
+        endings.setdefault(row["number"][-digits:], set()).add(row["figure_id"])
+    sha1 = {figure.figure_id: figure.sha1 for document in fresh for figure in document.figures}
+    for figure_id in _tagged(fresh):
+        endings.setdefault(f"{int(sha1[figure_id], 16) % 10**digits:0{digits}d}", set()).add(figure_id)
+    shared = {figure_id for figure_ids in endings.values() if len(figure_ids) > 1 for figure_id in figure_ids}
+    rows = _tagged_rows(placements)
+    return {row["doc_id"] for row in rows if row["figure_id"] in shared or len(row["number"]) > digits}
+
+
+def _without(table: pa.Table, documents: Collection[str]) -> pa.Table:
+    return table.filter(pc.invert(pc.is_in(table.column("doc_id"), pa.array(sorted(documents), pa.string()))))
+
+
+def _joined(made: Assembled, earlier: Earlier) -> Assembled:
+    sources = [list(earlier.sources[str(doc_id)]) for doc_id in earlier.evidence.column("doc_id").to_pylist()]
+    place = EVIDENCE.get_field_index("sources")
+    moved = earlier.evidence.set_column(place, EVIDENCE.field(place), pa.array(sources, EVIDENCE.field(place).type))
+    return Assembled(_by_document(made.evidence, moved), _by_document(made.placements, earlier.placements))
+
+
+def _by_document(one: pa.Table, other: pa.Table) -> pa.Table:
+    # The sort is stable: within a document the order stays.
+    return pa.concat_tables([one, other]).sort_by("doc_id").combine_chunks()
 
 
 def _tags(

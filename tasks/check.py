@@ -79,6 +79,30 @@ def content_conserved(documents: Iterable[DocumentIn], evidence: pa.Table, place
     return [pages.gate("pages conserved", "pages"), figures.gate("figures conserved", "figures")]
 
 
+def taken_over(
+    earlier_evidence: pa.Table, earlier_placements: pa.Table, evidence: pa.Table, placements: pa.Table
+) -> GateResult:
+    """Hold that documents which the live version has already bring as many rows and placements as they did there.
+
+    Args:
+        earlier_evidence: The live version's rows of those documents.
+        earlier_placements: And its placements of them.
+        evidence: Rows of the version; those of other documents don't matter.
+        placements: Of the version, likewise.
+    """
+    offenders = []
+    documents: set[str] = set()
+    for kind, earlier, now in (("rows", earlier_evidence, evidence), ("placements", earlier_placements, placements)):
+        before, found = (Counter(map(str, table.column("doc_id").to_pylist())) for table in (earlier, now))
+        documents |= before.keys()
+        offenders += [
+            f"document {doc_id[:12]} had {count} {kind} and has {found[doc_id]}"
+            for doc_id, count in sorted(before.items())
+            if found[doc_id] != count
+        ]
+    return _law("documents taken over", offenders, f"{len(documents)} documents have the rows that they had before")
+
+
 _INDEXED, _QUARANTINED = "indexed", "quarantined"
 
 

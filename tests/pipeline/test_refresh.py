@@ -200,6 +200,9 @@ def test_a_changed_document_is_redone_alone(corpus_file: Path) -> None:
     note = workspace.store.get(f"versions/{second.version}/release_note.md").decode()
     assert "## Documents changed: 1\n\n- winch.pdf\n" in note
 
+    anew = open_workspace(str(write_corpus(corpus_file.parent.parent, "store: ../other\n")))
+    assert _evidence(anew, refresh(anew).version) == _evidence(workspace, second.version), "as if made from nothing"
+
 
 def test_a_source_that_goes_away_goes_out_of_the_next_version(corpus_file: Path) -> None:
     workspace = open_workspace(str(corpus_file))

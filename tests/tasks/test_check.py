@@ -23,6 +23,7 @@ from tasks.check import (
     rows_not_lost,
     tags_are_placements,
     tags_resolve,
+    taken_over,
 )
 
 TEMPLATE = TagTemplate()
@@ -230,6 +231,23 @@ class TestContentConserved:
         document = self.document(failed=set(), pages=())
         gates = content_conserved([document], self.rows(), self.placed(document))
         assert self.messages(gates) == [f"figures conserved: a figure on page 2 of document {DOC[:12]} got lost"]
+
+
+class TestTakenOver:
+    def test_holds(self) -> None:
+        more = pa.concat_tables([WRITTEN, evidence(("text", "new"), doc_id=OTHER)])
+        gate = taken_over(WRITTEN, PLACED, more, PLACED)
+        assert (gate.passed, gate.message) == (True, "1 documents have the rows that they had before")
+        assert taken_over(WRITTEN.slice(0, 0), PLACED.slice(0, 0), more, PLACED).passed
+
+    @pytest.mark.parametrize(
+        ("rows", "places", "said"),
+        [(WRITTEN.slice(1), PLACED, "had 3 rows and has 2"), (WRITTEN, PLACED.slice(4), "had 4 placements and has 0")],
+    )
+    def test_fails(self, rows: pa.Table, places: pa.Table, said: str) -> None:
+        gate = taken_over(WRITTEN, PLACED, rows, places)
+        assert (gate.passed, gate.value) == (False, 1)
+        assert said in gate.message
 
 
 class TestTagsArePlacements:

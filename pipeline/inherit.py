@@ -1,0 +1,50 @@
+"""What a new version takes over from the live one: documents that are what they were, read by what they were read by."""
+
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.evidence import read_evidence, read_placements
+from pipeline.ledger import read_ledger
+from pipeline.publication import read_manifest
+from pipeline.workspace import Workspace
+from schemas.evidence import EVIDENCE, PLACEMENTS
+from schemas.versions import Plan, Status
+
+
+@dataclass(frozen=True)
+class Inherited:
+    """Documents of the parent that go into the next version as they are, by their number of pages, and their rows there."""
+
+    pages: Mapping[str, int]
+    evidence: pa.Table
+    placements: pa.Table
+
+    @property
+    def documents(self) -> Set[str]:
+        """Ids of the documents."""
+        return self.pages.keys()
+
+
+NOTHING = Inherited({}, EVIDENCE.empty_table(), PLACEMENTS.empty_table())
+
+
+def inherit(workspace: Workspace, plan: Plan) -> Inherited:
+    """Return the documents of a plan that its parent made rows of by the very same keys: there is nothing to do for them.
+
+    Going through them one by one again would make a refresh cost what the corpus costs, and not what its change does.
+    """
+    store = workspace.store
+    manifest = read_manifest(store, plan.parent) if plan.parent else None
+    if manifest is None or manifest.keys.get("assembled") != workspace.keys.assembled:
+        return NOTHING
+    before = {row.doc_id: row.pages for row in read_ledger(store, manifest.version) if row.status is Status.INDEXED}
+    pages = {document.doc_id: before[document.doc_id] for document in plan.documents if document.doc_id in before}
+    evidence, placements = read_evidence(workspace, manifest.version), read_placements(workspace, manifest.version)
+    return Inherited(pages, _of(evidence, pages), _of(placements, pages))
+
+
+def _of(table: pa.Table, documents: Iterable[str]) -> pa.Table:
+    return table.filter(pc.is_in(table.column("doc_id"), pa.array(sorted(documents), pa.string())))

@@ -119,6 +119,9 @@ def _derive(frame: Any, n_tokens: Sequence[int], norms: Sequence[float] | NDArra
     # Figures that nothing is said of are told alike, and are none the less figures of their own.
     searched = frame["title"].str.cat([frame["section_path"].map("\n".join), frame["text"]], sep="\n")
     frame["repeated"] = ~is_figure & searched.where(~is_figure).duplicated() & (frame["text"] != "")
+    # The suite pickles the frame to name it, which takes longest for lists; of them it only asks whether they are there.
+    for name in (field.name for field in EVIDENCE if pa.types.is_nested(field.type)):
+        frame[name] = frame[name].notna().replace(False, None)
 
 
 def _rules(max_tokens: int, gates: GateOptions, *, complete: bool) -> list[_Rule]:

@@ -39,6 +39,7 @@ _FURTHER = re.compile(
     rf"[\s\u00a0]*(?:,|&|\band\b|\bund\b|\bet\b|\by\b|\bto\b)[\s\u00a0]*(?:and\b\s*)?(?P<number>{_NUMBER})"
 )
 _CAPTION = re.compile(rf"\s*(?:{_LATIN}|{_EAST})")
+_CAPTION_INITIAL = re.compile(rf"\s*(?:(?i:[{_INITIALS}])|{_CJK})")
 _UNNUMBERED = re.compile(rf"\s*(?:{_WORD}|(?P<cjk>{_CJK}))\s*[:：]\s*\S")
 
 _STOPS = frozenset(":.|–—-)：．。、")
@@ -50,6 +51,8 @@ def caption_label(text: str) -> Label | None:
     A caption's number is followed by a stop, by a title that begins like one, or by nothing: a sentence that happens to
     begin with "Figure 3" goes on in lower case.
     """
+    if _CAPTION_INITIAL.match(text) is None:
+        return None
     found = _CAPTION.match(text)
     if found is None:
         unnumbered = _UNNUMBERED.match(text)

@@ -62,6 +62,8 @@ def escape(text: str) -> str:
     text cuts as well. Every template starts alike, so this disarms the look-alikes of them all. Private-use marks of the
     placeholder are replaced by U+FFFD, since no font shows them anyway.
     """
+    if text.isascii() and "<" not in text:
+        return text  # neither can be in it, and most lines are such
     return _LOOKALIKE.sub(_ESCAPED, _PRIVATE.sub("\ufffd", text))
 
 

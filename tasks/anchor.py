@@ -99,7 +99,7 @@ def begins_anew(line: Line, previous: Line | None) -> bool:
 
 def gap(start: float, end: float, other_start: float, other_end: float) -> float:
     """Return the distance between two intervals; negative where they overlap."""
-    return max(start, other_start) - min(end, other_end)
+    return (other_start if other_start > start else start) - (other_end if other_end < end else end)
 
 
 def distance(one: BBox, other: BBox) -> float:

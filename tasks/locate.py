@@ -77,7 +77,10 @@ class Mark(NamedTuple):
     @property
     def is_rule(self) -> bool:
         """A straight horizontal or vertical line, however thick it was drawn."""
-        return not self.strokes and min(self.bbox.width, self.bbox.height) <= _RULE_PT
+        if self.strokes:
+            return False
+        x0, y0, x1, y1 = self.bbox
+        return x1 - x0 <= _RULE_PT or y1 - y0 <= _RULE_PT
 
 
 @dataclass(frozen=True, slots=True)

@@ -334,14 +334,15 @@ def _spells(box: BBox, hidden: Sequence[Line]) -> bool:
 
 def _inner(content: Content, placed: Sequence[Placement]) -> list[Line]:
     """Say of each line in whose picture it stands: labels of drawings, and hidden text behind an image."""
+    pictures = [placement for placement in placed if placement.role is Role.CONTENT]
+    if not pictures:
+        return list(content.lines)
     lines: list[Line] = []
     for line, visible in zip(content.lines, content.shown, strict=True):
         holders = [
             placement
-            for placement in placed
-            if placement.role is Role.CONTENT
-            and (placement.kind in (Kind.VECTOR, Kind.COMPOSITE) or not visible)
-            and placement.bbox.has_middle_of(line.bbox)
+            for placement in pictures
+            if (placement.kind in (Kind.VECTOR, Kind.COMPOSITE) or not visible) and placement.bbox.has_middle_of(line.bbox)
         ]
         smallest = min(holders, key=lambda placement: placement.bbox.area, default=None)
         lines.append(line if smallest is None else replace(line, inside=smallest.order))

@@ -20,6 +20,7 @@ MAX_SIDE_PT = 14_400
 _HEADER_WITHIN = 1024
 _MOST_MARKS = 100_000
 _FAR_PT = -1e9
+_WHITE = 0.97
 _BOLD = 16
 _SHOWN = 16 | 32
 _LOST = (
@@ -169,8 +170,10 @@ def read_page(document: "pymupdf.Document", number: int) -> Content:
             | pymupdf.TEXT_USE_CID_FOR_UNKNOWN_UNICODE
         )
         text = pymupdf.TextPage(listing.get_textpage(flags))
-        images = list(_images(text, box))
-        lines = list(_lines(text, number))
+        pictures, others = _parted(text)
+        images = list(_images(pictures, box))
+        _set_off(pictures)
+        lines = list(_lines(text, number, others))
         drawn = page.get_cdrawings(extended=True) if max(box.width, box.height) <= MAX_SIDE_PT else []
     frames: dict[BBox, None] = {}
     marks = tuple(_marks(drawn, box, frames))
@@ -216,13 +219,30 @@ def _items(item: Any, level: int) -> Iterator[tuple[int, Any]]:
         item = item.next()
 
 
-def _images(text: "pymupdf.TextPage", page: BBox) -> Iterator[tuple[Image, Any]]:
+def _parted(text: "pymupdf.TextPage") -> tuple[list[tuple[int, Any]], list[int]]:
+    """Return the blocks that are images with their places among all, and the places of the others."""
     from pymupdf import mupdf
 
+    pictures: list[tuple[int, Any]] = []
+    others: list[int] = []
+    for number, block in enumerate(text.this):
+        if block.m_internal.type == mupdf.FZ_STEXT_BLOCK_IMAGE:
+            pictures.append((number, block))
+        else:
+            others.append(number)
+    return pictures, others
+
+
+def _set_off(pictures: Sequence[tuple[int, Any]]) -> None:
+    """Set images off the page, where ``extractDICT`` leaves them alone: it would copy their bytes."""
+    for _, block in pictures:
+        box = block.m_internal.bbox
+        box.x0 = box.y0 = box.x1 = box.y1 = _FAR_PT
+
+
+def _images(pictures: Sequence[tuple[int, Any]], page: BBox) -> Iterator[tuple[Image, Any]]:
     number = 0
-    for block_number, block in enumerate(text.this):
-        if block.m_internal.type != mupdf.FZ_STEXT_BLOCK_IMAGE:
-            continue
+    for block_number, block in pictures:
         rect, handle = block.m_internal.bbox, block.i_image()
         matrix = block.i_transform()
         whole = _unit_square(matrix)  # MuPDF's own box is cut to the page and to the clip already
@@ -251,8 +271,8 @@ def _unit_square(matrix: Any) -> BBox:
     return BBox(min(xs), min(ys), max(xs), max(ys))
 
 
-def _lines(text: "pymupdf.TextPage", page: int) -> Iterator[tuple[Line, bool]]:
-    numbers = _without_images(text)
+def _lines(text: "pymupdf.TextPage", page: int, numbers: Sequence[int]) -> Iterator[tuple[Line, bool]]:
+    """Yield the lines of a page whose images are set off it, given the places of the other blocks among all."""
     for block in text.extractDICT()["blocks"]:
         for row in block["lines"]:
             spans = row["spans"]
@@ -270,24 +290,6 @@ def _lines(text: "pymupdf.TextPage", page: int) -> Iterator[tuple[Line, bool]]:
                 bold=bold,
             )
             yield line, bool(main["char_flags"] & _SHOWN) and main["alpha"] > 0
-
-
-def _without_images(text: "pymupdf.TextPage") -> list[int]:
-    """Set images off the page, where ``extractDICT`` leaves them alone: it would copy their bytes.
-
-    Returns:
-        The places of the other blocks among all, images included.
-    """
-    from pymupdf import mupdf
-
-    numbers: list[int] = []
-    for number, block in enumerate(text.this):
-        if block.m_internal.type == mupdf.FZ_STEXT_BLOCK_IMAGE:
-            box = block.m_internal.bbox
-            box.x0 = box.y0 = box.x1 = box.y1 = _FAR_PT
-        else:
-            numbers.append(number)
-    return numbers
 
 
 def _inked(span: dict[str, Any]) -> int:
@@ -313,38 +315,46 @@ def _marks(drawn: Sequence[dict[str, Any]], page: BBox, frames: dict[BBox, None]
             fill, stroke = path.get("fill"), path.get("color")
             if fill is None and path.get("stroke_opacity", 1) == 0:
                 continue
-            white = all(part is None or min(part) > 0.97 for part in (fill, stroke))
-            filled = fill is not None and min(fill) <= 0.97
+            filled = fill is not None and min(fill) <= _WHITE
+            white = not filled and (stroke is None or min(stroke) > _WHITE)
             margin = (path.get("width") or 0.0) / 2 if stroke is not None else 0.0
-            for box, strokes in _pieces(path["items"]) if count <= _MOST_MARKS else ((BBox(*path["rect"]), 1),):
-                seen = box.grown(margin) & area
+            whole = BBox(*path["rect"])
+            for box, strokes in _pieces(path["items"], whole) if count <= _MOST_MARKS else ((whole, 1),):
+                seen = (box.grown(margin) if margin else box) & area
                 if seen.x1 >= seen.x0 and seen.y1 >= seen.y0:
                     count += 1
                     yield Mark(seen, strokes, filled, white, frame)
 
 
-def _pieces(items: Sequence[Any]) -> Iterator[tuple[BBox, int]]:
-    """Cut a path where its pen was lifted: one path can hold a whole series of bars. Curves and slanted lines are counted."""
+def _pieces(items: Sequence[Any], whole: BBox) -> Iterator[tuple[BBox, int]]:
+    """Cut a path where its pen was lifted: one path can hold a whole series of bars. Curves and slanted lines are counted.
+
+    Args:
+        items: What the path is made of.
+        whole: Its box, which most paths have for their only piece.
+    """
     points: list[tuple[float, float]] = []
     strokes = 0
+    uncut = True
     for item in items:
         kind = item[0]
         if kind in {"re", "qu"}:
             corners = _corners(item[1])
             yield _around(corners), int(kind == "qu" and not _upright(corners))
+            uncut = False
             continue
         if points and item[1] != points[-1]:
             yield _around(points), strokes
-            points, strokes = [], 0
+            points, strokes, uncut = [], 0, False
         points += item[1:]
         if kind == "c":
             strokes += 1
         else:
             (x0, y0), (x1, y1) = item[1], item[2]
             across, down = abs(x0 - x1), abs(y0 - y1)
-            strokes += min(across, down) > 0.02 * max(across, down)
+            strokes += across > 0.02 * down and down > 0.02 * across
     if points:
-        yield _around(points), strokes
+        yield whole if uncut else _around(points), strokes
 
 
 def _corners(shape: Any) -> list[tuple[float, float]]:

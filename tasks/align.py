@@ -35,11 +35,15 @@ class Aligned:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """Lines of text that stand beside each other, from left to right."""
+    """Lines of text that stand beside each other, from left to right.
+
+    ``is_split`` says whether they are cells: words with more than a blank between them.
+    """
 
     cells: tuple[Line, ...]
     bbox: BBox
     size: float
+    is_split: bool
 
 
 def align(lines: Sequence[Line], stops: Collection[Line] = ()) -> list[Aligned]:
@@ -69,8 +73,12 @@ def _rows(lines: Sequence[Line]) -> list[_Row]:
 
 
 def _row(cells: Sequence[Line]) -> _Row:
+    if len(cells) == 1:
+        return _Row((cells[0],), cells[0].bbox, cells[0].size, is_split=False)
     ordered = tuple(sorted(cells, key=lambda cell: cell.bbox.x0))
-    return _Row(ordered, union(cell.bbox for cell in ordered), max(cell.size for cell in ordered))
+    size = max(cell.size for cell in ordered)
+    is_split = any(right.bbox.x0 - left.bbox.x1 >= _CELL_GAP * size for left, right in pairwise(ordered))
+    return _Row(ordered, union(cell.bbox for cell in ordered), size, is_split)
 
 
 def _level(one: Line, other: Line) -> bool:
@@ -80,11 +88,6 @@ def _level(one: Line, other: Line) -> bool:
 
 def _apart(one: Line, other: Line) -> bool:
     return gap(one.bbox.x0, one.bbox.x1, other.bbox.x0, other.bbox.x1) >= 0
-
-
-def _is_split(row: _Row) -> bool:
-    """Say whether a row has cells: words with more than a blank between them."""
-    return any(right.bbox.x0 - left.bbox.x1 >= _CELL_GAP * row.size for left, right in pairwise(row.cells))
 
 
 def _parts(rows: Sequence[_Row], stops: frozenset[Line]) -> list[list[_Row]]:
@@ -104,10 +107,10 @@ def _runs(rows: Sequence[_Row]) -> list[list[_Row]]:
     lone = 0
     for row in rows:
         run = runs[-1]
-        lone = 0 if _is_split(row) else lone + 1
+        lone = 0 if row.is_split else lone + 1
         if run and (not _follows(run[-1], row) or lone > _LONE_ROWS or _says_header_again(row, run)):
             runs.append([])
-            lone = 0 if _is_split(row) else 1
+            lone = 0 if row.is_split else 1
         runs[-1].append(row)
     return [trimmed for run in runs if (trimmed := _trimmed(run))]
 
@@ -117,7 +120,7 @@ def _says_header_again(row: _Row, run: Sequence[_Row]) -> bool:
 
     A header of years or of places stands over the columns of values and leaves the first column free.
     """
-    head = next((other for other in run if _is_split(other)), None)
+    head = next((other for other in run if other.is_split), None)
     if head is None or len(row.cells) < 2 or row.cells[0].bbox.x0 < min(other.bbox.x0 for other in run) + 4 * row.size:
         return False
     return [cell.text.strip() for cell in row.cells] == [cell.text.strip() for cell in head.cells]
@@ -136,7 +139,7 @@ def _is_prose(row: _Row) -> bool:
 
 def _trimmed(run: Sequence[_Row]) -> list[_Row]:
     """Leave out the rows at the ends that have no cells."""
-    split = [number for number, row in enumerate(run) if _is_split(row)]
+    split = [number for number, row in enumerate(run) if row.is_split]
     return list(run[split[0] : split[-1] + 1]) if split else []
 
 
@@ -167,7 +170,7 @@ def _goes_on(run: Sequence[_Row], other: Sequence[_Row]) -> bool:
 
 
 def _table(run: Sequence[_Row]) -> Aligned | None:
-    split = [row for row in run if _is_split(row)]
+    split = [row for row in run if row.is_split]
     if len(split) < 3 or len(split) < 0.5 * len(run):
         return None
     box = union(row.bbox for row in run)

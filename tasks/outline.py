@@ -110,9 +110,11 @@ class Headings:
 
     def _by_outline(self, lines: Sequence[Line]) -> dict[Line, int]:
         """Find each entry of the outline on its page: the line, or the few lines, that say the same."""
-        on_page: dict[int, list[_Spelled]] = defaultdict(list)
+        on_page: dict[int, list[_Spelled]] = {entry.page: [] for entry in self._outline}
         for line in lines:
-            on_page[line.page].append(_Spelled(line, _letters(line.text), _bare(f"{line.text} ")))
+            if line.page in on_page:
+                letters = _letters(line.text)
+                on_page[line.page].append(_Spelled(line, letters, _bare(f"{line.text} ", letters)))
         levels: dict[Line, int] = {}
         for entry in self._outline:
             title = _letters(entry.title)
@@ -251,9 +253,12 @@ def _letters(text: str) -> str:
     return _SILENT.sub("", text).casefold()
 
 
-def _bare(text: str) -> str:
-    """Return a title's letters without its number."""
-    return _letters(_NUMBERING.sub("", text, count=1) if _NUMBERING.match(text) else text)
+def _bare(text: str, letters: str | None = None) -> str:
+    """Return a title's letters without its number, given those with it where they are known."""
+    number = _NUMBERING.match(text)
+    if number is not None:
+        return _letters(text[number.end() :])
+    return _letters(text) if letters is None else letters
 
 
 def _depth(text: str) -> int | None:

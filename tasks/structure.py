@@ -105,7 +105,7 @@ def structure(
     margins = find_margins([line for sheet in sheets for line in sheet.lines], parsed.pages)
     headings = Headings([line for sheet in sheets for line in sheet.lines], parsed.outline)
     pieces = [
-        replace(piece, level=headings.level_of(piece.lines) if piece.kind is BlockKind.HEADING else None)
+        replace(piece, level=headings.level_of(piece.lines)) if piece.kind is BlockKind.HEADING else piece
         for sheet in sheets
         for piece in _pieces(sheet, margins, headings)
     ]
@@ -145,8 +145,8 @@ def _pieces(sheet: _Sheet, margins: frozenset[Line], headings: Headings) -> list
             standing.append(place)
     free, standing = _with_icons(free, standing)
     framed = [(table, frozenset(line for line in free if holds(table.bbox, line.bbox))) for table in tables]
-    taken = margins.union(*(held for _, held in framed))
-    open_ = [line for line in free if line not in taken]
+    taken = frozenset[Line]().union(*(held for _, held in framed))
+    open_ = [line for line in free if line not in margins and line not in taken]
     stops = [line for line in open_ if caption_label(line.text) is not None or headings.stands_out(line)]
     framed += [(found.table, found.lines) for found in align(open_, stops)]
     pieces = _with_tables(_paragraphs(free, margins, headings), framed)

@@ -1,11 +1,12 @@
 """What is known of one document: as its pages hold it (parsed), and as a reader takes it in (structured).
 
-Each noun is a frozen dataclass; its Arrow schema stands beside it and is what Parquet files hold. Coordinates are those of
-``schemas.geometry``; pages count from 1, orders from 0.
+Each noun is a frozen dataclass, and lines, of which a document has a hundred thousand, are named tuples; its Arrow schema stands
+beside it and is what Parquet files hold. Coordinates are those of ``schemas.geometry``; pages count from 1, orders from 0.
 """
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -58,8 +59,7 @@ class Page:
     characters: int
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """A line of text of a page; ``block`` is MuPDF's block, in the order of the page's content.
 
     ``text`` is escaped: no line holds a tag or a placeholder. ``inside`` is the order of the placement in whose picture

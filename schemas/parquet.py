@@ -60,27 +60,24 @@ def from_parquet(data: bytes) -> pa.Table:
 
 @functools.cache
 def schema_of(noun: type) -> pa.Schema:
-    """Derive the Arrow schema of a dataclass from its annotations."""
-    hints = typing.get_type_hints(noun)
-    return pa.schema([_field(name.name, hints[name.name]) for name in dataclasses.fields(noun)])
+    """Derive the Arrow schema of a noun from its annotations."""
+    return pa.schema([_field(name, hint) for name, hint in typing.get_type_hints(noun).items()])
 
 
 def table_of(noun: type, rows: Sequence[Any]) -> pa.Table:
-    """Return rows of one dataclass as a table."""
-    hints = typing.get_type_hints(noun)
+    """Return rows of one noun as a table."""
     columns: dict[str, list[Any]] = {}
-    for name in (field.name for field in dataclasses.fields(noun)):
+    for name, hint in typing.get_type_hints(noun).items():
         values = [getattr(row, name) for row in rows]
-        columns[name] = [_plain(value) for value in values] if _holds_dataclass(hints[name]) else values
+        columns[name] = [_plain(value) for value in values] if _holds_dataclass(hint) else values
     return pa.table(columns, schema=schema_of(noun))
 
 
 def rows_of(noun: type[T], table: pa.Table) -> tuple[T, ...]:
-    """Return a table's rows as instances of one dataclass."""
-    hints = typing.get_type_hints(noun)
+    """Return a table's rows as instances of one noun."""
     columns = []
-    for name in (field.name for field in dataclasses.fields(noun)):  # type: ignore[arg-type]
-        decode = _decoder(hints[name])
+    for name, hint in typing.get_type_hints(noun).items():
+        decode = _decoder(hint)
         values = table.column(name).to_pylist()
         columns.append(values if decode is None else [None if value is None else decode(value) for value in values])
     return tuple(noun(*values) for values in zip(*columns, strict=True))

@@ -345,7 +345,7 @@ def _inner(content: Content, placed: Sequence[Placement]) -> list[Line]:
             if (placement.kind in (Kind.VECTOR, Kind.COMPOSITE) or not visible) and placement.bbox.has_middle_of(line.bbox)
         ]
         smallest = min(holders, key=lambda placement: placement.bbox.area, default=None)
-        lines.append(line if smallest is None else replace(line, inside=smallest.order))
+        lines.append(line if smallest is None else line._replace(inside=smallest.order))
     return lines
 
 

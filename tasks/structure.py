@@ -205,7 +205,7 @@ def _with_icons(lines: Sequence[Line], placements: Sequence[Placement]) -> tuple
         line = texts[at]
         cut = _word_break(line, place.bbox.x0)
         text = f"{line.text[:cut].rstrip()} {placeholder(place.figure_id or '')} {line.text[cut:].lstrip()}".strip()
-        texts[at] = replace(line, text=text)
+        texts[at] = line._replace(text=text)
     return texts, standing
 
 
@@ -220,7 +220,7 @@ def _mended(icon: BBox, lines: list[Line]) -> list[Line]:
     after = [line for line in level if 0 <= line.bbox.x0 - icon.x1 + 1 <= 2 * line.size]
     if len(before) != 1 or len(after) != 1:
         return lines
-    return [replace(line, block=before[0].block) if line.block == after[0].block else line for line in lines]
+    return [line._replace(block=before[0].block) if line.block == after[0].block else line for line in lines]
 
 
 def _line_of(icon: Placement, lines: Sequence[Line]) -> int | None:
@@ -252,10 +252,10 @@ def _with_tables(pieces: Sequence[_Piece], tables: Sequence[tuple[TableRegion, f
         inside: list[Line] = []
         place: int | None = None
         for piece in made:
-            outside = tuple(line for line in piece.lines if line not in held)
-            if piece.kind in (BlockKind.TABLE, BlockKind.CAPTION) or len(outside) == len(piece.lines):
+            if piece.kind in (BlockKind.TABLE, BlockKind.CAPTION) or held.isdisjoint(piece.lines):
                 kept.append(piece)
                 continue
+            outside = tuple(line for line in piece.lines if line not in held)
             if place is None:
                 place = len(kept)
             inside.extend(line for line in piece.lines if line in held)
@@ -494,7 +494,7 @@ def _within(sheet: _Sheet) -> _Sheet:
             around = [place for place in cut if all(place.bbox.has_middle_of(line.bbox) for line in members)]
             if around:
                 holders[number] = around[0].order
-    inside = (replace(line, inside=holders[line.block]) if line.block in holders else line for line in sheet.lines)
+    inside = (line._replace(inside=holders[line.block]) if line.block in holders else line for line in sheet.lines)
     return replace(sheet, lines=tuple(inside))
 
 

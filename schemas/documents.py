@@ -162,6 +162,7 @@ class RegionKind(StrEnum):
 
     FIGURE = "figure"
     TABLE = "table"
+    WORDS = "words"
 
 
 @dataclass(frozen=True, slots=True)

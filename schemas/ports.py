@@ -95,13 +95,15 @@ class Recogniser(Protocol):
 
 
 class LayoutDetector(Protocol):
-    """Finds figures and tables on the picture of a page."""
+    """Finds figures, tables and words on the picture of a page."""
 
     name: str
     revision: str
 
     def detect(self, picture: bytes) -> list[LayoutRegion]:
-        """Return the figures and tables of an encoded picture, the surest first; [] where it has none.
+        """Return the parts of an encoded picture, the surest first; [] where it has none.
+
+        What is hardly likely is named too, and the same place may be named twice: the caller weighs them.
 
         Raises:
             BadInputError: The picture can't be decoded.

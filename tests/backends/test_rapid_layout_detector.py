@@ -58,6 +58,12 @@ def test_a_figure_is_found_in_the_pixels_of_the_picture(detector: RapidLayout, d
     assert module.LEAST_SCORE <= found[0].score <= 1
 
 
+def test_words_are_told_from_figures(detector: RapidLayout) -> None:
+    found = [region.bbox for region in detector.detect(page(72)) if region.kind is RegionKind.WORDS and region.score > 0.5]
+    assert found
+    assert not any(box.has_middle_of(FIGURE) for box in found)
+
+
 def test_a_blank_page_has_no_regions(detector: RapidLayout) -> None:
     assert detector.detect(blank()) == []
 

@@ -81,6 +81,40 @@ def test_a_figure_that_fills_the_page_counts_where_it_is_the_only_one() -> None:
     assert [segment.region.bbox for segment in cut(_png([]), [page, part], lambda *_: None)] == [part.bbox]
 
 
+LEFT, RIGHT = (120, 220, 380, 400), (430, 220, 680, 400)
+
+
+@pytest.mark.parametrize(
+    ("drawn", "parts", "expected"),
+    [
+        ([LEFT, RIGHT], [_region(*LEFT, score=0.2), _region(*RIGHT, score=0.1)], [LEFT, RIGHT]),
+        ([LEFT, RIGHT], [_region(*LEFT, score=0.4, kind=RegionKind.WORDS), _region(*RIGHT, score=0.1)], [RIGHT]),
+        # A part that is blank is none.
+        ([LEFT], [_region(*LEFT, score=0.2), _region(*RIGHT, score=0.1)], [LEFT]),
+        # What is left out is not blank; nothing but words is left; words are a guess; what is shown fills the box.
+        ([LEFT, RIGHT], [_region(*LEFT, score=0.2)], [(100, 200, 700, 600)]),
+        ([LEFT], [_region(*LEFT, score=0.6, kind=RegionKind.WORDS)], [(100, 200, 700, 600)]),
+        (
+            [LEFT, RIGHT],
+            [_region(*LEFT, score=0.2, kind=RegionKind.WORDS), _region(*RIGHT, score=0.1)],
+            [(100, 200, 700, 600)],
+        ),
+        ([(100, 200, 700, 600)], [_region(*LEFT, score=0.2), _region(*RIGHT, score=0.1)], [(100, 200, 700, 600)]),
+    ],
+)
+def test_a_box_round_two_charts_or_a_chart_and_words_beside_it_falls_into_its_parts(
+    drawn: list[tuple[int, int, int, int]], parts: list[LayoutRegion], expected: list[tuple[int, ...]]
+) -> None:
+    regions = sorted([_region(100, 200, 700, 600, score=0.8), *parts], key=lambda region: -region.score)
+    found = cut(_png(drawn), regions, lambda *_: None)
+    assert [segment.region.bbox for segment in found] == [BBox(*box) for box in expected]
+
+
+def test_what_is_unlikely_or_words_is_no_figure_by_itself() -> None:
+    regions = [_region(*LEFT, score=0.9, kind=RegionKind.WORDS), _region(*RIGHT, score=0.2)]
+    assert cut(_png([LEFT, RIGHT]), regions, lambda *_: None) == []
+
+
 @pytest.mark.parametrize(("role", "figures"), [(Role.PAGE_SCAN, 1), (Role.BACKGROUND, 0)])
 def test_a_slide_is_a_figure_and_keeps_its_text_and_what_text_stands_on_is_none(role: Role, figures: int) -> None:
     (scan,) = _scanned().placements

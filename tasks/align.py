@@ -111,8 +111,10 @@ def _runs(rows: Sequence[_Row]) -> list[list[_Row]]:
     for row in rows:
         run = runs[-1]
         lone = 0 if row.is_split else lone + 1
-        if run and (not _follows(run[-1], row) or lone > _LONE_ROWS or _says_header_again(row, run)):
-            runs.append([])
+        again = bool(run) and _says_header_again(row, run)
+        if run and (not _follows(run[-1], row) or lone > _LONE_ROWS or again):
+            over = again and _follows(run[-1], row) and _spans(run[-1], row, union(other.bbox for other in run))
+            runs.append([run.pop()] if over else [])
             lone = 0 if row.is_split else 1
         runs[-1].append(row)
     return [trimmed for run in runs if (trimmed := _trimmed(run))]
@@ -141,9 +143,26 @@ def _is_prose(row: _Row) -> bool:
 
 
 def _trimmed(run: Sequence[_Row]) -> list[_Row]:
-    """Leave out the rows at the ends that have no cells."""
+    """Leave out the rows at the ends that have no cells, but for a header over several columns."""
     split = [number for number, row in enumerate(run) if row.is_split]
-    return list(run[split[0] : split[-1] + 1]) if split else []
+    if not split:
+        return []
+    first = split[0]
+    if first and _spans(run[first - 1], run[first], union(row.bbox for row in run[first : split[-1] + 1])):
+        first -= 1
+    return list(run[first : split[-1] + 1])
+
+
+def _spans(row: _Row, head: _Row, table: BBox) -> bool:
+    """Say whether a row over a table's first stands over values, as "Year ended December 31," does: the first column is free.
+
+    Over two columns that both begin at once it is the end of a cell from the page or the section before.
+    """
+    start = table.x0 + 4 * row.size
+    free = row.bbox.x0 > start and row.bbox.x1 <= table.x1 + row.size
+    over = any(gap(row.bbox.x0, row.bbox.x1, cell.bbox.x0, cell.bbox.x1) < 0 for cell in head.cells)
+    short = len(row.cells) == 1 and len(row.cells[0].text.strip()) <= _SENTENCE
+    return free and over and short and (len(head.cells) >= 3 or head.bbox.x0 > start)
 
 
 def _joined(runs: Sequence[list[_Row]]) -> list[list[_Row]]:
@@ -160,7 +179,7 @@ def _joined(runs: Sequence[list[_Row]]) -> list[list[_Row]]:
 def _goes_on(run: Sequence[_Row], other: Sequence[_Row]) -> bool:
     one, two = (union(row.bbox for row in part) for part in (run, other))
     size = run[-1].size
-    if _says_header_again(other[0], run):
+    if _says_header_again(next(row for row in other if row.is_split), run):
         return False
     if (
         not 0 <= two.y0 - one.y1 <= _SECTION_GAP * size

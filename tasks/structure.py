@@ -36,7 +36,7 @@ from tasks.recognise import with_words
 from tasks.segment import fills, with_segments
 from tasks.tabulate import holds
 
-STRUCTURE_VERSION = "5"
+STRUCTURE_VERSION = "6"
 
 _TABLE_CAPTION_PT = 48.0
 _INNER_CHARACTERS = 600

@@ -97,3 +97,28 @@ def test_items_of_a_list_under_a_table_are_no_rows_of_it() -> None:
 def test_signs_of_currency_that_stand_apart_and_dashes_make_no_formula_of_a_table() -> None:
     rows = [(name, "$", "—", "$", "—", "$", "45") for name in ("Equities", "Bonds", "Funds", "Total")]
     assert _rows(_grid(rows, (72, 200, 215, 260, 275, 320, 335))) != []
+
+
+def test_a_header_over_several_columns_belongs_to_its_table_and_a_line_over_its_first_column_does_not() -> None:
+    lines = _grid([("", "2016", "2017"), ("Sales", "1,208", "1,431"), ("Costs", "966", "1,020")], (72, 240, 320))
+    over, title = _line(232, 86, "Year Ended December 31,"), _line(72, 86, "Sales by year")
+    assert _rows([over, *lines])[0][0] == ("", "Year Ended December 31,", "")
+    assert _rows([title, *lines])[0][0] == ("", "2016", "2017")
+
+
+def test_the_end_of_a_cell_over_two_columns_is_no_header() -> None:
+    names = _grid([("Open", "Shows the account"), ("Edit", "Changes the account"), ("Close", "Leaves it")], (72, 200))
+    assert _rows([_line(200, 86, "account tree."), *names])[0][0] == ("Open", "Shows the account")
+
+
+def test_tables_of_the_same_years_each_have_the_header_over_them() -> None:
+    years, values = ("", "2016", "2017"), [("Sales", "1,208", "1,431"), ("Costs", "966", "1,020"), ("Profit", "242", "411")]
+    lines = [
+        line
+        for top in (100, 184)
+        for line in (
+            _line(232, top - 14, "Year Ended December 31,"),
+            *_grid([years, *values], (72, 240, 320), top),
+        )
+    ]
+    assert [rows[:2] for rows in _rows(lines)] == [(("", "Year Ended December 31,", ""), years)] * 2

@@ -6,6 +6,7 @@ Geometry alone; no pixels are read. Points, top left origin, rotation 0.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from statistics import median
 from typing import NamedTuple
 
@@ -31,12 +32,17 @@ _SMALLEST_PT = 25.0
 _ICON_PT = 26.0
 _LABEL_CHARACTERS = 200
 _VALUE = re.compile(r"[<>≈~±+−–-]?[$€£¥]?\d[\d.,]*[%kKMB]?")
+_ALGORITHM = re.compile(r"\s*(?:algorithm|algorithmus|algorithme|algoritmo)\s+\d", re.IGNORECASE)
 _EDGE_SHARE = 0.1
 _PANEL_GAP_PT = 36.0
+_DIAGRAM_STROKES = 8
+_END_SHARE = 0.25
+_FEWEST_ENDS = 3
 _BAR_SHARE = 0.15
 _BAR_GAP = 1.2
 _MOST_BARS = 100
 _BAR_NAME_GAP_PT = 24.0
+_KEY_PT = 12.0
 _GROUND_LINES = 3
 _GROUND_SHARE = 0.35
 _SHADOW_SHARE = 0.25
@@ -173,16 +179,44 @@ def locate(
     running = frozenset(body)
     figures = [replace(_with_labels(figure, lines, running), captioned=True) for figure in figures]
     alone = _panels_joined([part for part in free if _is_picture(part, lines, running)], page, frames, body)
+    keys = [key for part in free if (key := _key(part, lines, running)) is not None]
     figures += [
         replace(
-            _with_labels(_figure(panels, lines), lines, running, charted=any(_has_bars(part, lines) for part in panels)),
+            _with_labels(
+                _with_keys(_figure(panels, lines), keys),
+                lines,
+                running,
+                charted=any(_has_bars(part, lines) for part in panels),
+            ),
             ground=_is_ground(panels, lines),
         )
         for panels in alone
     ]
     figures = _with_shadows(figures, lines)
+    figures += _algorithms(seen, lines)
     scans = [replace(region, kind=Kind.SCAN) for region in whole]
     return Located((*scans, *_joined([*figures, *inline])), tuple(map(_ruling, tables)))
+
+
+def _algorithms(marks: Sequence[Mark], lines: Sequence[Line]) -> list[Region]:
+    """Return what stands between rules under the title of an algorithm: its indentation and formulas are lost in text.
+
+    LaTeX sets three rules of one width: over the title, under it and at the end.
+    """
+    titles = [line.bbox for line in lines if _ALGORITHM.match(line.text)]
+    rules = [mark.bbox for mark in marks if mark.is_rule and mark.bbox.width > mark.bbox.height] if titles else []
+    found: list[Region] = []
+    for title in titles:
+        alike = sorted((rule for rule in rules if _is_ruled_with(title, rule)), key=lambda rule: rule.y0)
+        over = [rule for rule in alike if 0 <= title.y0 - rule.y0 <= title.height]
+        under = [rule for rule in alike if rule.y0 >= title.y1 - _RULE_PT and over and _near(rule.x1, over[-1].x1)]
+        if over and len(under) >= 2 and under[0].y0 - title.y1 <= title.height:
+            found.append(Region(over[-1] | under[1], Kind.VECTOR, captioned=True))
+    return found
+
+
+def _is_ruled_with(title: BBox, rule: BBox) -> bool:
+    return _near(title.x0, rule.x0) and rule.x1 >= title.x1
 
 
 def _captioned(
@@ -616,7 +650,28 @@ def _panels_joined(parts: Sequence[_Part], page: BBox, frames: Sequence[BBox], b
     for part in parts:
         near = [group for group in groups if any(_are_panels(part, other, boxes, body) for other in group)]
         groups = [group for group in groups if group not in near] + [[*(other for group in near for other in group), part]]
+    for diagram in parts:
+        ends = _ends(diagram, parts, body)
+        if ends:
+            near = [group for group in groups if any(other is part for other in group for part in (diagram, *ends))]
+            groups = [group for group in groups if group not in near] + [[*chain(*near)]]
     return groups
+
+
+def _ends(diagram: _Part, parts: Sequence[_Part], body: Sequence[Line]) -> list[_Part]:
+    """Return the small images at the edge of a drawing that its lines lead to; [] where there are only one or two."""
+    if diagram.framed or diagram.strokes < _DIAGRAM_STROKES:
+        return []
+    ends = [
+        part
+        for part in parts
+        if part.images
+        and not part.marks
+        and part.bbox.area <= _END_SHARE * diagram.bbox.area
+        and distance(part.bbox, diagram.bbox) <= _LABEL_GAP_PT
+        and not any((part.bbox | diagram.bbox).has_middle_of(line.bbox) for line in body)
+    ]
+    return ends if len(ends) >= _FEWEST_ENDS else []
 
 
 def _are_panels(one: _Part, other: _Part, frames: Sequence[BBox], body: Sequence[Line]) -> bool:
@@ -741,6 +796,31 @@ def _with_labels(region: Region, lines: Sequence[Line], running: frozenset[Line]
         grew = larger != box and larger.area <= 1.8 * region.bbox.area
         box = larger if grew else box
     return replace(region, bbox=box)
+
+
+def _key(part: _Part, lines: Sequence[Line], running: frozenset[Line]) -> BBox | None:
+    """Return where a key of a legend stands with its name: a small filled box, and a line that begins right beside it."""
+    box = part.bbox
+    if part.images or part.strokes or len(part.marks) > 2 or not any(mark.filled for mark in part.marks):
+        return None
+    if max(box.width, box.height) > _KEY_PT or min(box.width, box.height) < 0.5 * max(box.width, box.height):
+        return None
+    names = [
+        line.bbox
+        for line in lines
+        if 0 <= line.bbox.x0 - box.x1 <= _LABEL_GAP_PT
+        and line.bbox.y0 <= (box.y0 + box.y1) / 2 <= line.bbox.y1
+        and line not in running
+    ]
+    return box | names[0] if names else None
+
+
+def _with_keys(figure: Region, keys: Sequence[BBox]) -> Region:
+    """Grow a drawing by the keys of a legend that stands over it, under it or beside it."""
+    if figure.image is not None or figure.framed:
+        return figure
+    own = [key for key in keys if distance(key, figure.bbox) <= _BAR_NAME_GAP_PT]
+    return replace(figure, bbox=union([figure.bbox, *own])) if len(own) >= 2 else figure
 
 
 def _meets(one: BBox, other: BBox) -> bool:

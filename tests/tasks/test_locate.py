@@ -188,3 +188,38 @@ def test_rows_shaded_by_turns_are_left_to_their_words_and_promise_no_rules() -> 
     down = [_box(x, 199, x + 0.5, 296) for x in (100, 200, 300, 400)]
     assert _located([*cells, *rules], lines).tables == ()
     assert len(_located([*cells, *rules, *down], lines).tables) == 1
+
+
+def test_pictures_that_the_lines_of_a_diagram_lead_to_are_its_ends() -> None:
+    arrows = [
+        Mark(BBox(200 + 4 * turn, 300, 300 - 4 * turn, 400), strokes=3, filled=False, white=False) for turn in range(4)
+    ]
+    ends = [(160, 330), (304, 330), (230, 262), (230, 404)]
+    images = [Image(n, n, BBox(x, y, x + 35, y + 35), 70, 70, (35, 0, 0, 35)) for n, (x, y) in enumerate(ends)]
+    (box,) = _boxes(_located(arrows, [_line(100, 100, "Current system")], images=images))
+    assert box == BBox(160, 262, 339, 439)
+    apart = _boxes(_located(arrows, [_line(100, 100, "Current system")], images=images[:2]))
+    assert len(apart) == 3
+
+
+def test_the_keys_of_a_legend_belong_to_their_chart() -> None:
+    marks, lines = _bars()
+    keys = [_box(200 + 60 * key, 180, 206 + 60 * key, 186) for key in range(2)]
+    names = [_line(208 + 60 * key, 178, str(2008 + 7 * key)) for key in range(2)]
+    (box,) = _boxes(_located([*marks, *keys], [*lines, *names]))
+    assert box.y0 == 178
+    (alone,) = _boxes(_located([*marks, *keys], lines))
+    assert alone.y0 == 200
+
+
+def test_an_algorithm_between_rules_is_one_picture_and_running_text_that_names_one_is_none() -> None:
+    lines = [
+        _line(100, 202, "Algorithm 1 Tree Traversal"),
+        _line(110, 230, "for node in layer do"),
+        _line(110, 245, "end for"),
+    ]
+    rules = [_rule(100, 500, y) for y in (200, 215, 262)]
+    (box,) = _boxes(_located(rules, lines))
+    assert box.iou(BBox(100, 200, 500, 262.5)) > 0.95
+    assert _boxes(_located(rules[:2], lines)) == []
+    assert _boxes(_located([_rule(100, 500, y) for y in (100, 120, 262)], lines)) == []

@@ -31,6 +31,7 @@ _PAGE_SHARE = 0.85
 _OVERLAP = 0.5
 _SURE = 0.3
 _PART_SHARE = 0.7
+_LEAST_PART_SHARE = 0.02
 _WITHIN = 0.9
 _MARGIN = 0.05
 _INK = 40
@@ -102,7 +103,10 @@ def _parts(whole: LayoutRegion, regions: Sequence[LayoutRegion]) -> list[LayoutR
         box = region.bbox
         if (region.kind is RegionKind.WORDS and region.score < _SURE) or region.score >= whole.score:
             continue
-        if (box & whole.bbox).area < _WITHIN * box.area or box.area > _PART_SHARE * whole.bbox.area:
+        if (box & whole.bbox).area < _WITHIN * box.area:
+            continue
+        # What is as large as the whole is the whole; a line of words is the label of a chart.
+        if not _LEAST_PART_SHARE * whole.bbox.area <= box.area <= _PART_SHARE * whole.bbox.area:
             continue
         if all(_share(box, part.bbox) <= _MARGIN for part in parts):
             parts.append(region)

@@ -89,6 +89,16 @@ LEFT, RIGHT = (120, 220, 380, 400), (430, 220, 680, 400)
     [
         ([LEFT, RIGHT], [_region(*LEFT, score=0.2), _region(*RIGHT, score=0.1)], [LEFT, RIGHT]),
         ([LEFT, RIGHT], [_region(*LEFT, score=0.4, kind=RegionKind.WORDS), _region(*RIGHT, score=0.1)], [RIGHT]),
+        # A label of a chart is no part beside it.
+        (
+            [LEFT, RIGHT],
+            [
+                _region(200, 380, 300, 395, score=0.5, kind=RegionKind.WORDS),
+                _region(*LEFT, score=0.2),
+                _region(*RIGHT, score=0.1),
+            ],
+            [LEFT, RIGHT],
+        ),
         # A part that is blank is none.
         ([LEFT], [_region(*LEFT, score=0.2), _region(*RIGHT, score=0.1)], [LEFT]),
         # What is left out is not blank; nothing but words is left; words are a guess; what is shown fills the box.

@@ -246,7 +246,7 @@ def quarantine(
 ) -> None:
     """List what the last refresh left out and why, or try it again."""
     from pipeline.publication import manifests
-    from pipeline.refresh import read_failures
+    from pipeline.quarantine import read_failures
     from pipeline.workspace import open_workspace
 
     if replay:
@@ -254,7 +254,7 @@ def quarantine(
         return
     workspace = open_workspace(corpus)
     last = next(iter(manifests(workspace.store)), None)
-    failures = read_failures(workspace, last) if last else []
+    failures = (read_failures(workspace.store, last) if last else None) or []
     if as_json:
         print_json(
             {"version": last.version if last else None, "failures": [row.model_dump(mode="json") for row in failures]}

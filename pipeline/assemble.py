@@ -5,12 +5,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 
-import pyarrow as pa
-
 from pipeline.enrich import parsed_documents
 from pipeline.evidence import write_evidence
 from pipeline.inherit import Inherited, inherit
 from pipeline.ledger import write_ledger
+from pipeline.quarantine import write_failures
 from pipeline.stages import StageNote, read_notes, read_plan, version_file, write_note
 from pipeline.tagged import make_tagged
 from pipeline.workspace import Report, Workspace, silent
@@ -27,7 +26,7 @@ from schemas.documents import TAGGED
 from schemas.errors import ContractError, Failure, FailureCode
 from schemas.parquet import to_parquet
 from schemas.tags import TagTemplate
-from schemas.versions import FAILURES, LedgerRow, Plan, Status
+from schemas.versions import LedgerRow, Plan, Status
 from tasks.assemble import DocumentPieces, Earlier
 from tasks.assemble import assemble as assemble_rows
 
@@ -62,12 +61,12 @@ def assemble(workspace: Workspace, version: str, report: Report = silent) -> Sta
     evidence_bytes = write_evidence(workspace, version, made.evidence)
     store.replace(version_file(version, "placements.parquet"), to_parquet(made.placements))
     write_ledger(store, version, ledger)
-    failures = [*_document_failures(plan, ledger), *_page_failures(workspace, plan, indexed)]
+    failures = [*_document_failures(plan, ledger), *_page_failures(workspace, plan, sources, inherited)]
     if corpus.tags.pdf:
-        named = {doc_id: sources[0] for doc_id, sources in indexed.items()}
+        named = {doc_id: first for doc_id, (first, *_) in sources.items()}
         failures += make_tagged(workspace, version, made.placements, named, plan.run_id, report)
-    table = pa.Table.from_pylist([failure.model_dump(mode="json") for failure in failures], schema=FAILURES)
-    store.replace(f"quarantine/{plan.run_id}.parquet", to_parquet(table))
+    failures.sort(key=lambda failure: (failure.source, failure.page or 0))
+    write_failures(store, plan.run_id, failures)
     roles = Counter(made.placements.column("role").to_pylist())
     counts = {
         "sources": len(ledger),
@@ -147,10 +146,13 @@ def _document_failures(plan: Plan, ledger: list[LedgerRow]) -> list[Failure]:
     ]
 
 
-def _page_failures(workspace: Workspace, plan: Plan, indexed: dict[str, list[str]]) -> list[Failure]:
-    """Return what of indexed documents could not be read, whichever refresh found it."""
-    return [
-        reported(failure, sources[0], doc_id, plan.run_id)
-        for doc_id, sources in sorted(indexed.items())
-        for failure in read_failures(workspace.store, structured_folder(doc_id, workspace.keys.structured))
-    ]
+def _page_failures(
+    workspace: Workspace, plan: Plan, sources: Mapping[str, tuple[str, ...]], inherited: Inherited
+) -> Iterator[Failure]:
+    """Yield what of indexed documents could not be read, whichever refresh found it."""
+    for failure in inherited.failures:
+        if failure.doc_id is not None and failure.doc_id in sources:
+            yield failure.model_copy(update={"source": sources[failure.doc_id][0], "run_id": plan.run_id})
+    for doc_id in sorted(sources.keys() - inherited.documents):
+        for found in read_failures(workspace.store, structured_folder(doc_id, workspace.keys.structured)):
+            yield reported(found, sources[doc_id][0], doc_id, plan.run_id)

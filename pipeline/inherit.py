@@ -1,6 +1,6 @@
 """What a new version takes over from the live one: documents that are what they were, read by what they were read by."""
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -9,16 +9,23 @@ import pyarrow.compute as pc
 from pipeline.evidence import read_evidence, read_placements
 from pipeline.ledger import read_ledger
 from pipeline.publication import read_manifest
+from pipeline.quarantine import read_failures
 from pipeline.workspace import Workspace
+from ray_jobs import tag_shard
+from schemas.errors import Failure
 from schemas.evidence import EVIDENCE, PLACEMENTS
 from schemas.versions import Plan, Status
 
 
 @dataclass(frozen=True)
 class Inherited:
-    """Documents of the parent that go into the next version as they are, by their number of pages, and their rows there."""
+    """Documents of the parent that go into the next version as they are, by their number of pages, and their rows there.
+
+    ``failures`` are what could not be read of their pages.
+    """
 
     pages: Mapping[str, int]
+    failures: Sequence[Failure]
     evidence: pa.Table
     placements: pa.Table
 
@@ -28,7 +35,7 @@ class Inherited:
         return self.pages.keys()
 
 
-NOTHING = Inherited({}, EVIDENCE.empty_table(), PLACEMENTS.empty_table())
+NOTHING = Inherited({}, (), EVIDENCE.empty_table(), PLACEMENTS.empty_table())
 
 
 def inherit(workspace: Workspace, plan: Plan) -> Inherited:
@@ -38,12 +45,15 @@ def inherit(workspace: Workspace, plan: Plan) -> Inherited:
     """
     store = workspace.store
     manifest = read_manifest(store, plan.parent) if plan.parent else None
-    if manifest is None or manifest.keys.get("assembled") != workspace.keys.assembled:
+    failures = read_failures(store, manifest) if manifest else None
+    if manifest is None or failures is None or manifest.keys.get("assembled") != workspace.keys.assembled:
         return NOTHING
     before = {row.doc_id: row.pages for row in read_ledger(store, manifest.version) if row.status is Status.INDEXED}
     pages = {document.doc_id: before[document.doc_id] for document in plan.documents if document.doc_id in before}
+    # Tagged copies that could not be made are tried again.
+    failures = [failure for failure in failures if failure.doc_id in pages and failure.step != tag_shard.STEP]
     evidence, placements = read_evidence(workspace, manifest.version), read_placements(workspace, manifest.version)
-    return Inherited(pages, _of(evidence, pages), _of(placements, pages))
+    return Inherited(pages, failures, _of(evidence, pages), _of(placements, pages))
 
 
 def _of(table: pa.Table, documents: Iterable[str]) -> pa.Table:

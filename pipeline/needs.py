@@ -9,6 +9,7 @@ from pipeline.enrich import vector_cache
 from pipeline.evidence import read_evidence, search_texts
 from pipeline.ledger import read_ledger
 from pipeline.publication import read_manifest
+from pipeline.quarantine import quarantine_file
 from pipeline.stages import version_file
 from pipeline.workspace import Report, Workspace, silent
 from ray_jobs.documents import parsed_folder, structured_folder
@@ -54,7 +55,7 @@ def _add(workspace: Workspace, manifest: Manifest, needs: Needs) -> None:
     placements = from_parquet(store.get(version_file(version, "placements.parquet")))
     figures = {figure for figure in placements.column("figure_id").to_pylist() if figure is not None}
     needs.objects |= {f"figures/{figure}.png" for figure in figures}
-    needs.objects |= {f"quarantine/{manifest.run_id}.parquet", *_tagged(workspace, version)}
+    needs.objects |= {quarantine_file(manifest.run_id), *_tagged(workspace, version)}
     for name, noun in (("recognised", Recognised), ("segmented", Segmented)):
         if name in keys:
             folder = f"recognised/{keys[name]}"

@@ -16,12 +16,12 @@ from pipeline.parse import parse
 from pipeline.plan import plan
 from pipeline.publication import manifests, move_pointer, read_manifest
 from pipeline.publish import publish
+from pipeline.quarantine import read_failures
 from pipeline.retain import sweep
 from pipeline.stages import read_notes, write_plan
 from pipeline.workspace import Report, Workspace, silent
-from schemas.errors import ContractError, Failure
-from schemas.parquet import from_parquet
-from schemas.versions import Lease, Manifest, Plan, RefreshResult, Status
+from schemas.errors import ContractError
+from schemas.versions import Lease, Plan, RefreshResult, Status
 
 
 def refresh(
@@ -115,18 +115,9 @@ def describe(workspace: Workspace, made: Plan, *, published: bool, timings: dict
         plan=made.summary,
         counts=manifest.counts,
         gates=manifest.gates,
-        failures=read_failures(workspace, manifest),
+        failures=read_failures(workspace.store, manifest) or [],
         timings_s=timings,
     )
-
-
-def read_failures(workspace: Workspace, manifest: Manifest) -> list[Failure]:
-    """Return what a version left in quarantine."""
-    try:
-        table = from_parquet(workspace.store.get(f"quarantine/{manifest.run_id}.parquet"))
-    except FileNotFoundError:
-        return []
-    return [Failure.model_validate(row) for row in table.to_pylist()]
 
 
 def is_refused(result: RefreshResult) -> bool:

@@ -1,0 +1,30 @@
+"""What a refresh could not process, and why: kept by run, listed, and replayed."""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from schemas.errors import Failure
+from schemas.parquet import from_parquet, to_parquet
+from schemas.ports import ObjectStore
+from schemas.versions import FAILURES, Manifest
+
+
+def quarantine_file(run_id: str) -> str:
+    """Name the object that holds the failures of a run."""
+    return f"quarantine/{run_id}.parquet"
+
+
+def write_failures(store: ObjectStore, run_id: str, failures: Sequence[Failure]) -> None:
+    """Keep what a run left in quarantine."""
+    table = pa.Table.from_pylist([failure.model_dump(mode="json") for failure in failures], schema=FAILURES)
+    store.replace(quarantine_file(run_id), to_parquet(table))
+
+
+def read_failures(store: ObjectStore, manifest: Manifest) -> list[Failure] | None:
+    """Return what a version left in quarantine; None where that isn't kept any more."""
+    try:
+        table = from_parquet(store.get(quarantine_file(manifest.run_id)))
+    except FileNotFoundError:
+        return None
+    return [Failure.model_validate(row) for row in table.to_pylist()]

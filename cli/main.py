@@ -235,7 +235,8 @@ def mirror(
         print_json(result)
         return
     say(f"{result.version} is in {result.store}: {result.rows} rows, {result.objects} objects copied")
-    say(f"it isn't live there yet; to make it so: inset publish {to} {result.version}")
+    if not result.live:
+        say(f"it isn't live there; to make it so: inset publish {to} {result.version}")
 
 
 @app.command()

@@ -61,8 +61,14 @@ def mirror(workspace: Workspace, target: Workspace, version: str | None = None, 
                 _finish(target, manifest)
         finally:
             release(target.store, run_id)
+    pointer = read_pointer(target.store)
     return MirrorResult(
-        corpus=target.corpus.name, version=version, store=target.store.root, objects=copied, rows=manifest.counts.rows
+        corpus=target.corpus.name,
+        version=version,
+        store=target.store.root,
+        live=pointer is not None and pointer.version == version,
+        objects=copied,
+        rows=manifest.counts.rows,
     )
 
 

@@ -229,11 +229,12 @@ class PruneResult(_Model):
 
 
 class MirrorResult(_Model):
-    """A version that was copied to another corpus; it isn't live there by that."""
+    """A version that was copied to another corpus; it doesn't go live there by that."""
 
     corpus: str
     version: str
     store: str
+    live: bool = Field(description="Whether it is live there already.")
     objects: int = Field(description="Objects that weren't there yet.")
     rows: int
 

@@ -49,6 +49,7 @@ def test_a_copy_answers_alike_and_refreshes_without_work(published: Workspace, t
     assert copied.rows == target.index(version).count() > 0
     assert read_pointer(target.store) is None, "a copy isn't live by being there"
     put_live(target, copied.version)
+    assert (copied.live, mirror(published, target).live) == (False, True)
     assert _answer(target) == _answer(published)
 
     assert not refresh(target).published, "the same sources, settings and engine: there is nothing to do"

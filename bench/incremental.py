@@ -1,7 +1,8 @@
 """What a small change costs in a large corpus: ``python -m bench.incremental [--manuals N] [--changed N] [--json]``.
 
-Synthetic manuals are refreshed, one in a hundred is replaced by another, and the corpus is refreshed again: documents parsed,
-texts embedded and CPU-seconds of the second refresh over those of the first. OCR is off. CPU-seconds are those of all
+Synthetic manuals are refreshed, one in a hundred changes, and the corpus is refreshed again: documents parsed, texts embedded
+and CPU-seconds of the second refresh over those of the first. Half of those that change get a new paragraph, the others are
+replaced by another manual altogether. OCR is off. CPU-seconds are those of all
 processes, Ray's included, without the build of the collection, which is made anew for each version, and without start-up:
 what the same two refreshes take on a corpus of one manual. That one starts no Ray, so what Ray takes to start counts as work.
 """
@@ -77,14 +78,32 @@ def _refreshes(manuals: int, changed: int) -> tuple[_Cost, _Cost]:
         for number in range(manuals):
             _write(root, number, seed=number)
         first = _alone(root)
-        for number in range(changed):
-            _write(root, number * (manuals // changed), seed=manuals + number)
+        for turn in range(changed):
+            number = turn * (manuals // changed)
+            if turn % 2:
+                _revise(root, number)
+            else:
+                _write(root, number, seed=manuals + turn)
         return first, _alone(root)
 
 
 def _write(root: Path, number: int, *, seed: int) -> None:
     manual = synthesize(f"manual-{number}", seed=seed, pages=PAGES, options=PRESETS["easy"])
-    (root / "pdfs" / f"manual-{number:05}.pdf").write_bytes(manual.pdf)
+    _file(root, number).write_bytes(manual.pdf)
+
+
+def _revise(root: Path, number: int) -> None:
+    import pymupdf
+
+    with pymupdf.open(_file(root, number)) as document:
+        page = document.new_page()
+        page.insert_text((72, 100), "Since this revision the bearing is greased before it is fitted.", fontsize=11)
+        revised = document.tobytes()
+    _file(root, number).write_bytes(revised)
+
+
+def _file(root: Path, number: int) -> Path:
+    return root / "pdfs" / f"manual-{number:05}.pdf"
 
 
 def _alone(root: Path) -> _Cost:

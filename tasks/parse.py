@@ -30,7 +30,7 @@ from tasks.tabulate import Grid, Words, tabulate
 if TYPE_CHECKING:
     import pymupdf
 
-PARSE_VERSION = "7"
+PARSE_VERSION = "8"
 
 KeepFigure = Callable[[str, bytes], None]
 """Takes a figure's name in the store (``<figure_id>.png``) and its bytes."""
@@ -328,7 +328,8 @@ def _role(region: Region, lines: Sequence[Line], hidden: Sequence[Line]) -> tupl
 
 def _spells(box: BBox, hidden: Sequence[Line]) -> bool:
     """Say whether a picture is that of the words behind it: a heading in letters that could not be embedded."""
-    behind = sum((box & line.bbox).area for line in hidden if box.has_middle_of(line.bbox))
+    # A line may be one of several such pictures beside each other.
+    behind = sum((box & line.bbox).area for line in hidden if box.y0 <= (line.bbox.y0 + line.bbox.y1) / 2 <= box.y1)
     return behind >= _SPELLED_SHARE * box.area
 
 

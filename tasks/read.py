@@ -22,6 +22,10 @@ _MOST_MARKS = 100_000
 _FAR_PT = -1e9
 _WHITE = 0.97
 _BOLD = 16
+_STENCIL_PX = 8
+_SIZE_SHARE = 0.85
+_OVERHANG = 0.35
+_SAME_SHARE = 0.9
 _SHOWN = 16 | 32
 _LOST = (
     "zlib error",
@@ -174,6 +178,12 @@ def read_page(document: "pymupdf.Document", number: int) -> Content:
         images = list(_images(pictures, box))
         _set_off(pictures)
         lines = list(_lines(text, number, others))
+        if any(_is_stencil(handle) for _, handle in images):
+            spelled = _spelled(listing, [image for image, _ in images], number)
+            lines += [
+                (line, False) for line in spelled if not any(line.bbox.has_middle_of(other.bbox) for other, _ in lines)
+            ]
+            lines.sort(key=lambda marked: marked[0].block)
         drawn = page.get_cdrawings(extended=True) if max(box.width, box.height) <= MAX_SIDE_PT else []
     frames: dict[BBox, None] = {}
     marks = tuple(_marks(drawn, box, frames))
@@ -290,6 +300,70 @@ def _lines(text: "pymupdf.TextPage", page: int, numbers: Sequence[int]) -> Itera
                 bold=bold,
             )
             yield line, bool(main["char_flags"] & _SHOWN) and main["alpha"] > 0
+
+
+def _is_stencil(handle: Any) -> bool:
+    """Say whether an image is next to no pixels, painted through a mask that has the shape: so words are set as pictures."""
+    mask = handle.mask()
+    return bool(mask.m_internal) and max(handle.w(), handle.h()) <= _STENCIL_PX < max(mask.w(), mask.h())
+
+
+def _spelled(listing: Any, images: Sequence[Image], page: int) -> list[Line]:
+    """Return the words that a page's images are of, where the PDF tells them: a heading in letters that can't be embedded.
+
+    PDF calls them replacement text (ISO 32000-2, 14.9.4). Where MuPDF gives images, it leaves such words out of the text.
+    """
+    words = _replaced(listing)
+    lines: list[Line] = []
+    for image in images:
+        box = image.bbox
+        told = next((text for whole, text in words if box.iou(whole) >= _SAME_SHARE), "")
+        if not told.strip():
+            continue
+        last = lines[-1] if lines else None
+        height = last.bbox.height if last else 0.0
+        alike = last is not None and abs(box.height - height) <= 0.1 * height
+        if last and alike and box.y0 == last.bbox.y0 and last.bbox.x0 < box.x0 <= last.bbox.x1 + height:
+            # The letters of one word may be two images. Each is larger than its letters; so they overlap, and less at a blank.
+            blank = " " if last.bbox.x1 - box.x0 < _OVERHANG * height and not last.text.endswith((" ", "-")) else ""
+            lines[-1] = last._replace(bbox=last.bbox | box, text=last.text + blank + escape(told))
+            continue
+        under = last if last and alike and abs(box.y0 - last.bbox.y1) <= 0.5 * height else None
+        block = under.block if under else image.block
+        lines.append(Line(page, block, box, escape(told), round(_SIZE_SHARE * box.height, 2), bold=False))
+    return lines
+
+
+def _replaced(listing: Any) -> list[tuple[BBox, str]]:
+    """Return the boxes of images that have replacement text, with that text."""
+    from pymupdf import mupdf
+
+    words: list[tuple[BBox, str]] = []
+    open_texts: list[str] = []
+
+    class Reader(mupdf.FzDevice2):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.use_virtual_begin_metatext()
+            self.use_virtual_end_metatext()
+            self.use_virtual_fill_image()
+
+        def begin_metatext(self, _context: Any, kind: int, text: str) -> None:
+            open_texts.append(text if kind == mupdf.FZ_METATEXT_ACTUALTEXT else "")
+
+        def end_metatext(self, _context: Any) -> None:
+            del open_texts[-1:]
+
+        def fill_image(self, _context: Any, _image: Any, matrix: Any, _alpha: float, _colours: Any) -> None:
+            if open_texts and open_texts[-1]:
+                words.append((_unit_square(matrix), open_texts[-1]))
+
+    reader = Reader()
+    mupdf.fz_run_display_list(
+        listing.this, reader, mupdf.FzMatrix(), mupdf.FzRect(mupdf.FzRect.Fixed_INFINITE), mupdf.FzCookie()
+    )
+    mupdf.fz_close_device(reader)
+    return words
 
 
 def _inked(span: dict[str, Any]) -> int:

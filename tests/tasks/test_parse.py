@@ -569,6 +569,32 @@ def test_words_set_as_a_picture_with_the_same_words_behind_it_are_text() -> None
 # Drawings
 
 
+def test_words_painted_through_a_mask_are_the_text_that_the_pdf_gives_for_them() -> None:
+    dot, mask = _png(Pillow.new("RGB", (2, 2))), _png(Pillow.effect_noise((400, 40), 90))
+    document = pymupdf.open(stream=_document(lambda page: _fill(page, 1, top=400)), filetype="pdf")
+    page = document[0]
+    boxes = [(72, 100, 152, 120), (145, 100, 205, 120), (203, 100, 283, 120), (72, 120, 172, 140)]
+    told = ["Politi", "cal", "parties ", "abroad"]
+    for box in boxes:
+        page.insert_image(box, stream=dot, mask=mask, keep_proportion=False)
+    page.clean_contents()
+    (content,) = page.get_contents()
+    head, *drawn = document.xref_stream(content).split(b"Do")
+    stream = b""
+    for piece, words in zip([head, *drawn[:-1]], told, strict=True):
+        before, _, name = piece.rpartition(b"/")
+        stream += before + b"/Span <</ActualText (" + words.encode() + b")>> BDC /" + name + b"Do EMC "
+    document.update_stream(content, stream + drawn[-1])
+
+    parsed, _ = _read(document.tobytes())
+
+    assert [line.text for line in parsed.lines[-2:]] == ["Political parties ", "abroad"]
+    assert parsed.lines[-1].block == parsed.lines[-2].block
+    assert {(place.role, place.reason) for place in parsed.placements} == {
+        (Role.DECORATIVE, "words set as a picture, which the page holds as text too")
+    }
+
+
 def test_a_drawing_with_a_caption_is_one_picture_with_the_names_of_its_axes() -> None:
     def draw(page: pymupdf.Page) -> None:
         _fill(page, 1, 60)

@@ -23,7 +23,7 @@ from tasks.anchor import running_text
 from tasks.recognise import unrotated
 from tasks.render import encode
 
-SEGMENT_VERSION = "2"
+SEGMENT_VERSION = "3"
 
 _LEAST_PX = 40
 _LEAST_SHARE = 0.005
@@ -34,6 +34,7 @@ _PART_SHARE = 0.7
 _LEAST_PART_SHARE = 0.02
 _WITHIN = 0.9
 _MARGIN = 0.05
+_TWIN_MARGIN = 0.15
 _INK = 40
 _INK_SHARE = 0.85
 _LEAST_INK_SHARE = 0.05
@@ -55,7 +56,8 @@ def cut(picture: bytes, regions: Sequence[LayoutRegion], keep_figure: Callable[[
         picture: The picture, encoded.
         regions: What a layout model found on it, the surest first. What lies mostly in a surer one is the same thing seen
             twice; what is hardly larger than a letter is none. A figure that fills the page counts where it is the only one.
-            What the model is not sure of tells two charts in one box apart, or a chart from the text beside it.
+            What the model is not sure of tells two charts in one box apart, or a chart from the text beside it; and it counts
+            where it is the like of a sure figure beside it.
         keep_figure: Given each figure's name in the store (``<figure_id>.png``) and its bytes.
     """
     with Pillow.open(io.BytesIO(picture)) as opened:
@@ -82,9 +84,9 @@ def _told_apart(regions: Sequence[LayoutRegion], pixels: NDArray[np.uint8]) -> l
     less surely. They count where together they hold what the box shows: what they leave out is blank.
     """
     told: list[LayoutRegion] = []
-    for whole in regions:
-        if whole.kind is RegionKind.WORDS or whole.score < _SURE:
-            continue
+    drawn = [region for region in regions if region.kind is not RegionKind.WORDS]
+    sure = [region for region in drawn if region.score >= _SURE]
+    for whole in sure:
         parts = _parts(whole, regions)
         ink = _ink_shares(parts, whole.bbox, pixels) if parts else []
         figures = [
@@ -93,7 +95,19 @@ def _told_apart(regions: Sequence[LayoutRegion], pixels: NDArray[np.uint8]) -> l
             if part.kind is not RegionKind.WORDS and share >= _LEAST_INK_SHARE
         ]
         told.extend(figures if figures and sum(ink) >= _INK_SHARE else [whole])
-    return told
+    return told + [region for region in drawn if region not in sure and _has_twin(region.bbox, sure)]
+
+
+def _has_twin(box: BBox, sure: Sequence[LayoutRegion]) -> bool:
+    """Say whether a box stands level with a sure one of its size, as two portraits do: what the one is the other is too."""
+    if any(_share(box, other.bbox) > _MARGIN for other in sure):
+        return False
+    return any(
+        abs(box.y0 - twin.bbox.y0) <= _TWIN_MARGIN * twin.bbox.height
+        and abs(box.y1 - twin.bbox.y1) <= _TWIN_MARGIN * twin.bbox.height
+        and abs(box.width - twin.bbox.width) <= _TWIN_MARGIN * twin.bbox.width
+        for twin in sure
+    )
 
 
 def _parts(whole: LayoutRegion, regions: Sequence[LayoutRegion]) -> list[LayoutRegion]:

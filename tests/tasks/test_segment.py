@@ -70,6 +70,19 @@ def test_a_figure_is_cut_in_the_pixels_of_its_page() -> None:
     assert list(kept) == [f"{segment.figure.figure_id}.png"]
 
 
+def test_the_like_of_a_sure_figure_beside_it_is_one_too() -> None:
+    portrait, other = (100, 100, 300, 400), (420, 105, 615, 395)
+    lower, larger = (420, 500, 615, 790), (420, 105, 780, 395)
+    sure = _region(*portrait)
+    picture = _png([portrait, other])
+
+    def found(box: tuple[int, int, int, int], kind: RegionKind = RegionKind.FIGURE) -> int:
+        return len(cut(picture, [sure, _region(*box, score=0.12, kind=kind)], lambda _name, _data: None))
+
+    assert found(other) == 2
+    assert [found(lower), found(larger), found(other, RegionKind.WORDS)] == [1, 1, 1]
+
+
 def test_what_is_seen_twice_is_cut_once_and_the_surer_one_counts() -> None:
     regions = [_region(100, 200, 500, 600, score=0.9), _region(150, 250, 450, 550, score=0.5)]
     assert [segment.region.score for segment in cut(_png([]), regions, lambda *_: None)] == [0.9]

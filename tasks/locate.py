@@ -6,7 +6,7 @@ Geometry alone; no pixels are read. Points, top left origin, rotation 0.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, pairwise
 from statistics import median
 from typing import NamedTuple
 
@@ -43,6 +43,9 @@ _BAR_GAP = 1.2
 _MOST_BARS = 100
 _BAR_NAME_GAP_PT = 24.0
 _KEY_PT = 12.0
+_FEWEST_KEYS = 3
+_TINT_SHARE = 0.9
+_TINTED_ROWS = 3
 _GROUND_LINES = 3
 _GROUND_SHARE = 0.35
 _SHADOW_SHARE = 0.25
@@ -72,13 +75,17 @@ class Image:
 
 
 class Mark(NamedTuple):
-    """A piece of a drawing. ``strokes`` counts its curves and slanted lines; ``frame`` is the clip that it is drawn in."""
+    """A piece of a drawing.
+
+    ``strokes`` counts its curves and slanted lines; ``frame`` is the clip that it is drawn in, ``colour`` what fills it.
+    """
 
     bbox: BBox
     strokes: int
     filled: bool
     white: bool
     frame: BBox | None = None
+    colour: tuple[float, ...] | None = None
 
     @property
     def is_rule(self) -> bool:
@@ -159,8 +166,8 @@ def locate(
     placed, pictures, seen = _placed_graphics(page, frames, seen, pictures, lines, captions)
     drawn = _bars_joined(_drawings(page, seen, body), lines)
     drawn = [part for part in drawn if not _is_panel(part, lines, pictures)]
-    tables = [part for part in drawn if _is_table(part, lines) and not _is_striped(part, lines)]
-    parts = _overlaid(pictures, [part for part in drawn if part not in tables], lines)
+    tables = [(part, ruling) for part in drawn if (ruling := _promised(part, lines)) is not None]
+    parts = _overlaid(pictures, [part for part in drawn if not any(part is table for table, _ in tables)], lines)
     inline = [region for part in parts for region in part.images if region.inline and not part.marks]
     parts = [*placed, *(part for part in parts if not (part.images and part.images[0].inline and not part.marks))]
     spoken = [whole_caption(caption, lines) for caption in captions]
@@ -193,9 +200,9 @@ def locate(
         for panels in alone
     ]
     figures = _with_shadows(figures, lines)
-    figures += _algorithms(seen, lines)
+    figures += [*_algorithms(seen, lines), *_legends(free, lines)]
     scans = [replace(region, kind=Kind.SCAN) for region in whole]
-    return Located((*scans, *_joined([*figures, *inline])), tuple(map(_ruling, tables)))
+    return Located((*scans, *_joined([*figures, *inline])), tuple(ruling for _, ruling in tables))
 
 
 def _algorithms(marks: Sequence[Mark], lines: Sequence[Line]) -> list[Region]:
@@ -474,6 +481,52 @@ def _is_sign(box: BBox, panel: BBox) -> bool:
     """Say whether something small stands at the left or the right of a note, as a sign of warning does."""
     small = max(box.width, box.height) <= _ICON_PT
     return small and (box.x1 <= panel.x0 + 2 * _ICON_PT or box.x0 >= panel.x1 - 2 * _ICON_PT)
+
+
+def _promised(part: _Part, lines: Sequence[Line]) -> Ruling | None:
+    """Return the rules of the table that a drawing is; None where it is none."""
+    if _is_table(part, lines):
+        return None if _is_striped(part, lines) else _ruling(part)
+    return _tinted(part, lines)
+
+
+def _tinted(part: _Part, lines: Sequence[Line]) -> Ruling | None:
+    """Return the rules of a table that has none inside: a box whose head is tinted, and columns under it.
+
+    The edges of the tints part its columns, which no word crosses; its rows are those of its words.
+    """
+    box = part.bbox
+    tints = [mark.bbox for mark in part.marks if mark.filled and not mark.is_rule and not _near_all(mark.bbox, box)]
+    heads = [tint for tint in tints if _near(tint.y0, box.y0) and tint.width >= _TINT_SHARE * box.width]
+    columns = [
+        tint
+        for tint in tints
+        if _near(tint.y1, box.y1) and any(tint not in heads and _near(tint.y0, head.y1) for head in heads)
+    ]
+    if part.strokes or not columns or len(heads) + len(columns) < len(tints):
+        return None
+    sides = sorted(
+        side for column in columns for side in (column.x0, column.x1) if box.x0 + _CELL_PT < side < box.x1 - _CELL_PT
+    )
+    words = [line.bbox for line in lines if box.has_middle_of(line.bbox)]
+    if any(word.x0 + _TOUCH_PT < side < word.x1 - _TOUCH_PT for word in words for side in sides):
+        return None
+    rows: list[BBox] = []
+    full = 0
+    for word in sorted(words, key=lambda word: word.y0 + word.y1):
+        if rows and (word.y0 + word.y1) / 2 <= rows[-1].y1:
+            full += any(rows[-1].x1 <= side <= word.x0 or word.x1 <= side <= rows[-1].x0 for side in sides)
+            rows[-1] |= word
+        else:
+            rows.append(word)
+    if full < _TINTED_ROWS:
+        return None
+    across = [box.y0, *((over.y1 + under.y0) / 2 for over, under in pairwise(rows)), box.y1]
+    return Ruling(
+        box,
+        tuple(Side(side, box.y0, box.y1) for side in (box.x0, *sides, box.x1)),
+        tuple(Side(side, box.x0, box.x1) for side in across),
+    )
 
 
 def _is_table(part: _Part, lines: Sequence[Line]) -> bool:
@@ -808,11 +861,31 @@ def _key(part: _Part, lines: Sequence[Line], running: frozenset[Line]) -> BBox |
     names = [
         line.bbox
         for line in lines
-        if 0 <= line.bbox.x0 - box.x1 <= _LABEL_GAP_PT
+        if -_TOUCH_PT <= line.bbox.x0 - box.x1 <= _LABEL_GAP_PT
         and line.bbox.y0 <= (box.y0 + box.y1) / 2 <= line.bbox.y1
         and line not in running
     ]
     return box | names[0] if names else None
+
+
+def _legends(parts: Sequence[_Part], lines: Sequence[Line]) -> list[Region]:
+    """Return the legends that stand by themselves, as one for two charts does: three keys, no two of one colour.
+
+    What the colours stand for is lost in text. The squares of a list have one colour.
+    """
+    groups: list[list[tuple[BBox, _Part]]] = []
+    for part in parts:
+        key = _key(part, lines, frozenset())
+        if key is None:
+            continue
+        near = [group for group in groups if any(distance(key, other) <= _LABEL_GAP_PT for other, _ in group)]
+        joined = [*(other for group in near for other in group), (key, part)]
+        groups = [group for group in groups if group not in near] + [joined]
+    return [
+        Region(union(key for key, _ in group), Kind.VECTOR)
+        for group in groups
+        if len(group) >= _FEWEST_KEYS and len({part.marks[0].colour for _, part in group}) == len(group)
+    ]
 
 
 def _with_keys(figure: Region, keys: Sequence[BBox]) -> Region:

@@ -397,7 +397,7 @@ def _marks(drawn: Sequence[dict[str, Any]], page: BBox, frames: dict[BBox, None]
                 seen = (box.grown(margin) if margin else box) & area
                 if seen.x1 >= seen.x0 and seen.y1 >= seen.y0:
                     count += 1
-                    yield Mark(seen, strokes, filled, white, frame)
+                    yield Mark(seen, strokes, filled, white, frame, fill if filled else None)
 
 
 def _pieces(items: Sequence[Any], whole: BBox) -> Iterator[tuple[BBox, int]]:

@@ -212,6 +212,34 @@ def test_the_keys_of_a_legend_belong_to_their_chart() -> None:
     assert alone.y0 == 200
 
 
+def test_a_legend_by_itself_is_a_picture_and_the_squares_of_a_list_are_none() -> None:
+    colours = [(0.9, 0.5, 0.1), (0.7, 0.2, 0.3), (0.4, 0.1, 0.5)]
+    keys = [_box(150 + 20 * row, 302 + 14 * row, 156 + 20 * row, 308 + 14 * row) for row in range(3)]
+    names = [_line(158 + 20 * row, 300 + 14 * row, name) for row, name in enumerate(("Business", "Accountancy", "Law"))]
+    legend = [key._replace(colour=colour) for key, colour in zip(keys, colours, strict=True)]
+    assert _boxes(_located(legend, names)) == [BBox(150, 300, 233, 338)]
+    assert _boxes(_located([key._replace(colour=colours[0]) for key in keys], names)) == []
+
+
+def test_a_box_with_a_tinted_head_and_a_tinted_column_is_a_table_whose_rows_are_its_words() -> None:
+    box = BBox(100, 200, 400, 290)
+    border = Mark(box, strokes=0, filled=False, white=False)
+    tints = [_box(100, 200, 400, 220), _box(220, 220, 310, 290)]
+    lines = [
+        _line(x, 205 + 20 * row, text)
+        for row, texts in enumerate((("Results", "2003", "2002"), ("Profit", "8873", "7995"), ("Tax", "913", "811")))
+        for x, text in zip((110, 240, 330), texts, strict=True)
+    ]
+    total = [_line(240, 265, "7960"), _line(330, 265, "7184")]
+    (table,) = _located([border, *tints], [*lines, *total]).tables
+    assert table.bbox == box
+    assert [side.at for side in table.down] == [100, 220, 310, 400]
+    assert [side.at for side in table.across] == [200, 220, 240, 260, 290]
+    across = _line(200, 275, "a sentence that goes over both")
+    assert _located([border, *tints], [*lines, *total, across]).tables == ()
+    assert _located([border, *tints], lines[:3]).tables == ()
+
+
 def test_an_algorithm_between_rules_is_one_picture_and_running_text_that_names_one_is_none() -> None:
     lines = [
         _line(100, 202, "Algorithm 1 Tree Traversal"),

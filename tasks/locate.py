@@ -360,8 +360,9 @@ def _is_print_area(marks: Sequence[Mark], held: int, lines: int) -> bool:
 
     Nothing in such a page is drawn but rules and boxes, as those of tables; a diagram has slanted lines or curves.
     """
-    slanted = any(mark.strokes and min(mark.bbox.width, mark.bbox.height) > _RULE_PT for mark in marks)
-    return bool(marks) and not slanted and held >= _LAYOUT_LINES and held >= 0.9 * lines
+    thick = [mark for mark in marks if min(mark.bbox.width, mark.bbox.height) > _RULE_PT]
+    full = held >= _LAYOUT_LINES or not thick  # the last page of a chapter may have a line or two
+    return bool(marks) and not any(mark.strokes for mark in thick) and full and 0 < held >= 0.9 * lines
 
 
 def _is_text_box(marks: Sequence[Mark], frame: BBox, page: BBox) -> bool:

@@ -402,7 +402,10 @@ def _is_band(placement: Placement, page: Page) -> bool:
 
 
 def _without_logos(placements: Sequence[Placement], pages: Sequence[Page], lines: Sequence[Line]) -> list[Placement]:
-    """Take the tag off what is small and stands over the title of a first page, as in a letterhead: figures come after it."""
+    """Take the tag off what is small and stands over the title of a first page, as in a letterhead: figures come after it.
+
+    A stamp may be larger than the title, and over everything; what stands in the margin is none of the text's figures either.
+    """
     words = [line for line in lines if line.page == 1 and line.inside is None]
     if len(pages) < 2 or not words:
         return list(placements)
@@ -410,11 +413,11 @@ def _without_logos(placements: Sequence[Placement], pages: Sequence[Page], lines
     title = min(line.bbox.y0 for line in words if line.size > largest - 0.5)
     lowest, area = min(title, _HEAD_SHARE * pages[0].height_pt), _LOGO_SHARE * pages[0].width_pt * pages[0].height_pt
     return [
-        replace(placement, role=Role.DECORATIVE, reason="over the title of the first page")
+        replace(placement, role=Role.DECORATIVE, reason="over the title of the first page, or in its margin")
         if placement.page == 1
         and placement.role is Role.CONTENT
         and placement.reason != _CAPTIONED
-        and placement.bbox.y1 <= lowest
+        and (placement.bbox.y1 <= lowest or _is_at_edge(placement.bbox, pages[0]))
         and placement.bbox.area <= area
         else placement
         for placement in placements

@@ -104,6 +104,9 @@ def test_the_clip_of_a_printed_page_is_no_picture() -> None:
     columns = [_line(x, 60 + 14 * row, text) for row in range(30) for x, text in ((40, "Cash"), (300, "120"), (400, "130"))]
     shaded = [_box(36, 59 + 14 * row, 560, 71 + 14 * row, frame=frame) for row in range(0, 30, 2)]
     assert _located(shaded, columns, [frame]).regions == ()
+    bevelled = Mark(BBox(18, 122, 594, 122.7), strokes=2, filled=True, white=False, frame=frame)
+    links = [_rule(36, 80, y, frame) for y in (31, 72, 90)]
+    assert _located([bevelled, *links], columns[:3], [frame]).regions == ()
 
 
 def test_an_outer_box_and_the_rules_in_it_are_the_rules_of_a_table() -> None:

@@ -460,6 +460,18 @@ def test_a_logo_over_the_title_of_the_first_page_is_decorative_and_a_picture_und
     assert [placement.role for placement in parsed.placements] == [Role.DECORATIVE, Role.CONTENT, Role.CONTENT]
 
 
+def test_a_logo_in_the_margin_of_the_first_page_is_decorative_whatever_was_stamped_over_it() -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    page.insert_text((300, 30), "EFiled: Jan 14", fontsize=14)
+    page.insert_image((75, 40, 130, 65), stream=picture(1, 110, 50))
+    page.insert_image((75, 90, 130, 115), stream=picture(2, 110, 50))
+    page.insert_text((72, 160), "Superior Court of Delaware", fontsize=10)
+    document.new_page()
+    parsed, _ = _read(document.tobytes())
+    assert [placement.role for placement in parsed.placements] == [Role.DECORATIVE, Role.CONTENT]
+
+
 def test_an_area_filled_with_a_gradient_shows_nothing() -> None:
     document = pymupdf.open()
     page = document.new_page(width=595, height=842)

@@ -47,6 +47,7 @@ _FEWEST_KEYS = 3
 _TINT_SHARE = 0.9
 _TINTED_ROWS = 3
 _GROUND_LINES = 3
+_GROUND_PARAGRAPHS = 6
 _GROUND_SHARE = 0.35
 _SHADOW_SHARE = 0.25
 _BLEED_SHARE = 0.5
@@ -184,6 +185,7 @@ def locate(
     free = [part for part in free if not _is_box_round_words(part, lines)]
     free = [kept for part in free for kept in _without_bleed(part, page, pieced)]
     running = frozenset(body)
+    free = [kept for part in free for kept in _without_ground(part, lines, body)]
     figures = [replace(_with_labels(figure, lines, running), captioned=True) for figure in figures]
     alone = _panels_joined([part for part in free if _is_picture(part, lines, running)], page, frames, body)
     keys = [key for part in free if (key := _key(part, lines, running)) is not None]
@@ -478,6 +480,18 @@ def _without_bleed(part: _Part, page: BBox, images: Sequence[Region]) -> list[_P
     return [_Part(union(picture.bbox for picture in group), (), tuple(group)) for group in groups]
 
 
+def _without_ground(part: _Part, lines: Sequence[Line], body: Sequence[Line]) -> list[_Part]:
+    """Leave out the ground that paragraphs stand on where one clip holds it; what pictures stand on it beside them stay."""
+    if not part.framed or part.marks or sum(part.bbox.has_middle_of(line.bbox) for line in body) <= _GROUND_PARAGRAPHS:
+        return [part]
+    kept: list[_Part] = []
+    for picture in part.images:
+        inner = [line for line in lines if picture.bbox.has_middle_of(line.bbox)]
+        if sum(len(line.text) for line in inner) < _LABEL_CHARACTERS and not any(line in body for line in inner):
+            kept.append(_Part(picture.bbox, (), (picture,)))
+    return kept
+
+
 def _is_sign(box: BBox, panel: BBox) -> bool:
     """Say whether something small stands at the left or the right of a note, as a sign of warning does."""
     small = max(box.width, box.height) <= _ICON_PT
@@ -655,7 +669,7 @@ def _is_picture(part: _Part, lines: Sequence[Line], running: frozenset[Line]) ->
     written = sum(len(line.text) for line in inner)
     paragraphs = sum(line in running for line in inner)
     if part.framed:
-        return paragraphs <= 6 and written <= box.area / 60
+        return paragraphs <= _GROUND_PARAGRAPHS and written <= box.area / 60
     if paragraphs > 1 or written > box.area / 25:
         return False
     if _has_bars(part, lines):

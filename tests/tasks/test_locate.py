@@ -109,6 +109,18 @@ def test_the_clip_of_a_printed_page_is_no_picture() -> None:
     assert _located([bevelled, *links], columns[:3], [frame]).regions == ()
 
 
+def test_a_photograph_on_the_ground_of_a_page_is_a_picture_and_the_ground_is_none() -> None:
+    frame, photograph = BBox(0, 0, 560, 640), BBox(350, 300, 540, 480)
+    images = [
+        Image(0, 0, frame, 560, 640, (560, 0, 0, 640)),
+        Image(1, 1, photograph, 380, 360, (190, 0, 0, 180)),
+    ]
+    text = "A paragraph of running text that stands on the ground, and goes on."
+    lines = [_line(20, 40 + 12 * row, text, block=row // 4) for row in range(48)]
+    assert _boxes(_located([], lines, [frame], images)) == [photograph]
+    assert _boxes(_located([], [], [frame], images)) == [frame]
+
+
 def test_an_outer_box_and_the_rules_in_it_are_the_rules_of_a_table() -> None:
     outer = Mark(BBox(72, 100, 500, 180), strokes=0, filled=False, white=False)
     across = [_rule(72, 500, 125)]

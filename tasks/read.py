@@ -20,6 +20,7 @@ MAX_SIDE_PT = 14_400
 _HEADER_WITHIN = 1024
 _MOST_MARKS = 100_000
 _FAR_PT = -1e9
+_HAIR_PT = 1.0
 _WHITE = 0.97
 _BOLD = 16
 _STENCIL_PX = 8
@@ -165,7 +166,8 @@ def read_page(document: "pymupdf.Document", number: int) -> Content:
         rotation = int(page.rotation)
         if rotation:
             page.set_rotation(0)
-        box = BBox(0.0, 0.0, float(page.rect.width), float(page.rect.height))
+        rect = page.rect
+        box = BBox(0.0, 0.0, float(rect.width), float(rect.height))
         listing = page.get_displaylist()
         flags = (
             pymupdf.TEXT_PRESERVE_WHITESPACE
@@ -286,10 +288,12 @@ def _lines(text: "pymupdf.TextPage", page: int, numbers: Sequence[int]) -> Itera
     for block in text.extractDICT()["blocks"]:
         for row in block["lines"]:
             spans = row["spans"]
-            words = "".join([span["text"] for span in spans])
+            texts = [span["text"] for span in spans]
+            words = "".join(texts)
             if not words.strip():
                 continue
-            main = max(spans, key=_inked) if len(spans) > 1 else spans[0]
+            inked = [len(text.strip()) for text in texts]
+            main = spans[inked.index(max(inked))]
             bold = bool(main["flags"] & _BOLD) or "bold" in str(main["font"]).lower()
             line = Line(
                 page=page,
@@ -366,10 +370,6 @@ def _replaced(listing: Any) -> list[tuple[BBox, str]]:
     return words
 
 
-def _inked(span: dict[str, Any]) -> int:
-    return len(span["text"].strip())
-
-
 def _marks(drawn: Sequence[dict[str, Any]], page: BBox, frames: dict[BBox, None]) -> Iterator[Mark]:
     """Yield what is drawn, cut to its clip, and note in ``frames`` the outermost clips smaller than the page."""
     clips: list[tuple[int, BBox, BBox | None]] = []
@@ -381,7 +381,8 @@ def _marks(drawn: Sequence[dict[str, Any]], page: BBox, frames: dict[BBox, None]
         area, frame = (clips[-1][1], clips[-1][2]) if clips else (page, None)
         if path["type"] == "clip":
             cut = BBox(*path["scissor"]) & area
-            if frame is None and 0 < cut.area < PAGE_SHARE * page.area:
+            # Where each rule is drawn in a clip of its own, there are hundreds, and none frames a picture.
+            if frame is None and min(cut.width, cut.height) > _HAIR_PT and cut.area < PAGE_SHARE * page.area:
                 frame = cut.rounded()
                 frames[frame] = None
             clips.append((level, cut, frame))

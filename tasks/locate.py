@@ -3,14 +3,18 @@
 Geometry alone; no pixels are read. Points, top left origin, rotation 0.
 """
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain, pairwise
+from operator import itemgetter
 from statistics import median
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import ndimage
 
 from schemas.documents import Kind, Line
@@ -122,7 +126,7 @@ class Located:
     tables: tuple[Ruling, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Part:
     """Something drawn in one place: images, marks, or both. ``framed`` where they share a clip, as a placed graphic does."""
 
@@ -131,15 +135,15 @@ class _Part:
     images: tuple[Region, ...] = ()
     framed: bool = False
 
-    @property
+    @cached_property
     def strokes(self) -> int:
         return sum(mark.strokes for mark in self.marks)
 
-    @property
+    @cached_property
     def rules(self) -> int:
         return sum(mark.is_rule for mark in self.marks)
 
-    @property
+    @cached_property
     def shapes(self) -> int:
         return sum(not mark.is_rule and not mark.white for mark in self.marks)
 
@@ -158,6 +162,8 @@ def locate(
     """
     if not (images or marks):
         return Located((), ())
+    if not (images or frames) and _are_hairs(marks):
+        return Located(tuple(_algorithms(marks, lines)), ())
     body = running_text(lines)
     captions = caption_lines(lines, LabelKind.FIGURE)
     pieced = _pieced_together(images)
@@ -171,6 +177,8 @@ def locate(
     parts = _overlaid(pictures, [part for part in drawn if not any(part is table for table, _ in tables)], lines)
     inline = [region for part in parts for region in part.images if region.inline and not part.marks]
     parts = [*placed, *(part for part in parts if not (part.images and part.images[0].inline and not part.marks))]
+    if not images and not any(map(_shows, parts)):
+        return Located((*_algorithms(seen, lines), *_legends(parts, lines)), tuple(ruling for _, ruling in tables))
     spoken = [whole_caption(caption, lines) for caption in captions]
     barriers = [
         line.bbox
@@ -205,6 +213,23 @@ def locate(
     figures += [*_algorithms(seen, lines), *_legends(free, lines)]
     scans = [replace(region, kind=Kind.SCAN) for region in whole]
     return Located((*scans, *_joined([*figures, *inline])), tuple(ruling for _, ruling in tables))
+
+
+def _are_hairs(marks: Sequence[Mark]) -> bool:
+    """Say whether all that a page draws are rules that stand alone, as under its head and over its foot.
+
+    What lies together is then too low for a picture or a table: what most pages of a manual need not be searched for.
+    """
+    if not all(mark.is_rule for mark in marks):
+        return False
+    top = low = -math.inf
+    for _, y0, _, y1 in sorted((mark.bbox for mark in marks), key=itemgetter(1)):
+        if y0 > low + 2 * _GLUE_PT:
+            top = y0
+        low = max(low, y1)
+        if low - top > 2 * _PANEL_BORDER_PT:
+            return False
+    return True
 
 
 def _algorithms(marks: Sequence[Mark], lines: Sequence[Line]) -> list[Region]:
@@ -402,12 +427,12 @@ def _together(page: BBox, boxes: Sequence[BBox]) -> list[list[int]]:
     """
     if not boxes:
         return []
-    sides = np.array(boxes) + np.array((-1, -1, 1, 1)) * _GLUE_PT / 2
+    sides = np.fromiter(chain.from_iterable(boxes), float, 4 * len(boxes)).reshape(-1, 2, 2)
     most = np.array((page.x1, page.y1)) // _CELL_PT + 3
-    cells = np.clip(sides.reshape(-1, 2, 2) // _CELL_PT, 0, most) + np.array(((0, 0), (1, 1)))
-    (columns, across), (rows, down) = (np.unique(cells[:, :, axis], return_inverse=True) for axis in (0, 1))
-    across, down = across.reshape(-1, 2), down.reshape(-1, 2)
-    grid = np.zeros((len(rows), len(columns)), dtype=bool)
+    cells = np.clip((sides + np.array(((-1,), (1,))) * _GLUE_PT / 2) // _CELL_PT, 0, most).astype(int)
+    cells[:, 1] += 1
+    across, down = _closed_up(cells[:, :, 0]), _closed_up(cells[:, :, 1])
+    grid = np.zeros((down.max() + 1, across.max() + 1), dtype=bool)
     for (left, right), (top, bottom) in zip(across.tolist(), down.tolist(), strict=True):
         grid[top:bottom, left:right] = True
     labels, _ = ndimage.label(grid)
@@ -415,6 +440,13 @@ def _together(page: BBox, boxes: Sequence[BBox]) -> list[list[int]]:
     for index, label in enumerate(labels[down[:, 0], across[:, 0]].tolist()):
         groups.setdefault(label, []).append(index)
     return list(groups.values())
+
+
+def _closed_up(ends: NDArray[np.int_]) -> NDArray[np.int_]:
+    """Number the columns of a grid, or its rows, that are kept, by those where something begins or ends."""
+    kept = np.zeros(ends.max() + 1, dtype=int)
+    kept[ends] = 1
+    return (kept.cumsum() - 1)[ends]
 
 
 def _within(inner: BBox, outer: BBox) -> bool:
@@ -427,6 +459,8 @@ def _mostly_within(inner: BBox, outer: BBox) -> bool:
 
 def _is_panel(part: _Part, lines: Sequence[Line], pictures: Sequence[Region]) -> bool:
     """Say whether a drawing is the ground of a listing or a note: shaded from edge to edge, with a border at most."""
+    if not any(mark.filled for mark in part.marks):
+        return False
     box = part.bbox
     core = box.grown(-_PANEL_BORDER_PT)
     sign = [mark for mark in part.marks if max(mark.bbox.width, mark.bbox.height) <= _ICON_PT]

@@ -2,10 +2,12 @@
 
 import math
 import re
-from collections.abc import Collection, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,6 +18,7 @@ from tasks.anchor import gap
 _CELL_GAP = 0.8
 _ROW_GAP = 1.6
 _LONE_ROWS = 3
+_FEWEST_ROWS = 3
 _SECTION_GAP = 8
 _GUTTER = 0.3
 _CROSSED = 0.15
@@ -34,8 +37,7 @@ class Aligned:
     lines: frozenset[Line]
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
+class _Row(NamedTuple):
     """Lines of text that stand beside each other, from left to right.
 
     ``is_split`` says whether they are cells: words with more than a blank between them.
@@ -47,61 +49,64 @@ class _Row:
     is_split: bool
 
 
-def align(lines: Sequence[Line], stops: Collection[Line] = ()) -> list[Aligned]:
+def align(lines: Sequence[Line], is_stop: Callable[[Line], bool] = lambda _line: False) -> list[Aligned]:
     """Find the tables among the lines of a page.
 
     Args:
         lines: Running text in MuPDF's order, which follows the columns of the page: what stands side by side in a table
             comes one after the other.
-        stops: Lines that no table goes across: headings and captions.
+        is_stop: Says of a line whether no table goes across it: of headings and captions.
 
     Returns:
         Tables of three rows and two columns at least.
     """
-    runs = (run for part in _parts(_rows(lines), frozenset(stops)) for run in _joined(_runs(part)))
+    parts = _parts(_parts([_rows(lines)], _is_prose), lambda row: any(map(is_stop, row)))
+    runs = (run for part in parts for run in _joined(_runs([_row(cells) for cells in part])))
     return [table for run in runs if (table := _table(run)) is not None]
 
 
-def _rows(lines: Sequence[Line]) -> list[_Row]:
+def _rows(lines: Sequence[Line]) -> list[list[Line]]:
     rows: list[list[Line]] = []
     for line in lines:
-        last = rows[-1] if rows else []
-        if last and all(_level(line, cell) and _apart(line, cell) for cell in last):
-            last.append(line)
+        if rows and all(_is_beside(line, cell) for cell in rows[-1]):
+            rows[-1].append(line)
         else:
             rows.append([line])
-    return [_row(row) for row in rows]
+    for row in rows:
+        row.sort(key=_left)
+    return rows
 
 
 def _row(cells: Sequence[Line]) -> _Row:
     if len(cells) == 1:
         return _Row((cells[0],), cells[0].bbox, cells[0].size, is_split=False)
-    ordered = tuple(sorted(cells, key=lambda cell: cell.bbox.x0))
-    size = max(cell.size for cell in ordered)
-    is_split = any(right.bbox.x0 - left.bbox.x1 >= _CELL_GAP * size for left, right in pairwise(ordered))
-    return _Row(ordered, union(cell.bbox for cell in ordered), size, is_split)
+    size = max([cell.size for cell in cells])
+    is_split = any(right.bbox.x0 - left.bbox.x1 >= _CELL_GAP * size for left, right in pairwise(cells))
+    return _Row(tuple(cells), union([cell.bbox for cell in cells]), size, is_split)
 
 
-def _level(one: Line, other: Line) -> bool:
-    _, top, _, bottom = one.bbox
-    _, other_top, _, other_bottom = other.bbox
-    shared = -gap(top, bottom, other_top, other_bottom)
-    return shared >= 0 and shared >= 0.5 * min(one.bbox.height, other.bbox.height)
+def _left(line: Line) -> float:
+    return line.bbox.x0
 
 
-def _apart(one: Line, other: Line) -> bool:
-    return gap(one.bbox.x0, one.bbox.x1, other.bbox.x0, other.bbox.x1) >= 0
+def _is_beside(one: Line, other: Line) -> bool:
+    x0, y0, x1, y1 = one.bbox
+    left, top, right, bottom = other.bbox
+    shared = -gap(y0, y1, top, bottom)
+    return shared >= 0 and gap(x0, x1, left, right) >= 0 and shared >= 0.5 * min(one.bbox.height, other.bbox.height)
 
 
-def _parts(rows: Sequence[_Row], stops: frozenset[Line]) -> list[list[_Row]]:
-    """Cut rows at prose, headings and captions, which are left out."""
-    parts: list[list[_Row]] = [[]]
-    for row in rows:
-        if _is_prose(row) or not stops.isdisjoint(row.cells):
-            parts.append([])
-        else:
-            parts[-1].append(row)
-    return parts
+def _parts(parts: Sequence[list[list[Line]]], is_cut: Callable[[list[Line]], bool]) -> list[list[list[Line]]]:
+    """Cut rows where there is no table, and leave out what has too few rows of several lines to be one."""
+    cut: list[list[list[Line]]] = []
+    for part in parts:
+        cut.append([])
+        for row in part:
+            if is_cut(row):
+                cut.append([])
+            else:
+                cut[-1].append(row)
+    return [part for part in cut if sum([len(row) > 1 for row in part]) >= _FEWEST_ROWS]
 
 
 def _runs(rows: Sequence[_Row]) -> list[list[_Row]]:
@@ -125,10 +130,10 @@ def _says_header_again(row: _Row, run: Sequence[_Row]) -> bool:
 
     A header of years or of places stands over the columns of values and leaves the first column free.
     """
-    head = next((other for other in run if other.is_split), None)
-    if head is None or len(row.cells) < 2 or row.cells[0].bbox.x0 < min(other.bbox.x0 for other in run) + 4 * row.size:
+    head = next((other for other in run if other.is_split), None) if len(row.cells) > 1 else None
+    if head is None or [cell.text.strip() for cell in row.cells] != [cell.text.strip() for cell in head.cells]:
         return False
-    return [cell.text.strip() for cell in row.cells] == [cell.text.strip() for cell in head.cells]
+    return row.bbox.x0 >= min(other.bbox.x0 for other in run) + 4 * row.size
 
 
 def _follows(one: _Row, other: _Row) -> bool:
@@ -136,10 +141,11 @@ def _follows(one: _Row, other: _Row) -> bool:
     return -0.5 * one.size <= down <= _ROW_GAP * max(one.size, other.size)
 
 
-def _is_prose(row: _Row) -> bool:
+def _is_prose(row: Sequence[Line]) -> bool:
     """Say whether a row is a line of running text, or the first one of an item in a list, whose sign stands apart."""
-    cells = row.cells[1:] if len(row.cells) == 2 and _SIGN.fullmatch(row.cells[0].text.strip()) else row.cells
-    return len(cells) == 1 and len(cells[0].text.strip()) > 3 * _SENTENCE
+    if len(row) > 2 or len(row[-1].text.strip()) <= 3 * _SENTENCE:
+        return False
+    return len(row) == 1 or _SIGN.fullmatch(row[0].text.strip()) is not None
 
 
 def _trimmed(run: Sequence[_Row]) -> list[_Row]:
@@ -193,19 +199,19 @@ def _goes_on(run: Sequence[_Row], other: Sequence[_Row]) -> bool:
 
 def _table(run: Sequence[_Row]) -> Aligned | None:
     split = [row for row in run if row.is_split]
-    if len(split) < 3 or len(split) < 0.5 * len(run):
+    if len(split) < _FEWEST_ROWS or len(split) < 0.5 * len(run):
         return None
     box = union(row.bbox for row in run)
-    columns = _columns(split, box)
-    if len(columns) < 2 or not _is_tabular(split, columns):
+    gutters = _gutters(split, box)
+    if not gutters or not _is_tabular(split, gutters):
         return None
-    rows = tuple(_cells(row, columns) for row in run)
+    rows = tuple(_cells(row, gutters) for row in run)
     page = run[0].cells[0].page
     return Aligned(TableRegion(page, box.rounded(), rows), frozenset(cell for row in run for cell in row.cells))
 
 
-def _columns(rows: Sequence[_Row], box: BBox) -> list[tuple[float, float]]:
-    """Return the columns: what lies between gutters that next to no row crosses."""
+def _gutters(rows: Sequence[_Row], box: BBox) -> list[float]:
+    """Return the middles of the gutters between columns, which next to no row crosses."""
     cells = [cell.bbox for row in rows for cell in row.cells]
     width = int(box.width) + 2
     begun = np.bincount([int(cell.x0 - box.x0) for cell in cells], minlength=width)
@@ -221,39 +227,41 @@ def _columns(rows: Sequence[_Row], box: BBox) -> list[tuple[float, float]]:
             columns[-1] = columns[-1][0], end
         else:
             columns.append((start, end))
-    return columns
+    return [(end + start) / 2 for (_, end), (start, _) in pairwise(columns)]
 
 
-def _is_tabular(rows: Sequence[_Row], columns: Sequence[tuple[float, float]]) -> bool:
+def _is_tabular(rows: Sequence[_Row], gutters: Sequence[float]) -> bool:
     """Say whether rows of cells are a table, and not columns of prose, a list, an index or formulas."""
-    texts: list[list[str]] = [[] for _ in columns]
+    texts: list[list[str]] = [[] for _ in range(len(gutters) + 1)]
     for row in rows:
         for cell in row.cells:
-            texts[_column_of(cell.bbox, columns)].append(cell.text.strip())
+            texts[_column_of(cell.bbox, gutters)].append(cell.text.strip())
     held = [column for column in texts if len(column) >= 0.4 * len(rows)]
     if len(held) < 2:
+        return False
+    if len(held) == 2 and _length(held[0]) <= 3:
         return False
     words = [text for column in texts for text in column]
     if len(held) == 2 and sum(bool(_LEADER.search(text)) for text in words) > 0.2 * len(rows):
         return False  # a table of contents
-    lengths = [median(len(_LEADER.sub("", text)) for text in column) for column in held]
-    if sum(length > _SENTENCE for length in lengths) >= 2:
-        return False
-    if len(held) == 2 and lengths[0] <= 3:
+    if sum(_length(column) > _SENTENCE for column in held) >= 2:
         return False
     # An amount's currency may stand apart from it, and a dash stands for none: neither tells a table from a formula.
     told = [text for text in words if not _AMOUNT_SIGN.fullmatch(text)]
     return sum(_TWO_LETTERS.search(text) is not None for text in told) >= 0.4 * len(told)
 
 
-def _column_of(box: BBox, columns: Sequence[tuple[float, float]]) -> int:
-    middle = (box.x0 + box.x1) / 2
-    return min(range(len(columns)), key=lambda number: max(columns[number][0] - middle, middle - columns[number][1]))
+def _length(column: Sequence[str]) -> float:
+    return median(len(_LEADER.sub("", text)) for text in column)
 
 
-def _cells(row: _Row, columns: Sequence[tuple[float, float]]) -> tuple[str, ...]:
-    texts = [""] * len(columns)
+def _column_of(box: BBox, gutters: Sequence[float]) -> int:
+    return bisect_left(gutters, (box.x0 + box.x1) / 2)
+
+
+def _cells(row: _Row, gutters: Sequence[float]) -> tuple[str, ...]:
+    texts = [""] * (len(gutters) + 1)
     for cell in row.cells:
-        number = _column_of(cell.bbox, columns)
+        number = _column_of(cell.bbox, gutters)
         texts[number] = f"{texts[number]} {cell.text.strip()}".strip()
     return tuple(texts)

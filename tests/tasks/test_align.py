@@ -27,7 +27,7 @@ FIGURES = [("Model", "Recall", "Words"), ("BM25", "0.61", "120"), ("Dense", "0.7
 
 
 def _rows(lines: Sequence[Line], stops: Sequence[Line] = ()) -> list[tuple[tuple[str, ...], ...]]:
-    return [found.table.rows for found in align(lines, stops)]
+    return [found.table.rows for found in align(lines, list(stops).__contains__)]
 
 
 def test_rows_of_cells_in_columns_are_a_table() -> None:

@@ -49,7 +49,11 @@ class BBox(NamedTuple):
 
     def __or__(self, other: "BBox") -> "BBox":
         """Return the smallest rectangle around both."""
-        return BBox(min(self.x0, other.x0), min(self.y0, other.y0), max(self.x1, other.x1), max(self.y1, other.y1))
+        x0, y0, x1, y1 = self
+        left, top, right, bottom = other
+        return BBox(
+            left if left < x0 else x0, top if top < y0 else y0, right if right > x1 else x1, bottom if bottom > y1 else y1
+        )
 
     def iou(self, other: "BBox") -> float:
         """Return the shared area over that of both together, 0 to 1."""

@@ -243,9 +243,10 @@ def _match(lines: Sequence[_Spelled], title: str) -> list[Line]:
     letters = ""
     for count, spelled in enumerate(lines, 1):
         letters += spelled.letters
-        said = [line for line, *_ in lines[:count]]
-        if letters == title or (letters.endswith(title) and _bare(" ".join(line.text for line in said)) == title):
-            return said
+        if letters.endswith(title):
+            said = [line for line, *_ in lines[:count]]
+            if letters == title or _bare(" ".join(line.text for line in said)) == title:
+                return said
     return []
 
 

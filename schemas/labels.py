@@ -34,12 +34,13 @@ _LATIN = rf"{_WORD}[\s\u00a0]*\(?(?P<number>{_NUMBER})"
 _EAST = rf"(?P<cjk>{_CJK})[\s\u00a0\u3000]*(?P<cjk_number>{_CJK_NUMBER})"
 # Most words begin with none of these letters, and need not be compared with every word there is for a figure.
 _INITIALS = "".join(sorted({word[0] for word in f"{_FIGURE}|{_TABLE}".split("|")}))
+_BEGINNINGS = "|".join(sorted({word[:2] for word in f"{_FIGURE}|{_TABLE}".split("|")}))
 _MENTION = re.compile(rf"(?<!\w)(?=(?i:[{_INITIALS}])){_LATIN}|{_EAST}")
 _FURTHER = re.compile(
     rf"[\s\u00a0]*(?:,|&|\band\b|\bund\b|\bet\b|\by\b|\bto\b)[\s\u00a0]*(?:and\b\s*)?(?P<number>{_NUMBER})"
 )
 _CAPTION = re.compile(rf"\s*(?:{_LATIN}|{_EAST})")
-_CAPTION_INITIAL = re.compile(rf"\s*(?:(?i:[{_INITIALS}])|{_CJK})")
+_CAPTION_BEGINS = re.compile(rf"\s*(?:(?i:{_BEGINNINGS})|{_CJK})")
 _UNNUMBERED = re.compile(rf"\s*(?:{_WORD}|(?P<cjk>{_CJK}))\s*[:：]\s*\S")
 
 _STOPS = frozenset(":.|–—-)：．。、")
@@ -51,7 +52,7 @@ def caption_label(text: str) -> Label | None:
     A caption's number is followed by a stop, by a title that begins like one, or by nothing: a sentence that happens to
     begin with "Figure 3" goes on in lower case.
     """
-    if _CAPTION_INITIAL.match(text) is None:
+    if _CAPTION_BEGINS.match(text) is None:
         return None
     found = _CAPTION.match(text)
     if found is None:

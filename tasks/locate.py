@@ -610,8 +610,8 @@ def _ruling(part: _Part, *, filled: bool = True) -> Ruling:
     boxes = [mark.bbox for mark in part.marks if not mark.is_rule and not mark.white and (filled or not mark.filled)]
     # One box alone may be the ground of a cell or a border; round the whole, it is the outer rules of a table.
     boxes = boxes if len(boxes) >= 4 else [box for box in boxes if rules and _near_all(box, part.bbox)]
-    across = [Side((box.y0 + box.y1) / 2, box.x0, box.x1) for box in rules if box.width >= box.height]
-    down = [Side((box.x0 + box.x1) / 2, box.y0, box.y1) for box in rules if box.width < box.height]
+    across = [Side((y0 + y1) / 2, x0, x1) for x0, y0, x1, y1 in rules if x1 - x0 >= y1 - y0]
+    down = [Side((x0 + x1) / 2, y0, y1) for x0, y0, x1, y1 in rules if x1 - x0 < y1 - y0]
     if len({round(side.at / 3) for side in across}) < 3:
         across += [Side(y, box.x0, box.x1) for box in boxes for y in (box.y0, box.y1)]
     if len({round(side.at / 3) for side in down}) < 3:

@@ -145,8 +145,8 @@ def _pieces(sheet: _Sheet, margins: frozenset[Line], headings: Headings) -> list
             standing.append(place)
     free, standing = _with_icons(free, standing)
     framed = [(table, frozenset(line for line in free if holds(table.bbox, line.bbox))) for table in tables]
-    taken = frozenset[Line]().union(*(held for _, held in framed))
-    open_ = [line for line in free if line not in margins and line not in taken]
+    taken = margins.union(*(held for _, held in framed))
+    open_ = [line for line in free if line not in taken]
     aligned = align(open_, lambda line: caption_label(line.text) is not None or headings.stands_out(line))
     framed += [(found.table, found.lines) for found in aligned]
     pieces = _with_tables(_paragraphs(free, margins, headings), framed)

@@ -1,5 +1,6 @@
 """Read the cells of a table."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -14,8 +15,8 @@ from schemas.tags import escape
 if TYPE_CHECKING:
     import pymupdf
 
-
 _SAME_PT = 3.0
+_WORD = re.compile(r"\S+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,18 +157,12 @@ class Words:
         blocks = pymupdf.TextPage(listing.get_textpage(flags)).extractRAWDICT()["blocks"]
         for number, line in enumerate(line for block in blocks for line in block["lines"]):
             words.line_boxes.append(BBox(*line["bbox"]))
-            inside = False
-            for letter in (letter for span in line["spans"] for letter in span["chars"]):
-                if letter["c"].isspace():
-                    inside = False
-                    continue
-                if not inside:
-                    words.starts.append(len(boxes))
-                    words.texts.append("")
-                    words.lines.append(number)
-                    inside = True
-                words.texts[-1] += letter["c"]
-                boxes.append(letter["bbox"])
+            letters = [letter for span in line["spans"] for letter in span["chars"]]
+            for word in _WORD.finditer("".join([letter["c"] for letter in letters])):
+                words.starts.append(len(boxes))
+                words.texts.append(word[0])
+                words.lines.append(number)
+                boxes += [letter["bbox"] for letter in letters[word.start() : word.end()]]
         sides = np.array(boxes, dtype=np.float64).reshape(-1, 4)
         return replace(words, centres=(sides[:, :2] + sides[:, 2:]) / 2)
 

@@ -118,7 +118,7 @@ def run_each(
 
 def _start(context: ForkServerContext, work: Work[Order, Result], order: Order, limits: ParseOptions) -> _Running[Order]:
     ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_in_child, args=(work, order, limits.memory_mb, theirs), daemon=False)
+    process = context.Process(target=_in_child, args=(work, order, limits.memory_mb, dict(os.environ), theirs))
     with _no_main_module():
         process.start()
     theirs.close()
@@ -177,7 +177,12 @@ def _held(pid: int | None) -> int:
         return 0
 
 
-def _in_child(work: Work[Order, Result], order: Order, memory_mb: int, reply: Connection) -> None:
+def _in_child(
+    work: Work[Order, Result], order: Order, memory_mb: int, environment: dict[str, str], reply: Connection
+) -> None:
+    # The server that forks children keeps the environment that it was started in; credentials may have come since.
+    os.environ.clear()
+    os.environ.update(environment)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the parent, which ends its children
     last: Done[Result] | Refused | _Hiccup
     try:

@@ -118,7 +118,9 @@ def run_each(
 
 def _start(context: ForkServerContext, work: Work[Order, Result], order: Order, limits: ParseOptions) -> _Running[Order]:
     ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_in_child, args=(work, order, limits.memory_mb, dict(os.environ), theirs))
+    process = context.Process(
+        target=_in_child, args=(work, order, limits.memory_mb, dict(os.environ), theirs), daemon=False
+    )
     with _no_main_module():
         process.start()
     theirs.close()

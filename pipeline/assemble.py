@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pipeline.enrich import parsed_documents
 from pipeline.evidence import write_evidence
 from pipeline.inherit import Inherited, inherit
-from pipeline.ledger import write_ledger
+from pipeline.ledger import indexed_pages, write_ledger
 from pipeline.quarantine import write_failures
 from pipeline.stages import StageNote, read_notes, read_plan, version_file, write_note
 from pipeline.tagged import make_tagged
@@ -72,7 +72,7 @@ def assemble(workspace: Workspace, version: str, report: Report = silent) -> Sta
         "sources": len(ledger),
         "documents": len(indexed),
         "quarantined": len({row.doc_id for row in ledger if row.status is Status.QUARANTINED}),
-        "pages": sum(row.pages for row in {row.doc_id: row for row in ledger if row.status is Status.INDEXED}.values()),
+        "pages": sum(indexed_pages(ledger).values()),
         "figures": len({figure for figure in made.placements.column("figure_id").to_pylist() if figure is not None}),
         "placements": made.placements.num_rows,
         "tags": sum(roles[str(role)] for role in TAGGED),

@@ -13,14 +13,13 @@ from pipeline.build import vectors_of
 from pipeline.enrich import text_vectors
 from pipeline.evidence import read_evidence, read_placements, search_texts
 from pipeline.inherit import inherit
-from pipeline.ledger import read_ledger
+from pipeline.ledger import indexed_pages, read_ledger
 from pipeline.publication import read_manifest
 from pipeline.stages import StageNote, read_notes, read_plan, version_file, write_note
 from pipeline.workspace import Report, Workspace, silent
 from ray_jobs.documents import parsed_folder, read_failures, read_marginal_pages, read_pages, structured_folder
 from schemas.parquet import from_parquet
 from schemas.tags import TagTemplate
-from schemas.versions import Status
 from tasks.check import (
     DocumentIn,
     content_conserved,
@@ -61,12 +60,11 @@ def check(workspace: Workspace, version: str, report: Report = silent) -> StageN
     parent = read_manifest(store, plan.parent) if plan.parent else None
     verified = _verified_before(workspace, plan.parent)
     ledger, inherited = read_ledger(store, version), inherit(workspace, plan)
-    fresh = {row.doc_id for row in ledger if row.status is Status.INDEXED} - inherited.documents
-    before = parent.counts if parent else None
-    pages = sum({row.doc_id: row.pages for row in ledger if row.status is Status.INDEXED}.values())
+    indexed, before = indexed_pages(ledger), parent.counts if parent else None
+    pages = sum(indexed.values())
     gates += [
         documents_conserved(plan, ledger),
-        *content_conserved(_documents_in(workspace, fresh), evidence, placements),
+        *content_conserved(_documents_in(workspace, indexed.keys() - inherited.documents), evidence, placements),
         taken_over(inherited.evidence, inherited.placements, evidence, placements),
         tags_are_placements(evidence, placements, template),
         tags_resolve(evidence, placements, template),

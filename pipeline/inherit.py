@@ -7,14 +7,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.evidence import read_evidence, read_placements
-from pipeline.ledger import read_ledger
+from pipeline.ledger import indexed_pages, read_ledger
 from pipeline.publication import read_manifest
 from pipeline.quarantine import read_failures
 from pipeline.workspace import Workspace
 from ray_jobs import tag_shard
 from schemas.errors import Failure
 from schemas.evidence import EVIDENCE, PLACEMENTS
-from schemas.versions import Plan, Status
+from schemas.versions import Plan
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def inherit(workspace: Workspace, plan: Plan) -> Inherited:
     failures = read_failures(store, manifest) if manifest else None
     if manifest is None or failures is None or manifest.keys.get("assembled") != workspace.keys.assembled:
         return NOTHING
-    before = {row.doc_id: row.pages for row in read_ledger(store, manifest.version) if row.status is Status.INDEXED}
+    before = indexed_pages(read_ledger(store, manifest.version))
     pages = {document.doc_id: before[document.doc_id] for document in plan.documents if document.doc_id in before}
     # Tagged copies that could not be made are tried again.
     failures = [failure for failure in failures if failure.doc_id in pages and failure.step != tag_shard.STEP]

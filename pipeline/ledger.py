@@ -1,11 +1,11 @@
 """A version's ledger: a row a source, and what became of it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from pipeline.stages import version_file
 from schemas.parquet import from_parquet, rows_of, table_of, to_parquet
 from schemas.ports import ObjectStore
-from schemas.versions import LedgerRow
+from schemas.versions import LedgerRow, Status
 
 
 def read_ledger(store: ObjectStore, version: str) -> list[LedgerRow]:
@@ -16,3 +16,8 @@ def read_ledger(store: ObjectStore, version: str) -> list[LedgerRow]:
 def write_ledger(store: ObjectStore, version: str, rows: Sequence[LedgerRow]) -> None:
     """Keep a version's ledger."""
     store.replace(version_file(version, "ledger.parquet"), to_parquet(table_of(LedgerRow, rows)))
+
+
+def indexed_pages(rows: Iterable[LedgerRow]) -> dict[str, int]:
+    """Return the indexed documents of a ledger, each once, with their numbers of pages."""
+    return {row.doc_id: row.pages for row in rows if row.status is Status.INDEXED}

@@ -25,7 +25,7 @@ from schemas.tags import escape, placeholder
 from tasks.locate import Image, Region, locate
 from tasks.read import MAX_SIDE_PT, Content, forget, open_document, read_outline, read_page, refusing, warnings
 from tasks.render import as_read, drawn, encode, is_blank, is_slanted, native, scaled, stands_as_stored, stream_of, turned
-from tasks.tabulate import Grid, Words, tabulate
+from tasks.tabulate import Grid, tabulate
 
 if TYPE_CHECKING:
     import pymupdf
@@ -238,12 +238,10 @@ class _Reading:
         shown, hidden = content.parted()
         located = locate(content.box, content.images, content.marks, content.frames, shown)
         page = content.page.page
-        words: Words | None = None
         for ruling in located.tables:
             try:
                 with refusing(f"a table of page {page} can't be read", FailureCode.PAGE_UNREADABLE, page):
-                    words = words or Words.of(content.listing)
-                    grid = tabulate(words, ruling, content.page.rotation)
+                    grid = tabulate(ruling, content.lines, content.letters_of, content.page.rotation)
             except BadInputError as error:
                 self.fail(page, error)
             else:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from schemas.documents import Line, OutlineEntry, Page
@@ -10,6 +11,7 @@ from schemas.errors import BadInputError, FailureCode
 from schemas.geometry import BBox
 from schemas.tags import escape
 from tasks.locate import PAGE_SHARE, Image, Mark
+from tasks.tabulate import LettersOf
 
 if TYPE_CHECKING:
     import pymupdf
@@ -43,7 +45,11 @@ _LOST = (
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a page holds. ``handles`` are MuPDF's images, by ``Image.number``; ``shown`` is False for lines that are not drawn."""
+    """What a page holds.
+
+    ``handles`` are MuPDF's images, by ``Image.number``; ``shown`` is False for lines that are not drawn; ``letters_of`` tells
+    where the letters of a line stand.
+    """
 
     page: Page
     box: BBox
@@ -54,6 +60,7 @@ class Content:
     marks: tuple[Mark, ...]
     frames: tuple[BBox, ...]
     listing: Any
+    letters_of: LettersOf
 
     def parted(self) -> tuple[list[Line], list[Line]]:
         """Return the lines that are drawn, and those that are not."""
@@ -159,8 +166,6 @@ def read_page(document: "pymupdf.Document", number: int) -> Content:
         BadInputError: MuPDF can't read the page.
         MemoryError: It would take more memory than there is.
     """
-    import pymupdf
-
     with refusing(f"page {number} can't be read", FailureCode.PAGE_UNREADABLE, number):
         page = document[number - 1]
         rotation = int(page.rotation)
@@ -169,13 +174,7 @@ def read_page(document: "pymupdf.Document", number: int) -> Content:
         rect = page.rect
         box = BBox(0.0, 0.0, float(rect.width), float(rect.height))
         listing = page.get_displaylist()
-        flags = (
-            pymupdf.TEXT_PRESERVE_WHITESPACE
-            | pymupdf.TEXT_PRESERVE_IMAGES
-            | pymupdf.TEXT_MEDIABOX_CLIP
-            | pymupdf.TEXT_USE_CID_FOR_UNKNOWN_UNICODE
-        )
-        text = pymupdf.TextPage(listing.get_textpage(flags))
+        text = _text_of(listing)
         pictures, others = _parted(text)
         images = list(_images(pictures, box))
         _set_off(pictures)
@@ -199,7 +198,36 @@ def read_page(document: "pymupdf.Document", number: int) -> Content:
         marks=marks,
         frames=tuple(frames),
         listing=listing,
+        letters_of=_Letters(listing),
     )
+
+
+class _Letters:
+    """Where the letters of a page's lines stand. They are read when first asked for: few lines need it, and all take long."""
+
+    def __init__(self, listing: "pymupdf.DisplayList") -> None:
+        self._listing = listing
+
+    def __call__(self, line: Line) -> tuple[str, Sequence[Sequence[float]]]:
+        """Return a line's letters with their boxes; where MuPDF tells none, as of words that stand for images, they are even."""
+        found = self._by_line.get((line.bbox, line.text))
+        if found is not None:
+            return found
+        x0, y0, x1, y1 = line.bbox
+        step = (x1 - x0) / max(1, len(line.text))
+        return line.text, [(x0 + step * place, y0, x0 + step * (place + 1), y1) for place in range(len(line.text))]
+
+    @cached_property
+    def _by_line(self) -> dict[tuple[BBox, str], tuple[str, list[Sequence[float]]]]:
+        found: dict[tuple[BBox, str], tuple[str, list[Sequence[float]]]] = {}
+        text = _text_of(self._listing)
+        _set_off(_parted(text)[0])
+        for block in text.extractRAWDICT()["blocks"]:
+            for row in block["lines"]:
+                letters = [letter for span in row["spans"] for letter in span["chars"]]
+                text = "".join([letter["c"] for letter in letters])
+                found[BBox(*row["bbox"]).rounded(), escape(text)] = text, [letter["bbox"] for letter in letters]
+        return found
 
 
 def read_outline(document: "pymupdf.Document", pages: Sequence[Page]) -> list[OutlineEntry]:
@@ -229,6 +257,18 @@ def _items(item: Any, level: int) -> Iterator[tuple[int, Any]]:
         yield level, item
         yield from _items(item.down(), level + 1)
         item = item.next()
+
+
+def _text_of(listing: "pymupdf.DisplayList") -> "pymupdf.TextPage":
+    import pymupdf
+
+    flags = (
+        pymupdf.TEXT_PRESERVE_WHITESPACE
+        | pymupdf.TEXT_PRESERVE_IMAGES
+        | pymupdf.TEXT_MEDIABOX_CLIP
+        | pymupdf.TEXT_USE_CID_FOR_UNKNOWN_UNICODE
+    )
+    return pymupdf.TextPage(listing.get_textpage(flags))
 
 
 def _parted(text: "pymupdf.TextPage") -> tuple[list[tuple[int, Any]], list[int]]:

@@ -1,19 +1,20 @@
 """Read the cells of a table."""
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.documents import Line
 from schemas.geometry import BBox, union
 from schemas.tags import escape
 
-if TYPE_CHECKING:
-    import pymupdf
+LettersOf = Callable[[Line], tuple[str, Sequence[Sequence[float]]]]
+"""Gives a line's letters, as the page has them, and the box of each."""
 
 _SAME_PT = 3.0
 _WORD = re.compile(r"\S+")
@@ -45,12 +46,13 @@ class Ruling:
     across: tuple[Side, ...]
 
 
-def tabulate(words: "Words", ruling: Ruling, rotation: int = 0) -> Grid | None:
+def tabulate(ruling: Ruling, lines: Sequence[Line], letters_of: LettersOf, rotation: int = 0) -> Grid | None:
     """Read the table that rules draw.
 
     Args:
-        words: What is written on the page.
         ruling: The rules.
+        lines: What is written on the page.
+        letters_of: Is asked only of lines that cross an edge of a cell.
         rotation: How the page is turned for its reader, who sees rows where the unturned page has columns.
 
     Returns:
@@ -60,7 +62,7 @@ def tabulate(words: "Words", ruling: Ruling, rotation: int = 0) -> Grid | None:
     if len(cells) < 2 or max(sum(cell is not None for cell in row) for row in cells) < 2:
         return None
     box = union(cell for row in cells for cell in row if cell is not None).rounded()
-    written = iter(words.set_into([cell for row in cells for cell in row if cell is not None], box))
+    written = iter(_set_into([cell for row in cells for cell in row if cell is not None], box, lines, letters_of))
     rows = tuple(tuple(escape(next(written)) if cell is not None else "" for cell in row) for row in cells)
     return Grid(box, rows, cells) if max(sum(map(bool, row)) for row in rows) >= 2 else None
 
@@ -128,72 +130,53 @@ def _covered(sides: Sequence[Side], start: float, end: float) -> float:
     return covered
 
 
-@dataclass(frozen=True, slots=True)
-class Words:
-    """The words of a page, whole: a word that runs over the edge of its cell is not torn.
+def _set_into(cells: Sequence[BBox], table: BBox, lines: Sequence[Line], letters_of: LettersOf) -> list[str]:
+    """Return what is written in each cell of a table.
 
-    Attributes:
-        centres: Of the letters, shape ``(letters, 2)``.
-        starts: Where each word's letters begin among them.
-        texts: Each word.
-        lines: The line of text that each stands in.
-        line_boxes: Where each line stands.
+    A word is not torn: it goes to the cell that holds most of its letters. A word in no cell goes to the nearest one if its
+    line stands in the table: that line is the table's, and nothing of it may be lost.
     """
+    written: list[list[str]] = [[] for _ in cells]
+    edges = np.array(cells)
+    near = [line for line in lines if _meets(line.bbox, table)]
+    boxes = np.array([line.bbox for line in near]).reshape(-1, 4)
+    for line, number in zip(near, _holders(boxes[:, :2], boxes[:, 2:], edges), strict=True):
+        if number >= 0:
+            written[number].append(" ".join(line.text.split()))
+            continue
+        parted: dict[int, list[str]] = {}
+        for word, place in _words(*letters_of(line), edges, stays=holds(table, line.bbox)):
+            parted.setdefault(place, []).append(word)
+        for place, words in parted.items():
+            written[place].append(" ".join(words))
+    return ["\n".join(texts) for texts in written]
 
-    centres: NDArray[np.float64]
-    starts: list[int]
-    texts: list[str]
-    lines: list[int]
-    line_boxes: list[BBox]
 
-    @classmethod
-    def of(cls, listing: "pymupdf.DisplayList") -> "Words":
-        """Read the words of a page from what it draws at rotation 0."""
-        import pymupdf
+def _words(
+    text: str, boxes: Sequence[Sequence[float]], cells: NDArray[np.float64], *, stays: bool
+) -> Iterator[tuple[str, int]]:
+    """Yield each word of a line that crosses cells with its cell's number; ``stays`` says that those in no cell have one too."""
+    sides = np.array(boxes, dtype=np.float64).reshape(-1, 4)
+    centres = (sides[:, :2] + sides[:, 2:]) / 2
+    holders = np.array(_holders(centres, centres, cells))
+    for word in _WORD.finditer(text):
+        held = holders[word.start() : word.end()]
+        if (held >= 0).any():
+            yield word[0], int(np.bincount(held[held >= 0]).argmax())
+        elif stays:
+            middle = centres[word.start() : word.end()].mean(axis=0)
+            apart = np.maximum(np.maximum(cells[:, :2] - middle, middle - cells[:, 2:]), 0.0)
+            yield word[0], int(apart.sum(axis=1).argmin())
 
-        flags = pymupdf.TEXT_PRESERVE_WHITESPACE | pymupdf.TEXT_MEDIABOX_CLIP | pymupdf.TEXT_USE_CID_FOR_UNKNOWN_UNICODE
-        boxes: list[tuple[float, float, float, float]] = []
-        words = cls(np.empty((0, 2)), [], [], [], [])
-        blocks = pymupdf.TextPage(listing.get_textpage(flags)).extractRAWDICT()["blocks"]
-        for number, line in enumerate(line for block in blocks for line in block["lines"]):
-            words.line_boxes.append(BBox(*line["bbox"]))
-            letters = [letter for span in line["spans"] for letter in span["chars"]]
-            for word in _WORD.finditer("".join([letter["c"] for letter in letters])):
-                words.starts.append(len(boxes))
-                words.texts.append(word[0])
-                words.lines.append(number)
-                boxes += [letter["bbox"] for letter in letters[word.start() : word.end()]]
-        sides = np.array(boxes, dtype=np.float64).reshape(-1, 4)
-        return replace(words, centres=(sides[:, :2] + sides[:, 2:]) / 2)
 
-    def set_into(self, cells: Sequence[BBox], table: BBox) -> list[str]:
-        """Return what is written in each cell of a table.
+def _holders(low: NDArray[np.float64], high: NDArray[np.float64], cells: NDArray[np.float64]) -> list[int]:
+    """Return the first cell that each thing lies in, by its upper left and lower right corners; -1 for one in none."""
+    inside = (low[:, None] >= cells[:, :2]).all(axis=2) & (high[:, None] <= cells[:, 2:]).all(axis=2)
+    return np.where(inside.any(axis=1), inside.argmax(axis=1), -1).tolist()
 
-        A word goes to the cell that holds most of its letters. A word in no cell goes to the nearest one if its line stands
-        in the table: that line is the table's, and nothing of it may be lost.
-        """
-        if not self.starts:
-            return [""] * len(cells)
-        holder = np.full(len(self.centres), -1)
-        across, down = self.centres.T
-        for number, cell in enumerate(cells):
-            inside = (across >= cell.x0) & (across <= cell.x1) & (down >= cell.y0) & (down <= cell.y1)
-            holder[inside & (holder < 0)] = number
-        least, most = (extreme.reduceat(holder, self.starts).tolist() for extreme in (np.minimum, np.maximum))
-        in_table = [holds(table, box) for box in self.line_boxes]
-        written: list[dict[int, list[str]]] = [{} for _ in cells]
-        ends = [*self.starts[1:], len(holder)]
-        for start, end, text, line, low, number in zip(self.starts, ends, self.texts, self.lines, least, most, strict=True):
-            if low < number:
-                held = holder[start:end]
-                number = int(np.bincount(held[held >= 0]).argmax())  # noqa: PLW2901
-            elif number < 0:
-                if not in_table[line]:
-                    continue
-                x, y = self.centres[start:end].mean(axis=0)
-                number = min(range(len(cells)), key=lambda place: _apart(cells[place], x, y))  # noqa: PLW2901
-            written[number].setdefault(line, []).append(text)
-        return ["\n".join(map(" ".join, lines.values())) for lines in written]
+
+def _meets(one: BBox, other: BBox) -> bool:
+    return one.x0 <= other.x1 and other.x0 <= one.x1 and one.y0 <= other.y1 and other.y0 <= one.y1
 
 
 def holds(outer: BBox, inner: BBox) -> bool:
@@ -203,6 +186,3 @@ def holds(outer: BBox, inner: BBox) -> bool:
     """
     return outer.grown(1).has_middle_of(inner)
 
-
-def _apart(cell: BBox, x: float, y: float) -> float:
-    return max(cell.x0 - x, x - cell.x1, 0.0) + max(cell.y0 - y, y - cell.y1, 0.0)

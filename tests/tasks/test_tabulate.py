@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import pymupdf
 
 from schemas.geometry import BBox
-from tasks.tabulate import Grid, Ruling, Side, Words, tabulate
+from tasks.read import read_page
+from tasks.tabulate import Grid, Ruling, Side, tabulate
 
 XS, YS = (72.0, 172.0, 272.0), (100.0, 124.0, 148.0, 172.0)
 
@@ -25,7 +26,8 @@ def _table(texts: dict[tuple[float, float], str], ruling: Ruling | None = None) 
     page = document.new_page()
     for (x, y), text in texts.items():
         page.insert_text((x, y), text, fontsize=10)
-    return tabulate(Words.of(page.get_displaylist()), ruling or _full())
+    content = read_page(document, 1)
+    return tabulate(ruling or _full(), content.lines, content.letters_of)
 
 
 def _rows(texts: dict[tuple[float, float], str], ruling: Ruling | None = None) -> tuple[tuple[str, ...], ...]:

@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 
 class LabelKind(StrEnum):
@@ -36,6 +37,8 @@ _EAST = rf"(?P<cjk>{_CJK})[\s\u00a0\u3000]*(?P<cjk_number>{_CJK_NUMBER})"
 _INITIALS = "".join(sorted({word[0] for word in f"{_FIGURE}|{_TABLE}".split("|")}))
 _BEGINNINGS = "|".join(sorted({word[:2] for word in f"{_FIGURE}|{_TABLE}".split("|")}))
 _MENTION = re.compile(rf"(?<!\w)(?=(?i:[{_INITIALS}])){_LATIN}|{_EAST}")
+# Text that has none of the words need not be searched for what follows them: most has none.
+_STEMS = [*(re.split(r"\w?\?|\(", word)[0] for word in f"{_FIGURE}|{_TABLE}".split("|")), *_CJK.strip("[]")]
 _FURTHER = re.compile(
     rf"[\s\u00a0]*(?:,|&|\band\b|\bund\b|\bet\b|\by\b|\bto\b)[\s\u00a0]*(?:and\b\s*)?(?P<number>{_NUMBER})"
 )
@@ -46,6 +49,7 @@ _UNNUMBERED = re.compile(rf"\s*(?:{_WORD}|(?P<cjk>{_CJK}))\s*[:：]\s*\S")
 _STOPS = frozenset(":.|–—-)：．。、")
 
 
+@lru_cache(1024)
 def caption_label(text: str) -> Label | None:
     """Return what a line that begins a caption names; None for a line that doesn't, a mere mention included.
 
@@ -70,6 +74,9 @@ def caption_label(text: str) -> Label | None:
 def mentions(text: str) -> list[Label]:
     """Return everything that a text speaks of, in order; "Figures 3 and 4" speaks of two."""
     labels: list[Label] = []
+    folded = text.casefold()
+    if not any(stem in folded for stem in _STEMS):
+        return labels
     for found in _MENTION.finditer(text):
         labels.append(_label(found))
         further = _FURTHER.match(text, found.end())

@@ -68,7 +68,7 @@ def align(lines: Sequence[Line], is_stop: Callable[[Line], bool] = lambda _line:
 def _rows(lines: Sequence[Line]) -> list[list[Line]]:
     rows: list[list[Line]] = []
     for line in lines:
-        if rows and all(_is_beside(line, cell) for cell in rows[-1]):
+        if rows and _is_beside(line, rows[-1][-1]) and all(_is_beside(line, cell) for cell in rows[-1]):
             rows[-1].append(line)
         else:
             rows.append([line])
@@ -92,8 +92,9 @@ def _left(line: Line) -> float:
 def _is_beside(one: Line, other: Line) -> bool:
     x0, y0, x1, y1 = one.bbox
     left, top, right, bottom = other.bbox
-    shared = -gap(y0, y1, top, bottom)
-    return shared >= 0 and gap(x0, x1, left, right) >= 0 and shared >= 0.5 * min(one.bbox.height, other.bbox.height)
+    if y0 > bottom or top > y1 or gap(x0, x1, left, right) < 0:
+        return False
+    return -gap(y0, y1, top, bottom) >= 0.5 * min(y1 - y0, bottom - top)
 
 
 def _parts(parts: Sequence[list[list[Line]]], is_cut: Callable[[list[Line]], bool]) -> list[list[list[Line]]]:

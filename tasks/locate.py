@@ -432,10 +432,10 @@ def _together(page: BBox, boxes: Sequence[BBox]) -> list[list[int]]:
     cells = np.clip((sides + np.array(((-1,), (1,))) * _GLUE_PT / 2) // _CELL_PT, 0, most).astype(int)
     cells[:, 1] += 1
     across, down = _closed_up(cells[:, :, 0]), _closed_up(cells[:, :, 1])
-    grid = np.zeros((down.max() + 1, across.max() + 1), dtype=bool)
-    for (left, right), (top, bottom) in zip(across.tolist(), down.tolist(), strict=True):
-        grid[top:bottom, left:right] = True
-    labels, _ = ndimage.label(grid)
+    edges = np.zeros((down.max() + 1, across.max() + 1), dtype=int)
+    for row, column, step in ((0, 0, 1), (0, 1, -1), (1, 0, -1), (1, 1, 1)):
+        np.add.at(edges, (down[:, row], across[:, column]), step)
+    labels, _ = ndimage.label(edges.cumsum(axis=0).cumsum(axis=1) > 0)
     groups: dict[int, list[int]] = {}
     for index, label in enumerate(labels[down[:, 0], across[:, 0]].tolist()):
         groups.setdefault(label, []).append(index)

@@ -30,7 +30,7 @@ from tasks.tabulate import Grid, tabulate
 if TYPE_CHECKING:
     import pymupdf
 
-PARSE_VERSION = "8"
+PARSE_VERSION = "9"
 
 KeepFigure = Callable[[str, bytes], None]
 """Takes a figure's name in the store (``<figure_id>.png``) and its bytes."""

@@ -332,7 +332,7 @@ def _lines(text: "pymupdf.TextPage", page: int, numbers: Sequence[int]) -> Itera
             words = "".join(texts)
             if not words.strip():
                 continue
-            inked = [len(text.strip()) for text in texts]
+            inked = [*map(len, map(str.strip, texts))]
             main = spans[inked.index(max(inked))]
             bold = bool(main["flags"] & _BOLD) or "bold" in str(main["font"]).lower()
             line = Line(

@@ -171,8 +171,9 @@ def _words(
 
 def _holders(low: NDArray[np.float64], high: NDArray[np.float64], cells: NDArray[np.float64]) -> list[int]:
     """Return the first cell that each thing lies in, by its upper left and lower right corners; -1 for one in none."""
-    inside = (low[:, None] >= cells[:, :2]).all(axis=2) & (high[:, None] <= cells[:, 2:]).all(axis=2)
-    return np.where(inside.any(axis=1), inside.argmax(axis=1), -1).tolist()
+    inside = np.all(low[:, None] >= cells[:, :2], axis=2) & np.all(high[:, None] <= cells[:, 2:], axis=2)
+    holders: list[int] = np.where(np.any(inside, axis=1), np.argmax(inside, axis=1), -1).tolist()
+    return holders
 
 
 def _meets(one: BBox, other: BBox) -> bool:
@@ -185,4 +186,3 @@ def holds(outer: BBox, inner: BBox) -> bool:
     What reads a table's words and what takes its lines out of the text must agree on this, or words are lost or said twice.
     """
     return outer.grown(1).has_middle_of(inner)
-

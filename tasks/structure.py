@@ -255,12 +255,17 @@ def _with_tables(pieces: Sequence[_Piece], tables: Sequence[tuple[TableRegion, f
             if piece.kind in (BlockKind.TABLE, BlockKind.CAPTION) or held.isdisjoint(piece.lines):
                 kept.append(piece)
                 continue
-            outside = tuple(line for line in piece.lines if line not in held)
+            outside = [line for line in piece.lines if line not in held]
+            # A block may begin before the table: what it says over the table is read first.
+            over = [line for line in outside if line.bbox.y0 + line.bbox.y1 <= 2 * table.bbox.y0]
             if place is None:
                 place = len(kept)
+            if over:
+                kept.insert(place, _of_lines(piece, over))
+                place += 1
             inside.extend(line for line in piece.lines if line in held)
-            if outside:
-                kept.append(replace(piece, lines=outside, bbox=union(line.bbox for line in outside)))
+            if len(over) < len(outside):
+                kept.append(_of_lines(piece, [line for line in outside if line not in over]))
         if place is None:
             place = _place(kept, table.bbox)
         part = TablePart(table.page, table.bbox, len(table.rows))
@@ -268,6 +273,11 @@ def _with_tables(pieces: Sequence[_Piece], tables: Sequence[tuple[TableRegion, f
         kept.insert(place, replace(whole, rows=table.rows, parts=(part,)))
         made = kept
     return _with_table_captions(made)
+
+
+def _of_lines(piece: _Piece, lines: Sequence[Line]) -> _Piece:
+    """Return the part of a piece that some of its lines make."""
+    return replace(piece, lines=tuple(lines), bbox=union(line.bbox for line in lines))
 
 
 def _with_table_captions(pieces: list[_Piece]) -> list[_Piece]:

@@ -446,6 +446,21 @@ def test_a_table_is_markdown_with_its_caption_on_top_and_its_words_stand_nowhere
     assert "Cover" not in found.blocks[0].text + found.blocks[2].text
 
 
+def test_what_a_block_says_over_a_table_is_read_before_it() -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    cells = [("Before", "the service"), ("Cover", "40"), ("Filter", "12"), ("Pump", "7"), ("Valve", "9"), ("After", "that")]
+    for row, (name, torque) in enumerate(cells):
+        whole = name in {"Before", "After"}
+        page.insert_text((72, 100 + 12 * row), f"{name} {torque} the pump is stopped" if whole else name, fontsize=10)
+        if not whole:
+            page.insert_text((200, 100 + 12 * row), torque, fontsize=10)
+    found = _structured(document)
+    assert _kinds(found) == [BlockKind.TEXT, BlockKind.TABLE, BlockKind.TEXT]
+    assert _starts(found)[0] == "Before"
+    assert _starts(found)[-1] == "After"
+
+
 def test_a_picture_in_a_table_is_tagged_in_its_cell_once() -> None:
     document = pymupdf.open()
     page = document.new_page()

@@ -4,7 +4,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, takewhile
 from types import MappingProxyType
 
 from schemas.documents import (
@@ -31,6 +31,7 @@ from tasks.align import align
 from tasks.anchor import anchor, begins_anew, distance, gap, running_text
 from tasks.join import join_lines
 from tasks.mark_up import markdown
+from tasks.order import Standing, leaps, mended
 from tasks.outline import Headings, find_margins
 from tasks.recognise import with_words
 from tasks.segment import fills, with_segments
@@ -92,8 +93,8 @@ def structure(
 ) -> StructuredDocument:
     """Return a document as a reader takes it in.
 
-    MuPDF's order of blocks is kept, since it follows columns; a figure, the words inside it and its caption are set into
-    that order as one unit.
+    MuPDF's order of blocks is kept, since it follows columns, but for blocks that the page shows to be out of place; a
+    figure, the words inside it and its caption are set into that order as one unit.
 
     Args:
         parsed: What its pages hold.
@@ -150,7 +151,7 @@ def _pieces(sheet: _Sheet, margins: frozenset[Line], headings: Headings) -> list
     aligned = align(open_, lambda line: caption_label(line.text) is not None or headings.stands_out(line))
     framed += [(found.table, found.lines) for found in aligned]
     pieces = _with_tables(_paragraphs(free, margins, headings), framed)
-    return _with_figures(pieces, standing, inner)
+    return _with_figures(_as_they_stand(pieces, sheet.page), standing, inner)
 
 
 def _paragraphs(lines: Sequence[Line], margins: frozenset[Line], headings: Headings) -> list[_Piece]:
@@ -186,6 +187,37 @@ def _paragraphs(lines: Sequence[Line], margins: frozenset[Line], headings: Headi
         previous = line
     end()
     return pieces
+
+
+def _as_they_stand(pieces: list[_Piece], page: Page) -> list[_Piece]:
+    """Mend the order of pieces that contradicts where they stand; margins and text that runs up or down stay put.
+
+    On a turned page all text does.
+    """
+    if page.rotation or not leaps([piece.bbox for piece in pieces]):
+        return pieces
+    places = [number for number, piece in enumerate(pieces) if piece.kind is not BlockKind.MARGIN and not _is_turned(piece)]
+    order = mended([Standing(pieces[place].bbox, _head(pieces[place])) for place in places])
+    made = list(pieces)
+    for place, number in zip(places, order, strict=True):
+        made[place] = pieces[places[number]]
+    return made
+
+
+def _is_turned(piece: _Piece) -> bool:
+    return any(line.bbox.height > max(2 * line.size, line.bbox.width) for line in piece.lines[:1])
+
+
+def _head(piece: _Piece) -> BBox:
+    """Return the first row of a piece; all of a table, whose cells may be written in any order."""
+    if piece.kind is BlockKind.TABLE:
+        return piece.bbox
+    first = piece.lines[0].bbox
+    level = takewhile(
+        lambda line: -gap(first.y0, first.y1, line.bbox.y0, line.bbox.y1) >= 0.5 * min(first.height, line.bbox.height),
+        piece.lines,
+    )
+    return union(line.bbox for line in level)
 
 
 def _same_face(one: Line, other: Line) -> bool:

@@ -1,0 +1,127 @@
+"""Mend the order of a page's blocks where the page contradicts it: in a column, what stands over a block is read before it.
+
+A PDF's own order follows columns, side-bars and floats better than any rule about places, so it is kept. But producers write
+captions, headings and text boxes after all else; then a block is told before one that stands over it. Such blocks, as few as
+explain the contradictions, are moved to where they stand. XY-cuts and Breuel's order of columns would set all blocks anew.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from typing import NamedTuple
+
+from schemas.geometry import BBox
+
+_TOUCH_PT = 2.0
+_SHARE = 0.25
+_ROUNDS = 2
+_MOST = 500
+
+
+class Standing(NamedTuple):
+    """Where a block stands. ``head`` is its first row: further down, text set around a figure may reach under it."""
+
+    box: BBox
+    head: BBox
+
+
+def leaps(boxes: Sequence[BBox]) -> bool:
+    """Say whether any box stands higher than one before it: else, the order can't be wrong. Columns leap, too."""
+    lowest = float("-inf")
+    for _, top, _, bottom in boxes:
+        if bottom - _TOUCH_PT <= lowest:
+            return True
+        lowest = top if top > lowest else lowest
+    return False
+
+
+def mended(blocks: Sequence[Standing]) -> list[int]:
+    """Return the numbers of a page's blocks as they are read.
+
+    Args:
+        blocks: In the page's own order. Of more than 500 that order is kept: they are the labels of a drawing.
+    """
+    order = list(range(len(blocks)))
+    if len(blocks) > _MOST:
+        return order
+    for _ in range(_ROUNDS):
+        moved = _displaced(_contradictions(blocks, order))
+        if not moved:
+            break
+        order = _moved(blocks, order, moved)
+    return order
+
+
+def _stands_over(upper: Standing, lower: Standing) -> bool:
+    """Say whether a block ends where another begins, or higher, in the same column."""
+    x0, y0, x1, y1 = upper.box
+    _, top, _, bottom = lower.box
+    if y1 > top + _TOUCH_PT or y0 + y1 >= top + bottom:
+        return False
+    left, _, right, _ = lower.head
+    shared = (x1 if x1 < right else right) - (x0 if x0 > left else left)
+    return shared > _SHARE * min(x1 - x0, right - left)
+
+
+def _contradictions(blocks: Sequence[Standing], order: Sequence[int]) -> dict[int, set[int]]:
+    """Return the blocks that are told before one that stands over them, and those, each with what contradicts it."""
+    against: dict[int, set[int]] = defaultdict(set)
+    lowest = float("-inf")
+    for place, late in enumerate(order):
+        box = blocks[late].box
+        foot = box.y1 - _TOUCH_PT
+        if foot <= lowest:
+            for early in order[:place]:
+                if foot <= blocks[early].box.y0 and _stands_over(blocks[late], blocks[early]):
+                    against[late].add(early)
+                    against[early].add(late)
+        lowest = max(lowest, box.y0)
+    return against
+
+
+def _displaced(against: dict[int, set[int]]) -> list[int]:
+    """Return which blocks to take out until nothing contradicts: what most others contradict, of two the one written later."""
+    taken: list[int] = []
+    while against:
+        worst = max(against, key=lambda number: (len(against[number]), number))
+        taken.append(worst)
+        for other in against.pop(worst):
+            against[other].discard(worst)
+            if not against[other]:
+                del against[other]
+    return taken
+
+
+def _moved(blocks: Sequence[Standing], order: Sequence[int], displaced: Sequence[int]) -> list[int]:
+    """Set displaced blocks in again: before what they stand over, else behind what stands over them."""
+    kept = [number for number in order if number not in displaced]
+    titles = _titles(blocks)
+    for number in sorted(displaced, key=lambda number: (blocks[number].box.y0, blocks[number].box.x0)):
+        if number in titles:
+            place = sum(titles.index(other) < titles.index(number) for other in kept if other in titles)
+        else:
+            place = _place(blocks[number], [blocks[other] for other in kept])
+        kept.insert(place, number)
+    return kept
+
+
+def _place(block: Standing, others: Sequence[Standing]) -> int:
+    """Return the place among others that the fewest of them contradict."""
+    over = [_stands_over(other, block) for other in others]
+    under = [_stands_over(block, other) for other in others]
+    wrong = list(accumulate((below - above for below, above in zip(under, over, strict=True)), initial=sum(over)))
+    least = min(wrong)
+    if any(under):
+        return len(wrong) - 1 - wrong[::-1].index(least)
+    return wrong.index(least) if any(over) else len(others)
+
+
+def _titles(blocks: Sequence[Standing]) -> list[int]:
+    """Return what stands alone at the head of the page, one under the other: it is over every column, however short."""
+    order = sorted(range(len(blocks)), key=lambda number: blocks[number].box.y0)
+    titles: list[int] = []
+    for number, following in pairwise(order):
+        if blocks[following].box.y0 < blocks[number].box.y1 - _TOUCH_PT:
+            break
+        titles.append(number)
+    return titles

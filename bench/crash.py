@@ -30,7 +30,7 @@ from backends.stores import FolderStore
 from bench.table import Row, show
 from evaluation.synthetic import PRESETS, synthesize
 from pipeline.enrich import vector_cache
-from pipeline.evidence import read_evidence, search_texts
+from pipeline.evidence import read_evidence, read_placements, search_texts
 from pipeline.ledger import read_ledger
 from pipeline.prune import prune
 from pipeline.publication import manifests, read_manifest, read_pointer
@@ -39,7 +39,6 @@ from pipeline.refresh import refresh
 from pipeline.workspace import Workspace, open_server, open_workspace
 from schemas.errors import InsetError
 from schemas.ids import collection_name
-from schemas.parquet import from_parquet
 from schemas.versions import Status
 from tasks.embed import text_id
 
@@ -339,7 +338,7 @@ def _lacking(workspace: Workspace) -> Iterator[str]:
 
 def _objects_of(workspace: Workspace, version: str) -> set[str]:
     store = workspace.store
-    placements = from_parquet(store.get(f"versions/{version}/placements.parquet")).column("figure_id").to_pylist()
+    placements = read_placements(store, version).column("figure_id").to_pylist()
     documents = {row.doc_id for row in read_ledger(store, version) if row.status is Status.INDEXED}
     tagged = json.loads(store.get(f"versions/{version}/tagged.json"))
     manifest = read_manifest(store, version)
@@ -374,7 +373,7 @@ def _orphans(workspace: Workspace) -> Iterator[str]:
             kept = name in needed or first in ("LIVE", "LEASE", "LIVE.lock", "LEASE.lock", "vectors")
         if not kept:
             yield f"orphan {name}"
-    texts = {text_id(text) for version in versions for text in search_texts(read_evidence(workspace, version))}
+    texts = {text_id(text) for version in versions for text in search_texts(read_evidence(workspace.store, version))}
     cache = vector_cache(store, workspace.keys.vectors, workspace.text_model.dimension or 0)
     yield from (f"orphan vector {name}" for name in sorted(cache.ids() - texts))
     if workspace.corpus.index.engine == "weaviate":

@@ -70,7 +70,7 @@ def _build_floor(workspace: Workspace, version: str, folder: Path) -> float:
     import lancedb
     from lancedb.index import FTS
 
-    evidence = read_evidence(workspace, version)
+    evidence = read_evidence(workspace.store, version)
     texts = search_texts(evidence)
     vectors = vectors_of(text_vectors(workspace), texts)
     assert vectors.shape[1] == text_embedder(workspace.text_model).dimension

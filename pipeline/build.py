@@ -29,7 +29,7 @@ def build(workspace: Workspace, version: str, report: Report = silent) -> StageN
         ContractError: A row has no vector.
     """
     started = time.monotonic()
-    evidence = read_evidence(workspace, version)
+    evidence = read_evidence(workspace.store, version)
     workspace.settle_index(version)
     index = workspace.index(version)
     fill(index, evidence, text_vectors(workspace), workspace.corpus.index.weights, report)

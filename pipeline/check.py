@@ -18,7 +18,6 @@ from pipeline.publication import read_manifest
 from pipeline.stages import StageNote, read_notes, read_plan, version_file, write_note
 from pipeline.workspace import Report, Workspace, silent
 from ray_jobs.documents import parsed_folder, read_failures, read_marginal_pages, read_pages, structured_folder
-from schemas.parquet import from_parquet
 from schemas.tags import TagTemplate
 from tasks.check import (
     DocumentIn,
@@ -39,8 +38,8 @@ def check(workspace: Workspace, version: str, report: Report = silent) -> StageN
     started = time.monotonic()
     store, corpus = workspace.store, workspace.corpus
     plan = read_plan(store, version)
-    evidence = read_evidence(workspace, version)
-    placements = read_placements(workspace, version)
+    evidence = read_evidence(workspace.store, version)
+    placements = read_placements(workspace.store, version)
     template = TagTemplate(corpus.tags.template)
     texts = search_texts(evidence)
     report("check", 0, 3)
@@ -96,8 +95,8 @@ def _verified_before(workspace: Workspace, parent: str | None) -> frozenset[str]
     """Return the figures whose pixels the parent's check has looked at; objects are immutable."""
     if parent is None:
         return frozenset()
-    table = from_parquet(workspace.store.get(version_file(parent, "placements.parquet")))
-    return frozenset(figure for figure in table.column("figure_id").to_pylist() if figure is not None)
+    figures = read_placements(workspace.store, parent).column("figure_id").to_pylist()
+    return frozenset(figure for figure in figures if figure is not None)
 
 
 def refused(workspace: Workspace, version: str) -> list[str]:

@@ -1,12 +1,12 @@
 """What changed from one version to another: read from what both left in the store."""
 
 from evaluation.golden import ModeReport
+from pipeline.evidence import read_placements
 from pipeline.ledger import read_ledger
 from pipeline.publication import named_manifest, read_manifest
 from pipeline.stages import version_file
 from pipeline.workspace import Workspace
 from schemas.differences import ChangedFigure, VersionDiff
-from schemas.parquet import from_parquet
 from schemas.ports import ObjectStore
 from schemas.versions import Manifest
 from tasks.diff import VersionFacts, diff, release_note
@@ -53,7 +53,7 @@ def _evaluation(store: ObjectStore, version: str) -> ModeReport | None:
 
 
 def _figures(store: ObjectStore, version: str, sources: dict[str, str]) -> dict[str, ChangedFigure]:
-    table = from_parquet(store.get(version_file(version, "placements.parquet")))
+    table = read_placements(store, version)
     figures: dict[str, ChangedFigure] = {}
     for row in table.select(["figure_id", "tag", "doc_id", "page", "caption"]).to_pylist():
         if row["tag"] is not None:

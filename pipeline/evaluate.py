@@ -8,6 +8,7 @@ from evaluation.gates import retrieval_gates
 from evaluation.golden import ModeReport, Placed, ask
 from evaluation.questions import Question, load_questions
 from pipeline.build import holds
+from pipeline.evidence import read_placements
 from pipeline.publication import read_manifest
 from pipeline.published import OpenVersion, open_version
 from pipeline.stages import StageNote, read_notes, read_plan, version_file, write_note
@@ -15,7 +16,6 @@ from pipeline.workspace import Report, Workspace, silent
 from schemas.errors import TransientError
 from schemas.evidence import MODES, Filters, Hit, Mode
 from schemas.geometry import BBox
-from schemas.parquet import from_parquet
 from schemas.versions import GateResult
 from tasks.check import quarantine_ceiling
 
@@ -73,7 +73,7 @@ def _hits(opened: OpenVersion, query: str, mode: Mode, k: int) -> Sequence[Hit]:
 
 
 def _placed(workspace: Workspace, opened: OpenVersion) -> Placed:
-    table = from_parquet(workspace.store.get(version_file(opened.version, "placements.parquet")))
+    table = read_placements(workspace.store, opened.version)
     placed: dict[str, list[tuple[str, int, BBox]]] = {}
     for row in table.select(["doc_id", "page", "bbox", "figure_id"]).to_pylist():
         for source in opened.sources.get(row["doc_id"], []):

@@ -6,6 +6,7 @@ from pipeline.stages import version_file
 from pipeline.workspace import Workspace
 from schemas.evidence import EVIDENCE, PLACEMENTS
 from schemas.parquet import from_parquet, to_parquet
+from schemas.ports import ObjectStore
 from tasks.embed import search_text
 
 ROWS_A_FILE = 50_000
@@ -22,15 +23,15 @@ def write_evidence(workspace: Workspace, version: str, evidence: pa.Table) -> in
     return size
 
 
-def read_evidence(workspace: Workspace, version: str) -> pa.Table:
+def read_evidence(store: ObjectStore, version: str) -> pa.Table:
     """Return a version's rows."""
-    names = workspace.store.names(version_file(version, "evidence"))
-    return pa.concat_tables([from_parquet(workspace.store.get(name)) for name in names]).cast(EVIDENCE)
+    names = store.names(version_file(version, "evidence"))
+    return pa.concat_tables([from_parquet(store.get(name)) for name in names]).cast(EVIDENCE)
 
 
-def read_placements(workspace: Workspace, version: str) -> pa.Table:
+def read_placements(store: ObjectStore, version: str) -> pa.Table:
     """Return where a version's figures stand."""
-    return from_parquet(workspace.store.get(version_file(version, "placements.parquet"))).cast(PLACEMENTS)
+    return from_parquet(store.get(version_file(version, "placements.parquet"))).cast(PLACEMENTS)
 
 
 def search_texts(evidence: pa.Table) -> list[str]:

@@ -52,7 +52,7 @@ def inherit(workspace: Workspace, plan: Plan) -> Inherited:
     pages = {document.doc_id: before[document.doc_id] for document in plan.documents if document.doc_id in before}
     # Tagged copies that could not be made are tried again.
     failures = [failure for failure in failures if failure.doc_id in pages and failure.step != tag_shard.STEP]
-    evidence, placements = read_evidence(workspace, manifest.version), read_placements(workspace, manifest.version)
+    evidence, placements = read_evidence(store, manifest.version), read_placements(store, manifest.version)
     return Inherited(pages, failures, _of(evidence, pages), _of(placements, pages))
 
 

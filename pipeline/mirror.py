@@ -129,7 +129,7 @@ def _made_there(version: str, name: str) -> bool:
 
 
 def _index(target: Workspace, manifest: Manifest, report: Report) -> None:
-    evidence = read_evidence(target, manifest.version)
+    evidence = read_evidence(target.store, manifest.version)
     target.settle_index(manifest.version)
     index = target.index(manifest.version)
     vectors = vector_cache(target.store, manifest.keys["vectors"], manifest.models["text"].dimension or 0)

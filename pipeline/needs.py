@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from pipeline.cache import ShardedCache
 from pipeline.enrich import vector_cache
-from pipeline.evidence import read_evidence, search_texts
+from pipeline.evidence import read_evidence, read_placements, search_texts
 from pipeline.ledger import read_ledger
 from pipeline.publication import read_manifest
 from pipeline.quarantine import quarantine_file
@@ -14,7 +14,7 @@ from pipeline.stages import version_file
 from pipeline.workspace import Report, Workspace, silent
 from ray_jobs.documents import parsed_folder, structured_folder
 from schemas.documents import Recognised, Segmented
-from schemas.parquet import from_parquet, schema_of
+from schemas.parquet import schema_of
 from schemas.versions import Manifest, Status
 from tasks.embed import text_id
 
@@ -52,8 +52,7 @@ def _add(workspace: Workspace, manifest: Manifest, needs: Needs) -> None:
             needs.objects.add(f"documents/{row.doc_id}.pdf")
             needs.folders.add(parsed_folder(row.doc_id, keys["parse"]))
             needs.folders.add(structured_folder(row.doc_id, keys["structured"]))
-    placements = from_parquet(store.get(version_file(version, "placements.parquet")))
-    figures = {figure for figure in placements.column("figure_id").to_pylist() if figure is not None}
+    figures = {figure for figure in read_placements(store, version).column("figure_id").to_pylist() if figure is not None}
     needs.objects |= {f"figures/{figure}.png" for figure in figures}
     needs.objects |= {quarantine_file(manifest.run_id), *_tagged(workspace, version)}
     for name, noun in (("recognised", Recognised), ("segmented", Segmented)):
@@ -62,7 +61,7 @@ def _add(workspace: Workspace, manifest: Manifest, needs: Needs) -> None:
             needs.records.setdefault(folder, set()).update(figures)
             needs.caches.setdefault(folder, ShardedCache(store, folder, schema_of(noun)))
     folder = f"vectors/text/{keys['vectors']}"
-    needs.records.setdefault(folder, set()).update(map(text_id, search_texts(read_evidence(workspace, version))))
+    needs.records.setdefault(folder, set()).update(map(text_id, search_texts(read_evidence(store, version))))
     dimension = manifest.models["text"].dimension or 0
     needs.caches.setdefault(folder, vector_cache(store, keys["vectors"], dimension))
 

@@ -7,17 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from backends.page_renderer import PageRenderer
+from pipeline.evidence import read_placements
 from pipeline.ledger import read_ledger
 from pipeline.models import text_embedder
 from pipeline.publication import list_versions, read_manifest, read_pointer
-from pipeline.stages import version_file
 from pipeline.tagged import tagged_copy
 from pipeline.workspace import Workspace, open_workspace
 from schemas.corpus import Ranking
 from schemas.errors import NotFoundError
 from schemas.evidence import AnswerResult, Filters, Hit, Mode, SearchResult
 from schemas.overview import CorpusOverview
-from schemas.parquet import from_parquet
 from schemas.ports import SearchIndex, TextEmbedder
 from schemas.tags import TagTemplate
 from schemas.versions import ModelCard, Status, VersionList
@@ -64,7 +63,7 @@ class OpenVersion:
     def _figures(self) -> dict[str, tuple[str, str]]:
         """Tag number to figure id and caption."""
         columns = ["number", "figure_id", "caption"]
-        table = from_parquet(self.workspace.store.get(version_file(self.version, "placements.parquet"))).select(columns)
+        table = read_placements(self.workspace.store, self.version).select(columns)
         rows = [row for row in table.to_pylist() if row["number"] is not None]
         # Where a figure stands twice, a caption beats none.
         return {row["number"]: (row["figure_id"], row["caption"]) for row in sorted(rows, key=_has_caption)}

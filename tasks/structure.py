@@ -37,7 +37,7 @@ from tasks.recognise import with_words
 from tasks.segment import fills, with_segments
 from tasks.tabulate import holds
 
-STRUCTURE_VERSION = "6"
+STRUCTURE_VERSION = "7"
 
 _TABLE_CAPTION_PT = 48.0
 _INNER_CHARACTERS = 600
@@ -103,14 +103,14 @@ def structure(
     """
     parsed = with_segments(with_words(parsed, recognised), segments)
     sheets = [_within(sheet) for sheet in _sheets(parsed)]
-    margins = find_margins([line for sheet in sheets for line in sheet.lines], parsed.pages)
-    headings = Headings([line for sheet in sheets for line in sheet.lines], parsed.outline)
+    lines = tuple(line for sheet in sheets for line in sheet.lines)
+    margins = find_margins(lines, parsed.pages, parsed.outline)
+    headings = Headings(lines, parsed.outline, margins)
     pieces = [
         replace(piece, level=headings.level_of(piece.lines)) if piece.kind is BlockKind.HEADING else piece
         for sheet in sheets
         for piece in _pieces(sheet, margins, headings)
     ]
-    lines = tuple(line for sheet in sheets for line in sheet.lines)
     pages = {page.page: page for page in parsed.pages}
     return _document(replace(parsed, lines=lines), _continued(pieces, pages), headings, recognised)
 

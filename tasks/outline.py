@@ -25,8 +25,9 @@ _LARGER = 1.15
 _HEADING_CHARACTERS = 120
 _TITLE_LINES = 3
 _DEEPEST = 6
+_NEAR_PT = 48.0
 _NUMBERING = re.compile(
-    r"\s*(?:(?:chapter|appendix|section|part|kapitel)\s+)?(?:[A-Z]|[IVX]+|\d{1,3})(?:\.\d{1,3})*[.:)]?\s+", re.IGNORECASE
+    r"\s*(?:(?:chapter|appendix|section|part|kapitel)\s+)?((?:[A-Z]|[IVX]+|\d{1,3})(?:\.\d{1,3})*)[.:)]?\s+", re.IGNORECASE
 )
 _NUMBERED = re.compile(r"\s*(?:\d{1,2}|[A-Z])((?:\.\d{1,2})*)\.?\s+[^\W\d_a-z]")
 _PAGE_AT_END = re.compile(r"\s+(?:[ivxlc]{1,7}|\d{1,4})\s*$")
@@ -235,22 +236,40 @@ class Headings:
                 on_page[line.page].append(_Spelled(line, letters, _bare(f"{line.text} ", letters)))
         levels: dict[Line, int] = {}
         for entry in self._outline:
-            title = _letters(entry.title)
-            candidates: list[tuple[float, list[Line]]] = []
-            page = on_page[entry.page] if title else []
-            for start, (line, letters, alone) in enumerate(page):
-                begins = letters and title.startswith((letters, alone))
-                if not begins or line in levels or line.size < 0.9 * self._body or line in self._margins:
-                    continue
-                found = _match(page[start : start + _TITLE_LINES], title)
-                if found:
-                    away = abs(line.bbox.y0 - entry.y) if entry.y is not None else 0.0
-                    candidates.append((away - 10 * line.size, found))
-            if candidates:
-                self._found.add(entry)
-                for line in min(candidates, key=lambda candidate: candidate[0])[1]:
-                    levels[line] = min(_DEEPEST, entry.level)
+            self._note(entry, self._said(entry, _letters(entry.title), "", on_page[entry.page], levels), levels)
+        # Only then without their numbers, lest one takes the heading of another that has the same words.
+        for entry in self._outline:
+            number = _number(entry.title)
+            if number and entry not in self._found:
+                found = self._said(entry, _bare(entry.title), number, on_page[entry.page], levels)
+                self._note(entry, [place for place in found if self._may_be_title(place, entry)], levels)
         return levels
+
+    def _said(
+        self, entry: OutlineEntry, title: str, number: str, page: Sequence["_Spelled"], levels: Mapping[Line, int]
+    ) -> list[list[Line]]:
+        """Return where an entry's title is said on its page, in lines that are neither margins nor headings yet."""
+        places: list[list[Line]] = []
+        for start, (line, letters, alone) in enumerate(page if title else ()):
+            begins = letters and title.startswith((letters, alone))
+            if not begins or line in levels or line.size < 0.9 * self._body or line in self._margins:
+                continue
+            found = _match(page[start : start + _TITLE_LINES], title, number)
+            if found:
+                places.append(found)
+        return places
+
+    def _note(self, entry: OutlineEntry, places: Sequence[list[Line]], levels: dict[Line, int]) -> None:
+        """Take as an entry's heading the place that says its title in the largest letters, nearest to where it points."""
+        if places:
+            self._found.add(entry)
+            heading = min(places, key=lambda place: _away(place[0], entry) - 10 * place[0].size)
+            levels.update(dict.fromkeys(heading, min(_DEEPEST, entry.level)))
+
+    def _may_be_title(self, place: Sequence[Line], entry: OutlineEntry) -> bool:
+        """Say whether lines that say a title without its number look like one, or stand where the outline points to."""
+        first = place[0]
+        return first.bold or first.size >= _LARGER * self._body or (entry.y is not None and _away(first, entry) <= _NEAR_PT)
 
     def _by_look(self, lines: Sequence[Line], sizes: Counter[float]) -> dict[Line, int]:
         blocks: dict[tuple[int, int], list[Line]] = defaultdict(list)
@@ -356,14 +375,19 @@ def same_title(one: str, other: str) -> bool:
     return _letters(one) == _letters(other) or _bare(one) == _bare(other)
 
 
-def _match(lines: Sequence[_Spelled], title: str) -> list[Line]:
-    """Return the first lines that together say a title, with or without its number."""
+def _away(line: Line, entry: OutlineEntry) -> float:
+    return abs(line.bbox.y0 - entry.y) if entry.y is not None else 0.0
+
+
+def _match(lines: Sequence[_Spelled], title: str, number: str) -> list[Line]:
+    """Return the first lines that together say a title, with or without a number; where one is given, with no other."""
     letters = ""
     for count, spelled in enumerate(lines, 1):
         letters += spelled.letters
         if letters.endswith(title):
             said = [line for line, *_ in lines[:count]]
-            if letters == title or _bare(" ".join(line.text for line in said)) == title:
+            words = " ".join(line.text for line in said)
+            if letters == title or (_bare(words) == title and number in ("", _number(words))):
                 return said
     return []
 
@@ -378,6 +402,12 @@ def _bare(text: str, letters: str | None = None) -> str:
     if number is not None:
         return _letters(text[number.end() :])
     return _letters(text) if letters is None else letters
+
+
+def _number(text: str) -> str:
+    """Return the number before a title, in letters of one case; "" where it has none."""
+    number = _NUMBERING.match(text)
+    return number[1].casefold() if number is not None else ""
 
 
 def _depth(text: str) -> int | None:

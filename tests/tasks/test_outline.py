@@ -213,3 +213,56 @@ def test_an_entry_that_only_a_running_head_says_counts_from_where_it_points_to()
     assert _said(found, BlockKind.HEADING) == list(CHAPTERS)
     paths = {block.page: block.section_path for block in found.blocks if block.kind is BlockKind.TEXT}
     assert (paths[2], paths[3]) == ((CHAPTERS[0],), (CHAPTERS[0], CHAPTERS[0]))
+
+
+# Headings by the outline
+
+
+def _outlined(entry: str, *lines: tuple[str, int], y: float | None = 85) -> list[str]:
+    """Return the headings of a page of running text whose outline has one entry, given its further lines and their sizes."""
+    document = pymupdf.open()
+    page = document.new_page(width=595, height=842)
+    for number, (line, size) in enumerate(lines):
+        page.insert_text((72, 100 + 120 * number), line, fontsize=size)
+        page.insert_textbox((72, 115 + 120 * number, 520, 200 + 120 * number), _TEXT[:250], fontsize=10)
+    return _said(_structured(document, [OutlineEntry(1, entry, 1, y)]), BlockKind.HEADING)
+
+
+@pytest.mark.parametrize(
+    ("entry", "heading"),
+    [
+        ("4.2 The filter", "The filter"),
+        ("The filter", "4.2 The filter"),
+        ("Chapter 4: The filter", "The filter"),
+        ("A Templates", "Appendix A Templates"),
+        ("Appendix A. Templates", "A Templates"),
+        ("II Usage", "Usage"),
+        ("4 The filter", "Chapter 4. THE FILTER"),
+    ],
+)
+def test_a_heading_is_found_though_only_it_or_only_the_outline_has_the_number(entry: str, heading: str) -> None:
+    assert _outlined(entry, (heading, 14)) == [heading]
+
+
+def test_a_heading_with_another_number_is_another() -> None:
+    assert _outlined("4.2 The filter", ("4.3 The filter", 14)) == []
+
+
+def test_a_heading_that_has_the_number_goes_before_one_that_has_not() -> None:
+    assert _outlined("4.2 The filter", ("The filter", 14), ("4.2 The filter", 12)) == ["4.2 The filter"]
+
+
+@pytest.mark.parametrize(("y", "found"), [(205, ["Filter"]), (500, []), (None, [])])
+def test_words_of_running_text_are_no_heading_unless_the_outline_points_to_them(y: float | None, found: list[str]) -> None:
+    assert _outlined("4.2 Filter", ("The pump", 14), ("Filter", 10), y=y) == found
+
+
+def test_the_sections_of_text_follow_a_heading_without_its_number() -> None:
+    document = pymupdf.open()
+    page = document.new_page(width=595, height=842)
+    for top, title in ((100, "The pump"), (400, "The filter")):
+        page.insert_text((72, top), title, fontsize=14)
+        page.insert_textbox((72, top + 15, 520, top + 150), _TEXT, fontsize=10)
+    outline = [OutlineEntry(1, "1 The pump", 1, 85), OutlineEntry(1, "2 The filter", 1, 385)]
+    paths = [block.section_path for block in _structured(document, outline).blocks if block.kind is BlockKind.TEXT]
+    assert paths == [("1 The pump",), ("2 The filter",)]

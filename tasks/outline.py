@@ -209,11 +209,16 @@ class Headings:
         sizes = _sizes(lines)
         self._body = sizes.most_common(1)[0][0] if sizes else 0.0
         self._found: set[OutlineEntry] = set()
+        self._wholes: dict[Line, Sequence[Line]] = {}
         self._level: dict[Line, int] = self._by_outline(lines) if outline else self._by_look(lines, sizes)
 
     def is_heading(self, line: Line) -> bool:
         """Say whether a line is a heading, or a part of one."""
         return line in self._level
+
+    def goes_on(self, line: Line, following: Line) -> bool:
+        """Say whether two lines are one heading by the outline, though they may be blocks of their own."""
+        return following in self._wholes.get(line, ())
 
     def stands_out(self, line: Line) -> bool:
         """Say whether a heading is one by the outline or by its size, and not merely bold as a table's header may be."""
@@ -254,8 +259,9 @@ class Headings:
             begins = letters and title.startswith((letters, alone))
             if not begins or line in levels or line.size < 0.9 * self._body or line in self._margins:
                 continue
-            found = _match(page[start : start + _TITLE_LINES], title, number)
-            if found:
+            most = _TITLE_LINES if alone else _TITLE_LINES + 1  # the number may have a line of its own
+            found = _match(page[start : start + most], title, number)
+            if found and not _begins_with_stray_letter(found):
                 places.append(found)
         return places
 
@@ -265,6 +271,8 @@ class Headings:
             self._found.add(entry)
             heading = min(places, key=lambda place: _away(place[0], entry) - 10 * place[0].size)
             levels.update(dict.fromkeys(heading, min(_DEEPEST, entry.level)))
+            if heading[0].block != heading[-1].block:
+                self._wholes.update(dict.fromkeys(heading, heading))
 
     def _may_be_title(self, place: Sequence[Line], entry: OutlineEntry) -> bool:
         """Say whether lines that say a title without its number look like one, or stand where the outline points to."""
@@ -377,6 +385,14 @@ def same_title(one: str, other: str) -> bool:
 
 def _away(line: Line, entry: OutlineEntry) -> float:
     return abs(line.bbox.y0 - entry.y) if entry.y is not None else 0.0
+
+
+def _begins_with_stray_letter(lines: Sequence[Line]) -> bool:
+    """Say whether a letter over a title is no number of it: music fonts draw notes as letters."""
+    if len(lines) < 2 or len(_letters(lines[0].text)) != 1 or not lines[0].text.strip().isalpha():
+        return False
+    letter, title = lines[0].bbox, next(line.bbox for line in lines[1:] if _letters(line.text))
+    return not title.y0 <= (letter.y0 + letter.y1) / 2 <= title.y1
 
 
 def _match(lines: Sequence[_Spelled], title: str, number: str) -> list[Line]:

@@ -177,7 +177,8 @@ def _paragraphs(lines: Sequence[Line], margins: frozenset[Line], headings: Headi
             if headings.is_heading(line)
             else BlockKind.TEXT
         )
-        goes_on = previous is not None and previous.block == line.block and bool(held)
+        beside = previous is not None and (previous.block == line.block or headings.goes_on(previous, line))
+        goes_on = beside and bool(held)
         if kind is BlockKind.CAPTION and now is BlockKind.TEXT and goes_on and _same_face(held[0], line):
             now = BlockKind.CAPTION
         if not goes_on or found is not None or now is not kind:

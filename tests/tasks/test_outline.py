@@ -266,3 +266,37 @@ def test_the_sections_of_text_follow_a_heading_without_its_number() -> None:
     outline = [OutlineEntry(1, "1 The pump", 1, 85), OutlineEntry(1, "2 The filter", 1, 385)]
     paths = [block.section_path for block in _structured(document, outline).blocks if block.kind is BlockKind.TEXT]
     assert paths == [("1 The pump",), ("2 The filter",)]
+
+
+def test_a_chapters_number_over_its_title_is_one_heading_with_it() -> None:
+    document = pymupdf.open()
+    page = document.new_page(width=595, height=842)
+    page.insert_text((72, 100), "Chapter 2", fontsize=18)
+    page.insert_text((72, 160), "The filter", fontsize=22)
+    page.insert_textbox((72, 200, 520, 400), _TEXT, fontsize=10)
+    found = _structured(document, [OutlineEntry(1, "The filter", 1, 80)])
+    assert [(block.text, block.section_path) for block in found.blocks[:1]] == [("Chapter 2 The filter", ("The filter",))]
+
+
+def test_a_number_on_a_line_of_its_own_is_none_of_the_lines_of_a_title() -> None:
+    document = pymupdf.open()
+    page = document.new_page(width=595, height=842)
+    page.insert_text((72, 100), "5.4", fontsize=14)
+    title = ("How does the filter", "of the second pump", "change the flow?")
+    for number, line in enumerate(title):
+        page.insert_text((110, 100 + 17 * number), line, fontsize=14)
+    page.insert_textbox((72, 200, 520, 400), _TEXT, fontsize=10)
+    found = _structured(document, [OutlineEntry(1, " ".join(("5.4", *title)), 1, 85)])
+    assert _said(found, BlockKind.HEADING) == [" ".join(("5.4", *title))]
+
+
+def test_a_letter_over_a_title_is_no_number() -> None:
+    assert _outlined("The filter", ("h", 18), ("The filter", 14)) == ["The filter"]
+    document = pymupdf.open()
+    page = document.new_page(width=595, height=842)
+    page.insert_textbox((72, 200, 520, 400), _TEXT, fontsize=10)
+    page.insert_text((300, 430), "h", fontsize=20)
+    page.insert_text((72, 480), "Key signatures", fontsize=14)
+    assert _said(_structured(document, [OutlineEntry(1, "Key signatures", 1, 465)]), BlockKind.HEADING) == [
+        "Key signatures"
+    ]

@@ -22,12 +22,20 @@ class Label:
 
 
 _FIGURE = (
-    r"figures?|figs?|fig|abbildung(?:en)?|abb|bild|figuras?|figura|schéma|schema|illustration|diagram|chart|exhibit|plate|scheme|"
-    r"рисунок|рисунки|рис|rysunek|rys|obrázek|afbeelding"
+    r"figures?|figs?|fig|illustration|diagram|chart|exhibit|plate|scheme|abbildung(?:en)?|abb|bild|figuren|figuras?|figura|schéma|"
+    r"schema|figurer|figur|figuur|afbeelding|рисунок|рисунки|рисунке|рисунка|рисунку|рис|малюнок|мал|фигура|rysunek|rysunku|rys|"
+    r"obrázek|obr|slika|kuva|şekil|hình|gambar|σχήμα|εικόνα|איור|באיור|תרשים|בתרשים|شكل|الشكل|بالشكل|شکل|تصویر"
 )
-_TABLE = r"tables?|tab|tabelle|tabla|tableau|tabela|таблица|табл"
-_CJK = "[图圖図表]"
+_TABLE = (
+    r"tables?|tab|tabellen?|tabella|tabell|tabel|tablas?|tableaux?|tabelas?|tabela|tabulka|tablica|taulukko|tablo|bảng|"
+    r"таблица|таблице|таблицы|таблиця|таблиці|табл|πίνακας|טבלה|בטבלה|جدول|الجدول|بالجدول"
+)
+# A particle may follow these and their number at once. Korean names for them end other words too.
+_HAN = "图圖図表"
+_HANGUL = "그림|표"
+_CJK = f"(?:[{_HAN}]|(?<![가-힣])(?:{_HANGUL}))"
 _NUMBER = r"(?:(?:[A-Z]{1,2}[.\-–]?)?\d+(?:[.\-–]\d+)*[a-z]?|[IVXLC]+)(?![\w])"
+_BRACKET = r"[<\[【〈［（(]?\u2060?"  # what looks like a tag is escaped
 _CJK_NUMBER = r"[A-Z]?\d+(?:[.\-–]\d+)*"
 _WORD = rf"(?:(?P<figure>(?i:{_FIGURE}))|(?P<table>(?i:{_TABLE})))(?:\.|\b)"
 
@@ -37,16 +45,17 @@ _EAST = rf"(?P<cjk>{_CJK})[\s\u00a0\u3000]*(?P<cjk_number>{_CJK_NUMBER})"
 _INITIALS = "".join(sorted({word[0] for word in f"{_FIGURE}|{_TABLE}".split("|")}))
 _BEGINNINGS = "|".join(sorted({word[:2] for word in f"{_FIGURE}|{_TABLE}".split("|")}))
 _MENTION = re.compile(rf"(?<!\w)(?=(?i:[{_INITIALS}])){_LATIN}|{_EAST}")
-# Text that has none of the words need not be searched for what follows them: most has none.
-_STEMS = [*(re.split(r"\w?\?|\(", word)[0] for word in f"{_FIGURE}|{_TABLE}".split("|")), *_CJK.strip("[]")]
+# Text that has none of the words need not be searched for what follows them: most has none. "Fig" stands for "figure", too.
+_WORDS = [re.split(r"\w?\?|\(", word)[0].casefold() for word in f"{_FIGURE}|{_TABLE}|{_HANGUL}".split("|")] + list(_HAN)
+_STEMS = [word for word in dict.fromkeys(_WORDS) if not any(other in word and other != word for other in _WORDS)]
 _FURTHER = re.compile(
     rf"[\s\u00a0]*(?:,|&|\band\b|\bund\b|\bet\b|\by\b|\bto\b)[\s\u00a0]*(?:and\b\s*)?(?P<number>{_NUMBER})"
 )
-_CAPTION = re.compile(rf"\s*(?:{_LATIN}|{_EAST})")
-_CAPTION_BEGINS = re.compile(rf"\s*(?:(?i:{_BEGINNINGS})|{_CJK})")
+_CAPTION = re.compile(rf"\s*(?:{_LATIN}|{_BRACKET}{_EAST})")
+_CAPTION_BEGINS = re.compile(rf"\s*(?:(?i:{_BEGINNINGS})|{_BRACKET}{_CJK})")
 _UNNUMBERED = re.compile(rf"\s*(?:{_WORD}|(?P<cjk>{_CJK}))\s*[:：]\s*\S")
 
-_STOPS = frozenset(":.|–—-)：．。、")
+_STOPS = frozenset(":.|–—-)：．。、>]】〉］）")
 
 
 @lru_cache(1024)
@@ -88,7 +97,7 @@ def mentions(text: str) -> list[Label]:
 
 def _label(found: re.Match[str], number: str | None = None) -> Label:
     groups = found.groupdict()
-    is_table = groups["table"] or groups.get("cjk") == "表"
+    is_table = groups["table"] or groups.get("cjk") in ("表", "표")
     if number is None:
         number = groups["number"] or groups["cjk_number"]
     return Label(LabelKind.TABLE if is_table else LabelKind.FIGURE, _plain(number or ""))

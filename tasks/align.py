@@ -5,7 +5,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from statistics import median
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ import numpy as np
 from schemas.documents import Line, TableRegion
 from schemas.geometry import BBox, union
 from tasks.anchor import gap
+from tasks.bidi import runs_leftward
 
 _CELL_GAP = 0.8
 _ROW_GAP = 1.6
@@ -207,6 +208,8 @@ def _table(run: Sequence[_Row]) -> Aligned | None:
     if not gutters or not _is_tabular(split, gutters):
         return None
     rows = tuple(_cells(row, gutters) for row in run)
+    if runs_leftward(" ".join(chain.from_iterable(rows))):
+        rows = tuple(row[::-1] for row in rows)
     page = run[0].cells[0].page
     return Aligned(TableRegion(page, box.rounded(), rows), frozenset(cell for row in run for cell in row.cells))
 

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from schemas.documents import Line
 from tasks.anchor import gap
+from tasks.bidi import runs_leftward
 
 _HYPHENATED = re.compile(r"[^\W\d_][-\u00ad\u2010]")
 
@@ -22,7 +23,7 @@ def join_lines(lines: Sequence[Line], *, keep: bool = False) -> str:
     """
     if not lines:
         return ""
-    right = max(line.bbox.x1 for line in lines)
+    left, right = min(line.bbox.x0 for line in lines), max(line.bbox.x1 for line in lines)
     text = lines[0].text.strip()
     for before, line in pairwise(lines):
         words = line.text.strip()
@@ -32,7 +33,7 @@ def join_lines(lines: Sequence[Line], *, keep: bool = False) -> str:
             before.bbox.height, line.bbox.height
         ):
             text += " " + words  # beside each other on one line
-        elif _ends_early(before, line, right):
+        elif _ends_early(before, line, left, right):
             text += "\n" + words
         elif _HYPHENATED.fullmatch(text[-2:]) and words[0].islower():
             text = text[:-1] + words
@@ -41,8 +42,9 @@ def join_lines(lines: Sequence[Line], *, keep: bool = False) -> str:
     return text
 
 
-def _ends_early(line: Line, following: Line, right: float) -> bool:
+def _ends_early(line: Line, following: Line, left: float, right: float) -> bool:
     """Say whether the next line's first word would still have fitted."""
     letter = line.bbox.width / max(1, len(line.text.strip()))
     word = len(following.text.split(maxsplit=1)[0]) + 1
-    return right - line.bbox.x1 > word * letter + 1.5 * line.size
+    room = line.bbox.x0 - left if runs_leftward(line.text) else right - line.bbox.x1
+    return room > word * letter + 1.5 * line.size

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from schemas.documents import Line, OutlineEntry, Page
 from schemas.errors import BadInputError, FailureCode
-from schemas.geometry import BBox
+from schemas.geometry import BBox, union
 from schemas.tags import escape
+from tasks.bidi import as_spoken, runs_leftward
 from tasks.locate import PAGE_SHARE, Image, Mark
 from tasks.tabulate import LettersOf
 
@@ -29,6 +30,8 @@ _STENCIL_PX = 8
 _SIZE_SHARE = 0.85
 _OVERHANG = 0.35
 _SAME_SHARE = 0.9
+_LEADING = 0.4
+_BLANK = 0.4
 _SHOWN = 16 | 32
 _LOST = (
     "zlib error",
@@ -178,7 +181,10 @@ def read_page(document: "pymupdf.Document", number: int) -> Content:
         pictures, others = _parted(text)
         images = list(_images(pictures, box))
         _set_off(pictures)
+        letters = _Letters(listing)
         lines = list(_lines(text, number, others))
+        if any(runs_leftward(line.text) for line, _ in lines):
+            lines = list(_as_spoken(lines, letters))
         if any(_is_stencil(handle) for _, handle in images):
             spelled = _spelled(listing, [image for image, _ in images], number)
             lines += [
@@ -198,7 +204,7 @@ def read_page(document: "pymupdf.Document", number: int) -> Content:
         marks=marks,
         frames=tuple(frames),
         listing=listing,
-        letters_of=_Letters(listing),
+        letters_of=letters,
     )
 
 
@@ -218,8 +224,8 @@ class _Letters:
         return line.text, [(x0 + step * place, y0, x0 + step * (place + 1), y1) for place in range(len(line.text))]
 
     @cached_property
-    def _by_line(self) -> dict[tuple[BBox, str], tuple[str, list[Sequence[float]]]]:
-        found: dict[tuple[BBox, str], tuple[str, list[Sequence[float]]]] = {}
+    def _by_line(self) -> dict[tuple[BBox, str], tuple[str, Sequence[Sequence[float]]]]:
+        found: dict[tuple[BBox, str], tuple[str, Sequence[Sequence[float]]]] = {}
         text = _text_of(self._listing)
         _set_off(_parted(text)[0])
         for block in text.extractRAWDICT()["blocks"]:
@@ -228,6 +234,61 @@ class _Letters:
                 text = "".join([letter["c"] for letter in letters])
                 found[BBox(*row["bbox"]).rounded(), escape(text)] = text, [letter["bbox"] for letter in letters]
         return found
+
+    def spoken(self, row: Sequence[Line]) -> Line:
+        """Return a row that runs from right to left as one line, its letters as they are spoken."""
+        told = [self(line) for line in row]
+        text, boxes = as_spoken("".join([text for text, _ in told]), [box for _, boxes in told for box in boxes])
+        main = max(row, key=lambda line: len(line.text))
+        line = main._replace(bbox=union(line.bbox for line in row), text=escape(text))
+        self._by_line[line.bbox, line.text] = text, boxes
+        return line
+
+
+def _as_spoken(lines: Sequence[tuple[Line, bool]], letters: _Letters) -> Iterator[tuple[Line, bool]]:
+    """Yield lines, those that run from right to left with their letters as they are spoken, and a paragraph's in one block.
+
+    MuPDF begins a new line, or a new block, where the pen goes back to the right.
+    """
+    before: Line | None = None
+    for row in _rows(lines):
+        if not runs_leftward("".join([line.text for line, _ in row])):
+            before = None
+            yield from row
+            continue
+        line = letters.spoken([line for line, _ in row])
+        if before is not None and _goes_on(before, line):
+            line = line._replace(block=before.block)
+        before = line
+        yield line, row[0][1]
+
+
+def _rows(lines: Sequence[tuple[Line, bool]]) -> Iterator[list[tuple[Line, bool]]]:
+    """Yield what stands beside each other with no more than a blank between."""
+    row: list[tuple[Line, bool]] = []
+    for line, shown in lines:
+        if row and not (shown == row[-1][1] and any(_is_beside(line, other) for other, _ in row)):
+            yield row
+            row = []
+        row.append((line, shown))
+    if row:
+        yield row
+
+
+def _is_beside(one: Line, other: Line) -> bool:
+    low, high = max(one.bbox.y0, other.bbox.y0), min(one.bbox.y1, other.bbox.y1)
+    apart = max(one.bbox.x0, other.bbox.x0) - min(one.bbox.x1, other.bbox.x1)
+    return (
+        high - low >= 0.5 * min(one.bbox.height, other.bbox.height)
+        and -_BLANK <= apart / max(one.size, other.size) <= _BLANK
+    )
+
+
+def _goes_on(before: Line, line: Line) -> bool:
+    """Say whether a leftward line stands right under the one before, both beginning at one edge, in letters of one size."""
+    down = line.bbox.y0 - before.bbox.y1
+    near = -0.5 * line.size <= down <= _LEADING * line.size and abs(line.bbox.x1 - before.bbox.x1) <= line.size
+    return near and abs(line.size - before.size) <= 0.3 and line.bold == before.bold
 
 
 def read_outline(document: "pymupdf.Document", pages: Sequence[Page]) -> list[OutlineEntry]:

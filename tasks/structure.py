@@ -29,6 +29,7 @@ from schemas.labels import Label, LabelKind, caption_label, mentions
 from schemas.tags import escape, placeholder, placeholders, strip
 from tasks.align import align
 from tasks.anchor import anchor, begins_anew, distance, gap, running_text
+from tasks.bidi import runs_leftward
 from tasks.join import join_lines
 from tasks.mark_up import markdown
 from tasks.order import Standing, leaps, mended
@@ -236,7 +237,7 @@ def _with_icons(lines: Sequence[Line], placements: Sequence[Placement]) -> tuple
             continue
         texts = _mended(place.bbox, texts)
         line = texts[at]
-        cut = _word_break(line, place.bbox.x0)
+        cut = _word_break(line, place.bbox)
         text = f"{line.text[:cut].rstrip()} {placeholder(place.figure_id or '')} {line.text[cut:].lstrip()}".strip()
         texts[at] = line._replace(text=text)
     return texts, standing
@@ -267,11 +268,12 @@ def _line_of(icon: Placement, lines: Sequence[Line]) -> int | None:
     return min(near)[1] if near else None
 
 
-def _word_break(line: Line, x: float) -> int:
-    """Return the place between two words of a line that is nearest to a height on the x axis."""
-    if x >= line.bbox.x1 - 1:
+def _word_break(line: Line, icon: BBox) -> int:
+    """Return the place between two words of a line that is nearest to where something in it begins."""
+    before = line.bbox.x1 - icon.x1 if runs_leftward(line.text) else icon.x0 - line.bbox.x0
+    if before >= line.bbox.width - 1:
         return len(line.text)
-    share = (x - line.bbox.x0) / max(1.0, line.bbox.width)
+    share = before / max(1.0, line.bbox.width)
     near = round(len(line.text) * min(1.0, max(0.0, share)))
     breaks = [0, *(found.start() for found in re.finditer(r"\s", line.text)), len(line.text)]
     return min(breaks, key=lambda place: abs(place - near))

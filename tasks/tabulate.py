@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from schemas.documents import Line
 from schemas.geometry import BBox, union
 from schemas.tags import escape
+from tasks.bidi import runs_leftward
 
 LettersOf = Callable[[Line], tuple[str, Sequence[Sequence[float]]]]
 """Gives a line's letters, as the page has them, and the box of each."""
@@ -64,6 +65,8 @@ def tabulate(ruling: Ruling, lines: Sequence[Line], letters_of: LettersOf, rotat
     box = union(cell for row in cells for cell in row if cell is not None).rounded()
     written = iter(_set_into([cell for row in cells for cell in row if cell is not None], box, lines, letters_of))
     rows = tuple(tuple(escape(next(written)) if cell is not None else "" for cell in row) for row in cells)
+    if runs_leftward(" ".join(chain.from_iterable(rows))):
+        rows, cells = tuple(row[::-1] for row in rows), tuple(row[::-1] for row in cells)
     return Grid(box, rows, cells) if max(sum(map(bool, row)) for row in rows) >= 2 else None
 
 

@@ -18,6 +18,14 @@ from schemas.labels import Label, LabelKind, caption_label, mentions
         ("图：主轴的剖面", ""),
         ("図5 構成", "5"),
         ("Рис. 2. Схема", "2"),
+        ("그림 3. 펌프의 구조", "3"),
+        ("<그림 2-1> 펌프", "2-1"),
+        ("【图3】水泵", "3"),
+        ("איור 4: תרשים המשאבה", "4"),
+        ("شكل ٢: المضخة", "٢"),
+        ("Şekil 5. Pompa", "5"),
+        ("Figuur 6: De pomp", "6"),
+        ("Σχήμα 7: Αντλία", "7"),
         ("Figure 3.", "3"),
         ("Figure 5 The axis", "5"),
     ],
@@ -36,8 +44,16 @@ def test_sentences_are_not_captions(line: str) -> None:
 def test_tables_are_told_apart() -> None:
     assert caption_label("Table 2: Parts") == Label(LabelKind.TABLE, "2")
     assert caption_label("表 1 部件") == Label(LabelKind.TABLE, "1")
+    assert caption_label("[표 1] 부품") == Label(LabelKind.TABLE, "1")
+    assert caption_label("جدول 1: القطع") == Label(LabelKind.TABLE, "1")
 
 
 def test_mentions_are_found_anywhere() -> None:
+    assert [label.number for label in mentions("그림 3은 목표 4를 보인다. ראו באיור 7, انظر الشكل 8. На рисунке 9")] == [
+        "3",
+        "7",
+        "8",
+        "9",
+    ]
     found = mentions("See Figure 3-2 and (fig. 4), or Table A.1; configure 5 is none.")
     assert [(label.kind.value, label.number) for label in found] == [("figure", "3-2"), ("figure", "4"), ("table", "a-1")]

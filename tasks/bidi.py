@@ -1,0 +1,123 @@
+"""Read lines of scripts that run from right to left, by where their letters stand.
+
+Producers write such a line's letters as they are spoken, or as they stand from left to right, words of other scripts and numbers
+in between; MuPDF turns the letters of words around and leaves the words where they were written. What the page shows is certain,
+so the order is made from that: the inverse of the Unicode Bidirectional Algorithm (UAX #9) in a leftward paragraph.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from itertools import groupby, pairwise
+from typing import NamedTuple
+
+_LEFTWARD = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
+_FORMS = re.compile("[\ufb1d-\ufdff\ufe70-\ufefc]")
+_SIDES = {"R": "R", "AL": "R", "L": "L", "EN": "N", "AN": "N"}
+_CLOSING = {"(": ")", "[": "]", "{": "}", "«": "»", "<": ">"}
+_MIRRORED = {**_CLOSING, **{closing: opening for opening, closing in _CLOSING.items()}}
+_UNIT_LETTERS = 2
+_BLANK_SHARE = 0.12
+
+
+class _Cluster(NamedTuple):
+    """A letter with the marks on it. ``side`` is R or L for letters, N for digits, "" for what takes that of its neighbours."""
+
+    text: str
+    boxes: tuple[Sequence[float], ...]
+    side: str
+
+
+def runs_leftward(text: str) -> bool:
+    """Say whether most letters of a text belong to scripts that run from right to left, such as Arabic and Hebrew."""
+    if text.isascii() or _LEFTWARD.search(text) is None:
+        return False
+    sides = [_SIDES.get(unicodedata.bidirectional(letter)) for letter in text]
+    return sides.count("R") >= sides.count("L")
+
+
+def as_spoken(text: str, boxes: Sequence[Sequence[float]]) -> tuple[str, list[Sequence[float]]]:
+    """Return the letters of a leftward line, and their boxes, in the order in which they are spoken.
+
+    Code points for the form that a letter takes in its word become those of the letter, as one types it to search.
+
+    Args:
+        text: The letters, in any order; marks behind what they stand on.
+        boxes: Where each stands.
+    """
+    visual = _with_blanks(sorted(_clusters(text, boxes), key=lambda cluster: cluster.boxes[0][0] + cluster.boxes[0][2]))
+    runs = [(rightward, [cluster for _, cluster in run]) for rightward, run in _runs(visual)]
+    mirror = _is_mirrored([cluster.text for rightward, run in reversed(runs) if not rightward for cluster in reversed(run)])
+    letters: list[str] = []
+    places: list[Sequence[float]] = []
+    for rightward, run in reversed(runs):
+        for cluster in run if rightward else reversed(run):
+            spelled = _MIRRORED.get(cluster.text, cluster.text) if mirror and not rightward else cluster.text
+            for letter, box in zip(spelled, cluster.boxes, strict=True):
+                typed = unicodedata.normalize("NFKC", letter) if _FORMS.match(letter) else letter
+                letters.append(typed)
+                places += [box] * len(typed)
+    return "".join(letters), places
+
+
+def _clusters(text: str, boxes: Sequence[Sequence[float]]) -> list[_Cluster]:
+    clusters: list[_Cluster] = []
+    for letter, box in zip(text, boxes, strict=True):
+        kind = unicodedata.bidirectional(letter)
+        if kind == "NSM" and clusters:
+            whole = clusters.pop()
+            clusters.append(_Cluster(whole.text + letter, (*whole.boxes, box), whole.side))
+        else:
+            clusters.append(_Cluster(letter, (box,), _SIDES.get(kind, "")))
+    return clusters
+
+
+def _with_blanks(visual: Sequence[_Cluster]) -> list[_Cluster]:
+    """Set a blank between letters that stand apart: MuPDF does so only where the pen went on to the right."""
+    made: list[_Cluster] = []
+    for cluster in visual:
+        x0, y0, _, y1 = cluster.boxes[0]
+        if (
+            made
+            and x0 - made[-1].boxes[0][2] > _BLANK_SHARE * (y1 - y0)
+            and not made[-1].text.isspace()
+            and not cluster.text.isspace()
+        ):
+            made.append(_Cluster(" ", ((made[-1].boxes[0][2], y0, x0, y1),), ""))
+        made.append(cluster)
+    return made
+
+
+def _runs(visual: Sequence[_Cluster]) -> Iterator[tuple[bool, Iterator[tuple[str, _Cluster]]]]:
+    """Cut a line, from left to right, into what is read rightward (other scripts and numbers) and what leftward."""
+    sides = _with_signs(visual)
+    start = 0
+    for side, run in groupby(list(sides)):
+        end = start + len(list(run))
+        around = {sides[start - 1], sides[end]} if start and end < len(sides) else {""}
+        # Left of a number, a word may be its unit, which is said after it ("40 Nm"), or what it numbers ("Windows 10").
+        unit = (
+            sides[end : end + 1] == ["N"] and sides[max(0, start - _UNIT_LETTERS - 1) : start].count("L") <= _UNIT_LETTERS
+        )
+        if not side and around in ({"L"}, {"L", "N"}) and not unit:
+            sides[start:end] = ["L"] * (end - start)
+        start = end
+    return groupby(zip(sides, visual, strict=True), key=lambda pair: pair[0] in {"L", "N"})
+
+
+def _with_signs(visual: Sequence[_Cluster]) -> list[str]:
+    """Return the sides, those of a number's digits given to the separators in it and to the signs beside it."""
+    sides = [cluster.side for cluster in visual]
+    for place, cluster in enumerate(visual):
+        kind = unicodedata.bidirectional(cluster.text[0])
+        beside = [sides[at] == "N" for at in (place - 1, place + 1) if 0 <= at < len(sides)]
+        if (kind in {"CS", "ES"} and len(beside) == 2 and all(beside)) or (kind == "ET" and any(beside)):
+            sides[place] = "N"
+    return sides
+
+
+def _is_mirrored(spoken: Sequence[str]) -> bool:
+    """Say whether brackets are told by their looks on the page: then the closing one is read first."""
+    brackets = [text for text in spoken if text in _MIRRORED]
+    pairs = list(pairwise(brackets))
+    return sum(_CLOSING.get(two) == one for one, two in pairs) > sum(_CLOSING.get(one) == two for one, two in pairs)

@@ -219,7 +219,7 @@ class _Writer:
         if block.kind is BlockKind.TABLE:
             caption = caption_of(block) if page == block.page else f"{caption_of(block)} (continued)".strip()
             return fill(as_html(rows_on(block, page), caption), self._picture)
-        return f"<p>{fill(escaped(block.text), self._picture)}</p>"
+        return f'<p dir="auto">{fill(escaped(block.text), self._picture)}</p>'
 
     def _picture(self, figure_id: str) -> str:
         number = self._numbers[figure_id]

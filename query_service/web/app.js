@@ -332,7 +332,7 @@ function figure(part, byNumber, version) {
   const cited = part.citations.map((n) => byNumber.get(n)).filter(Boolean);
   const places = cited.map((citation) => ({ label: `Citation ${citation.n}, page ${citation.page}`, place: placeOf(citation, version) }));
   const open = () => viewer.openFigure({ corpus: state.corpus, figureId: part.figure_id, caption, tag: part.tag, places });
-  const legend = el("figcaption", {}, caption);
+  const legend = el("figcaption", { dir: "auto" }, caption);
   const cites = chips(part.citations, byNumber, version);
   if (cites) attach(legend, cites);
   return el("figure", {},

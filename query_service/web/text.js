@@ -40,7 +40,7 @@ function table(lines) {
     body.length > 0 && body.every((row) => numeric(row[column] ?? "")) && body.some((row) => row[column]));
   const row = (kind) => (texts) => el("tr", {}, ...Array.from({ length: widest }, (_, column) =>
     el(kind, { class: numbers[column] && "number", scope: kind === "th" && "col" }, texts[column] ?? "")));
-  const drawn = el("table", {});
+  const drawn = el("table", { dir: "auto" });
   if (head.length) drawn.append(el("thead", {}, ...head.map(row("th"))));
   drawn.append(el("tbody", {}, ...body.map(row("td"))));
   return el("div", { class: "table", tabindex: 0, role: "region", "aria-label": "Table" }, drawn);
@@ -53,7 +53,7 @@ export function blocks(text) {
   let paragraph = [];
   const flush = () => {
     const words = paragraph.join("\n").trim();
-    if (words) found.push(el("p", {}, words));
+    if (words) found.push(el("p", { dir: "auto" }, words));
     paragraph = [];
   };
   for (let at = 0; at < lines.length; at += 1) {

@@ -31,9 +31,10 @@ from tasks.align import align
 from tasks.anchor import anchor, begins_anew, distance, gap, running_text
 from tasks.bidi import runs_leftward
 from tasks.join import join_lines
+from tasks.margins import find_margins
 from tasks.mark_up import markdown
 from tasks.order import Standing, leaps, mended
-from tasks.outline import Headings, find_margins
+from tasks.outline import Headings
 from tasks.recognise import with_words
 from tasks.segment import fills, with_segments
 from tasks.tabulate import holds

@@ -8,7 +8,7 @@ import pytest
 
 from schemas.corpus import ParseOptions
 from schemas.documents import BlockKind, OutlineEntry, ParsedDocument, StructuredDocument
-from tasks.outline import find_margins
+from tasks.margins import find_margins
 from tasks.parse import parse
 from tasks.structure import structure
 

@@ -21,6 +21,7 @@ from typing import Any, Generic, TypeVar
 
 import psutil
 
+from ray_jobs.garbage import collected_rarely
 from schemas.corpus import ParseOptions
 from schemas.errors import BadInputError, FailureCode, InsetError, TransientError
 
@@ -189,7 +190,8 @@ def _in_child(
     last: Done[Result] | Refused | _Hiccup
     try:
         _limit_memory(memory_mb)
-        last = Done(work(order, lambda pages: reply.send(_Opened(pages))))
+        with collected_rarely():
+            last = Done(work(order, lambda pages: reply.send(_Opened(pages))))
     except BadInputError as error:
         last = Refused(error.code, error.message, error.page)
     except MemoryError:

@@ -15,6 +15,7 @@ from backends.rapidocr_recogniser import open_recogniser
 from backends.stores import open_store
 from ray_jobs.cluster import connected
 from ray_jobs.documents import parsed_folder, read_parsed, structured_folder, write_structured
+from ray_jobs.garbage import collected_rarely
 from ray_jobs.pools import cut_batches, run_pool
 from ray_jobs.rows import Outcome, attempt
 from schemas.corpus import CaptionOptions, EmbeddingOptions, RayOptions
@@ -167,8 +168,9 @@ class StructureActor:
     def _structure(self, work: Unstructured) -> bool:
         parse_key, structured_key = self._keys
         parsed = read_parsed(self._store, parsed_folder(work.doc_id, parse_key))
-        document = structure_with(parsed, work.recognised, work.segmented)
-        chunks = chunk(document, self._count_tokens, max_tokens=self._chunk_tokens)
+        with collected_rarely():
+            document = structure_with(parsed, work.recognised, work.segmented)
+            chunks = chunk(document, self._count_tokens, max_tokens=self._chunk_tokens)
         write_structured(self._store, structured_folder(work.doc_id, structured_key), document, chunks)
         return True
 

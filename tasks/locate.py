@@ -50,6 +50,7 @@ _KEY_PT = 12.0
 _FEWEST_KEYS = 3
 _TINT_SHARE = 0.9
 _TINTED_ROWS = 3
+_WHITE_ROW_PT = 8.0
 _GROUND_LINES = 3
 _GROUND_PARAGRAPHS = 6
 _GROUND_SHARE = 0.35
@@ -598,8 +599,8 @@ def _is_striped(part: _Part, lines: Sequence[Line]) -> bool:
     """
     shaded = [mark.bbox for mark in part.marks if mark.filled and not mark.is_rule]
     down = [mark.bbox for mark in part.marks if mark.is_rule and mark.bbox.height > mark.bbox.width]
-    middles = ((rule.y0 + rule.y1) / 2 for rule in down)
-    if any(not any(box.y0 <= y <= box.y1 for box in shaded) for y in middles):
+    rows = {(box.y0, box.y1) for box in shaded}
+    if any(rule.height - sum(max(0.0, -gap(rule.y0, rule.y1, *row)) for row in rows) > _WHITE_ROW_PT for rule in down):
         return False
     return _has_stripes(part, [line for line in lines if part.bbox.has_middle_of(line.bbox)])
 

@@ -24,6 +24,7 @@ _HEADER_WITHIN = 1024
 _MOST_MARKS = 100_000
 _FAR_PT = -1e9
 _HAIR_PT = 1.0
+_JOINT_PT = 0.5
 _WHITE = 0.97
 _BOLD = 16
 _STENCIL_PX = 8
@@ -472,8 +473,12 @@ def _replaced(listing: Any) -> list[tuple[BBox, str]]:
 
 
 def _marks(drawn: Sequence[dict[str, Any]], page: BBox, frames: dict[BBox, None]) -> Iterator[Mark]:
-    """Yield what is drawn, cut to its clip, and note in ``frames`` the outermost clips smaller than the page."""
+    """Yield what is drawn, cut to its clip, and note in ``frames`` the outermost clips smaller than the page.
+
+    Rules come last and whole: one is often drawn in pieces, as the frame of a listing along each of its lines.
+    """
     clips: list[tuple[int, BBox, BBox | None]] = []
+    rules: dict[tuple[Any, ...], list[tuple[float, float]]] = {}
     count = 0
     for path in drawn:
         level = path.get("level", 0)
@@ -494,21 +499,51 @@ def _marks(drawn: Sequence[dict[str, Any]], page: BBox, frames: dict[BBox, None]
             filled = fill is not None and min(fill) <= _WHITE
             white = not filled and (stroke is None or min(stroke) > _WHITE)
             margin = (path.get("width") or 0.0) / 2 if stroke is not None else 0.0
-            whole = BBox(*path["rect"])
+            style = filled, white, frame, fill if filled else None
+            whole = path["rect"]
             for box, strokes in _pieces(path["items"], whole) if count <= _MOST_MARKS else ((whole, 1),):
-                seen = (box.grown(margin) if margin else box) & area
-                if seen.x1 >= seen.x0 and seen.y1 >= seen.y0:
-                    count += 1
-                    yield Mark(seen, strokes, filled, white, frame, fill if filled else None)
+                x0, y0, x1, y1 = seen = _cut(box, margin, area)
+                across, down = x1 - x0, y1 - y0
+                if across < 0 or down < 0:
+                    continue
+                count += 1
+                if strokes or min(across, down) > _HAIR_PT:
+                    yield Mark(BBox(*seen), strokes, *style)
+                elif down > across:
+                    _lay(rules.setdefault((True, x0, x1, *style), []), y0, y1)
+                else:
+                    _lay(rules.setdefault((False, y0, y1, *style), []), x0, x1)
+    for (upright, low, high, *look), pieces in rules.items():
+        for start, end in pieces:
+            yield Mark(BBox(low, start, high, end) if upright else BBox(start, low, end, high), 0, *look)
 
 
-def _pieces(items: Sequence[Any], whole: BBox) -> Iterator[tuple[BBox, int]]:
+def _cut(box: Sequence[float], margin: float, area: BBox) -> tuple[float, float, float, float]:
+    """Return a box with its line's width, as far as its clip shows it."""
+    x0, y0, x1, y1 = box
+    left, top, right, bottom = area
+    if margin:
+        x0, y0, x1, y1 = x0 - margin, y0 - margin, x1 + margin, y1 + margin
+    return left if left > x0 else x0, top if top > y0 else y0, right if right < x1 else x1, bottom if bottom < y1 else y1
+
+
+def _lay(pieces: list[tuple[float, float]], start: float, end: float) -> None:
+    """Add a piece of a rule to those along the same line; one that goes on is one with the piece before."""
+    if pieces and start <= pieces[-1][1] + _JOINT_PT and end >= pieces[-1][0] - _JOINT_PT:
+        start, end = min(start, pieces[-1][0]), max(end, pieces.pop()[1])
+    pieces.append((start, end))
+
+
+def _pieces(items: Sequence[Any], whole: Sequence[float]) -> Iterator[tuple[Sequence[float], int]]:
     """Cut a path where its pen was lifted: one path can hold a whole series of bars. Curves and slanted lines are counted.
 
     Args:
         items: What the path is made of.
         whole: Its box, which most paths have for their only piece.
     """
+    if len(items) == 1 and items[0][0] == "l":
+        yield whole, int(_is_slanted(whole))
+        return
     points: list[tuple[float, float]] = []
     strokes = 0
     uncut = True
@@ -526,11 +561,15 @@ def _pieces(items: Sequence[Any], whole: BBox) -> Iterator[tuple[BBox, int]]:
         if kind == "c":
             strokes += 1
         else:
-            (x0, y0), (x1, y1) = item[1], item[2]
-            across, down = abs(x0 - x1), abs(y0 - y1)
-            strokes += across > 0.02 * down and down > 0.02 * across
+            strokes += _is_slanted((*item[1], *item[2]))
     if points:
         yield whole if uncut else _around(points), strokes
+
+
+def _is_slanted(line: Sequence[float]) -> bool:
+    x0, y0, x1, y1 = line
+    across, down = abs(x0 - x1), abs(y0 - y1)
+    return across > 0.02 * down and down > 0.02 * across
 
 
 def _corners(shape: Any) -> list[tuple[float, float]]:
@@ -544,6 +583,6 @@ def _upright(points: Sequence[tuple[float, float]]) -> bool:
     return len({round(x) for x, _ in points}) <= 2 and len({round(y) for _, y in points}) <= 2
 
 
-def _around(points: Sequence[tuple[float, float]]) -> BBox:
+def _around(points: Sequence[tuple[float, float]]) -> tuple[float, float, float, float]:
     xs, ys = zip(*points, strict=True)
-    return BBox(min(xs), min(ys), max(xs), max(ys))
+    return min(xs), min(ys), max(xs), max(ys)

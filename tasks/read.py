@@ -388,23 +388,19 @@ def _unit_square(matrix: Any) -> BBox:
 def _lines(text: "pymupdf.TextPage", page: int, numbers: Sequence[int]) -> Iterator[tuple[Line, bool]]:
     """Yield the lines of a page whose images are set off it, given the places of the other blocks among all."""
     for block in text.extractDICT()["blocks"]:
+        place = numbers[block["number"]]
         for row in block["lines"]:
             spans = row["spans"]
             texts = [span["text"] for span in spans]
             words = "".join(texts)
-            if not words.strip():
+            if not words or words.isspace():
                 continue
-            inked = [*map(len, map(str.strip, texts))]
-            main = spans[inked.index(max(inked))]
-            bold = bool(main["flags"] & _BOLD) or "bold" in str(main["font"]).lower()
-            line = Line(
-                page=page,
-                block=numbers[block["number"]],
-                bbox=BBox(*row["bbox"]).rounded(),
-                text=escape(words),
-                size=round(float(main["size"]), 2),
-                bold=bold,
-            )
+            main = spans[0]
+            if len(spans) > 1:
+                inked = [*map(len, map(str.strip, texts))]
+                main = spans[inked.index(max(inked))]
+            bold = bool(main["flags"] & _BOLD) or "bold" in main["font"].lower()
+            line = Line(page, place, BBox(*row["bbox"]).rounded(), escape(words), round(main["size"], 2), bold)
             yield line, bool(main["char_flags"] & _SHOWN) and main["alpha"] > 0
 
 

@@ -39,7 +39,7 @@ from tasks.tag import number_figures
 
 MANUALS = Path(__file__).parent.parent / "examples" / "manuals" / "pdfs"
 OPTIONS = ParseOptions()
-_TIMES = 5
+_REPEATS = 5
 ASKED_ABOUT = {"Figure", "Chart", "Table"}
 
 
@@ -60,7 +60,7 @@ def main() -> None:
         pdfs |= {path.stem: path for path in sorted((arguments.data / "dev" / "pdfs").glob("*.pdf"))}
     rows: list[Row] = []
     if arguments.data and arguments.tools:
-        made = _all(_ours_of, pdfs)
+        made = _all(_ownof, pdfs)
         rows += _adjacency(arguments, pdfs, made)
         rows += _boxes(arguments, pdfs, made)
         rows += _regions(arguments, pdfs, made)
@@ -122,7 +122,7 @@ def look(path: Path, options: ParseOptions) -> tuple[StructuredDocument, dict[st
     return structure(parsed, {}, segments), pictures
 
 
-def _ours_of(item: tuple[str, Path]) -> tuple[str, Made]:
+def _ownof(item: tuple[str, Path]) -> tuple[str, Made]:
     return item[0], ours(item[1])
 
 
@@ -307,10 +307,10 @@ def _without_pixels(path: Path) -> tuple[float, float]:
     data = path.read_bytes()
     seconds: list[tuple[float, float]] = []
     with collected_rarely():
-        for _ in range(_TIMES):  # in turn: a machine is faster at one time than at another
-            ours_ = _seconds(lambda: structure(parse(data, "d", ParseOptions(), keep_figure=None), {}))
-            seconds.append((ours_, _seconds(lambda: _floor(path))))
-    return min(ours_ for ours_, _ in seconds), min(floor for _, floor in seconds)
+        for _ in range(_REPEATS):  # in turn: a machine is faster at one time than at another
+            own = _seconds(lambda: structure(parse(data, "d", ParseOptions(), keep_figure=None), {}))
+            seconds.append((own, _seconds(lambda: _floor(path))))
+    return min(own for own, _ in seconds), min(floor for _, floor in seconds)
 
 
 def _peak(path: Path) -> float:

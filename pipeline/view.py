@@ -218,7 +218,7 @@ class _Writer:
     def _block(self, block: Block, page: int) -> str:
         if block.kind is BlockKind.TABLE:
             caption = caption_of(block) if page == block.page else f"{caption_of(block)} (continued)".strip()
-            return fill(as_html(rows_on(block, page), caption), self._picture)
+            return f'<div dir="auto">{fill(as_html(rows_on(block, page), caption), self._picture)}</div>'
         return f'<p dir="auto">{fill(escaped(block.text), self._picture)}</p>'
 
     def _picture(self, figure_id: str) -> str:

@@ -12,8 +12,8 @@ _YOUNGER = 20
 def collected_rarely() -> Iterator[None]:
     """Leave alone what is there already, and look at the rest once in 50,000 allocations, in place of 700.
 
-    A document is hundreds of thousands of small objects, none of them in a cycle: looking for cycles among them, and among all
-    that was imported, takes a tenth of the time that parsing takes.
+    A document is hundreds of thousands of small objects, next to none in a cycle: looking for cycles among them, and among all
+    that was imported, takes a tenth of the time that parsing takes. It is the process's setting: one thread at a time.
     """
     before = gc.get_threshold()
     gc.freeze()

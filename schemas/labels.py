@@ -1,6 +1,7 @@
 """The grammar of labels: how captions begin ("Figure 3-2: …") and how text speaks of them ("see Fig. 3-2")."""
 
 import re
+import unicodedata
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
@@ -35,7 +36,6 @@ _HAN = "图圖図表"
 _HANGUL = "그림|표"
 _CJK = f"(?:[{_HAN}]|(?<![가-힣])(?:{_HANGUL}))"
 _NUMBER = r"(?:(?:[A-Z]{1,2}[.\-–]?)?\d+(?:[.\-–]\d+)*[a-z]?|[IVXLC]+)(?![\w])"
-_BRACKET = r"[<\[【〈［（(]?\u2060?"  # what looks like a tag is escaped
 _CJK_NUMBER = r"[A-Z]?\d+(?:[.\-–]\d+)*"
 _WORD = rf"(?:(?P<figure>(?i:{_FIGURE}))|(?P<table>(?i:{_TABLE})))(?:\.|\b)"
 
@@ -51,11 +51,14 @@ _STEMS = [word for word in dict.fromkeys(_WORDS) if not any(other in word and ot
 _FURTHER = re.compile(
     rf"[\s\u00a0]*(?:,|&|\band\b|\bund\b|\bet\b|\by\b|\bto\b)[\s\u00a0]*(?:and\b\s*)?(?P<number>{_NUMBER})"
 )
-_CAPTION = re.compile(rf"\s*(?:{_LATIN}|{_BRACKET}{_EAST})")
-_CAPTION_BEGINS = re.compile(rf"\s*(?:(?i:{_BEGINNINGS})|{_BRACKET}{_CJK})")
+_CAPTION = re.compile(rf"\s*(?:{_LATIN}|{_EAST})")
+_BRACKETS = r"[<\[【〈［]\u2060?"  # what looks like a tag is escaped
+# Behind the closing bracket of a mere mention follows a particle.
+_BRACKETED = re.compile(rf"\s*{_BRACKETS}{_EAST}\s*[>\]】〉］](?![에은는이가를을과와의도로]|[にはのをでがと])")
+_CAPTION_BEGINS = re.compile(rf"\s*(?:(?i:{_BEGINNINGS})|(?:{_BRACKETS})?{_CJK})")
 _UNNUMBERED = re.compile(rf"\s*(?:{_WORD}|(?P<cjk>{_CJK}))\s*[:：]\s*\S")
 
-_STOPS = frozenset(":.|–—-)：．。、>]】〉］）")
+_STOPS = frozenset(":.|–—-)：．。、")
 
 
 @lru_cache(1024)
@@ -67,6 +70,9 @@ def caption_label(text: str) -> Label | None:
     """
     if _CAPTION_BEGINS.match(text) is None:
         return None
+    bracketed = _BRACKETED.match(text)
+    if bracketed is not None:
+        return _label(bracketed, bracketed["cjk_number"])
     found = _CAPTION.match(text)
     if found is None:
         unnumbered = _UNNUMBERED.match(text)
@@ -83,7 +89,7 @@ def caption_label(text: str) -> Label | None:
 def mentions(text: str) -> list[Label]:
     """Return everything that a text speaks of, in order; "Figures 3 and 4" speaks of two."""
     labels: list[Label] = []
-    folded = text.casefold()
+    folded = text.casefold().replace("\u0307", "").replace("ı", "i")  # Turkish has an i with and one without a dot
     if not any(stem in folded for stem in _STEMS):
         return labels
     for found in _MENTION.finditer(text):
@@ -97,11 +103,13 @@ def mentions(text: str) -> list[Label]:
 
 def _label(found: re.Match[str], number: str | None = None) -> Label:
     groups = found.groupdict()
-    is_table = groups["table"] or groups.get("cjk") in ("表", "표")
+    is_table = groups.get("table") or groups.get("cjk") in ("表", "표")
     if number is None:
         number = groups["number"] or groups["cjk_number"]
     return Label(LabelKind.TABLE if is_table else LabelKind.FIGURE, _plain(number or ""))
 
 
 def _plain(number: str) -> str:
-    return re.sub(r"[–.]", "-", number).casefold()
+    """Return a number as others may write it: with hyphens, in small letters and European digits."""
+    digits = "".join([str(unicodedata.decimal(sign)) if sign.isdecimal() else sign for sign in number])
+    return re.sub(r"[–.]", "-", digits).casefold()

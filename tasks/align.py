@@ -5,7 +5,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
@@ -14,7 +14,6 @@ import numpy as np
 from schemas.documents import Line, TableRegion
 from schemas.geometry import BBox, union
 from tasks.anchor import gap
-from tasks.bidi import runs_leftward
 
 _CELL_GAP = 0.8
 _ROW_GAP = 1.6
@@ -50,26 +49,29 @@ class _Row(NamedTuple):
     is_split: bool
 
 
-def align(lines: Sequence[Line], is_stop: Callable[[Line], bool] = lambda _line: False) -> list[Aligned]:
+def align(
+    lines: Sequence[Line], is_stop: Callable[[Line], bool] = lambda _line: False, *, leftward: bool = False
+) -> list[Aligned]:
     """Find the tables among the lines of a page.
 
     Args:
         lines: Running text in MuPDF's order, which follows the columns of the page: what stands side by side in a table
             comes one after the other.
         is_stop: Says of a line whether no table goes across it: of headings and captions.
+        leftward: The page is read from right to left, and so are the columns of its tables.
 
     Returns:
         Tables of three rows and two columns at least.
     """
     parts = _parts(_parts([_rows(lines)], _is_prose), lambda row: any(map(is_stop, row)))
     runs = (run for part in parts for run in _joined(_runs([_row(cells) for cells in part])))
-    return [table for run in runs if (table := _table(run)) is not None]
+    return [table for run in runs if (table := _table(run, leftward=leftward)) is not None]
 
 
 def _rows(lines: Sequence[Line]) -> list[list[Line]]:
     rows: list[list[Line]] = []
     for line in lines:
-        if rows and _is_beside(line, rows[-1][-1]) and all(_is_beside(line, cell) for cell in rows[-1]):
+        if rows and all(_is_beside(line, cell) for cell in reversed(rows[-1])):
             rows[-1].append(line)
         else:
             rows.append([line])
@@ -199,7 +201,7 @@ def _goes_on(run: Sequence[_Row], other: Sequence[_Row]) -> bool:
     return len(ends & others) >= 2
 
 
-def _table(run: Sequence[_Row]) -> Aligned | None:
+def _table(run: Sequence[_Row], *, leftward: bool) -> Aligned | None:
     split = [row for row in run if row.is_split]
     if len(split) < _FEWEST_ROWS or len(split) < 0.5 * len(run):
         return None
@@ -208,7 +210,7 @@ def _table(run: Sequence[_Row]) -> Aligned | None:
     if not gutters or not _is_tabular(split, gutters):
         return None
     rows = tuple(_cells(row, gutters) for row in run)
-    if runs_leftward(" ".join(chain.from_iterable(rows))):
+    if leftward:
         rows = tuple(row[::-1] for row in rows)
     page = run[0].cells[0].page
     return Aligned(TableRegion(page, box.rounded(), rows), frozenset(cell for row in run for cell in row.cells))

@@ -9,9 +9,10 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
+from statistics import median
 from typing import NamedTuple
 
-_LEFTWARD = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
+_LEFTWARD = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
 _FORMS = re.compile("[\ufb1d-\ufdff\ufe70-\ufefc]")
 _SIDES = {"R": "R", "AL": "R", "L": "L", "EN": "N", "AN": "N"}
 _CLOSING = {"(": ")", "[": "]", "{": "}", "«": "»", "<": ">"}
@@ -26,6 +27,11 @@ class _Cluster(NamedTuple):
     text: str
     boxes: tuple[Sequence[float], ...]
     side: str
+
+    @property
+    def middle(self) -> float:
+        """How far across the page it stands."""
+        return (self.boxes[0][0] + self.boxes[0][2]) / 2
 
 
 def runs_leftward(text: str) -> bool:
@@ -43,47 +49,46 @@ def as_spoken(text: str, boxes: Sequence[Sequence[float]]) -> tuple[str, list[Se
 
     Args:
         text: The letters, in any order; marks behind what they stand on.
-        boxes: Where each stands.
+        boxes: Where each stands on a line that is level.
     """
-    visual = _with_blanks(sorted(_clusters(text, boxes), key=lambda cluster: cluster.boxes[0][0] + cluster.boxes[0][2]))
+    clusters = _clusters(text, boxes)
+    # Letters of a ligature share their place: in the order in which they're read, they are as they were.
+    order = sorted(range(len(clusters)), key=lambda at: (clusters[at].middle, at if clusters[at].side in "LN" else -at))
+    visual = _with_blanks([clusters[at] for at in order])
     runs = [(rightward, [cluster for _, cluster in run]) for rightward, run in _runs(visual)]
     mirror = _is_mirrored([cluster.text for rightward, run in reversed(runs) if not rightward for cluster in reversed(run)])
     letters: list[str] = []
     places: list[Sequence[float]] = []
     for rightward, run in reversed(runs):
         for cluster in run if rightward else reversed(run):
-            spelled = _MIRRORED.get(cluster.text, cluster.text) if mirror and not rightward else cluster.text
-            for letter, box in zip(spelled, cluster.boxes, strict=True):
-                typed = unicodedata.normalize("NFKC", letter) if _FORMS.match(letter) else letter
-                letters.append(typed)
-                places += [box] * len(typed)
+            letters.append(_MIRRORED.get(cluster.text, cluster.text) if mirror and not rightward else cluster.text)
+            places += cluster.boxes
     return "".join(letters), places
 
 
 def _clusters(text: str, boxes: Sequence[Sequence[float]]) -> list[_Cluster]:
     clusters: list[_Cluster] = []
     for letter, box in zip(text, boxes, strict=True):
-        kind = unicodedata.bidirectional(letter)
+        typed = unicodedata.normalize("NFKC", letter).lstrip() if _FORMS.match(letter) else letter
+        kind = unicodedata.bidirectional(typed[0])
         if kind == "NSM" and clusters:
             whole = clusters.pop()
-            clusters.append(_Cluster(whole.text + letter, (*whole.boxes, box), whole.side))
+            clusters.append(_Cluster(whole.text + typed, whole.boxes + (box,) * len(typed), whole.side))
         else:
-            clusters.append(_Cluster(letter, (box,), _SIDES.get(kind, "")))
+            clusters.append(_Cluster(typed, (box,) * len(typed), _SIDES.get(kind, "")))
     return clusters
 
 
 def _with_blanks(visual: Sequence[_Cluster]) -> list[_Cluster]:
-    """Set a blank between letters that stand apart: MuPDF does so only where the pen went on to the right."""
-    made: list[_Cluster] = []
-    for cluster in visual:
+    """Set a blank between letters that stand apart, and more so than the others: MuPDF does so only where the pen went right."""
+    gaps = [after.boxes[0][0] - before.boxes[0][2] for before, after in pairwise(visual)]
+    usual = max(0.0, median(gaps)) if gaps else 0.0
+    made = list(visual[:1])
+    for gap, cluster in zip(gaps, visual[1:], strict=True):
         x0, y0, _, y1 = cluster.boxes[0]
-        if (
-            made
-            and x0 - made[-1].boxes[0][2] > _BLANK_SHARE * (y1 - y0)
-            and not made[-1].text.isspace()
-            and not cluster.text.isspace()
-        ):
-            made.append(_Cluster(" ", ((made[-1].boxes[0][2], y0, x0, y1),), ""))
+        blank = made[-1].text.isspace() or cluster.text.isspace()
+        if gap > usual + _BLANK_SHARE * (y1 - y0) and not blank:
+            made.append(_Cluster(" ", ((x0 - gap, y0, x0, y1),), ""))
         made.append(cluster)
     return made
 

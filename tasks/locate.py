@@ -433,6 +433,7 @@ def _together(page: BBox, boxes: Sequence[BBox]) -> list[list[int]]:
     cells = np.clip((sides + np.array(((-1,), (1,))) * _GLUE_PT / 2) // _CELL_PT, 0, most).astype(int)
     cells[:, 1] += 1
     across, down = _closed_up(cells[:, :, 0]), _closed_up(cells[:, :, 1])
+    # Painted by their corners, whose sums are the boxes: one by one they took most of the time.
     edges = np.zeros((down.max() + 1, across.max() + 1), dtype=int)
     for row, column, step in ((0, 0, 1), (0, 1, -1), (1, 0, -1), (1, 1, 1)):
         np.add.at(edges, (down[:, row], across[:, column]), step)

@@ -15,7 +15,7 @@ from schemas.geometry import BBox
 _TOUCH_PT = 2.0
 _SHARE = 0.25
 _ROUNDS = 2
-_MOST = 500
+_MOST = 200
 
 
 class Standing(NamedTuple):
@@ -39,7 +39,7 @@ def mended(blocks: Sequence[Standing]) -> list[int]:
     """Return the numbers of a page's blocks as they are read.
 
     Args:
-        blocks: In the page's own order. Of more than 500 that order is kept: they are the labels of a drawing.
+        blocks: In the page's own order. Of more than 200 that order is kept: they are the labels of a drawing.
     """
     order = list(range(len(blocks)))
     if len(blocks) > _MOST:
@@ -98,7 +98,8 @@ def _moved(blocks: Sequence[Standing], order: Sequence[int], displaced: Sequence
     titles = _titles(blocks)
     for number in sorted(displaced, key=lambda number: (blocks[number].box.y0, blocks[number].box.x0)):
         if number in titles:
-            place = sum(titles.index(other) < titles.index(number) for other in kept if other in titles)
+            before = titles[: titles.index(number)]
+            place = max((at + 1 for at, other in enumerate(kept) if other in before), default=0)
         else:
             place = _place(blocks[number], [blocks[other] for other in kept])
         kept.insert(place, number)

@@ -1,15 +1,17 @@
 """Read a PDF from its bytes: open it, and take what a page draws. The one module that speaks to MuPDF about content."""
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from schemas.documents import Line, OutlineEntry, Page
 from schemas.errors import BadInputError, FailureCode
 from schemas.geometry import BBox, union
 from schemas.tags import escape
+from tasks.anchor import gap
 from tasks.bidi import as_spoken, runs_leftward
 from tasks.locate import PAGE_SHARE, Image, Mark
 from tasks.tabulate import LettersOf
@@ -23,6 +25,7 @@ MAX_SIDE_PT = 14_400
 _HEADER_WITHIN = 1024
 _MOST_MARKS = 100_000
 _FAR_PT = -1e9
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _HAIR_PT = 1.0
 _JOINT_PT = 0.5
 _WHITE = 0.97
@@ -104,10 +107,6 @@ def open_document(data: bytes, passwords: Sequence[str] = ()) -> "pymupdf.Docume
         )
         raise BadInputError(f"the file can't be read: {why}", code)
     return document
-
-
-# MuPDF's own errors share no base with these, which PyMuPDF raises as well.
-_ERRORS = (RuntimeError, ValueError, AssertionError, OSError, LookupError, TypeError, AttributeError)
 
 
 @contextmanager
@@ -217,33 +216,62 @@ class _Letters:
 
     def __call__(self, line: Line) -> tuple[str, Sequence[Sequence[float]]]:
         """Return a line's letters with their boxes; where MuPDF tells none, as of words that stand for images, they are even."""
-        found = self._by_line.get((line.bbox, line.text))
+        found = self._found.get((line.bbox, line.text))
         if found is not None:
-            return found
+            return found.text, found.boxes
         x0, y0, x1, y1 = line.bbox
         step = (x1 - x0) / max(1, len(line.text))
         return line.text, [(x0 + step * place, y0, x0 + step * (place + 1), y1) for place in range(len(line.text))]
 
+    def direction(self, line: Line) -> tuple[int, int] | None:
+        """Return which way a line is written, as ``(1, 0)`` for a level one; None where that is along no side of the page."""
+        found = self._found.get((line.bbox, line.text))
+        return None if found is None else found.direction
+
     @cached_property
-    def _by_line(self) -> dict[tuple[BBox, str], tuple[str, Sequence[Sequence[float]]]]:
-        found: dict[tuple[BBox, str], tuple[str, Sequence[Sequence[float]]]] = {}
-        text = _text_of(self._listing)
-        _set_off(_parted(text)[0])
-        for block in text.extractRAWDICT()["blocks"]:
+    def _found(self) -> dict[tuple[BBox, str], "_Written"]:
+        found: dict[tuple[BBox, str], _Written] = {}
+        page = _text_of(self._listing)
+        _set_off(_parted(page)[0])
+        for block in page.extractRAWDICT()["blocks"]:
             for row in block["lines"]:
                 letters = [letter for span in row["spans"] for letter in span["chars"]]
-                text = "".join([letter["c"] for letter in letters])
-                found[BBox(*row["bbox"]).rounded(), escape(text)] = text, [letter["bbox"] for letter in letters]
+                text = _SURROGATE.sub("\ufffd", "".join([letter["c"] for letter in letters]))
+                across, down = (round(part, 2) for part in row["dir"])
+                level = (int(across), int(down)) if abs(across) + abs(down) == 1 else None
+                written = _Written(text, [letter["bbox"] for letter in letters], level)
+                found[BBox(*row["bbox"]).rounded(), escape(text)] = written
         return found
 
     def spoken(self, row: Sequence[Line]) -> Line:
         """Return a row that runs from right to left as one line, its letters as they are spoken."""
+        level = self.direction(row[0])
+        if level is None:
+            return row[0]
         told = [self(line) for line in row]
-        text, boxes = as_spoken("".join([text for text, _ in told]), [box for _, boxes in told for box in boxes])
+        level_boxes = [_turned(box, level) for _, boxes in told for box in boxes]
+        text, boxes = as_spoken("".join([text for text, _ in told]), level_boxes)
         main = max(row, key=lambda line: len(line.text))
-        line = main._replace(bbox=union(line.bbox for line in row), text=escape(text))
-        self._by_line[line.bbox, line.text] = text, boxes
+        line = main._replace(block=row[0].block, bbox=union(line.bbox for line in row), text=escape(text))
+        back = level[0], -level[1]
+        self._found[line.bbox, line.text] = _Written(text, [_turned(box, back) for box in boxes], level)
         return line
+
+
+class _Written(NamedTuple):
+    """A line's letters and their boxes, and which way they are written; None where that is along no side of the page."""
+
+    text: str
+    boxes: Sequence[Sequence[float]]
+    direction: tuple[int, int] | None
+
+
+def _turned(box: Sequence[float], direction: tuple[int, int]) -> BBox:
+    """Return a box as it stands when what is written in a direction is turned level."""
+    across, down = direction
+    xs = [x * across + y * down for x, y in (box[:2], box[2:])]
+    ys = [y * across - x * down for x, y in (box[:2], box[2:])]
+    return BBox(min(xs), min(ys), max(xs), max(ys))
 
 
 def _as_spoken(lines: Sequence[tuple[Line, bool]], letters: _Letters) -> Iterator[tuple[Line, bool]]:
@@ -252,7 +280,7 @@ def _as_spoken(lines: Sequence[tuple[Line, bool]], letters: _Letters) -> Iterato
     MuPDF begins a new line, or a new block, where the pen goes back to the right.
     """
     before: Line | None = None
-    for row in _rows(lines):
+    for row in _rows(lines, letters):
         if not runs_leftward("".join([line.text for line, _ in row])):
             before = None
             yield from row
@@ -264,11 +292,17 @@ def _as_spoken(lines: Sequence[tuple[Line, bool]], letters: _Letters) -> Iterato
         yield line, row[0][1]
 
 
-def _rows(lines: Sequence[tuple[Line, bool]]) -> Iterator[list[tuple[Line, bool]]]:
+def _rows(lines: Sequence[tuple[Line, bool]], letters: _Letters) -> Iterator[list[tuple[Line, bool]]]:
     """Yield what stands beside each other with no more than a blank between."""
     row: list[tuple[Line, bool]] = []
     for line, shown in lines:
-        if row and not (shown == row[-1][1] and any(_is_beside(line, other) for other, _ in row)):
+        level = letters.direction(line)
+        if row and not (
+            shown == row[0][1]
+            and level is not None
+            and level == letters.direction(row[0][0])
+            and any(_touches(line, other, level) for other, _ in row)
+        ):
             yield row
             row = []
         row.append((line, shown))
@@ -276,13 +310,12 @@ def _rows(lines: Sequence[tuple[Line, bool]]) -> Iterator[list[tuple[Line, bool]
         yield row
 
 
-def _is_beside(one: Line, other: Line) -> bool:
-    low, high = max(one.bbox.y0, other.bbox.y0), min(one.bbox.y1, other.bbox.y1)
-    apart = max(one.bbox.x0, other.bbox.x0) - min(one.bbox.x1, other.bbox.x1)
-    return (
-        high - low >= 0.5 * min(one.bbox.height, other.bbox.height)
-        and -_BLANK <= apart / max(one.size, other.size) <= _BLANK
-    )
+def _touches(one: Line, other: Line, direction: tuple[int, int]) -> bool:
+    """Say whether two pieces of text stand on one row, a blank apart at most."""
+    left, right = _turned(one.bbox, direction), _turned(other.bbox, direction)
+    shared = -gap(left.y0, left.y1, right.y0, right.y1)
+    apart = gap(left.x0, left.x1, right.x0, right.x1)
+    return shared >= 0.5 * min(left.height, right.height) and abs(apart) <= _BLANK * max(one.size, other.size)
 
 
 def _goes_on(before: Line, line: Line) -> bool:

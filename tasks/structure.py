@@ -150,7 +150,11 @@ def _pieces(sheet: _Sheet, margins: frozenset[Line], headings: Headings) -> list
     framed = [(table, frozenset(line for line in free if holds(table.bbox, line.bbox))) for table in tables]
     taken = margins.union(*(held for _, held in framed))
     open_ = [line for line in free if line not in taken]
-    aligned = align(open_, lambda line: caption_label(line.text) is not None or headings.stands_out(line))
+    aligned = align(
+        open_,
+        lambda line: caption_label(line.text) is not None or headings.stands_out(line),
+        leftward=runs_leftward("".join([line.text for line in sheet.lines])),
+    )
     framed += [(found.table, found.lines) for found in aligned]
     pieces = _with_tables(_paragraphs(free, margins, headings), framed)
     return _with_figures(_as_they_stand(pieces, sheet.page), standing, inner)
@@ -231,16 +235,19 @@ def _with_icons(lines: Sequence[Line], placements: Sequence[Placement]) -> tuple
     """Set each icon that stands on a line into the line's text, where it stands; return the placements that don't."""
     texts = list(lines)
     standing: list[Placement] = []
-    for place in sorted(placements, key=lambda place: (place.bbox.y0, -place.bbox.x0)):
+    cuts: dict[int, list[tuple[int, int, str]]] = defaultdict(list)
+    for place in sorted(placements, key=lambda place: (place.bbox.y0, place.bbox.x0)):
         at = _line_of(place, texts) if place.role is Role.ICON else None
         if at is None:
             standing.append(place)
             continue
         texts = _mended(place.bbox, texts)
-        line = texts[at]
-        cut = _word_break(line, place.bbox)
-        text = f"{line.text[:cut].rstrip()} {placeholder(place.figure_id or '')} {line.text[cut:].lstrip()}".strip()
-        texts[at] = line._replace(text=text)
+        cuts[at].append((_word_break(texts[at], place.bbox), len(cuts[at]), placeholder(place.figure_id or "")))
+    for at, marks in cuts.items():
+        text = texts[at].text
+        for cut, _, mark in sorted(marks, reverse=True):  # from the end on, so that no place moves
+            text = f"{text[:cut].rstrip()} {mark} {text[cut:].lstrip()}".strip()
+        texts[at] = texts[at]._replace(text=text)
     return texts, standing
 
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -65,7 +65,7 @@ def tabulate(ruling: Ruling, lines: Sequence[Line], letters_of: LettersOf, rotat
     box = union(cell for row in cells for cell in row if cell is not None).rounded()
     written = iter(_set_into([cell for row in cells for cell in row if cell is not None], box, lines, letters_of))
     rows = tuple(tuple(escape(next(written)) if cell is not None else "" for cell in row) for row in cells)
-    if runs_leftward(" ".join(chain.from_iterable(rows))):
+    if runs_leftward("".join([line.text for line in lines])):
         rows, cells = tuple(row[::-1] for row in rows), tuple(row[::-1] for row in cells)
     return Grid(box, rows, cells) if max(sum(map(bool, row)) for row in rows) >= 2 else None
 
@@ -141,7 +141,7 @@ def _set_into(cells: Sequence[BBox], table: BBox, lines: Sequence[Line], letters
     """
     written: list[list[str]] = [[] for _ in cells]
     edges = np.array(cells)
-    near = [line for line in lines if _meets(line.bbox, table)]
+    near = [line for line in lines if _meets(line.bbox, table.grown(1))]
     boxes = np.array([line.bbox for line in near]).reshape(-1, 4)
     for line, number in zip(near, _holders(boxes[:, :2], boxes[:, 2:], edges), strict=True):
         if number >= 0:

@@ -51,6 +51,22 @@ def test_words_that_stand_apart_are_two() -> None:
     assert text == "בורג 4"
 
 
+def test_letters_spread_out_are_one_word() -> None:
+    shown = "םולש"
+    text, _ = as_spoken(shown, [(9.0 * place, 0, 9.0 * place + 5, 12) for place in range(4)])
+    assert text == "שלום"
+
+
+def test_a_mark_in_a_form_of_its_own_stays_on_its_letter() -> None:
+    text, _ = as_spoken("\ufeb3\ufe76\ufee0", [(20, 0, 30, 12), (20, 0, 30, 12), (10, 0, 20, 12)])
+    assert text == "س\u064eل"
+
+
+def test_letters_of_a_ligature_keep_their_order() -> None:
+    text, _ = as_spoken("سلا", [(20, 0, 30, 12), (10, 0, 20, 12), (10, 0, 20, 12)])
+    assert text == "سلا"
+
+
 def test_forms_of_letters_become_the_letters_one_types() -> None:
     shown = "ﻞﻜﺷ"  # final, medial and initial forms
     text, _ = as_spoken(shown, [(10.0 * place, 0, 10.0 * place + 10, 12) for place in range(3)])
@@ -114,3 +130,32 @@ def test_the_first_column_of_a_table_is_its_right_one() -> None:
     }
     tables = [block for block in _document(cells, ruled=True).blocks if block.kind is BlockKind.TABLE]
     assert [table.rows for table in tables] == [tuple(map(tuple, words))]
+
+
+@pytest.mark.parametrize("rotation", [0, 90, 180, 270])
+def test_a_turned_page_is_read_as_its_reader_sees_it(rotation: int) -> None:
+    document = pymupdf.open()
+    page = document.new_page(width=600, height=600)
+    page.insert_htmlbox((100, 100, 400, 300), f"<p dir=rtl>{TEXT}</p>", rotate=rotation)
+    page.set_rotation(rotation)
+    parsed = parse(document.tobytes(), "d", ParseOptions(), keep_figure=None)
+    assert " ".join(line.text.strip() for line in parsed.lines) == TEXT
+
+
+def test_letters_too_small_to_see_do_no_harm() -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    page.insert_htmlbox((72, 72, 300, 90), "<p dir=rtl>שלום</p>")
+    for left, word in ((100, "abc"), (300, "def")):
+        page.insert_text((left, 200), word, fontsize=0.001)
+    assert parse(document.tobytes(), "d", ParseOptions(), keep_figure=None).lines[0].text.strip() == "שלום"
+
+
+def test_a_part_of_a_table_without_letters_is_turned_like_the_rest_of_its_page() -> None:
+    cells = {
+        (174.0 - 100 * column, 503.0 + 30 * row, 270.0 - 100 * column, 528.0 + 30 * row): str(10 * row + column)
+        for row in range(3)
+        for column in range(2)
+    }
+    tables = [block for block in _document({(72, 72, 300, 200): TEXT} | cells, ruled=True).blocks if block.rows]
+    assert [table.rows for table in tables] == [(("0", "1"), ("10", "11"), ("20", "21"))]

@@ -1,5 +1,6 @@
 """Reading order, captions, mentions, sections and tables, on pages made for the purpose."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -220,6 +221,24 @@ def test_an_icon_stands_in_its_line_where_the_page_shows_it(order: str) -> None:
     assert " ".join(block.text.split()) == (
         f"Press the button {placeholder(figure.placement.figure_id or '')} to stop the pump and wait."
     )
+
+
+def test_two_icons_of_a_line_each_stand_in_their_place() -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    page.insert_text(
+        (72, 200), "press the          key and then, if nothing happens, the          key at the other side", fontsize=11
+    )
+    words = [word[:4] for word in page.get_text("words") if word[4] == "the"]
+    for seed, (_, _, right, _) in zip((1, 2), (words[0], words[1]), strict=True):
+        page.insert_image((right + 4, 190, right + 24, 204), stream=picture(seed, 40, 28))
+    (block,) = _structured(document).blocks
+    pieces = re.split("\ue000[0-9a-f]{64}\ue001", " ".join(block.text.split()))
+    assert [piece.strip() for piece in pieces] == [
+        "press the",
+        "key and then, if nothing happens, the",
+        "key at the other side",
+    ]
 
 
 # Pages that were not written as they are read

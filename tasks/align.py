@@ -3,13 +3,12 @@
 import math
 import re
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
-
-import numpy as np
 
 from schemas.documents import Line, TableRegion
 from schemas.geometry import BBox, union
@@ -218,14 +217,22 @@ def _table(run: Sequence[_Row], *, leftward: bool) -> Aligned | None:
 
 def _gutters(rows: Sequence[_Row], box: BBox) -> list[float]:
     """Return the middles of the gutters between columns, which next to no row crosses."""
-    cells = [cell.bbox for row in rows for cell in row.cells]
-    width = int(box.width) + 2
-    begun = np.bincount([int(cell.x0 - box.x0) for cell in cells], minlength=width)
-    ended = np.bincount([math.ceil(cell.x1 - box.x0) + 1 for cell in cells], minlength=width)
-    covered = np.cumsum(begun[:width] - ended[:width])
-    inked = np.concatenate(([0], (covered > _CROSSED * len(rows)).astype(np.int8), [0]))
-    edges = np.flatnonzero(np.diff(inked))
-    spans = [(box.x0 + start, box.x0 + end) for start, end in zip(edges[::2], edges[1::2], strict=True)]
+    # Where a cell begins or ends, by whole points; between two such places as many are crossed.
+    changes: Counter[int] = Counter()
+    for row in rows:
+        for cell in row.cells:
+            changes[int(cell.bbox.x0 - box.x0)] += 1
+            changes[math.ceil(cell.bbox.x1 - box.x0) + 1] -= 1
+    spans: list[tuple[float, float]] = []
+    covered, start = 0, None
+    for place in sorted(changes):
+        covered += changes[place]
+        inked = covered > _CROSSED * len(rows)
+        if inked and start is None:
+            start = box.x0 + place
+        elif not inked and start is not None:
+            spans.append((start, box.x0 + place))
+            start = None
     least = _GUTTER * median(row.size for row in rows)
     columns: list[tuple[float, float]] = []
     for start, end in spans:

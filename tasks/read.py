@@ -1,7 +1,7 @@
 """Read a PDF from its bytes: open it, and take what a page draws. The one module that speaks to MuPDF about content."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -372,11 +372,13 @@ def _parted(text: "pymupdf.TextPage") -> tuple[list[tuple[int, Any]], list[int]]
 
     pictures: list[tuple[int, Any]] = []
     others: list[int] = []
-    for number, block in enumerate(text.this):
-        if block.m_internal.type == mupdf.FZ_STEXT_BLOCK_IMAGE:
-            pictures.append((number, block))
+    block, number = text.this.m_internal.first_block, 0
+    while block:
+        if block.type == mupdf.FZ_STEXT_BLOCK_IMAGE:
+            pictures.append((number, mupdf.FzStextBlock(block)))
         else:
             others.append(number)
+        block, number = block.next, number + 1
     return pictures, others
 
 
@@ -563,7 +565,7 @@ def _lay(pieces: list[tuple[float, float]], start: float, end: float) -> None:
     pieces.append((start, end))
 
 
-def _pieces(items: Sequence[Any], whole: Sequence[float]) -> Iterator[tuple[Sequence[float], int]]:
+def _pieces(items: Sequence[Any], whole: Sequence[float]) -> Iterable[tuple[Sequence[float], int]]:
     """Cut a path where its pen was lifted: one path can hold a whole series of bars. Curves and slanted lines are counted.
 
     Args:
@@ -571,8 +573,11 @@ def _pieces(items: Sequence[Any], whole: Sequence[float]) -> Iterator[tuple[Sequ
         whole: Its box, which most paths have for their only piece.
     """
     if len(items) == 1 and items[0][0] == "l":
-        yield whole, int(_is_slanted(whole))
-        return
+        return ((whole, int(_is_slanted(whole))),)
+    return _lifted(items, whole)
+
+
+def _lifted(items: Sequence[Any], whole: Sequence[float]) -> Iterator[tuple[Sequence[float], int]]:
     points: list[tuple[float, float]] = []
     strokes = 0
     uncut = True

@@ -757,6 +757,37 @@ def test_the_cells_of_a_table_say_what_is_written_in_them(words: str) -> None:
     assert [list(map(list, table.rows)) for table in parsed.tables] == [texts]
 
 
+def test_rules_drawn_in_pieces_make_no_rows() -> None:
+    def draw(page: pymupdf.Page) -> None:
+        for y in (100, 130, 290):
+            page.draw_line((72, y), (472, y))
+        for x in (72, 272, 472):
+            for y in range(100, 290, 10):
+                page.draw_line((x, y), (x, y + 10))
+        for row, y in enumerate((115, 150, 165, 180)):
+            for column, x in enumerate((77, 277)):
+                page.insert_text((x, y), f"Cell{row}{column}", fontsize=9)
+
+    parsed, _ = _read(_document(draw))
+    (table,) = parsed.tables
+    assert [[cell.split() for cell in row] for row in table.rows] == [
+        [["Cell00"], ["Cell01"]],
+        [["Cell10", "Cell20", "Cell30"], ["Cell11", "Cell21", "Cell31"]],
+    ]
+
+
+def test_shaded_rows_under_a_white_head_with_rules_are_a_table() -> None:
+    texts = [["Box", "Ground", "Meaning"], *([f"{row}", f"Colour{row}", f"What {row} means"] for row in range(4))]
+
+    def draw(page: pymupdf.Page) -> None:
+        for row in range(1, 5):
+            page.draw_rect((72, 100 + 30 * row, 672, 130 + 30 * row), fill=(0.8, 0.9, 0.8), color=None)
+        _grid(page, texts)
+
+    parsed, _ = _read(_document(draw, width=800))
+    assert [list(map(list, table.rows)) for table in parsed.tables] == [texts]
+
+
 def test_a_picture_in_the_cell_of_a_table_is_named_in_that_cell() -> None:
     def draw(page: pymupdf.Page) -> None:
         _grid(page, [[f"Cell{row}{column}" for column in range(2)] for row in range(3)], height=60)

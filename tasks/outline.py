@@ -3,8 +3,9 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import takewhile
-from typing import NamedTuple
 
 from schemas.documents import Line, OutlineEntry
 from schemas.geometry import BBox
@@ -70,8 +71,7 @@ class Headings:
         on_page: dict[int, list[_Spelled]] = {entry.page: [] for entry in self._outline}
         for line in lines:
             if line.page in on_page:
-                letters = title_letters(line.text)
-                on_page[line.page].append(_Spelled(line, letters, bare(f"{line.text} ", letters)))
+                on_page[line.page].append(_Spelled(line))
         levels: dict[Line, int] = {}
         for entry in self._outline:
             self._note(entry, self._said(entry, title_letters(entry.title), "", on_page[entry.page], levels), levels)
@@ -88,11 +88,13 @@ class Headings:
     ) -> list[list[Line]]:
         """Return where an entry's title is said on its page, in lines that are neither margins nor headings yet."""
         places: list[list[Line]] = []
-        for start, (line, letters, alone) in enumerate(page if title else ()):
-            begins = letters and title.startswith((letters, alone))
-            if not begins or line in levels or line.size < 0.9 * self._body or line in self._margins:
+        for start, spelled in enumerate(page if title else ()):
+            line = spelled.line
+            if line.size < 0.9 * self._body or not spelled.letters or not title.startswith((spelled.letters, spelled.bare)):
                 continue
-            most = _TITLE_LINES if alone else _TITLE_LINES + 1  # the number may have a line of its own
+            if line in levels or line in self._margins:
+                continue
+            most = _TITLE_LINES if spelled.bare else _TITLE_LINES + 1  # the number may have a line of its own
             found = _match(page[start : start + most], title, number)
             if found and not _begins_with_stray_letter(found):
                 places.append(found)
@@ -155,12 +157,19 @@ class Headings:
         return head if larger or (bold and (_NUMBERED.match(text) or len(head) < len(block) or len(head) == 1)) else []
 
 
-class _Spelled(NamedTuple):
+@dataclass
+class _Spelled:
     """A line with its letters, and those without its number."""
 
     line: Line
-    letters: str
-    bare: str
+
+    @cached_property
+    def letters(self) -> str:
+        return title_letters(self.line.text)
+
+    @cached_property
+    def bare(self) -> str:
+        return bare(f"{self.line.text} ", self.letters)
 
 
 class SectionPath:
@@ -234,7 +243,7 @@ def _match(lines: Sequence[_Spelled], title: str, number: str) -> list[Line]:
     for count, spelled in enumerate(lines, 1):
         letters += spelled.letters
         if letters.endswith(title):
-            said = [line for line, *_ in lines[:count]]
+            said = [spelled.line for spelled in lines[:count]]
             words = " ".join(line.text for line in said)
             if letters == title or (bare(words) == title and number in ("", _number(words))):
                 return said

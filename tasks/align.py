@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from schemas.documents import Line, TableRegion
 from schemas.geometry import BBox, union
-from tasks.anchor import gap
+from tasks.anchor import gap, is_level
 
 _CELL_GAP = 0.8
 _ROW_GAP = 1.6
@@ -96,7 +96,7 @@ def _is_beside(one: Line, other: Line) -> bool:
     left, top, right, bottom = other.bbox
     if y0 > bottom or top > y1 or gap(x0, x1, left, right) < 0:
         return False
-    return -gap(y0, y1, top, bottom) >= 0.5 * min(y1 - y0, bottom - top)
+    return is_level(one.bbox, other.bbox)
 
 
 def _parts(parts: Sequence[list[list[Line]]], is_cut: Callable[[list[Line]], bool]) -> list[list[list[Line]]]:

@@ -102,6 +102,11 @@ def gap(start: float, end: float, other_start: float, other_end: float) -> float
     return (other_start if other_start > start else start) - (other_end if other_end < end else end)
 
 
+def is_level(one: BBox, other: BBox) -> bool:
+    """Say whether two boxes stand on one row: they share half the height of the flatter one."""
+    return -gap(one.y0, one.y1, other.y0, other.y1) >= 0.5 * min(one.height, other.height)
+
+
 def distance(one: BBox, other: BBox) -> float:
     """Return how far two boxes are apart, across and down together; 0 where they meet."""
     return max(0.0, gap(one.x0, one.x1, other.x0, other.x1)) + max(0.0, gap(one.y0, one.y1, other.y0, other.y1))

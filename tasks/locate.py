@@ -20,7 +20,7 @@ from scipy import ndimage
 from schemas.documents import Kind, Line
 from schemas.geometry import BBox, union
 from schemas.labels import LabelKind, caption_label
-from tasks.anchor import anchor, caption_lines, distance, gap, running_text, whole_caption
+from tasks.anchor import anchor, caption_lines, distance, gap, is_level, running_text, whole_caption
 from tasks.tabulate import Ruling, Side
 
 PAGE_SHARE = 0.85
@@ -331,9 +331,8 @@ def _inline(region: Region, lines: Sequence[Line]) -> Region:
     if region.image is None or min(box.width, box.height) > _ICON_PT or max(box.width, box.height) > 4 * _ICON_PT:
         return region
     for line in lines:
-        shared = -gap(box.y0, box.y1, line.bbox.y0, line.bbox.y1)
         beside = gap(box.x0, box.x1, line.bbox.x0, line.bbox.x1) <= 1.5 * line.size
-        if beside and shared >= 0.5 * min(box.height, line.bbox.height) and box.height <= 2.6 * line.bbox.height:
+        if beside and is_level(box, line.bbox) and box.height <= 2.6 * line.bbox.height:
             return replace(region, inline=True)
     return region
 

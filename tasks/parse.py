@@ -22,6 +22,7 @@ from schemas.documents import (
 from schemas.errors import BadInputError, FailureCode
 from schemas.geometry import BBox
 from schemas.tags import escape, placeholder
+from tasks.bidi import runs_leftward
 from tasks.locate import Image, Region, locate
 from tasks.read import MAX_SIDE_PT, Content, forget, open_document, read_outline, read_page, refusing, warnings
 from tasks.render import as_read, drawn, encode, is_blank, is_slanted, native, scaled, stands_as_stored, stream_of, turned
@@ -238,10 +239,11 @@ class _Reading:
         shown, hidden = content.parted()
         located = locate(content.box, content.images, content.marks, content.frames, shown)
         page = content.page.page
+        leftward = bool(located.tables) and runs_leftward("".join([line.text for line in content.lines]))
         for ruling in located.tables:
             try:
                 with refusing(f"a table of page {page} can't be read", FailureCode.PAGE_UNREADABLE, page):
-                    grid = tabulate(ruling, content.lines, content.letters_of, content.page.rotation)
+                    grid = tabulate(ruling, content.lines, content.letters_of, content.page.rotation, leftward=leftward)
             except BadInputError as error:
                 self.fail(page, error)
             else:

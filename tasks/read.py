@@ -11,7 +11,7 @@ from schemas.documents import Line, OutlineEntry, Page
 from schemas.errors import BadInputError, FailureCode
 from schemas.geometry import BBox, union
 from schemas.tags import escape
-from tasks.anchor import gap
+from tasks.anchor import gap, is_level
 from tasks.bidi import as_spoken, runs_leftward
 from tasks.locate import Image, Mark
 from tasks.marks import marks_of
@@ -309,9 +309,8 @@ def _rows(lines: Sequence[tuple[Line, bool]], letters: _Letters) -> Iterator[lis
 def _touches(one: Line, other: Line, direction: tuple[int, int]) -> bool:
     """Say whether two pieces of text stand on one row, a blank apart at most."""
     left, right = _turned(one.bbox, direction), _turned(other.bbox, direction)
-    shared = -gap(left.y0, left.y1, right.y0, right.y1)
     apart = gap(left.x0, left.x1, right.x0, right.x1)
-    return shared >= 0.5 * min(left.height, right.height) and abs(apart) <= _BLANK * max(one.size, other.size)
+    return is_level(left, right) and abs(apart) <= _BLANK * max(one.size, other.size)
 
 
 def _goes_on(before: Line, line: Line) -> bool:

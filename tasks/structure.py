@@ -28,7 +28,7 @@ from schemas.geometry import BBox, union
 from schemas.labels import Label, LabelKind, caption_label, mentions
 from schemas.tags import escape, placeholder, placeholders, strip
 from tasks.align import align
-from tasks.anchor import anchor, begins_anew, distance, gap, running_text
+from tasks.anchor import anchor, begins_anew, distance, gap, is_level, running_text
 from tasks.bidi import runs_leftward
 from tasks.join import join_lines
 from tasks.margins import find_margins
@@ -220,11 +220,7 @@ def _head(piece: _Piece) -> BBox:
     if piece.kind is BlockKind.TABLE:
         return piece.bbox
     first = piece.lines[0].bbox
-    level = takewhile(
-        lambda line: -gap(first.y0, first.y1, line.bbox.y0, line.bbox.y1) >= 0.5 * min(first.height, line.bbox.height),
-        piece.lines,
-    )
-    return union(line.bbox for line in level)
+    return union(line.bbox for line in takewhile(lambda line: is_level(first, line.bbox), piece.lines))
 
 
 def _same_face(one: Line, other: Line) -> bool:
@@ -253,11 +249,7 @@ def _with_icons(lines: Sequence[Line], placements: Sequence[Placement]) -> tuple
 
 def _mended(icon: BBox, lines: list[Line]) -> list[Line]:
     """Give the text behind an icon to the block of the text before it: MuPDF begins a new block after every image."""
-    level = [
-        line
-        for line in lines
-        if -gap(icon.y0, icon.y1, line.bbox.y0, line.bbox.y1) >= 0.5 * min(icon.height, line.bbox.height)
-    ]
+    level = [line for line in lines if is_level(icon, line.bbox)]
     before = [line for line in level if 0 <= icon.x0 - line.bbox.x1 + 1 <= 2 * line.size]
     after = [line for line in level if 0 <= line.bbox.x0 - icon.x1 + 1 <= 2 * line.size]
     if len(before) != 1 or len(after) != 1:
@@ -270,8 +262,7 @@ def _line_of(icon: Placement, lines: Sequence[Line]) -> int | None:
     near = [
         (max(0.0, gap(box.x0, box.x1, line.bbox.x0, line.bbox.x1)), number)
         for number, line in enumerate(lines)
-        if -gap(box.y0, box.y1, line.bbox.y0, line.bbox.y1) >= 0.5 * min(box.height, line.bbox.height)
-        and gap(box.x0, box.x1, line.bbox.x0, line.bbox.x1) <= 2 * line.size
+        if is_level(box, line.bbox) and gap(box.x0, box.x1, line.bbox.x0, line.bbox.x1) <= 2 * line.size
     ]
     return min(near)[1] if near else None
 
@@ -478,8 +469,7 @@ def _after_neighbour(pieces: Sequence[_Piece], box: BBox) -> int | None:
     """Return where a figure stands that goes on a row of figures: behind its left neighbour, and that one's caption."""
     for number, piece in enumerate(pieces):
         beside = -_ROW_PT <= box.x0 - piece.bbox.x1 <= _ROW_PT
-        level = -gap(box.y0, box.y1, piece.bbox.y0, piece.bbox.y1) >= 0.5 * min(box.height, piece.bbox.height)
-        if piece.kind is BlockKind.FIGURE and beside and level:
+        if piece.kind is BlockKind.FIGURE and beside and is_level(box, piece.bbox):
             following = pieces[number + 1 : number + 2]
             return number + 1 + any(other.placement is piece.placement for other in following)
     return None

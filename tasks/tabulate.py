@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from schemas.documents import Line
 from schemas.geometry import BBox, union
 from schemas.tags import escape
-from tasks.bidi import runs_leftward
 
 LettersOf = Callable[[Line], tuple[str, Sequence[Sequence[float]]]]
 """Gives a line's letters, as the page has them, and the box of each."""
@@ -47,7 +46,9 @@ class Ruling:
     across: tuple[Side, ...]
 
 
-def tabulate(ruling: Ruling, lines: Sequence[Line], letters_of: LettersOf, rotation: int = 0) -> Grid | None:
+def tabulate(
+    ruling: Ruling, lines: Sequence[Line], letters_of: LettersOf, rotation: int = 0, *, leftward: bool = False
+) -> Grid | None:
     """Read the table that rules draw.
 
     Args:
@@ -55,6 +56,7 @@ def tabulate(ruling: Ruling, lines: Sequence[Line], letters_of: LettersOf, rotat
         lines: What is written on the page.
         letters_of: Is asked only of lines that cross an edge of a cell.
         rotation: How the page is turned for its reader, who sees rows where the unturned page has columns.
+        leftward: The page is read from right to left, and so are the columns of its tables.
 
     Returns:
         A table of two rows and two columns at least; None where the rules draw none.
@@ -65,7 +67,7 @@ def tabulate(ruling: Ruling, lines: Sequence[Line], letters_of: LettersOf, rotat
     box = union(cell for row in cells for cell in row if cell is not None).rounded()
     written = iter(_set_into([cell for row in cells for cell in row if cell is not None], box, lines, letters_of))
     rows = tuple(tuple(escape(next(written)) if cell is not None else "" for cell in row) for row in cells)
-    if runs_leftward("".join([line.text for line in lines])):
+    if leftward:
         rows, cells = tuple(row[::-1] for row in rows), tuple(row[::-1] for row in cells)
     return Grid(box, rows, cells) if max(sum(map(bool, row)) for row in rows) >= 2 else None
 

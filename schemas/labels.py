@@ -43,11 +43,11 @@ _LATIN = rf"{_WORD}[\s\u00a0]*\(?(?P<number>{_NUMBER})"
 _EAST = rf"(?P<cjk>{_CJK})[\s\u00a0\u3000]*(?P<cjk_number>{_CJK_NUMBER})"
 # Most words begin with none of these letters, and need not be compared with every word there is for a figure.
 _INITIALS = "".join(sorted({word[0] for word in f"{_FIGURE}|{_TABLE}".split("|")}))
-_BEGINNINGS = "|".join(sorted({word[:2] for word in f"{_FIGURE}|{_TABLE}".split("|")}))
 _MENTION = re.compile(rf"(?<!\w)(?=(?i:[{_INITIALS}])){_LATIN}|{_EAST}")
 # Text that has none of the words need not be searched for what follows them: most has none. "Fig" stands for "figure", too.
 _WORDS = [re.split(r"\w?\?|\(", word)[0].casefold() for word in f"{_FIGURE}|{_TABLE}|{_HANGUL}".split("|")] + list(_HAN)
 _STEMS = [word for word in dict.fromkeys(_WORDS) if not any(other in word and other != word for other in _WORDS)]
+_ASCII_STEMS = [stem for stem in _STEMS if stem.isascii()]
 _FURTHER = re.compile(
     rf"[\s\u00a0]*(?:,|&|\band\b|\bund\b|\bet\b|\by\b|\bto\b)[\s\u00a0]*(?:and\b\s*)?(?P<number>{_NUMBER})"
 )
@@ -55,7 +55,8 @@ _CAPTION = re.compile(rf"\s*(?:{_LATIN}|{_EAST})")
 _BRACKETS = r"[<\[【〈［]\u2060?"  # what looks like a tag is escaped
 # Behind the closing bracket of a mere mention follows a particle.
 _BRACKETED = re.compile(rf"\s*{_BRACKETS}{_EAST}\s*[>\]】〉］](?![에은는이가를을과와의도로]|[にはのをでがと])")
-_CAPTION_BEGINS = re.compile(rf"\s*(?:(?i:{_BEGINNINGS})|(?:{_BRACKETS})?{_CJK})")
+_BEGINNINGS = frozenset(word[:2].casefold() for word in f"{_FIGURE}|{_TABLE}".split("|"))
+_EAST_BEGINNINGS = re.compile(rf"\s*(?:{_BRACKETS})?{_CJK}")
 _UNNUMBERED = re.compile(rf"\s*(?:{_WORD}|(?P<cjk>{_CJK}))\s*[:：]\s*\S")
 
 _STOPS = frozenset(":.|–—-)：．。、")
@@ -68,8 +69,8 @@ def caption_label(text: str) -> Label | None:
     A caption's number is followed by a stop, by a title that begins like one, or by nothing: a sentence that happens to
     begin with "Figure 3" goes on in lower case.
     """
-    if _CAPTION_BEGINS.match(text) is None:
-        return None
+    if text.lstrip()[:2].casefold() not in _BEGINNINGS and (text.isascii() or _EAST_BEGINNINGS.match(text) is None):
+        return None  # as most lines: they need not be compared with every word there is
     bracketed = _BRACKETED.match(text)
     if bracketed is not None:
         return _label(bracketed, bracketed["cjk_number"])
@@ -90,7 +91,7 @@ def mentions(text: str) -> list[Label]:
     """Return everything that a text speaks of, in order; "Figures 3 and 4" speaks of two."""
     labels: list[Label] = []
     folded = text.casefold().replace("\u0307", "").replace("ı", "i")  # Turkish has an i with and one without a dot
-    if not any(stem in folded for stem in _STEMS):
+    if not [stem for stem in (_ASCII_STEMS if folded.isascii() else _STEMS) if stem in folded]:
         return labels
     for found in _MENTION.finditer(text):
         labels.append(_label(found))

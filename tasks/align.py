@@ -22,6 +22,7 @@ _SECTION_GAP = 8
 _GUTTER = 0.3
 _CROSSED = 0.15
 _SENTENCE = 32
+_NUMBER_LETTERS = 3
 _LEADER = re.compile(r"(?:\. ?){4,}|(?:_ ?){4,}|…")
 _TWO_LETTERS = re.compile(r"\w\W*\w")
 _AMOUNT_SIGN = re.compile(r"[$€£¥%]|[—–-]+")
@@ -70,7 +71,7 @@ def align(
 def _rows(lines: Sequence[Line]) -> list[list[Line]]:
     rows: list[list[Line]] = []
     for line in lines:
-        if rows and all(_is_beside(line, cell) for cell in reversed(rows[-1])):
+        if rows and _is_beside(line, rows[-1][-1]) and all(_is_beside(line, cell) for cell in rows[-1][:-1]):
             rows[-1].append(line)
         else:
             rows.append([line])
@@ -100,7 +101,10 @@ def _is_beside(one: Line, other: Line) -> bool:
 
 
 def _parts(parts: Sequence[list[list[Line]]], is_cut: Callable[[list[Line]], bool]) -> list[list[list[Line]]]:
-    """Cut rows where there is no table, and leave out what has too few rows of several lines to be one."""
+    """Cut rows where there is no table, and leave out what has too few rows of several lines to be one.
+
+    A number beside a text counts for none: so begins each line of a numbered listing.
+    """
     cut: list[list[list[Line]]] = []
     for part in parts:
         cut.append([])
@@ -109,7 +113,14 @@ def _parts(parts: Sequence[list[list[Line]]], is_cut: Callable[[list[Line]], boo
                 cut.append([])
             else:
                 cut[-1].append(row)
-    return [part for part in cut if sum([len(row) > 1 for row in part]) >= _FEWEST_ROWS]
+    return [part for part in cut if sum([_may_be_cells(row) for row in part]) >= _FEWEST_ROWS]
+
+
+def _may_be_cells(row: Sequence[Line]) -> bool:
+    if len(row) != 2:
+        return len(row) > 2
+    first = row[0].text.strip()
+    return len(first) > _NUMBER_LETTERS or not first.isdecimal()
 
 
 def _runs(rows: Sequence[_Row]) -> list[list[_Row]]:
@@ -252,7 +263,7 @@ def _is_tabular(rows: Sequence[_Row], gutters: Sequence[float]) -> bool:
     held = [column for column in texts if len(column) >= 0.4 * len(rows)]
     if len(held) < 2:
         return False
-    if len(held) == 2 and _length(held[0]) <= 3:
+    if len(held) == 2 and _length(held[0]) <= _NUMBER_LETTERS:
         return False
     words = [text for column in texts for text in column]
     if len(held) == 2 and sum(bool(_LEADER.search(text)) for text in words) > 0.2 * len(rows):

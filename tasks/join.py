@@ -23,7 +23,7 @@ def join_lines(lines: Sequence[Line], *, keep: bool = False) -> str:
     """
     if not lines:
         return ""
-    left, right = min(line.bbox.x0 for line in lines), max(line.bbox.x1 for line in lines)
+    left, right = min([line.bbox.x0 for line in lines]), max([line.bbox.x1 for line in lines])
     text = lines[0].text.strip()
     for before, line in pairwise(lines):
         words = line.text.strip()
@@ -44,7 +44,10 @@ def join_lines(lines: Sequence[Line], *, keep: bool = False) -> str:
 
 def _ends_early(line: Line, following: Line, left: float, right: float) -> bool:
     """Say whether the next line's first word would still have fitted."""
+    room = line.bbox.x0 - left if runs_leftward(line.text) else right - line.bbox.x1
+    room -= 1.5 * line.size
+    if room <= 0:
+        return False
     letter = line.bbox.width / max(1, len(line.text.strip()))
     word = len(following.text.split(maxsplit=1)[0]) + 1
-    room = line.bbox.x0 - left if runs_leftward(line.text) else right - line.bbox.x1
-    return room > word * letter + 1.5 * line.size
+    return room > word * letter

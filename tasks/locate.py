@@ -29,6 +29,7 @@ PAGE_SHARE = 0.85
 _TOUCH_PT = 1.5
 _GLUE_PT = 6.0
 _CELL_PT = 2.0
+_FEW_BOXES = 16
 _LABEL_GAP_PT = 8.0
 _RULE_PT = 2.5
 _PANEL_BORDER_PT = 5.0
@@ -181,10 +182,11 @@ def locate(
     if not images and not any(map(_shows, parts)):
         return Located((*_algorithms(seen, lines), *_legends(parts, lines)), tuple(ruling for _, ruling in tables))
     spoken = [whole_caption(caption, lines) for caption in captions]
+    said = {line for caption in spoken for line in caption}
     barriers = [
         line.bbox
-        for line in body
-        if not any(line in told for told in spoken) and not any(part.bbox.has_middle_of(line.bbox) for part in placed)
+        for line in (body if spoken else ())
+        if line not in said and not any(part.bbox.has_middle_of(line.bbox) for part in placed)
     ]
     edge = [part for part in parts if _is_at_edge(part.bbox, page)]
     groups, told = _captioned([part for part in parts if part not in edge], spoken, barriers)
@@ -428,6 +430,8 @@ def _together(page: BBox, boxes: Sequence[BBox]) -> list[list[int]]:
     if not boxes:
         return []
     sides = np.fromiter(chain.from_iterable(boxes), float, 4 * len(boxes)).reshape(-1, 2, 2)
+    if len(boxes) <= _FEW_BOXES:
+        return _touching([_cells(box, page) for box in boxes])
     most = np.array((page.x1, page.y1)) // _CELL_PT + 3
     cells = np.clip((sides + np.array(((-1,), (1,))) * _GLUE_PT / 2) // _CELL_PT, 0, most).astype(int)
     cells[:, 1] += 1
@@ -441,6 +445,31 @@ def _together(page: BBox, boxes: Sequence[BBox]) -> list[list[int]]:
     for index, label in enumerate(labels[down[:, 0], across[:, 0]].tolist()):
         groups.setdefault(label, []).append(index)
     return list(groups.values())
+
+
+def _cells(box: BBox, page: BBox) -> tuple[float, float, float, float]:
+    """Return the cells of the grid that a box covers, from the first one to that behind the last."""
+    x0, y0, x1, y1 = box.grown(_GLUE_PT / 2)
+    right, foot = page.x1 // _CELL_PT + 3, page.y1 // _CELL_PT + 3
+    first = min(max(x0 // _CELL_PT, 0), right), min(max(y0 // _CELL_PT, 0), foot)
+    return *first, min(max(x1 // _CELL_PT, 0), right) + 1, min(max(y1 // _CELL_PT, 0), foot) + 1
+
+
+def _touching(boxes: Sequence[tuple[float, float, float, float]]) -> list[list[int]]:
+    """Group boxes that overlap or share a part of a side, by comparing each with all others: of few, the grid takes longer."""
+    groups: list[list[int]] = []
+    for number, (x0, y0, x1, y1) in enumerate(boxes):
+        near: list[list[int]] = []
+        for group in groups:
+            for other in group:
+                left, top, right, bottom = boxes[other]
+                across = (x1 if x1 < right else right) - (x0 if x0 > left else left)
+                down = (y1 if y1 < bottom else bottom) - (y0 if y0 > top else top)
+                if across >= 0 and down >= 0 and (across or down):
+                    near.append(group)
+                    break
+        groups = [*(group for group in groups if group not in near), sorted([*chain.from_iterable(near), number])]
+    return sorted(groups)
 
 
 def _closed_up(ends: NDArray[np.int_]) -> NDArray[np.int_]:

@@ -180,7 +180,8 @@ def read_page(document: "pymupdf.Document", number: int) -> Content:
         _set_off(pictures)
         letters = _Letters(listing)
         lines = list(_lines(text, number, others))
-        if any(runs_leftward(line.text) for line, _ in lines):
+        words = [line.text for line, _ in lines]
+        if not "".join(words).isascii() and any(map(runs_leftward, words)):
             lines = list(_as_spoken(lines, letters))
         if any(_is_stencil(handle) for _, handle in images):
             spelled = _spelled(listing, [image for image, _ in images], number)
@@ -191,10 +192,10 @@ def read_page(document: "pymupdf.Document", number: int) -> Content:
         drawn = page.get_cdrawings(extended=True) if max(box.width, box.height) <= MAX_SIDE_PT else []
     marks, frames = marks_of(drawn, box)
     return Content(
-        page=Page(number, box.width, box.height, rotation, sum(len(line.text.strip()) for line, _ in lines)),
+        page=Page(number, box.width, box.height, rotation, sum([len(line.text.strip()) for line, _ in lines])),
         box=box,
-        lines=tuple(line for line, _ in lines),
-        shown=tuple(shown for _, shown in lines),
+        lines=tuple([line for line, _ in lines]),
+        shown=tuple([shown for _, shown in lines]),
         images=tuple(image for image, _ in images),
         handles=tuple(handle for _, handle in images),
         marks=marks,

@@ -39,7 +39,7 @@ from tasks.recognise import with_words
 from tasks.segment import fills, with_segments
 from tasks.tabulate import holds
 
-STRUCTURE_VERSION = "7"
+STRUCTURE_VERSION = "8"
 
 _TABLE_CAPTION_PT = 48.0
 _INNER_CHARACTERS = 600
@@ -168,12 +168,14 @@ def _paragraphs(lines: Sequence[Line], margins: frozenset[Line], headings: Headi
 
     def end() -> None:
         if held:
-            pieces.append(_Piece(kind, held[0].page, union(line.bbox for line in held), tuple(held), label=label))
+            pieces.append(_Piece(kind, held[0].page, union([line.bbox for line in held]), tuple(held), label=label))
             held.clear()
 
     previous: Line | None = None
     for line in lines:
-        found = caption_label(line.text) if begins_anew(line, previous) else None
+        found = caption_label(line.text)
+        if found is not None and not begins_anew(line, previous):
+            found = None
         now = (
             BlockKind.MARGIN
             if line in margins
@@ -439,7 +441,7 @@ def _with_figures(
 ) -> list[_Piece]:
     """Set each figure beside its caption, or where it stands among the text; the words inside it on the far side of its tag."""
     made = list(pieces)
-    linked = _linked(pieces, placements)
+    linked = _linked(pieces, placements) if placements else {}
     for place in sorted(placements, key=lambda place: (place.bbox.y0, place.bbox.x0)):
         caption = linked.get(place.order)
         words = join_lines(inner.get(place.order, ()), keep=True)

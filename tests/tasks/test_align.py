@@ -71,6 +71,11 @@ def test_what_stands_beside_each_other_for_other_reasons_is_no_table() -> None:
         assert _rows(_grid(rows, xs)) == []  # type: ignore[arg-type]
 
 
+def test_a_listing_with_numbered_lines_and_comments_is_no_table() -> None:
+    code = [("1", "assign tmp = a + b;", "// data path"), ("2", "", ""), ("3", "always @(posedge clk)", "// register")]
+    assert _rows(_grid([*code, ("4", "y <= tmp;", "")], (72, 90, 240))) == []
+
+
 def test_a_ragged_scatter_of_words_is_no_table() -> None:
     lines = [_line(72 + 37 * (number % 7), 100 + 14 * row, "word word") for row in range(8) for number in (row, row + 3)]
     assert _rows(sorted(lines, key=lambda line: (line.bbox.y0, line.bbox.x0))) == []

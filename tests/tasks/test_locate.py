@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from schemas.documents import Kind, Line
 from schemas.geometry import BBox
 from tasks.locate import Image, Located, Mark, locate
@@ -266,3 +269,15 @@ def test_an_algorithm_between_rules_is_one_picture_and_running_text_that_names_o
     assert box.iou(BBox(100, 200, 500, 262.5)) > 0.95
     assert _boxes(_located(rules[:2], lines)) == []
     assert _boxes(_located([_rule(100, 500, y) for y in (100, 120, 262)], lines)) == []
+
+
+def _near(side: int) -> st.SearchStrategy[float]:
+    return st.integers(0, 2 * side).map(lambda halves: halves / 2)
+
+
+@given(
+    st.lists(st.builds(lambda x, y, w, h: _box(x, y, x + w, y + h), *map(_near, (90, 90, 30, 30))), min_size=1, max_size=16)
+)
+def test_a_few_marks_are_grouped_as_they_are_among_many(marks: list[Mark]) -> None:
+    far = [_rule(100, 110, 400 + 16 * number) for number in range(20)]
+    assert _located([*marks, *far], []) == _located(marks, [])

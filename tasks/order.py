@@ -1,8 +1,12 @@
-"""Mend the order of a page's blocks where the page contradicts it: in a column, what stands over a block is read before it.
+"""Mend the order of a page's blocks where the page contradicts it.
+
+In a column, what stands over a block is read before it; of two columns of one text, the one on the side where lines begin is.
 
 A PDF's own order follows columns, side-bars and floats better than any rule about places, so it is kept. But producers write
 captions, headings and text boxes after all else; then a block is told before one that stands over it. Such blocks, as few as
 explain the contradictions, are moved to where they stand. XY-cuts and Breuel's order of columns would set all blocks anew.
+Columns written in the wrong turn are exchanged only if both are running text, and in type of one size: side-bars and notes in
+the margin are rarely so, and may be read when the page tells them. See docs/decisions/0011.
 """
 
 from collections import defaultdict
@@ -11,35 +15,48 @@ from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from schemas.geometry import BBox
+from tasks.anchor import is_level
 
 _TOUCH_PT = 2.0
 _SHARE = 0.25
 _ROUNDS = 2
 _MOST = 200
+_SAME_SIZE_PT = 0.3
 
 
 class Standing(NamedTuple):
-    """Where a block stands. ``head`` is its first row: further down, text set around a figure may reach under it."""
+    """Where a block stands.
+
+    ``head`` is its first row: further down, text set around a figure may reach under it. ``prose`` is the size of its type, in
+    points, if it is running text of several rows; else 0.
+    """
 
     box: BBox
     head: BBox
+    prose: float = 0.0
 
 
-def leaps(boxes: Sequence[BBox]) -> bool:
-    """Say whether any box stands higher than one before it: else, the order can't be wrong. Columns leap, too."""
-    lowest = float("-inf")
-    for _, top, _, bottom in boxes:
-        if bottom - _TOUCH_PT <= lowest:
+def leaps(boxes: Sequence[BBox], *, leftward: bool = False) -> bool:
+    """Say whether any box stands higher than one before it, or turns back to where lines begin: else, the order can't be wrong.
+
+    Columns leap, too.
+    """
+    lowest = start = float("-inf")
+    end = float("inf")
+    for left, top, right, bottom in boxes:
+        if bottom - _TOUCH_PT <= lowest or (left >= end if leftward else right <= start):
             return True
         lowest = top if top > lowest else lowest
+        start, end = left, right
     return False
 
 
-def mended(blocks: Sequence[Standing]) -> list[int]:
+def mended(blocks: Sequence[Standing], *, leftward: bool = False) -> list[int]:
     """Return the numbers of a page's blocks as they are read.
 
     Args:
         blocks: In the page's own order. Of more than 200 that order is kept: they are the labels of a drawing.
+        leftward: Whether the page's lines run from right to left: then so do its columns.
     """
     order = list(range(len(blocks)))
     if len(blocks) > _MOST:
@@ -49,6 +66,9 @@ def mended(blocks: Sequence[Standing]) -> list[int]:
         if not moved:
             break
         order = _moved(blocks, order, moved)
+    # No block of one column stands over one of another: what is mended so far stays mended.
+    for _ in range(_ROUNDS):
+        order = _in_turn(blocks, order, leftward=leftward)
     return order
 
 
@@ -126,3 +146,33 @@ def _titles(blocks: Sequence[Standing]) -> list[int]:
             break
         titles.append(number)
     return titles
+
+
+def _in_turn(blocks: Sequence[Standing], order: Sequence[int], *, leftward: bool) -> list[int]:
+    """Exchange a column of text and the one told after it, where lines begin on the side of the latter."""
+    turned = list(order)
+    sides = [(-block.box.x1, -block.box.x0) if leftward else (block.box.x0, block.box.x1) for block in blocks]
+    for at in range(1, len(turned)):
+        if sides[turned[at]][1] > sides[turned[at - 1]][0]:
+            continue
+        begin, end = _columns([sides[number] for number in turned], at)
+        early, late = turned[begin:at], turned[at:end]
+        if any(_is_beside(blocks[one], blocks[other]) for one in early for other in late):
+            turned[begin:end] = late + early
+    return turned
+
+
+def _columns(sides: Sequence[tuple[float, float]], at: int) -> tuple[int, int]:
+    """Return where the column begins that is told before a place, and where the one ends that is told from there on."""
+    begin = end = at
+    while begin and sides[at][1] <= sides[begin - 1][0]:
+        begin -= 1
+    near = min(start for start, _ in sides[begin:at])
+    while end < len(sides) and sides[end][1] <= near:
+        end += 1
+    return begin, end
+
+
+def _is_beside(one: Standing, other: Standing) -> bool:
+    """Say whether two blocks are running text in type of one size, side by side."""
+    return one.prose > 0 < other.prose and abs(one.prose - other.prose) <= _SAME_SIZE_PT and is_level(one.box, other.box)

@@ -4,7 +4,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby, takewhile
+from itertools import groupby, pairwise, takewhile
 from types import MappingProxyType
 
 from schemas.documents import (
@@ -47,6 +47,8 @@ _BESIDE_PT = 40.0
 _ROW_PT = 12.0
 _SAME_WIDTH_PT = 6.0
 _NOTICE_CHARACTERS = 80
+_PROSE_ROWS = 3
+_PROSE_CHARACTERS = 25
 _CONTINUED = re.compile(
     r"\W*(?:(?:table|tab|tabelle|tableau|tabla)\b\W*(?:[A-Z]{1,2}[.–-]?)?[\d.–-]*)?\W*"
     r"(?:continue[ds]|cont['’]?d|cont|fortsetzung|suite|continuación)\b"
@@ -150,14 +152,15 @@ def _pieces(sheet: _Sheet, margins: frozenset[Line], headings: Headings) -> list
     framed = [(table, frozenset(line for line in free if holds(table.bbox, line.bbox))) for table in tables]
     taken = margins.union(*(held for _, held in framed))
     open_ = [line for line in free if line not in taken]
+    leftward = runs_leftward("".join([line.text for line in sheet.lines]))
     aligned = align(
         open_,
         lambda line: caption_label(line.text) is not None or headings.stands_out(line),
-        leftward=runs_leftward("".join([line.text for line in sheet.lines])),
+        leftward=leftward,
     )
     framed += [(found.table, found.lines) for found in aligned]
     pieces = _with_tables(_paragraphs(free, margins, headings), framed)
-    return _with_figures(_as_they_stand(pieces, sheet.page), standing, inner)
+    return _with_figures(_as_they_stand(pieces, sheet.page, leftward=leftward), standing, inner)
 
 
 def _paragraphs(lines: Sequence[Line], margins: frozenset[Line], headings: Headings) -> list[_Piece]:
@@ -198,15 +201,16 @@ def _paragraphs(lines: Sequence[Line], margins: frozenset[Line], headings: Headi
     return pieces
 
 
-def _as_they_stand(pieces: list[_Piece], page: Page) -> list[_Piece]:
+def _as_they_stand(pieces: list[_Piece], page: Page, *, leftward: bool) -> list[_Piece]:
     """Mend the order of pieces that contradicts where they stand; margins and text that runs up or down stay put.
 
     On a turned page all text does.
     """
-    if page.rotation or not leaps([piece.bbox for piece in pieces]):
+    if page.rotation or not leaps([piece.bbox for piece in pieces], leftward=leftward):
         return pieces
     places = [number for number, piece in enumerate(pieces) if piece.kind is not BlockKind.MARGIN and not _is_turned(piece)]
-    order = mended([Standing(pieces[place].bbox, _head(pieces[place])) for place in places])
+    standing = [Standing(pieces[place].bbox, _head(pieces[place]), _prose(pieces[place])) for place in places]
+    order = mended(standing, leftward=leftward)
     made = list(pieces)
     for place, number in zip(places, order, strict=True):
         made[place] = pieces[places[number]]
@@ -223,6 +227,15 @@ def _head(piece: _Piece) -> BBox:
         return piece.bbox
     first = piece.lines[0].bbox
     return union(line.bbox for line in takewhile(lambda line: is_level(first, line.bbox), piece.lines))
+
+
+def _prose(piece: _Piece) -> float:
+    """Return the size of a piece's type if it is text of several rows, as long as those of paragraphs are; else 0."""
+    if piece.kind is not BlockKind.TEXT or len(piece.lines) < _PROSE_ROWS:
+        return 0.0
+    rows = 1 + sum(not is_level(line.bbox, following.bbox) for line, following in pairwise(piece.lines))
+    characters = sum(len(line.text) for line in piece.lines)
+    return piece.lines[0].size if rows >= _PROSE_ROWS and characters >= _PROSE_CHARACTERS * rows else 0.0
 
 
 def _same_face(one: Line, other: Line) -> bool:

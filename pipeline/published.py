@@ -11,7 +11,7 @@ from pipeline.evidence import read_placements
 from pipeline.ledger import read_ledger
 from pipeline.models import text_embedder
 from pipeline.publication import list_versions, read_manifest, read_pointer
-from pipeline.tagged import tagged_copy
+from pipeline.tagged import tagged_copies
 from pipeline.workspace import Workspace, open_workspace
 from schemas.corpus import Ranking
 from schemas.errors import NotFoundError
@@ -57,7 +57,17 @@ class OpenVersion:
             found = self.search(question, mode="hybrid", k=options.passages * 3, filters=filters).hits
             hits = [hit for hit in found if near.get(hit.evidence_id, 0.0) >= best - options.similarity_margin]
         template = TagTemplate(self.workspace.corpus.tags.template)
-        return compose_answer(self.version, hits, template, self._figures.get, passages=options.passages)
+        made = compose_answer(self.version, hits, template, self._figures.get, passages=options.passages)
+        citations = [cited.model_copy(update={"tagged_pdf": self._has_tagged(cited.doc_id)}) for cited in made.citations]
+        return made.model_copy(update={"citations": citations})
+
+    @functools.cached_property
+    def tagged(self) -> dict[str, str] | None:
+        """The objects that hold its tagged copies, by document id; None where none were asked for."""
+        return tagged_copies(self.workspace.store, self.version)
+
+    def _has_tagged(self, doc_id: str) -> bool:
+        return self.tagged is not None and doc_id in self.tagged
 
     @functools.cached_property
     def _figures(self) -> dict[str, tuple[str, str]]:
@@ -72,11 +82,10 @@ class OpenVersion:
         scores = dict(ranked)
         return [self._hit(row, scores[str(row["evidence_id"])]) for row in self.index.fetch(list(scores))]
 
-    @staticmethod
-    def _hit(row: dict[str, object], score: float) -> Hit:
+    def _hit(self, row: dict[str, object], score: float) -> Hit:
         fields = {name: value for name, value in row.items() if name in Hit.model_fields}
-        sources = row["sources"]
-        return Hit.model_validate(fields | {"score": score, "source": sources[0]})  # type: ignore[index]
+        told = {"score": score, "source": row["sources"][0], "tagged_pdf": self._has_tagged(str(row["doc_id"]))}  # type: ignore[index]
+        return Hit.model_validate(fields | told)
 
 
 def _has_caption(row: dict[str, str]) -> bool:
@@ -176,13 +185,19 @@ class PublishedCorpus:
     def tagged_document(self, doc_id: str, *, version: str | None = None) -> tuple[bytes, str]:
         """Return the copy of a PDF in which every figure's tag is written at its place, and its file name."""
         opened = self._opened(version)
-        data = tagged_copy(self._workspace.store, opened.version, doc_id)
-        if data is None:
-            if self._workspace.corpus.tags.pdf:
-                raise NotFoundError(f"corpus {self.name}: {opened.version} has no tagged copy of {doc_id}")
-            raise NotFoundError(f"corpus {self.name} keeps no tagged copies; set 'tags: {{pdf: true}}' in its corpus file")
-        name = opened.sources.get(doc_id, [doc_id[:12]])[0].rpartition("/")[2]
-        return data, f"{name.removesuffix('.pdf')}.tagged.pdf"
+        place = f"corpus {self.name}: version {opened.version}"
+        if doc_id not in opened.sources:
+            raise NotFoundError(f"{place} has no document {doc_id}")
+        source = opened.sources[doc_id][0]
+        if opened.tagged is None:
+            todo = (
+                f"to have them in the next, set 'tags: {{pdf: true}}' in the corpus file and run: inset refresh {self.name}"
+            )
+            raise NotFoundError(f"{place} was made without tagged copies; {todo}")
+        if doc_id not in opened.tagged:
+            raise NotFoundError(f"{place} has no tagged copy of {source}; to see why: inset quarantine {self.name}")
+        name = source.rpartition("/")[2].removesuffix(".pdf")
+        return self._workspace.store.get(opened.tagged[doc_id]), f"{name}.tagged.pdf"
 
     def overview(self) -> CorpusOverview:
         """Return what its live version holds."""

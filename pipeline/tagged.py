@@ -57,13 +57,13 @@ def make_tagged(
     return sorted(failures, key=lambda failure: failure.source)
 
 
-def tagged_copy(store: ObjectStore, version: str, doc_id: str) -> bytes | None:
-    """Return a document's tagged copy as of a version; None where none was made."""
+def tagged_copies(store: ObjectStore, version: str) -> dict[str, str] | None:
+    """Return the objects that hold a version's tagged copies, by document id; None where none were asked for."""
     try:
         made: dict[str, str] = json.loads(store.get(version_file(version, "tagged.json")))
     except FileNotFoundError:
         return None
-    return store.get(made[doc_id]) if doc_id in made else None
+    return made
 
 
 def write_tagged(path: Path, document: InspectedDocument, file: Path, options: ParseOptions | None = None) -> None:

@@ -278,7 +278,10 @@ def document(
 def tagged_document(
     corpus: Opened, doc_id: DocumentId, version: Annotated[str | None, Query(pattern=_VERSION)] = None
 ) -> Response:
-    """A copy of the PDF in which every figure's tag is written at its place, where the corpus keeps such copies."""
+    """A copy of the PDF in which every figure's tag is written at its place, where ``tagged_pdf`` of a hit or citation is true.
+
+    ``#page=12`` behind the address opens it there: its pages are the original's.
+    """
     return _pdf(*corpus.tagged_document(doc_id, version=version))
 
 

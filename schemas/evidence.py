@@ -1,7 +1,7 @@
 """Rows of the index, and what a search returns."""
 
 from enum import StrEnum
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field
@@ -74,6 +74,9 @@ class Filters(_Model):
     modalities: list[Modality] = Field([], description="text, table, figure.")
 
 
+HasTaggedPdf = Annotated[bool, Field(description="Whether the version has a copy of the document with its figures' tags.")]
+
+
 class CitedRegion(_Model):
     """A part of a page; ``bbox`` in points from its top left."""
 
@@ -100,6 +103,7 @@ class Hit(_Model):
     tagged_text: str
     figure_refs: list[str]
     caption: str
+    tagged_pdf: HasTaggedPdf = False
 
     @property
     def pages(self) -> list[int]:
@@ -126,6 +130,7 @@ class Citation(_Model):
     doc_id: str
     section_path: list[str]
     regions: list[CitedRegion]
+    tagged_pdf: HasTaggedPdf = False
 
 
 class TextPart(_Model):

@@ -242,7 +242,7 @@ const boxesByPage = (citation) => {
 
 const placeOf = (cited, version) => ({
   corpus: state.corpus, version, docId: cited.doc_id, source: cited.source, section: cited.section_path,
-  page: cited.page, boxes: boxesByPage(cited),
+  page: cited.page, boxes: boxesByPage(cited), tagged: cited.tagged_pdf,
 });
 
 const chip = (citation, version) => el("button", {

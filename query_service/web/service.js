@@ -33,7 +33,10 @@ export function pageUrl(corpus, docId, page, boxes, dpi) {
   return at(corpus, `/documents/${encodeURIComponent(docId)}/pages/${Number(page)}.png?${query}`);
 }
 
-export function pdfUrl(corpus, docId, page, version) {
+function documentUrl(corpus, file, page, version) {
   const query = version ? `?version=${encodeURIComponent(version)}` : "";
-  return at(corpus, `/documents/${encodeURIComponent(docId)}.pdf${query}#page=${Number(page)}`);
+  return at(corpus, `/documents/${file}${query}#page=${Number(page)}`);
 }
+
+export const pdfUrl = (corpus, docId, page, version) => documentUrl(corpus, `${encodeURIComponent(docId)}.pdf`, page, version);
+export const taggedUrl = (corpus, docId, page, version) => documentUrl(corpus, `${encodeURIComponent(docId)}/tagged.pdf`, page, version);

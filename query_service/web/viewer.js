@@ -1,6 +1,6 @@
 // Two dialogs: a page of a document with the cited boxes highlighted, and a figure at its full size.
 
-import { figureUrl, pageUrl, pdfUrl } from "./service.js";
+import { figureUrl, pageUrl, pdfUrl, taggedUrl } from "./service.js";
 import { el, fileName } from "./text.js";
 
 const $ = (id) => document.getElementById(id);
@@ -22,7 +22,7 @@ export function close() {
   lightbox.close();
 }
 
-// { corpus, version, docId, source, section, page, boxes: Map(page → [bbox]) }
+// { corpus, version, docId, source, section, page, boxes: Map(page → [bbox]), tagged: whether there is a tagged copy }
 export function openPage(shown) {
   place = shown;
   large = false;
@@ -30,6 +30,7 @@ export function openPage(shown) {
   $("viewer-title").textContent = fileName(place.source);
   $("viewer-title").title = place.source;
   $("viewer-section").textContent = place.section.join(" › ");
+  $("viewer-tagged").hidden = !place.tagged;
   $("back-to-cited").textContent = `Back to page ${place.page}`;
   go(place.page);
   if (!dialog.open) dialog.showModal();
@@ -69,6 +70,7 @@ function go(number) {
   $("zoom").setAttribute("aria-pressed", String(large));
   $("zoom").textContent = large ? "Fit" : "Enlarge";
   $("viewer-pdf").href = pdfUrl(place.corpus, place.docId, page, place.version);
+  $("viewer-tagged").href = taggedUrl(place.corpus, place.docId, page, place.version);
   pagerState();
 }
 

@@ -102,6 +102,8 @@ def _tagged(workspace: Workspace) -> dict[str, list[str]]:
     template = TagTemplate(workspace.corpus.tags.template)
     try:
         hits = published.search("screws", k=50).hits
+        citations = published.answer("How many screws has the water pump?").citations
+        assert all([*(hit.tagged_pdf for hit in hits), *(citation.tagged_pdf for citation in citations)])
         copies = [published.tagged_document(hit.doc_id) for hit in hits]
     finally:
         published.close()
@@ -151,8 +153,26 @@ def test_a_copy_that_can_not_be_made_stops_nothing(corpus_file: Path, monkeypatc
     ]
     published = PublishedCorpus(workspace)
     hits = published.search("steel winch", k=1).hits
-    with pytest.raises(NotFoundError, match="has no tagged copy of"):
+    assert not hits[0].tagged_pdf
+    with pytest.raises(NotFoundError, match=r"has no tagged copy of winch\.pdf; to see why: inset quarantine"):
         published.tagged_document(hits[0].doc_id)
+    published.close()
+
+
+def test_a_version_without_tagged_copies_says_so_and_how_the_next_gets_them(corpus_file: Path) -> None:
+    workspace = open_workspace(str(corpus_file))
+    first = refresh(workspace).version
+    write_corpus(corpus_file.parent.parent, "tags: {pdf: true}\n")
+    assert refresh(open_workspace(str(corpus_file))).published
+    published = PublishedCorpus(workspace)  # opened before its file asked for copies, as a running service is
+    question = "How many screws has the water pump?"
+    (live, *_), (pinned, *_) = (published.answer(question, version=version).citations for version in (None, first))
+    assert (live.tagged_pdf, pinned.tagged_pdf) == (True, False)
+    assert published.tagged_document(live.doc_id)[1] == "pump.tagged.pdf"
+    with pytest.raises(NotFoundError, match=r"made without tagged copies; .*'tags: {pdf: true}'.* run: inset refresh"):
+        published.tagged_document(pinned.doc_id, version=first)
+    with pytest.raises(NotFoundError, match="has no document 0000"):
+        published.tagged_document("0" * 64)
     published.close()
 
 

@@ -39,6 +39,7 @@ HIT = Hit(
     tagged_text="<b>Turn</b> the valve. <image:12345678.png>",
     figure_refs=[FIGURE_ID],
     caption="",
+    tagged_pdf=True,
 )
 CITATION = Citation(
     n=1,
@@ -49,13 +50,15 @@ CITATION = Citation(
     doc_id=DOC_ID,
     section_path=HIT.section_path,
     regions=HIT.regions,
+    tagged_pdf=True,
 )
 
 
 class StandIn:
-    def __init__(self, name: str, live: bool = True) -> None:
+    def __init__(self, name: str, live: bool = True, tagged: bool = True) -> None:
         self._name = name
         self._live = live
+        self._tagged = {"tagged_pdf": tagged}
         self.asked: list[dict[str, object]] = []
 
     @property
@@ -93,7 +96,7 @@ class StandIn:
                 raise UserError("no document of this version\nis named 'x.pdf'")
             case "bug":
                 raise ZeroDivisionError("a secret")
-        return SearchResult(version=version or LIVE, mode=mode, hits=[HIT])
+        return SearchResult(version=version or LIVE, mode=mode, hits=[HIT.model_copy(update=self._tagged)])
 
     def answer(self, question: str, *, filters: Filters = NO_FILTERS, version: str | None = None) -> AnswerResult:
         self.asked.append({"question": question, "filters": filters, "version": version})
@@ -103,7 +106,9 @@ class StandIn:
             TextPart(text="Turn the valve.", citations=[1]),
             FigurePart(figure_id=FIGURE_ID, tag="<image:12345678.png>", caption="Figure 1", citations=[1]),
         ]
-        return AnswerResult(version=LIVE, abstained=False, parts=parts, citations=[CITATION])
+        return AnswerResult(
+            version=LIVE, abstained=False, parts=parts, citations=[CITATION.model_copy(update=self._tagged)]
+        )
 
     def figure(self, figure_id: str) -> tuple[bytes, str]:
         if figure_id != FIGURE_ID:

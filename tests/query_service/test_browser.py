@@ -1,0 +1,99 @@
+"""What a reader does on the web page, in a real browser."""
+
+import re
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from html import unescape
+from pathlib import Path
+
+import pytest
+import uvicorn
+from fastapi import FastAPI
+from fastapi.responses import HTMLResponse, Response
+
+from query_service.app import WEB, create_app
+from query_service.serve import listen
+from tests.query_service.stand_in import DOC_ID, LIVE, StandIn
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.skipif(BROWSER is None, reason="needs Chromium or Chrome on PATH"),
+]
+
+# The reader's hand. The page's policy lets scripts in from its own service only, so it is served from there.
+CLICK = """
+const wanted = new URLSearchParams(location.search).getAll("click");
+const step = () => {
+  const found = document.querySelector(wanted[0]);
+  if (found) { wanted.shift(); found.click(); }
+  if (wanted.length) setTimeout(step, 20);
+};
+step();
+"""
+
+
+@contextmanager
+def _serving(app: FastAPI) -> Iterator[str]:
+    with listen("127.0.0.1", 0) as bound:
+        server = uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
+        thread.start()
+        try:
+            while not server.started:
+                time.sleep(0.01)
+            yield f"http://127.0.0.1:{bound.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def _links_after(corpus: StandIn, clicks: list[str], folder: Path) -> dict[str, str]:
+    """Ask a question, click, and return the addresses of the links to PDFs that are shown then, by what they say."""
+    app = create_app(lambda _: corpus, lambda: ["pumps"])
+    app.get("/click.js")(lambda: Response(CLICK, media_type="text/javascript"))
+    page = (
+        (WEB / "index.html")
+        .read_text(encoding="utf-8")
+        .replace("</head>", '<script src="click.js" type="module"></script></head>')
+    )
+    app.get("/driven")(lambda: HTMLResponse(page))
+    assert BROWSER is not None
+    with _serving(app) as address:
+        query = "&".join(["q=valve", *(f"click={selector}" for selector in clicks)])
+        command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder}"]
+        command += ["--virtual-time-budget=10000", "--dump-dom", f"{address}/driven?{query}"]
+        html = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
+    links = re.findall(r"<a (id=\"viewer-[^>]*)>(.*?)</a>", html)
+    return {
+        re.sub(r"<.*?>", "", words): unescape(re.findall(r'href="(.*?)"', attributes)[0])
+        for attributes, words in links
+        if "hidden" not in attributes
+    }
+
+
+ORIGINAL = f"v1/corpora/pumps/documents/{DOC_ID}.pdf?version={LIVE}"
+TAGGED = f"v1/corpora/pumps/documents/{DOC_ID}/tagged.pdf?version={LIVE}"
+
+
+@pytest.mark.parametrize("place", [".source", ".cite", ".place"], ids=["cited", "mark", "evidence"])
+def test_a_cited_page_leads_to_the_original_and_to_the_tagged_copy_there(place: str, tmp_path: Path) -> None:
+    assert _links_after(StandIn("pumps"), [place], tmp_path) == {
+        "Open the PDF at this page ↗": f"{ORIGINAL}#page=3",
+        "PDF with figure tags ↗": f"{TAGGED}#page=3",
+    }
+
+
+def test_both_follow_the_reader_to_the_next_page(tmp_path: Path) -> None:
+    links = _links_after(StandIn("pumps"), [".source", "%23viewer[open]", "%23next"], tmp_path)
+    assert list(links.values()) == [f"{ORIGINAL}#page=4", f"{TAGGED}#page=4"]
+
+
+def test_no_link_leads_to_a_copy_that_the_version_does_not_have(tmp_path: Path) -> None:
+    links = _links_after(StandIn("pumps", tagged=False), [".source"], tmp_path)
+    assert links == {"Open the PDF at this page ↗": f"{ORIGINAL}#page=3"}

@@ -57,17 +57,12 @@ class OpenVersion:
             found = self.search(question, mode="hybrid", k=options.passages * 3, filters=filters).hits
             hits = [hit for hit in found if near.get(hit.evidence_id, 0.0) >= best - options.similarity_margin]
         template = TagTemplate(self.workspace.corpus.tags.template)
-        made = compose_answer(self.version, hits, template, self._figures.get, passages=options.passages)
-        citations = [cited.model_copy(update={"tagged_pdf": self._has_tagged(cited.doc_id)}) for cited in made.citations]
-        return made.model_copy(update={"citations": citations})
+        return compose_answer(self.version, hits, template, self._figures.get, passages=options.passages)
 
     @functools.cached_property
     def tagged(self) -> dict[str, str] | None:
         """The objects that hold its tagged copies, by document id; None where none were asked for."""
         return tagged_copies(self.workspace.store, self.version)
-
-    def _has_tagged(self, doc_id: str) -> bool:
-        return self.tagged is not None and doc_id in self.tagged
 
     @functools.cached_property
     def _figures(self) -> dict[str, tuple[str, str]]:
@@ -84,7 +79,8 @@ class OpenVersion:
 
     def _hit(self, row: dict[str, object], score: float) -> Hit:
         fields = {name: value for name, value in row.items() if name in Hit.model_fields}
-        told = {"score": score, "source": row["sources"][0], "tagged_pdf": self._has_tagged(str(row["doc_id"]))}  # type: ignore[index]
+        has_tagged = self.tagged is not None and row["doc_id"] in self.tagged
+        told = {"score": score, "source": row["sources"][0], "tagged_pdf": has_tagged}  # type: ignore[index]
         return Hit.model_validate(fields | told)
 
 

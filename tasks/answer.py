@@ -75,4 +75,5 @@ def _citation(hit: Hit, n: int) -> Citation:
         doc_id=hit.doc_id,
         section_path=hit.section_path,
         regions=hit.regions,
+        tagged_pdf=hit.tagged_pdf,
     )

@@ -31,7 +31,7 @@ from tasks.tabulate import Grid, tabulate
 if TYPE_CHECKING:
     import pymupdf
 
-PARSE_VERSION = "9"
+PARSE_VERSION = "10"
 
 KeepFigure = Callable[[str, bytes], None]
 """Takes a figure's name in the store (``<figure_id>.png``) and its bytes."""

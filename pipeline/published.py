@@ -41,6 +41,7 @@ class OpenVersion:
     ranking: Ranking
     embedder: TextEmbedder
     sources: dict[str, list[str]]
+    tagged: dict[str, str] | None
 
     def search(self, query: str, *, mode: Mode, k: int, filters: Filters, offset: int = 0) -> SearchResult:
         """Return the best ``k`` rows behind the first ``offset``."""
@@ -58,11 +59,6 @@ class OpenVersion:
             hits = [hit for hit in found if near.get(hit.evidence_id, 0.0) >= best - options.similarity_margin]
         template = TagTemplate(self.workspace.corpus.tags.template)
         return compose_answer(self.version, hits, template, self._figures.get, passages=options.passages)
-
-    @functools.cached_property
-    def tagged(self) -> dict[str, str] | None:
-        """The objects that hold its tagged copies, by document id; None where none were asked for."""
-        return tagged_copies(self.workspace.store, self.version)
 
     @functools.cached_property
     def _figures(self) -> dict[str, tuple[str, str]]:
@@ -106,7 +102,8 @@ def open_version(workspace: Workspace, version: str, text_model: ModelCard | Non
         if row.status is Status.INDEXED:
             sources.setdefault(row.doc_id, []).append(row.source)
     ranking = workspace.index_options(version)
-    return OpenVersion(workspace, version, workspace.index(version), ranking, text_embedder(text_model), sources)
+    tagged = tagged_copies(workspace.store, version)
+    return OpenVersion(workspace, version, workspace.index(version), ranking, text_embedder(text_model), sources, tagged)
 
 
 class PublishedCorpus:

@@ -69,7 +69,7 @@ def caption_label(text: str) -> Label | None:
     A caption's number is followed by a stop, by a title that begins like one, or by nothing: a sentence that happens to
     begin with "Figure 3" goes on in lower case.
     """
-    if text.lstrip()[:2].casefold() not in _BEGINNINGS and (text.isascii() or _EAST_BEGINNINGS.match(text) is None):
+    if _folded(text.lstrip()[:2]) not in _BEGINNINGS and (text.isascii() or _EAST_BEGINNINGS.match(text) is None):
         return None  # as most lines: they need not be compared with every word there is
     bracketed = _BRACKETED.match(text)
     if bracketed is not None:
@@ -90,7 +90,7 @@ def caption_label(text: str) -> Label | None:
 def mentions(text: str) -> list[Label]:
     """Return everything that a text speaks of, in order; "Figures 3 and 4" speaks of two."""
     labels: list[Label] = []
-    folded = text.casefold().replace("\u0307", "").replace("ı", "i")  # Turkish has an i with and one without a dot
+    folded = _folded(text)
     if not [stem for stem in (_ASCII_STEMS if folded.isascii() else _STEMS) if stem in folded]:
         return labels
     for found in _MENTION.finditer(text):
@@ -100,6 +100,11 @@ def mentions(text: str) -> list[Label]:
             labels.append(Label(labels[-1].kind, _plain(further["number"])))
             further = _FURTHER.match(text, further.end())
     return labels
+
+
+def _folded(text: str) -> str:
+    """Return a text without case; Turkish has an i with and one without a dot."""
+    return text.casefold().replace("\u0307", "").replace("ı", "i")
 
 
 def _label(found: re.Match[str], number: str | None = None) -> Label:

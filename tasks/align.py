@@ -103,7 +103,7 @@ def _is_beside(one: Line, other: Line) -> bool:
 def _parts(parts: Sequence[list[list[Line]]], is_cut: Callable[[list[Line]], bool]) -> list[list[list[Line]]]:
     """Cut rows where there is no table, and leave out what has too few rows of several lines to be one.
 
-    A number beside a text counts for none: so begins each line of a numbered listing.
+    A number beside a text counts for none, as so begins each line of a numbered listing: a table says more in three rows.
     """
     cut: list[list[list[Line]]] = []
     for part in parts:

@@ -424,14 +424,14 @@ def _drawings(page: BBox, marks: Sequence[Mark], body: Sequence[Line]) -> list[_
 def _together(page: BBox, boxes: Sequence[BBox]) -> list[list[int]]:
     """Group boxes that lie within a few points of each other; linear in their number.
 
-    The boxes are painted on a coarse grid, of which only the columns and rows are kept where a box begins or ends; what is
-    connected there belongs together.
+    Unless they are few, the boxes are painted on a coarse grid, of which only the columns and rows are kept where a box begins
+    or ends; what is connected there belongs together.
     """
     if not boxes:
         return []
-    sides = np.fromiter(chain.from_iterable(boxes), float, 4 * len(boxes)).reshape(-1, 2, 2)
     if len(boxes) <= _FEW_BOXES:
         return _touching([_cells(box, page) for box in boxes])
+    sides = np.fromiter(chain.from_iterable(boxes), float, 4 * len(boxes)).reshape(-1, 2, 2)
     most = np.array((page.x1, page.y1)) // _CELL_PT + 3
     cells = np.clip((sides + np.array(((-1,), (1,))) * _GLUE_PT / 2) // _CELL_PT, 0, most).astype(int)
     cells[:, 1] += 1

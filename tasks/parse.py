@@ -4,6 +4,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from schemas.corpus import ParseOptions
@@ -448,10 +449,14 @@ def _filled(page: int, grid: Grid, placements: Sequence[Placement]) -> TableRegi
     for placement in placements:
         if placement.page != page or placement.role not in TAGGED or placement.figure_id is None:
             continue
-        for row, boxes in zip(rows, grid.boxes, strict=True):
-            for column, box in enumerate(boxes):
-                if box is not None and box.has_middle_of(placement.bbox):
-                    row[column] = f"{row[column]} {placeholder(placement.figure_id)}".strip()
+        holders = (
+            (row, column)
+            for row, boxes in zip(rows, grid.boxes, strict=True)
+            for column, box in enumerate(boxes)
+            if box is not None and box.has_middle_of(placement.bbox)
+        )
+        for row, column in islice(holders, 1):  # a picture may stand in the middle of two
+            row[column] = f"{row[column]} {placeholder(placement.figure_id)}".strip()
     return TableRegion(page, grid.bbox, tuple(map(tuple, rows)))
 
 

@@ -34,7 +34,7 @@ from tasks.join import join_lines
 from tasks.margins import find_margins
 from tasks.mark_up import markdown
 from tasks.order import Standing, leaps, mended
-from tasks.outline import Headings
+from tasks.outline import Headings, letters_by_size
 from tasks.recognise import with_words
 from tasks.segment import fills, with_segments
 from tasks.tabulate import holds
@@ -235,7 +235,9 @@ def _prose(piece: _Piece) -> float:
         return 0.0
     rows = 1 + sum(not is_level(line.bbox, following.bbox) for line, following in pairwise(piece.lines))
     characters = sum(len(line.text) for line in piece.lines)
-    return piece.lines[0].size if rows >= _PROSE_ROWS and characters >= _PROSE_CHARACTERS * rows else 0.0
+    if rows < _PROSE_ROWS or characters < _PROSE_CHARACTERS * rows:
+        return 0.0
+    return letters_by_size(piece.lines).most_common(1)[0][0]
 
 
 def _same_face(one: Line, other: Line) -> bool:

@@ -22,9 +22,9 @@ LettersOf = Callable[[Line], tuple[str, Sequence[Sequence[float]]]]
 _SAME_PT = 3.0
 _WORD = re.compile(r"\S+")
 _LETTER = re.compile(r"[^\W\d_]")
-_BULLET = re.compile(r"[•‣◦·●○■□▪▫\uf0a7\uf0b7]\s*\w|[*∙–—-]\s+[^\W\d_]")
+_BULLET = re.compile(r"[±/]|[•‣◦·●○■□▪▫\uf0a7\uf0b7]\s*\w|[*∙–—-]\s+[^\W\d_]")
 _LEADER = re.compile(r"(?:\s*\.){3}\s*$")
-_CUT = re.compile(r"\S[-/,]$")
+_CUT = re.compile(r"\S[-–—−/,]$")
 _LEVEL_SHARE = 0.25
 _APART_SHARE = 0.7
 _FEWEST_ROWS = 3
@@ -102,7 +102,7 @@ def tabulate(
     Returns:
         A table of two rows and two columns at least; None where the rules draw none.
     """
-    cells = _turned(_cells(ruling), rotation)
+    cells = _cells_turned(_cells(ruling), rotation)
     if len(cells) < 2 or max(sum(cell is not None for cell in row) for row in cells) < 2:
         return None
     box = union(cell for row in cells for cell in row if cell is not None).rounded()
@@ -122,8 +122,8 @@ def _cells(ruling: Ruling) -> tuple[tuple[BBox | None, ...], ...]:
     if not ruling.across:
         return ()
     # A table may be open at its sides: it ends where its rules do.
-    xs = _levels([*(side.at for side in ruling.down), *(end for side in ruling.across for end in side[1:])])
-    ys = _levels([*(side.at for side in ruling.across), *(end for side in ruling.down for end in side[1:])])
+    xs = _merged([*(side.at for side in ruling.down), *(end for side in ruling.across for end in side[1:])])
+    ys = _merged([*(side.at for side in ruling.across), *(end for side in ruling.down for end in side[1:])])
     taken = np.zeros((len(ys) - 1, len(xs) - 1), dtype=bool)
     walls = np.array([_standing(ruling.down, x, ys) for x in xs], dtype=bool).T
     floors = np.array([_standing(ruling.across, y, xs) for y in ys], dtype=bool)
@@ -147,7 +147,7 @@ def _cells(ruling: Ruling) -> tuple[tuple[BBox | None, ...], ...]:
     return tuple(map(tuple, cells))
 
 
-def _turned(cells: tuple[tuple[BBox | None, ...], ...], rotation: int) -> tuple[tuple[BBox | None, ...], ...]:
+def _cells_turned(cells: tuple[tuple[BBox | None, ...], ...], rotation: int) -> tuple[tuple[BBox | None, ...], ...]:
     """Return the cells as the page's reader sees them; turned by a quarter, the first column becomes the first row."""
     for _ in range(rotation % 360 // 90):
         cells = tuple(zip(*reversed(cells), strict=True))
@@ -161,7 +161,7 @@ def _box_turned(box: BBox, rotation: int) -> BBox:
     return box
 
 
-def _levels(places: Iterable[float]) -> list[float]:
+def _merged(places: Iterable[float]) -> list[float]:
     """Return places that are a few points apart as one, sorted."""
     groups: list[list[float]] = []
     for place in sorted(places):
@@ -201,8 +201,13 @@ def _split(band: _Row, rotation: int, *, by_words: bool) -> list[_Row]:
             one height are the lists and lines of an address that its cells hold.
     """
     seen = {column: cell.turned(rotation) for column, cell in enumerate(band) if cell is not None}
-    low = min((cell.bbox.y1 for cell in seen.values()), default=0.0)
-    columns = {column: cell for column, cell in seen.items() if cell.pieces and cell.bbox.y1 == low}
+    # A cell that reaches over another rule stands beside all rows.
+    high, low = (
+        max((cell.bbox.y0 for cell in seen.values()), default=0.0),
+        min((cell.bbox.y1 for cell in seen.values()), default=0.0),
+    )
+    beside_all = {column for column, cell in seen.items() if cell.bbox.y0 < high or cell.bbox.y1 > low}
+    columns = {column: cell for column, cell in seen.items() if cell.pieces and column not in beside_all}
     if sum(len(cell.pieces) > 1 for cell in columns.values()) < 2:
         return [band]
     line = median(piece.bbox.height for cell in columns.values() for piece in cell.pieces)
@@ -212,11 +217,9 @@ def _split(band: _Row, rotation: int, *, by_words: bool) -> list[_Row]:
         return [band]
     extents = [union(piece.bbox for pieces in level.values() for piece in pieces) for level in levels]
     cuts = [(max(extent.y1 for extent in extents[:start]) + extents[start].y0) / 2 for start in starts]
-    # What goes on under the rule stands beside all rows, and so does a name that is set in the middle of them.
-    beside_all = {column for column, cell in seen.items() if cell.bbox.y1 > low}
-    first = min(columns)
+    first = min(columns)  # so does a name that is set in the middle of them
     middle = (extents[0].y0 + extents[-1].y1) / 2
-    if len(columns[first].pieces) == 1 and abs(_height(columns[first].pieces[0], line) - middle) <= _SAME_PT:
+    if len(columns[first].pieces) == 1 and abs(_down(columns[first].pieces[0], line) - middle) <= _SAME_PT:
         beside_all.add(first)
     rows: list[_Row] = []
     for top, end in pairwise([-math.inf, *cuts, math.inf]):
@@ -228,17 +231,17 @@ def _split(band: _Row, rotation: int, *, by_words: bool) -> list[_Row]:
             box = seen[column].bbox
             box = _box_turned(box._replace(y0=max(top, box.y0), y1=min(end, box.y1)), -rotation)
             pieces = zip(cell.pieces, seen[column].pieces, strict=True)
-            row.append(_Cell(box, [piece for piece, there in pieces if top <= _height(there, line) < end]))
+            row.append(_Cell(box, [piece for piece, there in pieces if top <= _down(there, line) < end]))
         rows.append(tuple(row))
     return rows
 
 
-def _height(piece: _Piece, line: float) -> float:
+def _down(piece: _Piece, line: float) -> float:
     """Return how low on the page a piece stands; one that is written upwards stands where it is highest."""
     return piece.bbox.y0 + min(piece.bbox.height, line) / 2
 
 
-def _is_upright(piece: _Piece, line: float) -> bool:
+def _runs_sideways(piece: _Piece, line: float) -> bool:
     """Say whether a piece is written upwards or downwards, or else is as high as two lines."""
     return piece.bbox.height > (1.5 * line if len(piece.text) <= 2 else min(1.5 * line, 2 * piece.bbox.width))
 
@@ -253,8 +256,8 @@ def _levels_of(columns: Mapping[int, _Cell], line: float) -> list[_Level]:
     between = 0
     for column in sorted(columns, key=lambda column: column == first):
         for piece in columns[column].pieces:
-            height = _height(piece, line)
-            if _is_upright(piece, line):
+            height = _down(piece, line)
+            if _runs_sideways(piece, line):
                 if column != first:
                     return []
                 continue
@@ -297,7 +300,7 @@ def _starts(levels: Sequence[_Level], columns: Mapping[int, _Cell], *, by_words:
         fresh = {column for column in level if not _goes_on(above.get(column, []), level[column], rooms[column])}
         broad = 2 * len(level) > len(columns)
         anew = len(fresh) == len(level) or 2 * len(fresh & filled) > len(level)
-        shown = sum(len(level[column]) for column in under) + (first in fresh - under)
+        shown = len(under) + (first in fresh - under)
         if under and (shown >= 2 or (first in level and len(under) == len(columns) - 1)):
             numbered += broad
         elif first in fresh or (broad and anew):
@@ -315,9 +318,9 @@ def _starts(levels: Sequence[_Level], columns: Mapping[int, _Cell], *, by_words:
 
 
 def _are_numbers(pieces: Sequence[_Piece]) -> bool:
-    """Say whether there is no letter: numbers, and what stands for none."""
+    """Say whether there is no letter: numbers, and what stands for none. In brackets it may be the same in another unit."""
     text = _said(pieces)
-    return not (_LETTER.search(text) or _BULLET.match(text) or _CUT.search(text))
+    return not (text.startswith("(") or _LETTER.search(text) or _BULLET.match(text) or _CUT.search(text))
 
 
 def _goes_on(above: Sequence[_Piece], pieces: Sequence[_Piece], room: float) -> bool:

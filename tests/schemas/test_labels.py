@@ -24,6 +24,7 @@ from schemas.labels import Label, LabelKind, caption_label, mentions
         ("איור 4: תרשים המשאבה", "4"),
         ("شكل ٢: المضخة", "2"),
         ("Şekil 5. Pompa", "5"),
+        ("FİG. 5: Pompa", "5"),
         ("Figuur 6: De pomp", "6"),
         ("Σχήμα 7: Αντλία", "7"),
         ("Figure 3.", "3"),

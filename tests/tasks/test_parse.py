@@ -803,6 +803,16 @@ def test_a_picture_in_the_cell_of_a_table_is_named_in_that_cell() -> None:
     assert table.rows[1][1].startswith("Cell11")
 
 
+def test_a_picture_between_two_rows_of_a_table_is_named_once() -> None:
+    def draw(page: pymupdf.Page) -> None:
+        _grid(page, [[f"Cell{row}{column}" for column in range(2)] for row in range(3)], height=60)
+        page.insert_image((380, 140, 440, 180), stream=picture(1, 60, 40))
+
+    parsed, _ = _read(_document(draw))
+    (table,) = parsed.tables
+    assert [name for row in table.rows for cell in row for name in placeholders(cell)] == [_only(parsed).figure_id]
+
+
 @pytest.mark.parametrize("rotation", [0, 90, 180, 270])
 def test_the_rows_of_a_table_on_a_turned_page_are_those_that_its_reader_sees(rotation: int) -> None:
     rows = (("Part", "Torque", "Key"), ("Valve", "40 Nm", "A"), ("Pump", "30 Nm", "B"), ("Seal", "20 Nm", "C"))

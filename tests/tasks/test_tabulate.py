@@ -112,7 +112,13 @@ HEAD_Y, BODY_Y, LINE_PT = 100.0, 124.0, 12.0
 
 
 def _drawn(
-    columns: Sequence[Sequence[str]], *, width: float = 100, rotation: int = 0, leftward: bool = False, under: int = 0
+    columns: Sequence[Sequence[str]],
+    *,
+    width: float = 100,
+    rotation: int = 0,
+    leftward: bool = False,
+    under: int = 0,
+    merged: bool = False,
 ) -> Grid:
     """Read a table with rules over and under its head and at its end, of columns whose first line is the head.
 
@@ -122,6 +128,7 @@ def _drawn(
         rotation: How the page is turned; the table is drawn so that its reader sees it level.
         leftward: Columns are drawn from the right.
         under: How many rows of their own the rules part under the band.
+        merged: The first column has one cell beside the band and those rows.
     """
     document = pymupdf.open()
     page = document.new_page(width=800, height=800)
@@ -134,7 +141,7 @@ def _drawn(
         x = xs[len(columns) - 1 - place if leftward else place] + 4
         for y, text in zip([116, *(BODY_Y + LINE_PT * (line + 1) for line in range(lines))], column, strict=False):
             page.insert_text(pymupdf.Point(x, y) * page.derotation_matrix, text, fontsize=10, rotate=rotation)
-        for row in ends[2:-1]:
+        for row in ends[2:-1] if place or not merged else ():
             page.insert_text(pymupdf.Point(x, row + 16) * page.derotation_matrix, "more", fontsize=10, rotate=rotation)
     corners = [
         [pymupdf.Point(at, start) * page.derotation_matrix, pymupdf.Point(at, end) * page.derotation_matrix]
@@ -143,7 +150,7 @@ def _drawn(
     ] + [
         [pymupdf.Point(start, at) * page.derotation_matrix, pymupdf.Point(end, at) * page.derotation_matrix]
         for at in ends
-        for start, end in [(xs[0], xs[-1])]
+        for start, end in [(xs[merged and at in ends[2:-1]], xs[-1])]
     ]
     down = [Side(one.x, *sorted((one.y, other.y))) for one, other in corners if abs(one.x - other.x) < 1]
     across = [Side(one.y, *sorted((one.x, other.x))) for one, other in corners if abs(one.y - other.y) < 1]
@@ -260,6 +267,28 @@ def test_paragraphs_side_by_side_are_one_row(width: float, count: int) -> None:
     texts = [" ".join([*words[number * 5 :], *words[: number * 5]]) for number in range(count)]
     columns = [[f"Step {number}", *_wrapped(text, width)] for number, text in enumerate(texts)]
     assert len(_drawn(columns, width=width + 8).rows) == 2
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        [["Part", "Cover", "plate"], ["Width", "25.4", "(1.00)"], ["Height", "50.8", "(2.00)"]],
+        [["Model", "BERT", "base"], ["Dev", "83.2", "±0.4"], ["Test", "71.2", "±0.3"]],
+        [["Lamp", "large", "or small"], ["Volt", "110", "/220"], ["Watt", "40", "/60"]],
+        [["Pump", "Oil", "pump"], ["Low", "10-", "15"], ["High", "20-", "25"]],
+    ],
+    ids=["another unit", "tolerance", "alternative", "range"],
+)
+def test_what_a_number_goes_on_with_is_no_other_row(columns: list[list[str]]) -> None:
+    assert len(_drawn(columns, under=2).rows) == 4
+
+
+@pytest.mark.parametrize("rotation", [0, 90, 180, 270])
+def test_a_cell_beside_ruled_and_unruled_rows_is_one(rotation: int) -> None:
+    columns = [["Model", "Large"], ["F1", "1", "2", "3"], ["Recall", "4", "5", "6"]]
+    rows = _drawn(columns, rotation=rotation, under=1, merged=True).rows
+    assert [row[1:] for row in rows] == [("F1", "Recall"), ("1", "4"), ("2", "5"), ("3", "6"), ("more", "more")]
+    assert sorted(row[0] for row in rows) == ["", "", "", "Large", "Model"]
 
 
 def test_lists_side_by_side_are_one_row() -> None:

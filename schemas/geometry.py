@@ -3,7 +3,7 @@
 Coordinates are PDF points (1/72 inch), origin at the top left of the page as it is drawn at rotation 0, y downwards.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 _TO_WHOLE = 1.5 * 2.0**52
@@ -88,3 +88,11 @@ def union(boxes: Iterable[BBox]) -> BBox:
     """Return the smallest rectangle around all boxes; there must be one."""
     x0, y0, x1, y1 = zip(*boxes, strict=True)
     return BBox(min(x0), min(y0), max(x1), max(y1))
+
+
+def turned(box: Sequence[float], direction: tuple[int, int]) -> BBox:
+    """Return a rectangle as it stands when what is written in a direction, such as ``(0, -1)`` upwards, is turned level."""
+    across, down = direction
+    xs = [x * across + y * down for x, y in (box[:2], box[2:])]
+    ys = [y * across - x * down for x, y in (box[:2], box[2:])]
+    return BBox(min(xs), min(ys), max(xs), max(ys))

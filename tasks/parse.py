@@ -4,7 +4,6 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from schemas.corpus import ParseOptions
@@ -455,7 +454,9 @@ def _filled(page: int, grid: Grid, placements: Sequence[Placement]) -> TableRegi
             for column, box in enumerate(boxes)
             if box is not None and box.has_middle_of(placement.bbox)
         )
-        for row, column in islice(holders, 1):  # a picture may stand in the middle of two
+        holder = next(holders, None)  # a picture may stand in the middle of two
+        if holder is not None:
+            row, column = holder
             row[column] = f"{row[column]} {placeholder(placement.figure_id)}".strip()
     return TableRegion(page, grid.bbox, tuple(map(tuple, rows)))
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from schemas.documents import Line, OutlineEntry, Page
 from schemas.errors import BadInputError, FailureCode
-from schemas.geometry import BBox, union
+from schemas.geometry import BBox, turned, union
 from schemas.tags import escape
 from tasks.anchor import gap, is_level
 from tasks.bidi import as_spoken, runs_leftward
@@ -246,12 +246,12 @@ class _Letters:
         if level is None:
             return row[0]
         told = [self(line) for line in row]
-        level_boxes = [_turned(box, level) for _, boxes in told for box in boxes]
+        level_boxes = [turned(box, level) for _, boxes in told for box in boxes]
         text, boxes = as_spoken("".join([text for text, _ in told]), level_boxes)
         main = max(row, key=lambda line: len(line.text))
         line = main._replace(block=row[0].block, bbox=union(line.bbox for line in row), text=escape(text))
         back = level[0], -level[1]
-        self._found[line.bbox, line.text] = _Written(text, [_turned(box, back) for box in boxes], level)
+        self._found[line.bbox, line.text] = _Written(text, [turned(box, back) for box in boxes], level)
         return line
 
 
@@ -261,14 +261,6 @@ class _Written(NamedTuple):
     text: str
     boxes: Sequence[Sequence[float]]
     direction: tuple[int, int] | None
-
-
-def _turned(box: Sequence[float], direction: tuple[int, int]) -> BBox:
-    """Return a box as it stands when what is written in a direction is turned level."""
-    across, down = direction
-    xs = [x * across + y * down for x, y in (box[:2], box[2:])]
-    ys = [y * across - x * down for x, y in (box[:2], box[2:])]
-    return BBox(min(xs), min(ys), max(xs), max(ys))
 
 
 def _as_spoken(lines: Sequence[tuple[Line, bool]], letters: _Letters) -> Iterator[tuple[Line, bool]]:
@@ -309,7 +301,7 @@ def _rows(lines: Sequence[tuple[Line, bool]], letters: _Letters) -> Iterator[lis
 
 def _touches(one: Line, other: Line, direction: tuple[int, int]) -> bool:
     """Say whether two pieces of text stand on one row, a blank apart at most."""
-    left, right = _turned(one.bbox, direction), _turned(other.bbox, direction)
+    left, right = turned(one.bbox, direction), turned(other.bbox, direction)
     apart = gap(left.x0, left.x1, right.x0, right.x1)
     return is_level(left, right) and abs(apart) <= _BLANK * max(one.size, other.size)
 

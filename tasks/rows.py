@@ -8,7 +8,7 @@ from operator import itemgetter
 from statistics import median
 from typing import NamedTuple
 
-from schemas.geometry import BBox, union
+from schemas.geometry import BBox, turned, union
 from schemas.tags import escape
 
 _SAME_PT = 3.0
@@ -21,6 +21,7 @@ _LEVEL_SHARE = 0.25
 _APART_SHARE = 0.7
 _FEWEST_ROWS = 3
 _FEWEST_ROWS_OF_TWO = 4
+_WRITTEN = {0: (1, 0), 90: (0, -1), 180: (-1, 0), 270: (0, 1)}
 
 
 class Piece(NamedTuple):
@@ -41,9 +42,9 @@ class Cell(NamedTuple):
         """What the cell says, line by line."""
         return escape("\n".join(piece.text for piece in self.pieces))
 
-    def turned(self, rotation: int) -> "Cell":
-        """Return the cell as the page's reader sees it."""
-        return Cell(_turned(self.bbox, rotation), [Piece(text, _turned(box, rotation)) for text, box in self.pieces])
+    def turned(self, direction: tuple[int, int]) -> "Cell":
+        """Return the cell as it stands when what is written in a direction is turned level."""
+        return Cell(turned(self.bbox, direction), [Piece(text, turned(box, direction)) for text, box in self.pieces])
 
 
 Row = tuple[Cell | None, ...]
@@ -60,7 +61,8 @@ def split_rows(band: Row, rotation: int, *, by_words: bool) -> list[Row]:
         by_words: Rows may show where there are no numbers. A grid that rules its rows has no more of them: there, words on
             one height are the lists and lines of an address that its cells hold.
     """
-    seen = {column: cell.turned(rotation) for column, cell in enumerate(band) if cell is not None}
+    across, down = _WRITTEN[rotation % 360]
+    seen = {column: cell.turned((across, down)) for column, cell in enumerate(band) if cell is not None}
     # A cell that reaches over another rule stands beside all rows.
     high = max((cell.bbox.y0 for cell in seen.values()), default=0.0)
     low = min((cell.bbox.y1 for cell in seen.values()), default=0.0)
@@ -87,7 +89,7 @@ def split_rows(band: Row, rotation: int, *, by_words: bool) -> list[Row]:
                 row.append(None if rows else cell)
                 continue
             box = seen[column].bbox
-            box = _turned(box._replace(y0=max(top, box.y0), y1=min(end, box.y1)), -rotation)
+            box = turned(box._replace(y0=max(top, box.y0), y1=min(end, box.y1)), (across, -down))
             pieces = zip(cell.pieces, seen[column].pieces, strict=True)
             row.append(Cell(box, [piece for piece, there in pieces if top <= _down(there, line) < end]))
         rows.append(tuple(row))
@@ -200,10 +202,3 @@ def _room(cell: Cell) -> float:
     """Return how wide a line of a cell may be, given how near to its sides its lines come."""
     margin = min(min(piece.bbox.x0 - cell.bbox.x0, cell.bbox.x1 - piece.bbox.x1) for piece in cell.pieces)
     return cell.bbox.width - 2 * max(0.0, margin)
-
-
-def _turned(box: BBox, rotation: int) -> BBox:
-    """Return a box as the page's reader sees it; turned by the negative, it is where it was."""
-    for _ in range(rotation % 360 // 90):
-        box = BBox(-box.y1, box.x0, -box.y0, box.x1)
-    return box

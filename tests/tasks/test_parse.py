@@ -788,12 +788,18 @@ def test_shaded_rows_under_a_white_head_with_rules_are_a_table() -> None:
     assert [list(map(list, table.rows)) for table in parsed.tables] == [texts]
 
 
-def test_a_picture_in_the_cell_of_a_table_is_named_in_that_cell() -> None:
+def _with_picture_in_table(top: float) -> ParsedDocument:
+    """Read a table with rows from 100 to 160, 220 and 280 points, and a picture 40 points high in its second column."""
+
     def draw(page: pymupdf.Page) -> None:
         _grid(page, [[f"Cell{row}{column}" for column in range(2)] for row in range(3)], height=60)
-        page.insert_image((380, 170, 440, 210), stream=picture(1, 60, 40))
+        page.insert_image((380, top, 440, top + 40), stream=picture(1, 60, 40))
 
-    parsed, _ = _read(_document(draw))
+    return _read(_document(draw))[0]
+
+
+def test_a_picture_in_the_cell_of_a_table_is_named_in_that_cell() -> None:
+    parsed = _with_picture_in_table(170)
     (table,) = parsed.tables
     assert [[placeholders(cell) for cell in row] for row in table.rows] == [
         [[], []],
@@ -804,11 +810,7 @@ def test_a_picture_in_the_cell_of_a_table_is_named_in_that_cell() -> None:
 
 
 def test_a_picture_between_two_rows_of_a_table_is_named_once() -> None:
-    def draw(page: pymupdf.Page) -> None:
-        _grid(page, [[f"Cell{row}{column}" for column in range(2)] for row in range(3)], height=60)
-        page.insert_image((380, 140, 440, 180), stream=picture(1, 60, 40))
-
-    parsed, _ = _read(_document(draw))
+    parsed = _with_picture_in_table(140)
     (table,) = parsed.tables
     assert [name for row in table.rows for cell in row for name in placeholders(cell)] == [_only(parsed).figure_id]
 

@@ -29,6 +29,8 @@ _SIDE_PT = 60.0
 """Farthest text beside a picture that outranks text above and below it."""
 _OWN_PT = 40.0
 """Farthest text above or below a picture that it is read with, where other text is level with it: a chart's title, a label."""
+_ALIGNED_PT = 6.0
+"""How far the left sides, or the middles, of pictures of one column are apart."""
 _TOUCH_PT = 3.0
 """How far a picture may reach over a line, since boxes of lines hold the room for accents."""
 _COLUMN_SHARE = 0.3
@@ -39,7 +41,7 @@ _PARAGRAPH_GAP = 0.6
 """Gap between two lines of a block that begins a step, in ems."""
 _CELL_GAP = 4.0
 """Widest gap between a step's number and its text, in ems."""
-_LETTER = re.compile(r"[^\W_]")
+_LETTER = re.compile(r"[^\W\d_]")
 _ITEM = re.compile(r"\s*(?:[•‣◦●○■□▪▫◆◇►▶➢✓∙·\uf0a7\uf0b7]|[*–—-]\s|\(?(?:\d{1,2}|[a-zA-Z])[.)](?!\d)|\d{1,2}\s)")
 
 
@@ -69,7 +71,8 @@ class Place(NamedTuple):
 class _Spot:
     """A line, or a passage that is never parted.
 
-    ``step`` counts the steps of the page in reading order; ``is_text`` is False for lines of symbols only.
+    ``step`` counts the steps of the page in reading order; ``is_text`` is False for a line without letters: a number or a
+    symbol alone is read with no picture.
     """
 
     at: tuple[int, int]
@@ -93,9 +96,8 @@ def places(pictures: Sequence[BBox], passages: Sequence[Passage], *, right_to_le
     spots = list(_spots(passages))
     if not spots:
         return [None] * len(pictures)
-    page = _PageText(spots, right_to_left)
-    others = [[*pictures[:number], *pictures[number + 1 :]] for number in range(len(pictures))]
-    return [page.place(*pair) for pair in zip(pictures, others, strict=True)]
+    page = _PageText(spots, pictures, right_to_left)
+    return [page.place(number) for number in range(len(pictures))]
 
 
 def _spots(passages: Sequence[Passage]) -> Iterator[_Spot]:
@@ -133,49 +135,80 @@ def _goes_on(before: Line, line: Line, above: Passage, passage: Passage, *, is_n
     return wraps(before, line, column.x0, column.x1)
 
 
+@dataclass(frozen=True, slots=True)
+class _Beside:
+    """The lines level with a picture: those of the nearest column at its left, and at its right."""
+
+    left: list[_Spot]
+    right: list[_Spot]
+
+    def near(self, box: BBox) -> list[list[_Spot]]:
+        return [side for side in (self.left, self.right) if side and _aside(side, box) <= _SIDE_PT]
+
+
 class _PageText:
-    def __init__(self, spots: Sequence[_Spot], right_to_left: bool) -> None:
+    def __init__(self, spots: Sequence[_Spot], pictures: Sequence[BBox], right_to_left: bool) -> None:
         self._spots = spots
+        self._text = [spot for spot in spots if spot.is_text]
+        self._pictures = pictures
         self._right_to_left = right_to_left
         self._steps = [list(group) for _, group in groupby(spots, key=lambda spot: spot.step)]
         self._boxes = [union(spot.box for spot in step) for step in self._steps]
+        self._beside = [self._level(box) for box in pictures]
+        self._between = [self._own_column(number) for number in range(len(pictures))]
 
-    def place(self, box: BBox, others: Sequence[BBox]) -> Place:
+    def place(self, number: int) -> Place:
         """Return where a picture goes."""
-        left, right = self._level(box, others)
-        near = [side for side in (left, right) if side and _aside(side, box) <= _SIDE_PT]
-        between = self._own_column(box, near, others if near else ())
-        if between is not None:
+        box, level = self._pictures[number], self._beside[number]
+        near = level.near(box)
+        between = self._between[number]
+        if between is not None and not (near and self._is_in_column_of_steps(number)):
             return between
-        if left and right and (not near or len(near) == 2):
-            return self._amid(box, left, right)
-        sides = near or [side for side in (left, right) if side]
+        if level.left and level.right and (not near or len(near) == 2):
+            return self._amid(box, level)
+        sides = near or [side for side in (level.left, level.right) if side]
         if sides:
             side = min(sides, key=lambda side: _aside(side, box))
-            return self._beside(box, side, at_left=side is left)
-        return self._between(box, self._above(box), self._below(box)) or self._by_height(box)
+            return self._by_steps(box, side, at_left=side is level.left)
+        return self._amid_column(box, self._above(box), self._below(box)) or self._by_height(box)
 
-    def _level(self, box: BBox, others: Sequence[BBox]) -> tuple[list[_Spot], list[_Spot]]:
-        """Return the lines level with a picture in the nearest column at its left and at its right."""
+    def _is_in_column_of_steps(self, number: int) -> bool:
+        """Say whether a picture stands under or over others that stand beside steps, as it does: it has one, too.
+
+        Of such a column, the first and the last may have text over or under them that is none of theirs.
+        """
+        box = self._pictures[number]
+        return any(
+            self._between[other] is None
+            and self._beside[other].near(picture)
+            and (
+                abs(box.x0 - picture.x0) <= _ALIGNED_PT or abs(box.x0 + box.x1 - picture.x0 - picture.x1) <= 2 * _ALIGNED_PT
+            )
+            for other, picture in enumerate(self._pictures)
+        )
+
+    def _level(self, box: BBox) -> _Beside:
         sides: tuple[list[_Spot], list[_Spot]] = ([], [])
-        for spot in self._spots:
-            if not spot.is_text or not _is_level(spot.box, box):
+        for spot in self._text:
+            if not _is_level(spot.box, box):
                 continue
             if spot.box.x1 <= box.x0 + _TOUCH_PT:
                 sides[0].append(spot)
             elif spot.box.x0 >= box.x1 - _TOUCH_PT:
                 sides[1].append(spot)
-        return _nearest_column(sides[0], box), _nearest_column(sides[1], box)
+        return _Beside(_nearest_column(sides[0], box), _nearest_column(sides[1], box))
 
-    def _own_column(self, box: BBox, level: Sequence[Sequence[_Spot]], others: Sequence[BBox]) -> Place | None:
+    def _own_column(self, number: int) -> Place | None:
         """Return the place between the text of a picture's own column; None where the text beside it says more.
 
         Text over both a picture and what is level with it says nothing: it stands over the row.
         """
-        columns = [union(spot.box for spot in side) for side in level]
+        box = self._pictures[number]
+        columns = [union(spot.box for spot in side) for side in self._beside[number].near(box)]
+        others = [*self._pictures[:number], *self._pictures[number + 1 :]] if columns else []
         above = [spot for spot in self._above(box, others) if self._is_own(spot, box, columns)]
         below = [spot for spot in self._below(box, others) if self._is_own(spot, box, columns)]
-        return self._between(box, above, below)
+        return self._amid_column(box, above, below)
 
     def _is_own(self, spot: _Spot, box: BBox, columns: Sequence[BBox]) -> bool:
         """Say whether text over or under a picture is near, and not over or under what is level with the picture, too."""
@@ -193,19 +226,19 @@ class _PageText:
 
     def _above(self, box: BBox, others: Sequence[BBox] = ()) -> list[_Spot]:
         """Return the lines right above a picture, a line a column; none where another picture stands between."""
-        over = [spot for spot in self._spots if spot.box.y1 <= box.y0 + _TOUCH_PT and self._shares_column(spot, box)]
+        over = [spot for spot in self._text if spot.box.y1 <= box.y0 + _TOUCH_PT and self._shares_column(spot, box)]
         nearest = _front(sorted(over, key=lambda spot: -spot.box.y1))
         pictures = [other for other in others if other.y1 <= box.y0 + _TOUCH_PT and _shares_column(other, box)]
         return [spot for spot in nearest if all(other.y1 <= spot.box.y1 + _TOUCH_PT for other in pictures)]
 
     def _below(self, box: BBox, others: Sequence[BBox] = ()) -> list[_Spot]:
         """Return the lines right below a picture, a line a column; none where another picture stands between."""
-        under = [spot for spot in self._spots if spot.box.y0 >= box.y1 - _TOUCH_PT and self._shares_column(spot, box)]
+        under = [spot for spot in self._text if spot.box.y0 >= box.y1 - _TOUCH_PT and self._shares_column(spot, box)]
         nearest = _front(sorted(under, key=lambda spot: spot.box.y0))
         pictures = [other for other in others if other.y0 >= box.y1 - _TOUCH_PT and _shares_column(other, box)]
         return [spot for spot in nearest if all(other.y0 >= spot.box.y0 - _TOUCH_PT for other in pictures)]
 
-    def _between(self, box: BBox, above: Sequence[_Spot], below: Sequence[_Spot]) -> Place | None:
+    def _amid_column(self, box: BBox, above: Sequence[_Spot], below: Sequence[_Spot]) -> Place | None:
         """Return the place behind the text above or before the text below, whichever is nearer.
 
         Over several columns a picture is read before all of them, under several behind all.
@@ -220,16 +253,17 @@ class _PageText:
             return Place(self._steps[min(spot.step for spot in below)][0].at, behind=False, step=step)
         return Place(self._steps[max(spot.step for spot in above)][-1].at, behind=True, step=step)
 
-    def _amid(self, box: BBox, left: Sequence[_Spot], right: Sequence[_Spot]) -> Place:
+    def _amid(self, box: BBox, level: _Beside) -> Place:
         """Return the place of a picture that has text at both sides: behind what is read first, if the other follows it."""
-        first, then = (right, left) if self._right_to_left else (left, right)
+        first, then = (level.right, level.left) if self._right_to_left else (level.left, level.right)
         if then[0].step >= first[-1].step:
             end = self._steps[first[-1].step][-1] if then[0].step > first[-1].step else first[-1]
-            return Place(end.at, behind=True, step=(*self._lines_of(end.step), *self._lines_of(then[0].step)))
-        side = min(left, right, key=lambda side: _aside(side, box))
-        return self._beside(box, side, at_left=side is left)
+            steps = dict.fromkeys([end.step, then[0].step])
+            return Place(end.at, behind=True, step=tuple(at for step in steps for at in self._lines_of(step)))
+        side = min(level.left, level.right, key=lambda side: _aside(side, box))
+        return self._by_steps(box, side, at_left=side is level.left)
 
-    def _beside(self, box: BBox, side: Sequence[_Spot], *, at_left: bool) -> Place:
+    def _by_steps(self, box: BBox, side: Sequence[_Spot], *, at_left: bool) -> Place:
         """Return the place of a picture with text at one side."""
         steps = sorted({spot.step for spot in side})
         level = [step for step in steps if is_level(self._boxes[step], box)] or steps

@@ -486,30 +486,32 @@ def _with_figures(
         (behind if where.behind else before)[text[number], line].extend(_figure(place, inner, step))
     made: list[_Piece] = []
     for number, piece in enumerate(pieces):
+        lines = len(piece.lines) if _may_be_cut(piece) else 1
         cuts = {line for one, line in before if one == number} | {line + 1 for one, line in behind if one == number}
-        for start, end in pairwise(sorted({0, *cuts, max(1, len(piece.lines))})):
+        for start, end in pairwise(sorted({0, *cuts, lines})):
+            whole = end - start == lines
             made.extend(before[number, start])
-            if (start, end) == (0, max(1, len(piece.lines))):
-                made.extend(units.get(id(piece), [piece]))
-            else:
-                made.append(_of_lines(piece, piece.lines[start:end]))
+            made.extend(units.get(id(piece), [piece]) if whole else [_of_lines(piece, piece.lines[start:end])])
             made.extend(behind[number, end - 1])
     return made + last
 
 
 def _passage(piece: _Piece, page: Page, unit: Sequence[_Piece]) -> Passage:
     """Return a piece as figures are placed by it; ``unit`` is it with its figure, where it is a figure's caption."""
-    is_whole = piece.kind is not BlockKind.TEXT or bool(piece.text)
-    lines = () if is_whole else tuple(line._replace(bbox=_upright(line.bbox, page)) for line in piece.lines)
+    lines = tuple(line._replace(bbox=_upright(line.bbox, page)) for line in piece.lines) if _may_be_cut(piece) else ()
     box = union(part.bbox for part in unit) if unit else piece.bbox
     return Passage(_upright(box, page), lines, piece.kind is BlockKind.HEADING)
+
+
+def _may_be_cut(piece: _Piece) -> bool:
+    return piece.kind is BlockKind.TEXT and not piece.text
 
 
 def _lines_at(piece: _Piece, number: int) -> Sequence[Line]:
     """Return a line of a piece; all of a piece that is never parted; of a table none, whose rows are too many to go by."""
     if piece.kind is BlockKind.TABLE:
         return ()
-    return piece.lines if piece.kind is not BlockKind.TEXT or piece.text else piece.lines[number : number + 1]
+    return piece.lines[number : number + 1] if _may_be_cut(piece) else piece.lines
 
 
 def _upright(box: BBox, page: Page) -> BBox:

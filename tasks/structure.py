@@ -468,11 +468,15 @@ def _with_figures(
     linked = _linked(pieces, placements)
     units = {id(caption): _captioned(place, caption, inner) for place in placements if (caption := linked.get(place.order))}
     lone = _as_read([place for place in placements if place.order not in linked], page, leftward=leftward)
-    text = [number for number, piece in enumerate(pieces) if piece.kind is not BlockKind.MARGIN]
+    # A figure with its caption is two passages: what stands beside it is level with the figure, not with both.
+    parts = [
+        (number, part)
+        for number, piece in enumerate(pieces)
+        for part in units.get(id(piece), [piece])[:2]
+        if piece.kind is not BlockKind.MARGIN
+    ]
     found = places(
-        [_upright(place.bbox, page) for place in lone],
-        [_passage(pieces[number], page, units.get(id(pieces[number]), ())) for number in text],
-        right_to_left=leftward,
+        [_upright(place.bbox, page) for place in lone], [_passage(part, page) for _, part in parts], right_to_left=leftward
     )
     before: dict[tuple[int, int], list[_Piece]] = defaultdict(list)
     behind: dict[tuple[int, int], list[_Piece]] = defaultdict(list)
@@ -481,9 +485,11 @@ def _with_figures(
         if where is None:
             last.extend(_figure(place, inner))
             continue
-        number, line = where.at
-        step = tuple(held for one, other in where.step for held in _lines_at(pieces[text[one]], other))
-        (behind if where.behind else before)[text[number], line].extend(_figure(place, inner, step))
+        step = tuple(held for one, other in where.step for held in _lines_at(parts[one][1], other))
+        number, part = parts[where.at[0]]
+        # Nothing parts a figure from its caption.
+        is_behind = where.behind or part is not units.get(id(pieces[number]), [part])[0]
+        (behind if is_behind else before)[number, where.at[1]].extend(_figure(place, inner, step))
     made: list[_Piece] = []
     for number, piece in enumerate(pieces):
         lines = len(piece.lines) if _may_be_cut(piece) else 1
@@ -496,11 +502,9 @@ def _with_figures(
     return made + last
 
 
-def _passage(piece: _Piece, page: Page, unit: Sequence[_Piece]) -> Passage:
-    """Return a piece as figures are placed by it; ``unit`` is it with its figure, where it is a figure's caption."""
+def _passage(piece: _Piece, page: Page) -> Passage:
     lines = tuple(line._replace(bbox=_upright(line.bbox, page)) for line in piece.lines) if _may_be_cut(piece) else ()
-    box = union(part.bbox for part in unit) if unit else piece.bbox
-    return Passage(_upright(box, page), lines, piece.kind is BlockKind.HEADING)
+    return Passage(_upright(piece.bbox, page), lines, piece.kind is BlockKind.HEADING)
 
 
 def _may_be_cut(piece: _Piece) -> bool:

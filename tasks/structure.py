@@ -30,6 +30,7 @@ from schemas.tags import escape, placeholder, placeholders, strip
 from tasks.align import align
 from tasks.anchor import anchor, begins_anew, distance, gap, is_level, running_text
 from tasks.bidi import runs_leftward
+from tasks.callouts import callouts, explain, find_keys, stray_callouts
 from tasks.join import join_lines
 from tasks.margins import find_margins
 from tasks.mark_up import markdown
@@ -108,7 +109,7 @@ def structure(
         segments: Figures cut out of pages that are a picture, by the picture's id.
     """
     parsed = with_segments(with_words(parsed, recognised), segments)
-    sheets = [_within(sheet) for sheet in _sheets(parsed)]
+    sheets = [_with_callouts(_within(sheet)) for sheet in _sheets(parsed)]
     lines = tuple(line for sheet in sheets for line in sheet.lines)
     margins = find_margins(lines, parsed.pages, parsed.outline)
     headings = Headings(lines, parsed.outline, margins)
@@ -620,6 +621,18 @@ def _within(sheet: _Sheet) -> _Sheet:
     return replace(sheet, lines=tuple(inside))
 
 
+def _with_callouts(sheet: _Sheet) -> _Sheet:
+    """Take the numbers that stand on a picture or right beside it, and point into it, for words inside it."""
+    held: dict[Line, int] = {}
+    free = [line for line in sheet.lines if line.inside is None]
+    for place in sheet.placements:
+        if place.role is Role.CONTENT and place.figure_id is not None:
+            held |= dict.fromkeys(stray_callouts(place.bbox, free), place.order)
+    if not held:
+        return sheet
+    return replace(sheet, lines=tuple(line._replace(inside=held.get(line, line.inside)) for line in sheet.lines))
+
+
 def _document(
     parsed: ParsedDocument,
     pieces: Sequence[_Piece],
@@ -633,6 +646,7 @@ def _document(
             inner[line.inside].append(line.text)
     path = headings.path()
     holders = {line: order for order, piece in enumerate(pieces) for line in piece.lines}
+    keys = _keys(pieces, inner, recognised)
     blocks: list[Block] = []
     placed: list[PlacedFigure] = []
     for order, piece in enumerate(pieces):
@@ -657,8 +671,9 @@ def _document(
         )
         if piece.kind is BlockKind.FIGURE and piece.placement is not None:
             inside = _inner_text(inner[piece.placement.order], recognised.get(piece.placement.figure_id or "", ()))
-            stands_by = tuple(dict.fromkeys(holders[line] for line in piece.step if line in holders))
-            step = join_lines(piece.step)
+            lines = (*piece.step, *keys.get(piece.placement.order, ()))
+            stands_by = tuple(dict.fromkeys(holders[line] for line in lines if line in holders))
+            step = "\n".join(map(join_lines, filter(None, (piece.step, keys.get(piece.placement.order)))))
             placed.append(PlacedFigure(piece.placement, piece.caption, section, inside, order, step, stands_by))
     for place, holder, step in _set_in_text(parsed.placements, placed, blocks):
         inside = _inner_text(inner[place.order], recognised.get(place.figure_id or "", ()))
@@ -674,6 +689,24 @@ def _document(
         pictures=parsed.figures,
         failures=parsed.failures,
     )
+
+
+def _keys(
+    pieces: Sequence[_Piece], inner: Mapping[int, Sequence[str]], recognised: Mapping[str, Sequence[RecognisedLine]]
+) -> dict[int, tuple[Line, ...]]:
+    """Return the lines of the key that explains a figure's callouts, by the order of its placement."""
+    pointed: dict[int, dict[int, tuple[BBox, frozenset[str]]]] = defaultdict(dict)
+    for piece in pieces:
+        if piece.kind is BlockKind.FIGURE and (place := piece.placement) is not None:
+            read = (line.text for line in recognised.get(place.figure_id or "", ()))
+            if names := callouts([*inner.get(place.order, ()), *read]):
+                pointed[place.page][place.order] = place.bbox, names
+    keys: dict[int, tuple[Line, ...]] = {}
+    for page, figures in pointed.items():
+        text = (piece for piece in pieces if piece.page == page and piece.kind in (BlockKind.TEXT, BlockKind.TABLE))
+        found = explain(figures, find_keys([line for piece in text for line in piece.lines]))
+        keys |= {order: key.lines for order, key in found.items()}
+    return keys
 
 
 def _named(pieces: Sequence[_Piece]) -> dict[Label, str]:

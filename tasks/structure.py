@@ -24,7 +24,7 @@ from schemas.documents import (
     TablePart,
     TableRegion,
 )
-from schemas.geometry import BBox, turned, union
+from schemas.geometry import BBox, union
 from schemas.labels import Label, LabelKind, caption_label, mentions
 from schemas.tags import escape, placeholder, placeholders, strip
 from tasks.align import align
@@ -38,7 +38,7 @@ from tasks.order import Standing, leaps, mended
 from tasks.outline import Headings, letters_by_size
 from tasks.place import Passage, places
 from tasks.recognise import with_words
-from tasks.rows import WRITTEN
+from tasks.rows import upright
 from tasks.segment import fills, with_segments
 from tasks.tabulate import holds
 
@@ -409,9 +409,8 @@ def _goes_on(table: _Piece, piece: _Piece, pages: Mapping[int, Page]) -> bool:
     if _same_row(table.rows[0], piece.rows[0]):
         return True
     first, second = pages[before.page], pages[after.page]
-    upright = first.rotation == second.rotation == 0
     return (
-        upright
+        first.rotation == second.rotation == 0
         and not _has_header(piece)
         and before.bbox.y1 >= 0.75 * first.height_pt
         and after.bbox.y0 <= 0.25 * second.height_pt
@@ -477,7 +476,9 @@ def _with_figures(
         if piece.kind is not BlockKind.MARGIN
     ]
     found = places(
-        [_upright(place.bbox, page) for place in lone], [_passage(part, page) for _, part in parts], right_to_left=leftward
+        [upright(place.bbox, page.rotation) for place in lone],
+        [_passage(part, page) for _, part in parts],
+        right_to_left=leftward,
     )
     before: dict[tuple[int, int], list[_Piece]] = defaultdict(list)
     behind: dict[tuple[int, int], list[_Piece]] = defaultdict(list)
@@ -504,8 +505,10 @@ def _with_figures(
 
 
 def _passage(piece: _Piece, page: Page) -> Passage:
-    lines = tuple(line._replace(bbox=_upright(line.bbox, page)) for line in piece.lines) if _may_be_cut(piece) else ()
-    return Passage(_upright(piece.bbox, page), lines, piece.kind is BlockKind.HEADING)
+    lines = (
+        tuple(line._replace(bbox=upright(line.bbox, page.rotation)) for line in piece.lines) if _may_be_cut(piece) else ()
+    )
+    return Passage(upright(piece.bbox, page.rotation), lines, piece.kind is BlockKind.HEADING)
 
 
 def _may_be_cut(piece: _Piece) -> bool:
@@ -519,14 +522,9 @@ def _lines_at(piece: _Piece, number: int) -> Sequence[Line]:
     return piece.lines[number : number + 1] if _may_be_cut(piece) else piece.lines
 
 
-def _upright(box: BBox, page: Page) -> BBox:
-    """Return a box as the reader of a turned page sees it."""
-    return turned(box, WRITTEN[page.rotation % 360]) if page.rotation else box
-
-
 def _as_read(placements: Sequence[Placement], page: Page, *, leftward: bool) -> list[Placement]:
     """Return figures row by row, those of a row in reading direction."""
-    boxes = {place.order: _upright(place.bbox, page) for place in placements}
+    boxes = {place.order: upright(place.bbox, page.rotation) for place in placements}
     rows: list[list[Placement]] = []
     for place in sorted(placements, key=lambda place: (boxes[place.order].y0, boxes[place.order].x0)):
         if rows and all(is_level(boxes[place.order], boxes[other.order]) for other in rows[-1]):

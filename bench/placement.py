@@ -8,6 +8,9 @@ by their lower edge, then by their left one. Boxes and tags are those of Inset, 
 pymupdf4llm with its layout model, where it is installed, on a sample of the pages with such pictures, since it takes a second
 a page; Inset's tag stands where pymupdf4llm shows a picture that overlaps the figure by half, and a figure that it doesn't
 show stands nowhere.
+
+Synthetic manuals, whose truth is known, are read with their pictures drawn where the page has them, last, first and at
+random. Their peer is that of ``bench.synthetic``.
 """
 
 import argparse
@@ -19,16 +22,21 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
 
+from bench.synthetic import PAGES, SEEDS, read_naively
 from bench.table import Row, show
-from evaluation.parsing import Tally
+from evaluation.parsing import Tally, reading_of, score
+from evaluation.synthetic import PRESETS, STREAMS, synthesize
 from pipeline.inspect import inspect
+from schemas.corpus import ParseOptions
 from schemas.geometry import BBox
+from tasks.parse import parse
+from tasks.structure import structure
 
 WAYS = ("beside", "either", "between")
 GOAL = "at least 96 %"
@@ -64,13 +72,13 @@ class Outcome:
 def main() -> None:
     """Measure what there is data for."""
     arguments = _arguments()
-    rows: list[Row] = []
     if arguments.pdfs and not arguments.tools:
         raise SystemExit("bench.placement: --pdfs needs --tools, the folder with beside.py")
+    rows = list(_synthetic())
     for folder in arguments.pdfs:
         rows += _folder(folder, arguments)
     if not arguments.pdfs:
-        sys.stderr.write("no --pdfs and --tools: only what the repository holds is measured\n")
+        sys.stderr.write("no --pdfs and --tools: only synthetic manuals are measured\n")
     show("pictures without a caption", rows)
 
 
@@ -85,6 +93,23 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="name each picture that stands wrong")
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser.parse_args()
+
+
+# ---- synthetic manuals ----
+
+
+def _synthetic() -> Iterator[Row]:
+    """Yield what share of the pictures of synthetic manuals stand where the page has them."""
+    for stream in STREAMS:
+        ours, theirs = [], []
+        for seed in SEEDS:
+            manual = synthesize(f"m{seed}", seed=seed, pages=PAGES, options=replace(PRESETS["pictures"], stream=stream))
+            parsed = parse(manual.pdf, "", ParseOptions(), keep_figure=lambda _name, _data: None)
+            ours.append(score(reading_of(parsed, structure(parsed, {})), manual.truth).beside)
+            theirs.append(score(read_naively(manual.pdf), manual.truth).beside)
+        own, peer = (Tally(sum(one.right for one in some), sum(one.total for one in some)) for some in (ours, theirs))
+        name = f"synthetic, drawn: {stream}, {own.right} of {own.total}"
+        yield Row(name, "%", _percent(own), _percent(peer), "plain PyMuPDF", "100 %")
 
 
 # ---- folders of PDFs ----

@@ -200,7 +200,7 @@ def _by_way(figures: Sequence[Judged]) -> Iterator[tuple[str, list[Judged]]]:
 
 def _outcome(pdf: Path, tool: Path, sample: int) -> Outcome:
     """Read a PDF with each tool, and have their placements judged."""
-    judge = _judge(tool)
+    judge = judgement(tool)
     document = inspect(pdf)
     pages = [page.model_dump(mode="json") for page in document.pages]
     if not pages:
@@ -225,7 +225,7 @@ def _some(figures: Sequence[Judged], sample: int) -> frozenset[int]:
     return frozenset(some)
 
 
-def _judge(file: Path) -> Callable[[list[dict[str, Any]], Path], list[Judged]]:
+def judgement(file: Path) -> Callable[[list[dict[str, Any]], Path], list[Judged]]:
     """Return the tool's judgement of figures, less those of whose text no line is found as it is written.
 
     The tool is a script that judges the files it is called with when it is loaded: so it is called with an empty file.

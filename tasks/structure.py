@@ -481,26 +481,25 @@ def _with_figures(
         right_to_left=leftward,
     )
     before: dict[tuple[int, int], list[_Piece]] = defaultdict(list)
-    behind: dict[tuple[int, int], list[_Piece]] = defaultdict(list)
     last: list[_Piece] = []
     for place, where in zip(lone, found, strict=True):
-        if where is None:
-            last.extend(_figure(place, inner))
-            continue
-        step = tuple(held for one, other in where.step for held in _lines_at(parts[one][1], other))
-        number, part = parts[where.at[0]]
-        # Nothing parts a figure from its caption.
-        is_behind = where.behind or part is not units.get(id(pieces[number]), [part])[0]
-        (behind if is_behind else before)[number, where.at[1]].extend(_figure(place, inner, step))
+        step = tuple(held for one, other in where.step for held in _lines_at(parts[one][1], other)) if where else ()
+        figure = _figure(place, inner, step)
+        number = where.at[0] if where else len(parts)
+        if number and number < len(parts) and parts[number][0] == parts[number - 1][0]:
+            number += 1  # nothing parts a figure from its caption
+        if number == len(parts):
+            last.extend(figure)
+        else:
+            before[parts[number][0], where.at[1] if where else 0].extend(figure)
     made: list[_Piece] = []
     for number, piece in enumerate(pieces):
         lines = len(piece.lines) if _may_be_cut(piece) else 1
-        cuts = {line for one, line in before if one == number} | {line + 1 for one, line in behind if one == number}
+        cuts = {line for one, line in before if one == number}
         for start, end in pairwise(sorted({0, *cuts, lines})):
             whole = end - start == lines
             made.extend(before[number, start])
             made.extend(units.get(id(piece), [piece]) if whole else [_of_lines(piece, piece.lines[start:end])])
-            made.extend(behind[number, end - 1])
     return made + last
 
 

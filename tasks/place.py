@@ -39,7 +39,7 @@ _PARAGRAPH_GAP = 0.6
 """Gap between two lines of a block that begins a step, in ems."""
 _CELL_GAP = 4.0
 """Widest gap between a step's number and its text, in ems."""
-_WORD = re.compile(r"[^\W\d_]{2}")
+_WORD = re.compile(r"[^\W\d_]{2}|(?:[^\W\d_].*){3}")
 _ITEM = re.compile(r"\s*(?:[•‣◦●○■□▪▫◆◇►▶➢✓∙·\uf0a7\uf0b7]|[*–—-]\s|\(?(?:\d{1,2}|[a-zA-Z])[.)](?!\d)|\d{1,2}\s)")
 
 
@@ -58,10 +58,12 @@ class Place(NamedTuple):
     """Where a picture goes: before line ``at``; ``step`` are the lines that it is read with.
 
     A line is given by the numbers of its passage and of itself in it; ``at`` is the number of passages and 0 for the end.
+    ``is_level`` says that the picture is level with those lines.
     """
 
     at: tuple[int, int]
     step: tuple[tuple[int, int], ...] = ()
+    is_level: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,11 @@ class _PageText:
         self._right_to_left = right_to_left
         self._steps = [list(group) for _, group in groupby(spots, key=lambda spot: spot.step)]
         self._boxes = [union(spot.box for spot in step) for step in self._steps]
+        self._alone = {
+            spot.at
+            for spot in self._text
+            if not any(is_level(spot.box, other.box) for other in self._text if other is not spot)
+        }
         self._following = dict(pairwise([*(spot.at for spot in spots), (spots[-1].at[0] + 1, 0)]))
         self._level = [self._level_with(box) for box in pictures]
         self._between = [self._own_column(number) for number in range(len(pictures))]
@@ -199,10 +206,16 @@ class _PageText:
         """Say whether text over or under a picture is near, and not over or under what is level with the picture, too."""
         if gap(spot.box.y0, spot.box.y1, box.y0, box.y1) > reach:
             return False
+        if not self._overlaps(spot, box):
+            return not columns
         step = self._heads(spot) if spot.is_heading else self._boxes[spot.step]
         return not any(gap(step.x0, step.x1, column.x0, column.x1) < 0 for column in columns)
 
     def _shares_column(self, spot: _Spot, box: BBox) -> bool:
+        """Say whether text stands in a picture's column; what has its row for itself stands in every column."""
+        return self._overlaps(spot, box) or spot.at in self._alone
+
+    def _overlaps(self, spot: _Spot, box: BBox) -> bool:
         return _shares_column(self._heads(spot) if spot.is_heading else spot.box, box)
 
     def _heads(self, heading: _Spot) -> BBox:
@@ -236,10 +249,20 @@ class _PageText:
         step = self._lines_of(read_with.step)
         if under < over:
             return self._before(min(spot.step for spot in below), step)
-        return self._behind(max(spot.step for spot in above), step)
+        return self._behind(self._end_of(max(spot.step for spot in above), box), step)
 
     def _before(self, step: int, read_with: Sequence[tuple[int, int]] = ()) -> Place:
         return Place(self._steps[step][0].at, tuple(read_with))
+
+    def _end_of(self, step: int, box: BBox) -> int:
+        """Return the step behind which a picture goes that stands under one: brackets and the like may stand between."""
+        while (
+            step + 1 < len(self._steps)
+            and not any(spot.is_text for spot in self._steps[step + 1])
+            and self._boxes[step].y0 < self._boxes[step + 1].y1 <= box.y0 + _TOUCH_PT
+        ):
+            step += 1
+        return step
 
     def _behind(self, step: int, read_with: Sequence[tuple[int, int]] = ()) -> Place:
         return Place(self._following[self._steps[step][-1].at], tuple(read_with))
@@ -252,7 +275,7 @@ class _PageText:
             return self._by_steps(box, side, at_left=side is level.left)
         steps = dict.fromkeys([first[-1].step, then[0].step])
         end = first[-1] if len(steps) == 1 else self._steps[first[-1].step][-1]
-        return Place(self._following[end.at], tuple(at for step in steps for at in self._lines_of(step)))
+        return Place(self._following[end.at], tuple(at for step in steps for at in self._lines_of(step)), is_level=True)
 
     def _by_steps(self, box: BBox, side: Sequence[_Spot], *, at_left: bool) -> Place:
         """Return the place of a picture with text at one side."""
@@ -260,7 +283,7 @@ class _PageText:
         level = [step for step in steps if is_level(self._boxes[step], box)] or steps
         lines = tuple(at for step in level for at in self._lines_of(step))
         is_behind = len(level) == 1 and at_left != self._right_to_left
-        return self._behind(level[0], lines) if is_behind else self._before(level[0], lines)
+        return (self._behind(level[0], lines) if is_behind else self._before(level[0], lines))._replace(is_level=True)
 
     def _by_height(self, box: BBox) -> Place:
         """Return the place of a picture that no text stands beside, above or below: before the first text that is lower."""

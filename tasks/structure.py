@@ -163,7 +163,7 @@ def _pieces(sheet: _Sheet, margins: frozenset[Line], headings: Headings) -> list
     )
     framed += [(found.table, found.lines) for found in aligned]
     pieces = _with_tables(_paragraphs(free, margins, headings), framed)
-    ordered = _as_they_stand(pieces, sheet.page, leftward=leftward)
+    ordered = _as_they_stand(pieces, standing, sheet.page, leftward=leftward)
     return _with_figures(ordered, standing, inner, sheet.page, leftward=leftward)
 
 
@@ -205,19 +205,28 @@ def _paragraphs(lines: Sequence[Line], margins: frozenset[Line], headings: Headi
     return pieces
 
 
-def _as_they_stand(pieces: list[_Piece], page: Page, *, leftward: bool) -> list[_Piece]:
+def _as_they_stand(pieces: list[_Piece], pictures: Sequence[Placement], page: Page, *, leftward: bool) -> list[_Piece]:
     """Mend the order of pieces that contradicts where they stand; margins and text that runs up or down stay put.
 
-    On a turned page all text does.
+    On a turned page all text does. What has a picture beside it stands over what is under the picture, too.
     """
     if page.rotation or not leaps([piece.bbox for piece in pieces], leftward=leftward):
         return pieces
-    places = [number for number, piece in enumerate(pieces) if piece.kind is not BlockKind.MARGIN and not _is_turned(piece)]
-    standing = [Standing(pieces[place].bbox, _head(pieces[place]), _prose(pieces[place])) for place in places]
+    at = [number for number, piece in enumerate(pieces) if piece.kind is not BlockKind.MARGIN and not _is_turned(piece)]
+    passages = [_passage(pieces[number], page) for number in at]
+    boxes = [pieces[number].bbox for number in at]
+    found = places([place.bbox for place in pictures], passages, right_to_left=leftward) if pictures else []
+    for picture, place in zip(pictures, found, strict=True):
+        for number in {number for number, _ in place.step} if place is not None and place.is_level else ():
+            boxes[number] |= picture.bbox
+    standing = [
+        Standing(box, _head(pieces[number]) if box == pieces[number].bbox else box, _prose(pieces[number]))
+        for number, box in zip(at, boxes, strict=True)
+    ]
     order = mended(standing, leftward=leftward)
     made = list(pieces)
-    for place, number in zip(places, order, strict=True):
-        made[place] = pieces[places[number]]
+    for place_of, number in zip(at, order, strict=True):
+        made[place_of] = pieces[at[number]]
     return made
 
 

@@ -196,7 +196,7 @@ class _PageText:
         """
         box, sides = self._pictures[number], self._level[number].sides()
         columns = [union(spot.box for spot in side) for side in sides]
-        others = [*self._pictures[:number], *self._pictures[number + 1 :]] if columns else []
+        others = [*self._pictures[:number], *self._pictures[number + 1 :]] if columns else None
         reach = max(_OWN_PT, min((_aside(side, box) for side in sides), default=0.0))
         above = [spot for spot in self._above(box, others) if self._is_own(spot, box, columns, reach)]
         below = [spot for spot in self._below(box, others) if self._is_own(spot, box, columns, reach)]
@@ -206,35 +206,50 @@ class _PageText:
         """Say whether text over or under a picture is near, and not over or under what is level with the picture, too."""
         if gap(spot.box.y0, spot.box.y1, box.y0, box.y1) > reach:
             return False
-        if not self._overlaps(spot, box):
-            return not columns
         step = self._heads(spot) if spot.is_heading else self._boxes[spot.step]
         return not any(gap(step.x0, step.x1, column.x0, column.x1) < 0 for column in columns)
 
-    def _shares_column(self, spot: _Spot, box: BBox) -> bool:
-        """Say whether text stands in a picture's column; what has its row for itself stands in every column."""
-        return self._overlaps(spot, box) or spot.at in self._alone
-
     def _overlaps(self, spot: _Spot, box: BBox) -> bool:
+        """Say whether text shares a picture's column."""
         return _shares_column(self._heads(spot) if spot.is_heading else spot.box, box)
 
     def _heads(self, heading: _Spot) -> BBox:
         """Return the box of a heading and of what it heads: it stands over all of that, however short it is."""
         return union(self._boxes[heading.step : heading.step + 2])
 
-    def _above(self, box: BBox, others: Sequence[BBox] = ()) -> list[_Spot]:
-        """Return the lines right above a picture, a line a column; none where another picture stands between."""
-        over = [spot for spot in self._text if spot.box.y1 <= box.y0 + _TOUCH_PT and self._shares_column(spot, box)]
-        nearest = _front(sorted(over, key=lambda spot: -spot.box.y1))
-        pictures = [other for other in others if other.y1 <= box.y0 + _TOUCH_PT and _shares_column(other, box)]
-        return [spot for spot in nearest if all(other.y1 <= spot.box.y1 + _TOUCH_PT for other in pictures)]
+    def _above(self, box: BBox, others: Sequence[BBox] | None = None) -> list[_Spot]:
+        """Return the lines right above a picture, a line a column; none where one of the other pictures stands between."""
+        over = sorted((spot for spot in self._text if spot.box.y1 <= box.y0 + _TOUCH_PT), key=lambda spot: -spot.box.y1)
+        pictures = [other for other in others or () if other.y1 <= box.y0 + _TOUCH_PT and _shares_column(other, box)]
+        return [
+            spot
+            for spot in self._front(over, box, is_lone=others is None)
+            if all(other.y1 <= spot.box.y1 + _TOUCH_PT for other in pictures)
+        ]
 
-    def _below(self, box: BBox, others: Sequence[BBox] = ()) -> list[_Spot]:
-        """Return the lines right below a picture, a line a column; none where another picture stands between."""
-        under = [spot for spot in self._text if spot.box.y0 >= box.y1 - _TOUCH_PT and self._shares_column(spot, box)]
-        nearest = _front(sorted(under, key=lambda spot: spot.box.y0))
-        pictures = [other for other in others if other.y0 >= box.y1 - _TOUCH_PT and _shares_column(other, box)]
-        return [spot for spot in nearest if all(other.y0 >= spot.box.y0 - _TOUCH_PT for other in pictures)]
+    def _below(self, box: BBox, others: Sequence[BBox] | None = None) -> list[_Spot]:
+        """Return the lines right below a picture, a line a column; none where one of the other pictures stands between."""
+        under = sorted((spot for spot in self._text if spot.box.y0 >= box.y1 - _TOUCH_PT), key=lambda spot: spot.box.y0)
+        pictures = [other for other in others or () if other.y0 >= box.y1 - _TOUCH_PT and _shares_column(other, box)]
+        return [
+            spot
+            for spot in self._front(under, box, is_lone=others is None)
+            if all(other.y0 >= spot.box.y0 - _TOUCH_PT for other in pictures)
+        ]
+
+    def _front(self, spots: Iterable[_Spot], box: BBox, *, is_lone: bool) -> list[_Spot]:
+        """Return those of the lines above or below a picture, given nearest first, that no other of its column stands before.
+
+        Where the picture has its rows for itself (``is_lone``), so may a line: it stands in every column, if it is the nearest.
+        """
+        front: list[_Spot] = []
+        for spot in spots:
+            if self._overlaps(spot, box):
+                if all(gap(spot.box.x0, spot.box.x1, other.box.x0, other.box.x1) >= 0 for other in front):
+                    front.append(spot)
+            elif is_lone and not front and spot.at in self._alone:
+                return [spot]
+        return front
 
     def _amid_column(self, box: BBox, above: Sequence[_Spot], below: Sequence[_Spot]) -> Place | None:
         """Return the place behind the text above or before the text below, whichever is nearer.
@@ -315,15 +330,6 @@ def _nearest_column(spots: Sequence[_Spot], box: BBox) -> list[_Spot]:
 
 def _aside(side: Iterable[_Spot], box: BBox) -> float:
     return min(gap(spot.box.x0, spot.box.x1, box.x0, box.x1) for spot in side)
-
-
-def _front(spots: Iterable[_Spot]) -> list[_Spot]:
-    """Return those of the spots, given nearest first, that no other of them stands before."""
-    front: list[_Spot] = []
-    for spot in spots:
-        if all(gap(spot.box.x0, spot.box.x1, other.box.x0, other.box.x1) >= 0 for other in front):
-            front.append(spot)
-    return front
 
 
 def _shares_column(text: BBox, box: BBox) -> bool:

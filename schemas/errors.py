@@ -16,6 +16,8 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict
 
+from schemas import printing
+
 
 class FailureCode(StrEnum):
     """Why a document, page or row went to quarantine."""
@@ -31,6 +33,7 @@ class FailureCode(StrEnum):
     PAGE_LIMIT = "page_limit"
     CRASHED = "crashed"
     SOURCE_CHANGED = "source_changed"
+    SOURCE_UNREADABLE = "source_unreadable"
     PAGE_UNREADABLE = "page_unreadable"
     PAGE_TOO_LARGE = "page_too_large"
     IMAGE_REJECTED = "image_rejected"
@@ -38,12 +41,21 @@ class FailureCode(StrEnum):
     TAGGING_FAILED = "tagging_failed"
 
 
-class InsetError(Exception):
-    """Base of all errors that Inset raises on purpose. The message is one line for a person: what, where, what to do."""
+OF_THE_SOURCE = frozenset({FailureCode.SOURCE_CHANGED, FailureCode.SOURCE_UNREADABLE})
+"""What the source did, and no document: it says nothing about the next time, so it is never carried over."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.message = message
+
+class InsetError(Exception):
+    """Base of all errors that Inset raises on purpose. The message is for a person: what, where, what to do.
+
+    Args:
+        lines: One line; several only where there are several mistakes. What is no text of one line is shown, not obeyed:
+            a file's name can't forge a line.
+    """
+
+    def __init__(self, *lines: str) -> None:
+        super().__init__(*map(printing.line, lines))
+        self.message = "\n".join(self.args)
 
 
 class TransientError(InsetError):

@@ -14,6 +14,7 @@ import tenacity
 from schemas.errors import ContractError, TransientError, UserError
 from schemas.ids import sha256
 from schemas.ports import ObjectStore
+from schemas.printing import without_secrets
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -285,14 +286,15 @@ def s3_client() -> "S3Client":
     return client
 
 
-def _is_broken_body(error: BaseException) -> bool:
+def is_broken_body(error: BaseException) -> bool:
+    """Say whether a reply broke off, or isn't what was sent: worth asking again."""
     from botocore.exceptions import FlexibleChecksumError, IncompleteReadError, ReadTimeoutError, ResponseStreamingError
 
     return isinstance(error, FlexibleChecksumError | IncompleteReadError | ReadTimeoutError | ResponseStreamingError)
 
 
 @tenacity.retry(
-    retry=tenacity.retry_if_exception(_is_broken_body),
+    retry=tenacity.retry_if_exception(is_broken_body),
     stop=tenacity.stop_after_attempt(4),
     wait=tenacity.wait_random_exponential(0.2, max=5),
     reraise=True,
@@ -322,4 +324,6 @@ def s3_errors(address: str, name: str) -> Iterator[None]:
     except NoCredentialsError as error:
         raise UserError(f"{address}: no AWS credentials found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY") from error
     except BotoCoreError as error:
-        raise TransientError(f"{address}: S3 can't be reached ({error}); trying again may help") from error
+        raise TransientError(
+            f"{address}: S3 can't be reached ({without_secrets(str(error))}); trying again may help"
+        ) from error

@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from cli.terminal import out, print_json, print_markdown, print_table, reporting, say
+from cli.terminal import print_json, print_markdown, print_table, reporting, say, show, show_text, show_title
 from schemas.errors import BadInputError, GateError, InsetError, UserError
 
 app = typer.Typer(
@@ -62,9 +62,9 @@ def plan(corpus: CorpusArgument, as_json: Json = False) -> None:
     print_table("", ("sources", "count"), rows)
     for kind, names in made.summary.sources.items():
         for source in names[:20]:
-            out.print(f"  {kind:<8}{source}", markup=False)
+            show(f"  {kind:<8}{source}")
         if len(names) > 20:
-            out.print(f"  {kind:<8}… and {len(names) - 20} more", markup=False)
+            show(f"  {kind:<8}… and {len(names) - 20} more")
 
 
 _OUTCOMES = {
@@ -90,7 +90,7 @@ def _refresh(corpus: str, *, as_json: bool, replay: bool) -> None:
     workspace = open_workspace(corpus)
     with reporting() as report:
         result = run(workspace, report=report, replay=replay)
-    refused = is_refused(result) and not result.published
+    refused = is_refused(workspace, result)
     if as_json:
         print_json(result)
     else:
@@ -108,7 +108,7 @@ def _refresh(corpus: str, *, as_json: bool, replay: bool) -> None:
             say(f"  {what} {failure.source}: {failure.code}: {failure.message}")
         for gate in result.gates:
             if not gate.passed:
-                say(f"  refused: {gate.gate}: {gate.message}")
+                say(f"  {'refused' if refused else 'passed by override'}: {gate.gate}: {gate.message}")
     if refused:
         raise typer.Exit(REFUSED)
 
@@ -317,9 +317,8 @@ def search(
         print_json(result)
         return
     for rank, hit in enumerate(result.hits, 1):
-        out.print(f"[bold]{rank}. [/bold]", end="")
-        out.print(f"{hit.source}, page {hit.page}  ({hit.modality}, {hit.score:.4f})", markup=False)
-        out.print(f"   {' '.join(hit.text.split())[:300]}", markup=False)
+        show(f"{hit.source}, page {hit.page}  ({hit.modality}, {hit.score:.4f})", bold=f"{rank}. ")
+        show(f"   {' '.join(hit.text.split())[:300]}")
     if not result.hits:
         say("nothing found")
 
@@ -343,11 +342,11 @@ def ask(
     for part in result.parts:
         marks = "".join(f"[{n}]" for n in part.citations)
         if part.type == "text":
-            out.print(f"{part.text} {marks}\n", markup=False)
+            show_text(f"{part.text} {marks}\n")
         else:
-            out.print(f"{part.tag}  {part.caption} {marks}\n", markup=False)
+            show_text(f"{part.tag}  {part.caption} {marks}\n")
     for citation in result.citations:
-        out.print(f"[{citation.n}] {citation.source}, page {citation.page}", markup=False)
+        show(f"[{citation.n}] {citation.source}, page {citation.page}")
 
 
 @app.command()
@@ -383,14 +382,14 @@ def parse(
         print_json(document)
     else:
         if contents:
-            out.print(document.contents, markup=False)
+            show_text(document.contents)
         for page in () if contents else document.pages:
-            out.rule(f"page {page.page}", align="left")
-            out.print(page.tagged_text, markup=False)
+            show_title(f"page {page.page}")
+            show_text(page.tagged_text)
             for figure in page.figures:
                 box = ", ".join(f"{value:.0f}" for value in figure.bbox)
                 label = figure.tag or f"no tag ({figure.reason})"
-                out.print(f"  {figure.role} {figure.kind} at ({box}): {label} {figure.caption}".rstrip(), markup=False)
+                show(f"  {figure.role} {figure.kind} at ({box}): {label} {figure.caption}".rstrip())
         for failure in document.failures:
             say(f"{failure.source}: {failure.code}: {failure.message}")
         if folder is not None and document.pages:
@@ -500,9 +499,10 @@ def doctor(
         print_json(diagnosis)
     else:
         for finding in diagnosis.findings:
-            out.print(f"{'✓' if finding.ok else '✗'} {finding.subject}: {finding.message}", markup=False)
+            for line in f"{finding.subject}: {finding.message}".split("\n"):
+                show(f"{'✓' if finding.ok else '✗'} {line}")
             if finding.remedy and not finding.ok:
-                out.print(f"    → {finding.remedy}", markup=False)
+                show(f"    → {finding.remedy}")
     if not diagnosis.ok:
         raise typer.Exit(2)
 
@@ -521,11 +521,14 @@ def main() -> NoReturn:
         sys.exit(130)
     except BrokenPipeError:
         sys.exit(0)
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        _fail(InsetError(f"{place}{error.strerror or error}; correct that, then try again"), 1)
     sys.exit(0)
 
 
 def _fail(error: InsetError, code: int) -> NoReturn:
-    for line in error.message.splitlines():
+    for line in error.message.split("\n"):
         say(f"inset: {line}")
     sys.exit(code)
 

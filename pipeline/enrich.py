@@ -35,8 +35,9 @@ from ray_jobs.enrich import (
     segment,
     structure_all,
 )
+from ray_jobs.rows import RowFailure
 from schemas.documents import Recognised, Segmented
-from schemas.errors import ContractError
+from schemas.errors import Failure
 from schemas.parquet import rows_of, schema_of, table_of
 from schemas.ports import ObjectStore
 from tasks.embed import search_text, text_id
@@ -58,9 +59,24 @@ def enrich(workspace: Workspace, version: str, report: Report = silent) -> Stage
     doc_ids = parsed_documents(workspace, {document.doc_id for document in plan.documents} - inherited.documents)
     with contextlib.ExitStack() as stack:
         ray = _OnDemand(workspace, stack)
-        counts = _structure(workspace, doc_ids, ray, report)
-        counts["embedded"] = _embed(workspace, inherited, doc_ids, ray, report)
-    return write_note(workspace.store, version, "enrich", StageNote(seconds=time.monotonic() - started, counts=counts))
+        counts, failed = _structure(workspace, doc_ids, ray, report)
+        structured = [doc_id for doc_id in doc_ids if doc_id not in failed]
+        counts["embedded"] = _embed(workspace, inherited, structured, ray, report)
+    sources = {document.doc_id: document.source for document in reversed(plan.documents)}
+    failures = [
+        Failure(
+            source=sources[doc_id],
+            doc_id=doc_id,
+            page=None,
+            step="structure",
+            code=failure.code,
+            message=failure.message,
+            run_id=plan.run_id,
+        )
+        for doc_id, failure in sorted(failed.items())
+    ]
+    note = StageNote(seconds=time.monotonic() - started, failures=failures, counts=counts)
+    return write_note(workspace.store, version, "enrich", note)
 
 
 def parsed_documents(workspace: Workspace, doc_ids: Iterable[str]) -> list[str]:
@@ -99,7 +115,10 @@ class _OnDemand:
             self._up = True
 
 
-def _structure(workspace: Workspace, doc_ids: list[str], ray: _OnDemand, report: Report) -> dict[str, int]:
+def _structure(
+    workspace: Workspace, doc_ids: list[str], ray: _OnDemand, report: Report
+) -> tuple[dict[str, int], dict[str, RowFailure]]:
+    """Structure what isn't yet; return what was done in numbers, and why documents can't be structured."""
     store, keys, corpus = workspace.store, workspace.keys, workspace.corpus
     todo = [doc_id for doc_id in doc_ids if not is_finished(store, structured_folder(doc_id, keys.structured))]
     to_recognise: dict[str, list[str]] = {}
@@ -118,6 +137,7 @@ def _structure(workspace: Workspace, doc_ids: list[str], ray: _OnDemand, report:
         )
         for doc_id in todo
     ]
+    failed: dict[str, RowFailure] = {}
     if work:
         ray(len(work) > FEW_DOCUMENTS)
         finished = structure_all(
@@ -130,11 +150,9 @@ def _structure(workspace: Workspace, doc_ids: list[str], ray: _OnDemand, report:
             ray=corpus.ray,
         )
         for done, made in enumerate(finished, 1):
-            for outcome in made:
-                if outcome.failure is not None:
-                    raise ContractError(f"document {outcome.row_id} can't be structured: {outcome.failure.message}")
+            failed |= {outcome.row_id: outcome.failure for outcome in made if outcome.failure is not None}
             report("structure", done, len(work))
-    return counts | cut | {"structured": len(work)}
+    return counts | cut | {"structured": len(work) - len(failed)}, failed
 
 
 def _recognised(

@@ -4,6 +4,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from backends.sources import FolderSource
 from backends.stores import open_store
 from pipeline.enrich import stored
 from pipeline.view import write_view
@@ -23,7 +24,7 @@ from schemas.documents import (
     Segmented,
     StructuredDocument,
 )
-from schemas.errors import UserError
+from schemas.errors import BadInputError, UserError
 from schemas.ids import sha256
 from schemas.inspection import (
     InspectedDocument,
@@ -71,16 +72,20 @@ def inspect(
         UserError: There is no such file, or the folder can't be written to.
     """
     options, captions = options or ParseOptions(), captions or CaptionOptions(ocr="none")
+    source = FolderSource(path.parent.absolute())
+    name = source.name_of(path)
     try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise UserError(f"can't read {path}: {error.strerror}") from error
+        data = source.read(name)
+    except FileNotFoundError as error:
+        raise UserError(f"there is no file {path}") from error
+    except BadInputError as error:
+        raise UserError(f"{path}: {error.message}") from error
     doc_id = sha256(data)
     with tempfile.TemporaryDirectory(prefix="inset-") as folder:
         store = open_store(folder)
         outcomes = parse_documents(
-            [ParseJob(doc_id, path.name)],
-            source_address=str(path.parent.absolute()),
+            [ParseJob(doc_id, name)],
+            source=source,
             store_address=store.root,
             options=options,
             passwords=[],
@@ -89,9 +94,9 @@ def inspect(
         failures = [failure for outcome in outcomes for failure in outcome.failures]
         parsed_at = parsed_folder(doc_id, parse_key(options))
         if not is_finished(store, parsed_at):
-            return InspectedDocument(doc_id=doc_id, source=path.name, contents="", pages=[], failures=failures)
+            return InspectedDocument(doc_id=doc_id, source=name, contents="", pages=[], failures=failures)
         structured = _structured(read_parsed(store, parsed_at), captions, store, report)
-        failures += [reported(failure, path.name, doc_id, run_id=None) for failure in structured.failures]
+        failures += [reported(failure, name, doc_id, run_id=None) for failure in structured.failures]
         tree = grow(structured)
         numbers = number_figures(_digests(structured))
         tags = {figure_id: TagTemplate().write(number) for figure_id, number in numbers.items()}
@@ -99,10 +104,8 @@ def inspect(
         if out is not None:
             _write(out, pages, numbers, store)
             if view:
-                write_view(out, path.name, data, structured, tree, numbers, report)
-        return InspectedDocument(
-            doc_id=doc_id, source=path.name, contents=print_contents(tree), pages=pages, failures=failures
-        )
+                write_view(out, name, data, structured, tree, numbers, report)
+        return InspectedDocument(doc_id=doc_id, source=name, contents=print_contents(tree), pages=pages, failures=failures)
 
 
 def _structured(parsed: ParsedDocument, captions: CaptionOptions, store: ObjectStore, report: Report) -> StructuredDocument:

@@ -5,13 +5,13 @@ from datetime import UTC, datetime
 
 from pipeline.build import holds
 from pipeline.ledger import read_ledger
-from pipeline.publication import manifests, read_manifest, read_pointer, refusals_of
+from pipeline.publication import manifests, read_manifest, read_override, read_pointer, refusals_of
 from pipeline.workspace import Workspace
 from ray_jobs.documents import is_finished, parsed_folder
 from schemas.errors import UserError
-from schemas.ids import key, sha256, version_name
+from schemas.ids import key, version_name
 from schemas.versions import LedgerRow, Outcome, Plan, Pointer, Status
-from tasks.plan import compare, cut_shards, summarise
+from tasks.plan import compare, cut_shards, summarise, was_disturbed
 
 MEBIBYTE = 1 << 20
 
@@ -37,9 +37,7 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
     listed = source.files()
     if not listed and not ledger:
         raise UserError(f"source {corpus.source} holds no PDF; put some there, or correct 'source' in {workspace.file}")
-    comparison = compare(
-        listed, ledger, attempt=workspace.keys.attempt, digest=lambda name: sha256(source.read(name)), retry=retry
-    )
+    comparison = compare(listed, ledger, attempt=workspace.keys.attempt, digest=source.digest, retry=retry)
     fingerprint = key(
         settings=workspace.keys.settings,
         sources={document.source: document.doc_id for document in comparison.documents}
@@ -67,7 +65,9 @@ def _built(workspace: Workspace, fingerprint: str, live: Pointer | None) -> tupl
     same = [manifest for manifest in manifests(workspace.store) if manifest.fingerprint == fingerprint]
     for manifest in sorted(same, key=lambda manifest: live is None or manifest.version != live.version):
         is_live = live is not None and manifest.version == live.version
-        if refusals_of(manifest) and not is_live:
+        if was_disturbed(read_ledger(workspace.store, manifest.version)):
+            continue
+        if refusals_of(manifest) and not is_live and read_override(workspace.store, manifest.version) is None:
             return manifest.version, "refused"
         if holds(workspace, manifest):
             return manifest.version, "unchanged" if is_live else "held" if live is not None and live.held else "ready"

@@ -144,8 +144,8 @@ def _publish_again(store: ObjectStore, corpus: str, version: str, live: Pointer 
     refusals = refusals_of(manifest)
     if refusals and read_override(store, version) is None:
         raise GateError(
-            f"corpus {corpus}: {version} was refused and can't go live: {'; '.join(refusals)}\n"
-            f'if it is to go live all the same: inset publish {corpus} {version} --override "REASON"'
+            f"corpus {corpus}: {version} was refused and can't go live: {'; '.join(refusals)}",
+            f'if it is to go live all the same: inset publish {corpus} {version} --override "REASON"',
         )
     if live is not None and live.version == version:
         previous = live.previous

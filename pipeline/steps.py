@@ -7,7 +7,7 @@ the run's lease is entered again, progress goes to the log, and what passes from
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from pipeline import assemble, build, check, enrich, evaluate, lease, parse, publish
@@ -18,8 +18,9 @@ from pipeline.refresh import settle
 from pipeline.retain import sweep
 from pipeline.stages import StageNote, read_plan, write_plan
 from pipeline.workspace import Report, Workspace, open_workspace
-from schemas.errors import GateError, TransientError, UserError
-from schemas.versions import Lease, Outcome
+from schemas.errors import OF_THE_SOURCE, Failure, GateError, TransientError, UserError
+from schemas.printing import line
+from schemas.versions import Lease, LedgerRow, Outcome
 
 _logger = logging.getLogger(__name__)
 
@@ -81,6 +82,7 @@ def plan(corpus: str, run_id: str) -> Planned:
         "sources: %d new, %d changed, %d gone, %d kept; %d documents to parse in %d shards",
         *(summary.new, summary.changed, summary.gone, summary.kept, summary.to_parse, len(made.shards)),
     )
+    _log_failures(row for row in made.carried if row.code in OF_THE_SOURCE)
     groups = [list(range(first, len(made.shards), MOST_GROUPS)) for first in range(min(MOST_GROUPS, len(made.shards)))]
     return Planned(made.version, made.outcome, made.parent, groups)
 
@@ -105,9 +107,7 @@ def parse_shards(corpus: str, run_id: str, version: str, shards: list[int]) -> S
         _unfinished(workspace, version)
         notes = [parse.parse(workspace, version, shard, _to_log()) for shard in shards]
     failures = [failure for note in notes for failure in note.failures]
-    for failure in failures:
-        place = f" page {failure.page}" if failure.page else ""
-        _logger.warning("quarantine: %s%s: %s: %s", failure.source, place, failure.code, failure.message)
+    _log_failures(failures)
     counts: dict[str, int] = {}
     for note in notes:
         for name, count in note.counts.items():
@@ -128,11 +128,13 @@ def run_stage(stage: str, corpus: str, run_id: str, version: str) -> StageNote:
         note = STEPS[stage](workspace, version, _to_log())
     if note.counts:
         _logger.info("%s: %s", stage, _in_words(note.counts))
+    if stage == "enrich":
+        _log_failures(note.failures)  # assemble lists those of all stages again
     for gate in note.gates:
         _logger.log(
             logging.INFO if gate.passed else logging.ERROR,
             "gate %s %s: %s",
-            *(gate.gate, "holds" if gate.passed else "REFUSES", gate.message),
+            *(gate.gate, "holds" if gate.passed else "REFUSES", line(gate.message)),
         )
     return note
 
@@ -149,12 +151,18 @@ def publish_version(corpus: str, run_id: str, planned: Planned) -> Published:
         live = _publish(workspace, planned, held)
     manifest = read_manifest(workspace.store, planned.version)
     reasons = refusals_of(manifest) if manifest else []
-    if reasons:
+    if reasons and not live:
         raise GateError(f"{planned.version} was refused: {'; '.join(reasons)}")
     counts = manifest.counts.model_dump(exclude={"rows_by_modality"}) if manifest else {}
     if live:
         _logger.info("%s is live: %s", planned.version, _in_words(counts))
     return Published(planned.version, live, counts)
+
+
+def _log_failures(failures: Iterable[Failure | LedgerRow]) -> None:
+    for failure in failures:
+        place = f" page {failure.page}" if failure.page else ""
+        _logger.warning("quarantine: %s", line(f"{failure.source}{place}: {failure.code}: {failure.message}"))
 
 
 def _publish(workspace: Workspace, planned: Planned, held: Lease) -> bool:

@@ -144,7 +144,7 @@ def open_workspace(name_or_path: str) -> Workspace:
 
 
 def _keys(corpus: Corpus, recogniser: ModelCard | None, detector: ModelCard | None, text_model: ModelCard) -> Keys:
-    parse, attempt = parse_key(corpus.parse), attempt_key(corpus.parse)
+    parse = parse_key(corpus.parse)
     recognised = key(model=recogniser.model_dump() if recogniser else None)
     segmented = key(model=detector.model_dump() if detector else None, step=SEGMENT_VERSION)
     structured = key(
@@ -156,6 +156,8 @@ def _keys(corpus: Corpus, recogniser: ModelCard | None, detector: ModelCard | No
         chunk_tokens=corpus.index.chunk_tokens,
         tokens_by=text_model.model_dump(),
     )
+    # What failed at any step is worth another try once any step before a version is another.
+    attempt = key(parse=attempt_key(corpus.parse), structured=structured)
     assembled = key(structured=structured, tags=corpus.tags.model_dump(), step=ASSEMBLE_VERSION)
     vectors = key(model=text_model.model_dump(), step=EMBED_VERSION)
     settings = key(

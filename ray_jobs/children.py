@@ -5,6 +5,7 @@ writes what it makes into the store itself; the parent learns little more than t
 """
 
 import contextlib
+import math
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -23,7 +24,8 @@ import psutil
 
 from ray_jobs.garbage import collected_rarely
 from schemas.corpus import ParseOptions
-from schemas.errors import BadInputError, FailureCode, InsetError, TransientError
+from schemas.errors import BadInputError, FailureCode, InsetError
+from schemas.printing import line
 
 Order = TypeVar("Order")
 Result = TypeVar("Result")
@@ -60,10 +62,15 @@ class _Opened:
 
 
 @dataclass(frozen=True)
-class _Hiccup:
-    """The child's last word: the store or the source did not answer."""
+class _Begun:
+    """The child is at its order; its time counts from here, however long a busy machine took to start it."""
 
-    message: str
+
+@dataclass(frozen=True)
+class _Hiccup:
+    """The child's last word: an error that is not the order's, such as of a store that did not answer or refused."""
+
+    error: InsetError
 
 
 @dataclass
@@ -72,7 +79,7 @@ class _Running(Generic[Order]):
     limits: ParseOptions
     process: ForkServerProcess
     reply: Connection
-    deadline: float
+    deadline: float = math.inf
     most_bytes: int = 0
 
 
@@ -89,7 +96,7 @@ def run_each(
         limits: Time and memory an order may take, and how many processes at once.
 
     Raises:
-        TransientError: The store or the source did not answer.
+        InsetError: What a child met that is not its order's doing, as it was raised there.
     """
     waiting = list(reversed(orders))
     workers = limits.workers or os.cpu_count() or 1
@@ -107,7 +114,7 @@ def run_each(
             for item in list(running):
                 reply = _last_word(item)
                 if isinstance(reply, _Hiccup):
-                    raise TransientError(reply.message)
+                    raise reply.error
                 if reply is not None:
                     running.remove(item)
                     yield item.order, reply
@@ -125,7 +132,7 @@ def _start(context: ForkServerContext, work: Work[Order, Result], order: Order, 
     with _no_main_module():
         process.start()
     theirs.close()
-    return _Running(order, limits, process, ours, time.monotonic() + limits.timeout_s)
+    return _Running(order, limits, process, ours)
 
 
 @contextlib.contextmanager
@@ -143,8 +150,10 @@ def _last_word(item: _Running[Any]) -> Done[Any] | Refused | _Hiccup | None:
     """Return the child's last word; None while it works. One that is out of time is killed."""
     try:
         while item.reply.poll():
-            message: _Opened | Done[Any] | Refused | _Hiccup = item.reply.recv()
-            if isinstance(message, _Opened):
+            message: _Begun | _Opened | Done[Any] | Refused | _Hiccup = item.reply.recv()
+            if isinstance(message, _Begun):
+                item.deadline = time.monotonic() + item.limits.timeout_s
+            elif isinstance(message, _Opened):
                 item.deadline += item.limits.timeout_s_per_page * message.pages
             else:
                 item.process.join()
@@ -190,6 +199,7 @@ def _in_child(
     last: Done[Result] | Refused | _Hiccup
     try:
         _limit_memory(memory_mb)
+        reply.send(_Begun())
         with collected_rarely():
             last = Done(work(order, lambda pages: reply.send(_Opened(pages))))
     except BadInputError as error:
@@ -197,9 +207,9 @@ def _in_child(
     except MemoryError:
         last = Refused(FailureCode.MEMORY_LIMIT, f"it needs more than parse.memory_mb ({memory_mb})")
     except InsetError as error:
-        last = _Hiccup(error.message)
+        last = _Hiccup(error)
     except Exception as error:  # noqa: BLE001  what nobody foresaw is this document's failure, not the refresh's
-        last = Refused(FailureCode.CRASHED, f"reading it failed: {type(error).__name__}: {error}"[:300])
+        last = Refused(FailureCode.CRASHED, line(f"reading it failed: {type(error).__name__}: {error}")[:300])
     reply.send(last)
 
 

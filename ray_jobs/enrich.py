@@ -17,7 +17,7 @@ from ray_jobs.cluster import connected
 from ray_jobs.documents import parsed_folder, read_parsed, structured_folder, write_structured
 from ray_jobs.garbage import collected_rarely
 from ray_jobs.pools import cut_batches, run_pool
-from ray_jobs.rows import Outcome, attempt
+from ray_jobs.rows import Outcome, attempt, blaming_the_input
 from schemas.corpus import CaptionOptions, EmbeddingOptions, RayOptions
 from schemas.documents import (
     PageFailure,
@@ -168,7 +168,7 @@ class StructureActor:
     def _structure(self, work: Unstructured) -> bool:
         parse_key, structured_key = self._keys
         parsed = read_parsed(self._store, parsed_folder(work.doc_id, parse_key))
-        with collected_rarely():
+        with blaming_the_input("structuring it"), collected_rarely():
             document = structure_with(parsed, work.recognised, work.segmented)
             chunks = chunk(document, self._count_tokens, max_tokens=self._chunk_tokens)
         write_structured(self._store, structured_folder(work.doc_id, structured_key), document, chunks)

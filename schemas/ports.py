@@ -71,11 +71,26 @@ class DocumentSource(Protocol):
     """Where PDFs come from."""
 
     def files(self) -> list[SourceFile]:
-        """Return the PDFs there, sorted by name, without reading them; raise ``UserError`` where there is no such place."""
+        """Return all the PDFs there, sorted by name, without reading them.
+
+        Raises:
+            UserError: There is no such place, or a part of it may not be listed.
+            TransientError: It doesn't answer.
+        """
+        ...
+
+    def digest(self, source: str) -> str:
+        """Return the SHA-256 of a PDF, without holding all of it; errors as for ``read``."""
         ...
 
     def read(self, source: str) -> bytes:
-        """Return a PDF's bytes; raise ``FileNotFoundError`` where it went away."""
+        """Return a PDF's bytes.
+
+        Raises:
+            FileNotFoundError: It went away.
+            BadInputError: It can't be read; the others may be.
+            TransientError: The source doesn't answer.
+        """
         ...
 
 

@@ -25,6 +25,9 @@ from schemas.versions import SourceFile
 _MAGIC = frozenset("*?[")
 _PIECE = 1 << 20
 
+LISTED_AT_ONCE = 1000
+"""Objects of a page of S3's listing; it gives no more."""
+
 
 def open_source(address: str) -> DocumentSource:
     """Open a folder (every ``.pdf`` below it), a glob, or ``s3://bucket/prefix``; a folder's own name may look like a glob."""
@@ -33,6 +36,22 @@ def open_source(address: str) -> DocumentSource:
     if _MAGIC & set(address) and not Path(address).is_dir():
         return GlobSource(address)
     return FolderSource(Path(address))
+
+
+def overlaps(source: str, store: str) -> bool:
+    """Say whether a source lies in a store, or would list what the store keeps; a store in a hidden folder isn't listed.
+
+    Args:
+        source: A source's address.
+        store: A store's address.
+    """
+    if source.startswith("s3://") or store.startswith("s3://"):
+        one, other = (f"{address.rstrip('/')}/" for address in (source, store))
+        return one.startswith(other) or other.startswith(one)
+    files, kept = open_source(source), Path(store.removeprefix("file://")).resolve()
+    return isinstance(files, _FileSource) and (
+        files.base.resolve().is_relative_to(kept) or files.lists(kept / "corpus" / "documents" / "document.pdf")
+    )
 
 
 class _FileSource:
@@ -60,9 +79,9 @@ class _FileSource:
         return sorted(self._listed(), key=lambda file: file.source)
 
     def lists(self, path: Path) -> bool:
-        """Say whether a file there would be among ``files``."""
+        """Say whether a file there, its links resolved, would be among ``files``."""
         try:
-            parts = path.relative_to(self._base).parts
+            parts = path.relative_to(self._base.resolve()).parts
         except ValueError:
             return False
         states = {self._pattern}
@@ -151,6 +170,8 @@ class _FileSource:
                 yield file
         except (FileNotFoundError, NotADirectoryError) as error:
             raise FileNotFoundError(errno.ENOENT, "it went away", source) from error
+        except IsADirectoryError as error:
+            raise BadInputError(_no_file(stat.S_IFDIR), FailureCode.SOURCE_UNREADABLE) from error
         except OSError as error:
             raise BadInputError(_unread(error), FailureCode.SOURCE_UNREADABLE) from error
 
@@ -167,9 +188,8 @@ class GlobSource(_FileSource):
 
     def __init__(self, pattern: str) -> None:
         parts = Path(pattern).parts
-        fixed = next(
-            index for index, part in enumerate(parts) if _MAGIC & set(part) and not Path(*parts[: index + 1]).is_dir()
-        )
+        magic = [index for index, part in enumerate(parts) if _MAGIC & set(part)]
+        fixed = next((index for index in magic if not Path(*parts[: index + 1]).is_dir()), len(parts) - 1)
         super().__init__(Path(*parts[:fixed]), parts[fixed:], hidden=True)
 
 
@@ -251,7 +271,10 @@ class S3Source:
         """
         found: list[SourceFile] = []
         with s3_errors(self._address, ""):
-            for page in self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=self._prefix):
+            pages = self._client.get_paginator("list_objects_v2")
+            for page in pages.paginate(
+                Bucket=self._bucket, Prefix=self._prefix, PaginationConfig={"PageSize": LISTED_AT_ONCE}
+            ):
                 found += [
                     SourceFile(source=item["Key"][len(self._prefix) :], size=item["Size"], stamp=item["ETag"])
                     for item in page.get("Contents", [])

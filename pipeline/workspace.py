@@ -9,7 +9,7 @@ from backends.lancedb_index import LanceIndex
 from backends.minilm import text_model_card
 from backends.rapid_layout_detector import detector_card
 from backends.rapidocr_recogniser import recogniser_card
-from backends.sources import open_source
+from backends.sources import open_source, overlaps
 from backends.stores import join, open_store
 from backends.weaviate_index import WeaviateIndex
 from backends.weaviate_server import WeaviateServer
@@ -130,6 +130,11 @@ def open_workspace(name_or_path: str) -> Workspace:
     """
     file = find_corpus_file(name_or_path)
     corpus = load_corpus(str(file))
+    if overlaps(corpus.source, corpus.store or ""):
+        raise UserError(
+            f"{file}: source {corpus.source} and store {corpus.store} overlap, so what is kept would be indexed; "
+            f"name a 'store' elsewhere"
+        )
     recogniser, detector = recogniser_card(corpus.captions), detector_card(corpus.captions)
     text_model = text_model_card(corpus.embeddings)
     return Workspace(

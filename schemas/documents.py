@@ -262,13 +262,19 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class PlacedFigure:
-    """A tagged placement with what the document says of it."""
+    """A tagged placement with what the document says of it.
+
+    ``block`` is the order of the block that holds its tag. Where no caption speaks of it, ``step`` is the text that it stands
+    by, such as a paragraph, an item of a list or a table's row, and ``stands_by`` are the orders of the blocks that hold that.
+    """
 
     placement: Placement
     caption: str
     section_path: tuple[str, ...]
     inner_text: str
     block: int
+    step: str = ""
+    stands_by: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,7 +304,10 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A run of blocks that is one row of evidence; ``text`` without and ``tagged_text`` with placeholders."""
+    """A run of blocks that is one row of evidence; ``text`` without and ``tagged_text`` with placeholders.
+
+    ``figure_id`` and ``placement``, the placement's order, are those of a figure that has the row for itself.
+    """
 
     order: int
     modality: str
@@ -309,3 +318,4 @@ class Chunk:
     figure_refs: tuple[str, ...]
     caption: str = ""
     figure_id: str | None = None
+    placement: int | None = None

@@ -47,16 +47,18 @@ def key(**parts: Any) -> str:
     return sha256(json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode())[:16]
 
 
-def evidence_id(doc_id: str, modality: str, order: int, text: str) -> str:
-    """Name a row of the index: the same in every version that holds the same piece.
+def evidence_id(doc_id: str, modality: str, order: int, text: str, *, again: int = 0) -> str:
+    """Name a row of the index: the same in every version that holds the same piece, and never shared by two.
 
     Args:
         doc_id: The document's digest.
         modality: ``text``, ``table`` or ``figure``.
-        order: Place of the row's first block in its document, from 0.
+        order: Place of the row's first block in its document, from 0; of a figure's row, that of its placement.
         text: The row's text without tags.
+        again: How many rows before this one share all of the above: parts of one table may hold nothing but pictures.
     """
-    return str(uuid.uuid5(_EVIDENCE_NAMESPACE, f"{doc_id}/{modality}/{order}/{sha256(text.encode())}"))
+    name = f"{doc_id}/{modality}/{order}/{sha256(text.encode())}"
+    return str(uuid.uuid5(_EVIDENCE_NAMESPACE, f"{name}/{again}" if again else name))
 
 
 def version_name(now: datetime, fingerprint: str) -> str:

@@ -1,5 +1,6 @@
 """Make the rows of a version out of its documents, and number their tags."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -7,12 +8,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemas.documents import TAGGED, Chunk, Figure, Placement
-from schemas.evidence import EVIDENCE, PLACEMENTS, Modality
+from schemas.evidence import EVIDENCE, PLACEMENTS
 from schemas.ids import evidence_id
 from schemas.tags import DOC_DIGITS, TagTemplate, fill, restore
 from tasks.tag import number_figures
 
-ASSEMBLE_VERSION = "1"
+ASSEMBLE_VERSION = "2"
 
 
 @dataclass(frozen=True)
@@ -80,9 +81,7 @@ def assemble(
         tags = _tags(document, figures, numbers, template)
         evidence.extend(_evidence(document, tags))
         placements.extend(_placements(document, figures, numbers, tags))
-    unique = {row["evidence_id"]: row for row in reversed(evidence)}
-    kept = [row for row in evidence if unique[row["evidence_id"]] is row]
-    made = Assembled(pa.Table.from_pylist(kept, schema=EVIDENCE), pa.Table.from_pylist(placements, schema=PLACEMENTS))
+    made = Assembled(pa.Table.from_pylist(evidence, schema=EVIDENCE), pa.Table.from_pylist(placements, schema=PLACEMENTS))
     return made if earlier is None else _joined(made, earlier)
 
 
@@ -171,9 +170,8 @@ class _Standing:
 
         def find(figure_id: str) -> str:
             known = self._placements[figure_id]
-            if piece.modality == Modality.FIGURE:
-                here = (place.order for place in known if place.bbox == piece.regions[0].bbox and _on(place, piece))
-                return tags[next(here, known[0].order)]
+            if piece.placement is not None:
+                return tags[piece.placement]
             fresh = [place for place in known if place.order not in self._written] or known
             order = next((place.order for place in fresh if _on(place, piece)), fresh[0].order)
             self._written.add(order)
@@ -188,11 +186,14 @@ def _on(placement: Placement, piece: Chunk) -> bool:
 
 def _evidence(document: DocumentPieces, tags: Mapping[int, str]) -> Iterator[dict[str, object]]:
     standing = _Standing(document.placements)
+    seen: Counter[tuple[str, int, str]] = Counter()
     for piece in document.chunks:
         tag_of = standing.within(piece, tags)
         first = piece.regions[0]
+        name = piece.modality, piece.order if piece.placement is None else piece.placement, piece.text
+        seen[name] += 1
         yield {
-            "evidence_id": evidence_id(document.doc_id, piece.modality, piece.order, piece.text),
+            "evidence_id": evidence_id(document.doc_id, *name, again=seen[name] - 1),
             "modality": str(piece.modality),
             "doc_id": document.doc_id,
             "sources": list(document.sources),

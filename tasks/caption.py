@@ -2,14 +2,12 @@
 
 from collections.abc import Sequence
 
-CAPTION_VERSION = "1"
-
 
 def compose(caption: str, inner_text: str, section_path: Sequence[str]) -> str:
-    """Return the ``context`` caption: the figure's own caption, its section's title and the words inside it.
+    """Return the ``context`` caption: what the document says of a figure, its section's title and the words inside it.
 
     Args:
-        caption: The caption as printed; "" where there is none.
+        caption: The caption as printed, or else the step that the figure stands by; "" where there is neither.
         inner_text: Words read inside the figure, by OCR or from a drawing's labels; "" where there are none.
         section_path: Titles of the sections around it, outermost first.
 

@@ -1,7 +1,7 @@
 """Cut a structured document into evidence: text, tables and figures."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from schemas.documents import Block, BlockKind, Chunk, PlacedFigure, Region, Role, StructuredDocument
@@ -10,7 +10,7 @@ from schemas.tags import placeholder, placeholders, strip
 from tasks.caption import compose
 from tasks.mark_up import caption_of, regions_of
 
-CHUNK_VERSION = "3"
+CHUNK_VERSION = "4"
 
 CountTokens = Callable[[Sequence[str]], list[int]]
 
@@ -26,15 +26,19 @@ class _Unit:
     tokens: int
 
     @property
-    def plain(self) -> str:
-        return strip(self.text)
+    def is_figure(self) -> bool:
+        return self.blocks[0].placement is not None
+
+    def holds(self, orders: Collection[int]) -> bool:
+        return any(block.order in orders for block in self.blocks)
 
 
 def chunk(document: StructuredDocument, count_tokens: CountTokens, *, max_tokens: int) -> list[Chunk]:
     """Cut a document by its structure.
 
-    Text chunks follow sections and paragraphs; a figure and its caption are never parted; a table is a chunk of its own,
-    its header repeated where it must be cut; each content figure is one more chunk, described by its context.
+    Text chunks follow sections and paragraphs; a figure is never parted from its caption, nor from the step that it stands by;
+    a table is a chunk of its own, its header repeated where it must be cut; each content figure is one more chunk, described by
+    its context.
 
     Args:
         document: Blocks in reading order.
@@ -45,22 +49,23 @@ def chunk(document: StructuredDocument, count_tokens: CountTokens, *, max_tokens
         Chunks by order; ``text`` holds neither tags nor placeholders, ``tagged_text`` holds placeholders.
     """
     captions = {block.placement: block for block in document.blocks if block.kind is BlockKind.CAPTION}
+    steps = {figure.placement.order: figure.stands_by for figure in document.figures if not figure.caption}
     chunks: list[Chunk] = []
     run: list[_Unit] = []
     for unit in _units(document.blocks, count_tokens, max_tokens):
         if unit.blocks[0].kind is BlockKind.TABLE:
-            chunks.extend(_packed(run, max_tokens))
+            chunks.extend(_packed(_bound(run, steps, max_tokens), max_tokens))
             run = []
             chunks.extend(_table_chunks(unit, count_tokens, max_tokens))
         else:
             run.append(unit)
-    chunks.extend(_packed(run, max_tokens))
+    chunks.extend(_packed(_bound(run, steps, max_tokens), max_tokens))
     blocks = {block.order: block for block in document.blocks}
-    chunks.extend(
-        _figure_chunk(figure, captions.get(figure.placement.order), blocks[figure.block], count_tokens, max_tokens)
-        for figure in document.figures
-        if figure.placement.role is Role.CONTENT
-    )
+    for figure in document.figures:
+        if figure.placement.role is Role.CONTENT:
+            caption = captions.get(figure.placement.order)
+            beside = [caption] if caption is not None else [blocks[order] for order in figure.stands_by]
+            chunks.append(_figure_chunk(figure, beside, blocks[figure.block].order, count_tokens, max_tokens))
     return sorted(chunks, key=lambda piece: (piece.order, piece.modality))
 
 
@@ -75,7 +80,7 @@ def _units(blocks: Sequence[Block], count_tokens: CountTokens, max_tokens: int) 
             groups[-1].append(block)
         else:
             groups.append([block])
-    texts = ["\n".join(map(_shown, group)) for group in groups]
+    texts = ["\n".join(block.text for block in group) for group in groups]
     for group, text, tokens in zip(groups, texts, count_tokens([strip(text) for text in texts]), strict=True):
         if tokens <= max_tokens or group[0].placement is not None or group[0].kind is BlockKind.TABLE:
             yield _Unit(tuple(group), text, tokens)
@@ -84,14 +89,32 @@ def _units(blocks: Sequence[Block], count_tokens: CountTokens, max_tokens: int) 
             yield from (_Unit(tuple(group), piece, count) for piece, count in pieces)
 
 
-def _shown(block: Block) -> str:
-    """Return what a reader is shown of a block: of a figure its tag alone, since the words inside it stand in its pixels.
+def _bound(units: Sequence[_Unit], steps: Mapping[int, Collection[int]], max_tokens: int) -> list[_Unit]:
+    """Join each figure with the text that it stands by, as far as they fit one chunk."""
+    bound: list[_Unit] = []
+    joins = _joins(units, steps)
+    for number, unit in enumerate(units):
+        if number - 1 in joins and bound[-1].tokens + unit.tokens <= max_tokens:
+            before = bound.pop()
+            unit = _Unit((*before.blocks, *unit.blocks), f"{before.text}\n\n{unit.text}", before.tokens + unit.tokens)  # noqa: PLW2901
+        bound.append(unit)
+    return bound
 
-    Search finds those words by the figure's own row.
-    """
-    if block.kind is not BlockKind.FIGURE:
-        return block.text
-    return "\n".join(map(placeholder, placeholders(block.text)))
+
+def _joins(units: Sequence[_Unit], steps: Mapping[int, Collection[int]]) -> set[int]:
+    """Return the units that may not be parted from the one after them: a figure and its step, other figures between."""
+    joins: set[int] = set()
+    for number, unit in enumerate(units):
+        own = steps.get(unit.blocks[0].placement, ()) if unit.blocks[0].placement is not None else ()
+        if not own:
+            continue
+        first = next((at for at in range(number - 1, -1, -1) if not units[at].is_figure), None)
+        last = next((at for at in range(number + 1, len(units)) if not units[at].is_figure), None)
+        if first is not None and units[first].holds(own):
+            joins.update(range(first, number))
+        if last is not None and units[last].holds(own):
+            joins.update(range(number, last))
+    return joins
 
 
 def _sentences(text: str, count_tokens: CountTokens, max_tokens: int) -> Iterator[tuple[str, int]]:
@@ -193,25 +216,28 @@ def _table_chunks(unit: _Unit, count_tokens: CountTokens, max_tokens: int) -> It
 
 
 def _figure_chunk(
-    figure: PlacedFigure, caption: Block | None, block: Block, count_tokens: CountTokens, max_tokens: int
+    figure: PlacedFigure, beside: Sequence[Block], order: int, count_tokens: CountTokens, max_tokens: int
 ) -> Chunk:
+    """Return a figure's own row; ``beside`` is its caption's block, or those of the step that it stands by."""
     figure_id = figure.placement.figure_id
     if figure_id is None:
         raise ValueError("a tagged placement has pixels")
-    text = _shortened(compose(figure.caption, figure.inner_text, figure.section_path), count_tokens, max_tokens)
-    regions = [Region(figure.placement.page, figure.placement.bbox)]
-    if caption is not None:
-        regions.append(Region(caption.page, caption.bbox))
+    step = _shortened(strip(figure.step), count_tokens, max_tokens // 2) if not figure.caption else ""
+    described = compose(figure.caption or step, figure.inner_text, figure.section_path)
     return Chunk(
-        order=block.order,
+        order=order,
         modality=Modality.FIGURE,
-        regions=tuple(regions),
+        regions=(
+            Region(figure.placement.page, figure.placement.bbox),
+            *(Region(block.page, block.bbox) for block in beside),
+        ),
         section_path=figure.section_path,
-        text=text,
-        tagged_text=f"{placeholder(figure_id)}\n{figure.caption}".strip(),
+        text=_shortened(described, count_tokens, max_tokens),
+        tagged_text=f"{placeholder(figure_id)}\n{figure.caption or step}".strip(),
         figure_refs=(figure_id,),
         caption=figure.caption,
         figure_id=figure_id,
+        placement=figure.placement.order,
     )
 
 

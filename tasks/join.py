@@ -33,7 +33,7 @@ def join_lines(lines: Sequence[Line], *, keep: bool = False) -> str:
             before.bbox.height, line.bbox.height
         ):
             text += " " + words  # beside each other on one line
-        elif _ends_early(before, line, left, right):
+        elif not wraps(before, line, left, right):
             text += "\n" + words
         elif _HYPHENATED.fullmatch(text[-2:]) and words[0].islower():
             text = text[:-1] + words
@@ -42,12 +42,19 @@ def join_lines(lines: Sequence[Line], *, keep: bool = False) -> str:
     return text
 
 
-def _ends_early(line: Line, following: Line, left: float, right: float) -> bool:
-    """Say whether the next line's first word would still have fitted."""
+def wraps(line: Line, following: Line, left: float, right: float) -> bool:
+    """Say whether a line was broken for want of room: the next line's first word would not have fitted.
+
+    Args:
+        line: The line.
+        following: The next one.
+        left: Left side of their column, in points.
+        right: Right side of it.
+    """
     room = line.bbox.x0 - left if runs_leftward(line.text) else right - line.bbox.x1
     room -= 1.5 * line.size
     if room <= 0:
-        return False
+        return True
     letter = line.bbox.width / max(1, len(line.text.strip()))
-    word = len(following.text.split(maxsplit=1)[0]) + 1
-    return room > word * letter
+    words = following.text.split(maxsplit=1)
+    return bool(words) and room <= (len(words[0]) + 1) * letter

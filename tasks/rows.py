@@ -21,7 +21,7 @@ _LEVEL_SHARE = 0.25
 _APART_SHARE = 0.7
 _FEWEST_ROWS = 3
 _FEWEST_ROWS_OF_TWO = 4
-_WRITTEN = {0: (1, 0), 90: (0, -1), 180: (-1, 0), 270: (0, 1)}
+WRITTEN = {0: (1, 0), 90: (0, -1), 180: (-1, 0), 270: (0, 1)}
 
 
 class Piece(NamedTuple):
@@ -61,7 +61,7 @@ def split_rows(band: Row, rotation: int, *, by_words: bool) -> list[Row]:
         by_words: Rows may show where there are no numbers. A grid that rules its rows has no more of them: there, words on
             one height are the lists and lines of an address that its cells hold.
     """
-    across, down = _WRITTEN[rotation % 360]
+    across, down = WRITTEN[rotation % 360]
     seen = {column: cell.turned((across, down)) for column, cell in enumerate(band) if cell is not None}
     # A cell that reaches over another rule stands beside all rows.
     high = max((cell.bbox.y0 for cell in seen.values()), default=0.0)

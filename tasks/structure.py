@@ -24,7 +24,7 @@ from schemas.documents import (
     TablePart,
     TableRegion,
 )
-from schemas.geometry import BBox, union
+from schemas.geometry import BBox, turned, union
 from schemas.labels import Label, LabelKind, caption_label, mentions
 from schemas.tags import escape, placeholder, placeholders, strip
 from tasks.align import align
@@ -35,16 +35,17 @@ from tasks.margins import find_margins
 from tasks.mark_up import markdown
 from tasks.order import Standing, leaps, mended
 from tasks.outline import Headings, letters_by_size
+from tasks.place import Passage, places
 from tasks.recognise import with_words
+from tasks.rows import WRITTEN
 from tasks.segment import fills, with_segments
 from tasks.tabulate import holds
 
-STRUCTURE_VERSION = "8"
+STRUCTURE_VERSION = "9"
 
 _TABLE_CAPTION_PT = 48.0
 _INNER_CHARACTERS = 600
 _BESIDE_PT = 40.0
-_ROW_PT = 12.0
 _SAME_WIDTH_PT = 6.0
 _NOTICE_CHARACTERS = 80
 _PROSE_ROWS = 3
@@ -72,6 +73,7 @@ class _Piece:
     rows: tuple[tuple[str, ...], ...] = ()
     parts: tuple[TablePart, ...] = ()
     level: int | None = None
+    step: tuple[Line, ...] = ()
 
     @property
     def words(self) -> str:
@@ -160,7 +162,8 @@ def _pieces(sheet: _Sheet, margins: frozenset[Line], headings: Headings) -> list
     )
     framed += [(found.table, found.lines) for found in aligned]
     pieces = _with_tables(_paragraphs(free, margins, headings), framed)
-    return _with_figures(_as_they_stand(pieces, sheet.page, leftward=leftward), standing, inner)
+    ordered = _as_they_stand(pieces, sheet.page, leftward=leftward)
+    return _with_figures(ordered, standing, inner, sheet.page, leftward=leftward)
 
 
 def _paragraphs(lines: Sequence[Line], margins: frozenset[Line], headings: Headings) -> list[_Piece]:
@@ -452,44 +455,103 @@ def _has_header(table: _Piece) -> bool:
 
 
 def _with_figures(
-    pieces: list[_Piece], placements: Sequence[Placement], inner: Mapping[int, Sequence[Line]]
+    pieces: list[_Piece],
+    placements: Sequence[Placement],
+    inner: Mapping[int, Sequence[Line]],
+    page: Page,
+    *,
+    leftward: bool,
 ) -> list[_Piece]:
-    """Set each figure beside its caption, or where it stands among the text; the words inside it on the far side of its tag."""
-    made = list(pieces)
-    linked = _linked(pieces, placements) if placements else {}
-    for place in sorted(placements, key=lambda place: (place.bbox.y0, place.bbox.x0)):
-        caption = linked.get(place.order)
-        words = join_lines(inner.get(place.order, ()), keep=True)
-        aside = len(words) > _INNER_CHARACTERS  # too long to stay with the tag: it follows as text of its own
-        over = caption is None or place.bbox.y0 <= caption.bbox.y0
-        held = [] if aside or not words else [words]
-        tag = placeholder(place.figure_id or "")
-        text = "\n".join([*held, tag] if over and caption is not None else [tag, *held])
-        spoken = " ".join(caption.words.split()) if caption is not None else ""
-        unit = [_Piece(BlockKind.FIGURE, place.page, place.bbox, text=text, placement=place, caption=spoken)]
-        if caption is not None:
-            at = made.index(caption)
-            told = replace(caption, placement=place)
-            made[at : at + 1] = [*unit, told] if over else [told, *unit]
-            at += 2
-        else:
-            at = _after_neighbour(made, place.bbox) or _place(made, place.bbox)
-            made[at:at] = unit
-            at += 1
-        if aside:
-            lines = tuple(inner[place.order])
-            made.insert(at, _Piece(BlockKind.TEXT, place.page, place.bbox, lines, text=words))
-    return made
-
-
-def _after_neighbour(pieces: Sequence[_Piece], box: BBox) -> int | None:
-    """Return where a figure stands that goes on a row of figures: behind its left neighbour, and that one's caption."""
+    """Set each figure beside its caption, or else by the text that it stands beside or between."""
+    if not placements:
+        return pieces
+    linked = _linked(pieces, placements)
+    units = {id(caption): _captioned(place, caption, inner) for place in placements if (caption := linked.get(place.order))}
+    lone = _as_read([place for place in placements if place.order not in linked], page, leftward=leftward)
+    # A figure with its caption is two passages: what stands beside it is level with the figure, not with both.
+    parts = [
+        (number, part)
+        for number, piece in enumerate(pieces)
+        for part in units.get(id(piece), [piece])[:2]
+        if piece.kind is not BlockKind.MARGIN
+    ]
+    found = places(
+        [_upright(place.bbox, page) for place in lone], [_passage(part, page) for _, part in parts], right_to_left=leftward
+    )
+    before: dict[tuple[int, int], list[_Piece]] = defaultdict(list)
+    behind: dict[tuple[int, int], list[_Piece]] = defaultdict(list)
+    last: list[_Piece] = []
+    for place, where in zip(lone, found, strict=True):
+        if where is None:
+            last.extend(_figure(place, inner))
+            continue
+        step = tuple(held for one, other in where.step for held in _lines_at(parts[one][1], other))
+        number, part = parts[where.at[0]]
+        # Nothing parts a figure from its caption.
+        is_behind = where.behind or part is not units.get(id(pieces[number]), [part])[0]
+        (behind if is_behind else before)[number, where.at[1]].extend(_figure(place, inner, step))
+    made: list[_Piece] = []
     for number, piece in enumerate(pieces):
-        beside = -_ROW_PT <= box.x0 - piece.bbox.x1 <= _ROW_PT
-        if piece.kind is BlockKind.FIGURE and beside and is_level(box, piece.bbox):
-            following = pieces[number + 1 : number + 2]
-            return number + 1 + any(other.placement is piece.placement for other in following)
-    return None
+        lines = len(piece.lines) if _may_be_cut(piece) else 1
+        cuts = {line for one, line in before if one == number} | {line + 1 for one, line in behind if one == number}
+        for start, end in pairwise(sorted({0, *cuts, lines})):
+            whole = end - start == lines
+            made.extend(before[number, start])
+            made.extend(units.get(id(piece), [piece]) if whole else [_of_lines(piece, piece.lines[start:end])])
+            made.extend(behind[number, end - 1])
+    return made + last
+
+
+def _passage(piece: _Piece, page: Page) -> Passage:
+    lines = tuple(line._replace(bbox=_upright(line.bbox, page)) for line in piece.lines) if _may_be_cut(piece) else ()
+    return Passage(_upright(piece.bbox, page), lines, piece.kind is BlockKind.HEADING)
+
+
+def _may_be_cut(piece: _Piece) -> bool:
+    return piece.kind is BlockKind.TEXT and not piece.text
+
+
+def _lines_at(piece: _Piece, number: int) -> Sequence[Line]:
+    """Return a line of a piece; all of a piece that is never parted; of a table none, whose rows are too many to go by."""
+    if piece.kind is BlockKind.TABLE:
+        return ()
+    return piece.lines[number : number + 1] if _may_be_cut(piece) else piece.lines
+
+
+def _upright(box: BBox, page: Page) -> BBox:
+    """Return a box as the reader of a turned page sees it."""
+    return turned(box, WRITTEN[page.rotation % 360]) if page.rotation else box
+
+
+def _as_read(placements: Sequence[Placement], page: Page, *, leftward: bool) -> list[Placement]:
+    """Return figures row by row, those of a row in reading direction."""
+    boxes = {place.order: _upright(place.bbox, page) for place in placements}
+    rows: list[list[Placement]] = []
+    for place in sorted(placements, key=lambda place: (boxes[place.order].y0, boxes[place.order].x0)):
+        if rows and all(is_level(boxes[place.order], boxes[other.order]) for other in rows[-1]):
+            rows[-1].append(place)
+        else:
+            rows.append([place])
+    sign = -1 if leftward else 1
+    return [place for row in rows for place in sorted(row, key=lambda place: sign * boxes[place.order].x0)]
+
+
+def _captioned(place: Placement, caption: _Piece, inner: Mapping[int, Sequence[Line]]) -> list[_Piece]:
+    """Return a figure and its caption, as they stand one under the other."""
+    figure, *aside = _figure(place, inner)
+    pair = [replace(figure, caption=" ".join(caption.words.split())), replace(caption, placement=place)]
+    return [*(pair if place.bbox.y0 <= caption.bbox.y0 else pair[::-1]), *aside]
+
+
+def _figure(place: Placement, inner: Mapping[int, Sequence[Line]], step: tuple[Line, ...] = ()) -> list[_Piece]:
+    """Return a figure: its tag, and the words inside it as text of their own where they are too many to be labels."""
+    tag = placeholder(place.figure_id or "")
+    figure = _Piece(BlockKind.FIGURE, place.page, place.bbox, text=tag, placement=place, step=step)
+    lines = tuple(inner.get(place.order, ()))
+    words = join_lines(lines, keep=True)
+    if len(words) <= _INNER_CHARACTERS:
+        return [figure]
+    return [figure, _Piece(BlockKind.TEXT, place.page, place.bbox, lines, text=words)]
 
 
 def _linked(pieces: Sequence[_Piece], placements: Sequence[Placement]) -> dict[int, _Piece]:
@@ -570,6 +632,7 @@ def _document(
         if line.inside is not None:
             inner[line.inside].append(line.text)
     path = headings.path()
+    holders = {line: order for order, piece in enumerate(pieces) for line in piece.lines}
     blocks: list[Block] = []
     placed: list[PlacedFigure] = []
     for order, piece in enumerate(pieces):
@@ -594,8 +657,12 @@ def _document(
         )
         if piece.kind is BlockKind.FIGURE and piece.placement is not None:
             inside = _inner_text(inner[piece.placement.order], recognised.get(piece.placement.figure_id or "", ()))
-            placed.append(PlacedFigure(piece.placement, piece.caption, section, inside, order))
-    placed.extend(_set_in_text(parsed.placements, placed, blocks))
+            stands_by = tuple(dict.fromkeys(holders[line] for line in piece.step if line in holders))
+            step = join_lines(piece.step)
+            placed.append(PlacedFigure(piece.placement, piece.caption, section, inside, order, step, stands_by))
+    for place, holder, step in _set_in_text(parsed.placements, placed, blocks):
+        inside = _inner_text(inner[place.order], recognised.get(place.figure_id or "", ()))
+        placed.append(PlacedFigure(place, "", holder.section_path, inside, holder.order, step, (holder.order,)))
     placed.sort(key=lambda figure: figure.placement.order)
     return StructuredDocument(
         doc_id=parsed.doc_id,
@@ -636,15 +703,17 @@ def _letters(text: str) -> str:
 
 def _set_in_text(
     placements: Sequence[Placement], placed: Sequence[PlacedFigure], blocks: Sequence[Block]
-) -> Iterator[PlacedFigure]:
-    """Yield the figures that stand in a line of text or in the cell of a table."""
+) -> Iterator[tuple[Placement, Block, str]]:
+    """Yield the figures that stand in a line of text or in a table, with the block, and the text of block or row."""
     standing = {figure.placement.order for figure in placed}
-    holders: dict[tuple[int, str], Block] = {}
+    holders: dict[tuple[int, str], list[tuple[Block, str]]] = defaultdict(list)
     for block in blocks:
-        for name in placeholders(block.text):
-            for page in {block.page, *(part.page for part in block.parts)}:
-                holders.setdefault((page, name), block)
+        pages = {block.page, *(part.page for part in block.parts)}
+        for text in [" ".join(row) for row in block.rows] or [block.text]:
+            for name in placeholders(text):
+                for page in pages:
+                    holders[page, name].append((block, " ".join(strip(text).split())))
     for place in placements:
-        holder = holders.get((place.page, place.figure_id or ""))
-        if place.role in TAGGED and place.order not in standing and holder is not None:
-            yield PlacedFigure(place, "", holder.section_path, "", holder.order)
+        held = holders.get((place.page, place.figure_id or ""))
+        if place.role in TAGGED and place.order not in standing and held:
+            yield place, *(held.pop(0) if len(held) > 1 else held[0])  # one figure may stand in several rows

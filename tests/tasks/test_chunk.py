@@ -64,7 +64,7 @@ def test_a_figure_and_its_caption_are_never_parted() -> None:
     figure = PlacedFigure(placement, "Figure 1: The panel", ("Panel",), "START STOP", 1)
     document = _document(
         _block(0, _words(45)),
-        _block(1, f"START STOP\n{placeholder(FIGURE)}", BlockKind.FIGURE, placement=0),
+        _block(1, placeholder(FIGURE), BlockKind.FIGURE, placement=0),
         _block(2, "Figure 1: The panel", BlockKind.CAPTION, placement=0),
         _block(3, _words(45)),
         figures=(figure,),

@@ -12,6 +12,7 @@ from pipeline.workspace import Report, silent
 from ray_jobs.documents import is_finished, parsed_folder, read_parsed, reported
 from ray_jobs.enrich import recognise, segment, structure_with
 from ray_jobs.parse_shard import ParseJob, parse_documents, parse_key
+from ray_jobs.rows import blaming_the_input
 from schemas.corpus import CaptionOptions, ParseOptions
 from schemas.documents import (
     TAGGED,
@@ -24,7 +25,7 @@ from schemas.documents import (
     Segmented,
     StructuredDocument,
 )
-from schemas.errors import BadInputError, UserError
+from schemas.errors import BadInputError, Failure, UserError
 from schemas.ids import sha256
 from schemas.inspection import (
     InspectedDocument,
@@ -95,7 +96,13 @@ def inspect(
         parsed_at = parsed_folder(doc_id, parse_key(options))
         if not is_finished(store, parsed_at):
             return InspectedDocument(doc_id=doc_id, source=name, contents="", pages=[], failures=failures)
-        structured = _structured(read_parsed(store, parsed_at), captions, store, report)
+        try:
+            structured = _structured(read_parsed(store, parsed_at), captions, store, report)
+        except BadInputError as error:
+            failed = Failure(
+                source=name, doc_id=doc_id, page=None, step="structure", code=error.code, message=error.message
+            )
+            return InspectedDocument(doc_id=doc_id, source=name, contents="", pages=[], failures=[*failures, failed])
         failures += [reported(failure, name, doc_id, run_id=None) for failure in structured.failures]
         tree = grow(structured)
         numbers = number_figures(_digests(structured))
@@ -122,7 +129,8 @@ def _structured(parsed: ParsedDocument, captions: CaptionOptions, store: ObjectS
         for cut in segment(to_segment, captions, store.root, None):
             segmented.extend(cut)
             report("segment", len(segmented), len(to_segment))
-    return structure_with(parsed, recognised, segmented)
+    with blaming_the_input("structuring it"):
+        return structure_with(parsed, recognised, segmented)
 
 
 def _digests(structured: StructuredDocument) -> dict[str, int]:

@@ -253,6 +253,16 @@ def test_parse_takes_the_folder_of_a_file_as_it_is_called(folder: Path, inset: I
     assert len(inset("parse", file, "--json").json["pages"]) == 2
 
 
+def test_parse_says_in_one_line_what_nobody_foresaw(folder: Path, inset: Inset, monkeypatch: pytest.MonkeyPatch) -> None:
+    def structure_with(*_: object) -> None:
+        raise RecursionError("too deep")
+
+    monkeypatch.setattr("pipeline.inspect.structure_with", structure_with)
+    shown = inset("parse", folder / "pdfs" / "pump.pdf")
+    assert (shown.code, shown.out) == (2, "")
+    assert shown.err == "pump.pdf: crashed: structuring it failed: RecursionError: too deep\n"
+
+
 _FORGED = "pump\n✓ all is well\x1b[2J\x9b31m[bold]:smile:\u202e.pdf"
 
 

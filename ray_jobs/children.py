@@ -5,7 +5,6 @@ writes what it makes into the store itself; the parent learns little more than t
 """
 
 import contextlib
-import math
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -62,11 +61,6 @@ class _Opened:
 
 
 @dataclass(frozen=True)
-class _Begun:
-    """The child is at its order; its time counts from here, however long a busy machine took to start it."""
-
-
-@dataclass(frozen=True)
 class _Hiccup:
     """The child's last word: an error that is not the order's, such as of a store that did not answer or refused."""
 
@@ -79,7 +73,7 @@ class _Running(Generic[Order]):
     limits: ParseOptions
     process: ForkServerProcess
     reply: Connection
-    deadline: float = math.inf
+    deadline: float
     most_bytes: int = 0
 
 
@@ -132,7 +126,7 @@ def _start(context: ForkServerContext, work: Work[Order, Result], order: Order, 
     with _no_main_module():
         process.start()
     theirs.close()
-    return _Running(order, limits, process, ours)
+    return _Running(order, limits, process, ours, time.monotonic() + limits.timeout_s)
 
 
 @contextlib.contextmanager
@@ -150,10 +144,8 @@ def _last_word(item: _Running[Any]) -> Done[Any] | Refused | _Hiccup | None:
     """Return the child's last word; None while it works. One that is out of time is killed."""
     try:
         while item.reply.poll():
-            message: _Begun | _Opened | Done[Any] | Refused | _Hiccup = item.reply.recv()
-            if isinstance(message, _Begun):
-                item.deadline = time.monotonic() + item.limits.timeout_s
-            elif isinstance(message, _Opened):
+            message: _Opened | Done[Any] | Refused | _Hiccup = item.reply.recv()
+            if isinstance(message, _Opened):
                 item.deadline += item.limits.timeout_s_per_page * message.pages
             else:
                 item.process.join()
@@ -199,7 +191,6 @@ def _in_child(
     last: Done[Result] | Refused | _Hiccup
     try:
         _limit_memory(memory_mb)
-        reply.send(_Begun())
         with collected_rarely():
             last = Done(work(order, lambda pages: reply.send(_Opened(pages))))
     except BadInputError as error:

@@ -1,5 +1,6 @@
 """What changed from one version to another: read from what both left in the store."""
 
+from backends.objects import read_model
 from evaluation.golden import ModeReport
 from pipeline.evidence import read_placements
 from pipeline.ledger import read_ledger
@@ -47,7 +48,7 @@ def _facts(store: ObjectStore, manifest: Manifest) -> VersionFacts:
 
 def _evaluation(store: ObjectStore, version: str) -> ModeReport | None:
     try:
-        return ModeReport.model_validate_json(store.get(version_file(version, "evaluation/hybrid.json")))
+        return read_model(store, version_file(version, "evaluation/hybrid.json"), ModeReport)
     except FileNotFoundError:
         return None
 

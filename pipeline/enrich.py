@@ -71,7 +71,8 @@ def parsed_documents(workspace: Workspace, doc_ids: Iterable[str]) -> list[str]:
 
 def vector_cache(store: ObjectStore, vectors_key: str, dimension: int) -> ShardedCache:
     """Open the cache of text vectors; ``id`` is ``tasks.embed.text_id`` of the text."""
-    schema = pa.schema((pa.field("id", pa.string()), pa.field("vector", pa.list_(pa.float32(), dimension))))
+    vector = pa.field("vector", pa.list_(pa.float32(), dimension), nullable=False)
+    schema = pa.schema((pa.field("id", pa.string(), nullable=False), vector))
     return ShardedCache(store, f"vectors/text/{vectors_key}", schema)
 
 

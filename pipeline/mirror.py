@@ -17,7 +17,7 @@ from pipeline.needs import Needs, needs_of
 from pipeline.publication import manifest_name, named_manifest, read_manifest, read_pointer
 from pipeline.stages import version_file
 from pipeline.workspace import INDEX_FILE, Report, Workspace, open_index, silent
-from schemas.errors import ContractError, UserError
+from schemas.errors import ContractError, DamagedError, UserError
 from schemas.ids import collection_name
 from schemas.ports import ObjectStore
 from schemas.versions import Manifest, MirrorResult
@@ -86,7 +86,7 @@ def _claim(target: Workspace, version: str) -> None:
     index = open_index(target.store.root, target.corpus.name, version, target.corpus.index)
     try:
         index.count()
-    except ContractError:
+    except DamagedError:
         return
     raise UserError(
         f"{target.file} names a server that has collection {collection_name(target.corpus.name, version)} already, for another "

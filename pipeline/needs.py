@@ -1,9 +1,9 @@
 """What versions need of their corpus's store beside their own folders: what ``prune`` keeps and ``mirror`` copies."""
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from backends.objects import read_names
 from pipeline.cache import ShardedCache
 from pipeline.enrich import vector_cache
 from pipeline.evidence import read_evidence, read_placements, search_texts
@@ -68,6 +68,6 @@ def _add(workspace: Workspace, manifest: Manifest, needs: Needs) -> None:
 
 def _tagged(workspace: Workspace, version: str) -> Iterator[str]:
     try:
-        yield from json.loads(workspace.store.get(version_file(version, "tagged.json"))).values()
+        yield from read_names(workspace.store, version_file(version, "tagged.json")).values()
     except FileNotFoundError:
         return

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from backends.objects import Noun, read_rows, read_table, reading
 from schemas.documents import (
     Block,
     BlockKind,
@@ -18,7 +19,7 @@ from schemas.documents import (
     StructuredDocument,
 )
 from schemas.errors import Failure, FailureCode
-from schemas.parquet import PARSED_FILES, from_parquet, pack, rows_of, table_of, to_parquet, unpack
+from schemas.parquet import PARSED_FILES, pack, table_of, to_parquet, unpack
 from schemas.ports import ObjectStore
 from tasks.contents import grow
 
@@ -57,12 +58,14 @@ def write_parsed(store: ObjectStore, folder: str, document: ParsedDocument) -> N
 
 def read_parsed(store: ObjectStore, folder: str) -> ParsedDocument:
     """Return a parsed document."""
-    return unpack({name: store.get(f"{folder}/{name}") for name in PARSED_FILES})
+    files = {name: store.get(f"{folder}/{name}") for name in PARSED_FILES}
+    with reading(store, f"{folder}/{HEAD}"):
+        return unpack(files)
 
 
 def read_pages(store: ObjectStore, folder: str) -> tuple[tuple[Page, ...], tuple[Placement, ...]]:
     """Return the pages of a parsed document, and what stands on them."""
-    return rows_of(Page, _part(store, folder, "pages")), rows_of(Placement, _part(store, folder, "placements"))
+    return _rows(store, folder, "pages", Page), _rows(store, folder, "placements", Placement)
 
 
 def read_marginal_pages(store: ObjectStore, folder: str) -> frozenset[int]:
@@ -75,7 +78,7 @@ def read_marginal_pages(store: ObjectStore, folder: str) -> frozenset[int]:
 
 def read_placements(store: ObjectStore, folder: str) -> tuple[tuple[Figure, ...], tuple[Placement, ...]]:
     """Return all figures of a structured document, and where they stand."""
-    return rows_of(Figure, _part(store, folder, "pictures")), rows_of(Placement, _part(store, folder, "placements"))
+    return _rows(store, folder, "pictures", Figure), _rows(store, folder, "placements", Placement)
 
 
 def write_structured(store: ObjectStore, folder: str, document: StructuredDocument, chunks: list[Chunk]) -> None:
@@ -97,28 +100,28 @@ def write_structured(store: ObjectStore, folder: str, document: StructuredDocume
 
 def read_head(store: ObjectStore, folder: str) -> StructuredHead:
     """Return a structured document's head."""
-    return rows_of(StructuredHead, _part(store, folder, "document"))[0]
+    return _rows(store, folder, "document", StructuredHead)[0]
 
 
 def read_chunks(store: ObjectStore, folder: str) -> tuple[Chunk, ...]:
     """Return a structured document's chunks."""
-    return rows_of(Chunk, _part(store, folder, "chunks"))
+    return _rows(store, folder, "chunks", Chunk)
 
 
 def read_tree(store: ObjectStore, folder: str) -> tuple[Node, ...]:
     """Return a structured document's evidence tree, as ``tasks.contents.grow`` grew it."""
-    return rows_of(Node, _part(store, folder, "tree"))
+    return _rows(store, folder, "tree", Node)
 
 
 def read_captions(store: ObjectStore, folder: str) -> dict[int, str]:
     """Return the captions of a structured document's figures, by the order of the placement."""
-    placed = rows_of(PlacedFigure, _part(store, folder, "figures"))
+    placed = _rows(store, folder, "figures", PlacedFigure)
     return {figure.placement.order: figure.caption for figure in placed}
 
 
 def read_failures(store: ObjectStore, folder: str) -> tuple[PageFailure, ...]:
     """Return what of a structured document could not be read."""
-    return rows_of(PageFailure, _part(store, folder, "failures"))
+    return _rows(store, folder, "failures", PageFailure)
 
 
 def reported(failure: PageFailure, source: str, doc_id: str, run_id: str | None) -> Failure:
@@ -136,4 +139,8 @@ def reported(failure: PageFailure, source: str, doc_id: str, run_id: str | None)
 
 
 def _part(store: ObjectStore, folder: str, part: str) -> pa.Table:
-    return from_parquet(store.get(f"{folder}/{part}.parquet"))
+    return read_table(store, f"{folder}/{part}.parquet")
+
+
+def _rows(store: ObjectStore, folder: str, part: str, noun: type[Noun]) -> tuple[Noun, ...]:
+    return read_rows(store, f"{folder}/{part}.parquet", noun)

@@ -50,6 +50,11 @@ def read_placements(store: ObjectStore, version: str) -> pa.Table:
     return read_table(store, version_file(version, "placements.parquet"), PLACEMENTS)
 
 
+def figures_of(placements: pa.Table) -> frozenset[str]:
+    """Return the figures that stand somewhere."""
+    return frozenset(figure for figure in placements.column("figure_id").to_pylist() if figure is not None)
+
+
 def search_texts(evidence: pa.Table) -> list[str]:
     """Return what BM25 and the embedder see of each row."""
     columns = (evidence.column(name).to_pylist() for name in ("title", "section_path", "text"))

@@ -1,6 +1,7 @@
 """The pointer: what is live, and the one move that changes it."""
 
 import getpass
+from collections.abc import Collection
 from datetime import UTC, datetime
 
 from backends.checksums import damage
@@ -65,6 +66,13 @@ def mend_pointer(store: ObjectStore, corpus: str) -> None:
         return
     if pointer is not None and last_pointer(store) != pointer:
         store.replace(COPY, pointer.model_dump_json().encode())
+
+
+def drop_previous(store: ObjectStore, gone: Collection[str]) -> None:
+    """Forget the version before the live one, if it is among those that are gone."""
+    pointer, etag = _read_pointer(store)
+    if pointer is not None and pointer.previous in gone:
+        _write_pointer(store, pointer.model_copy(update={"previous": None}), etag)
 
 
 def last_pointer(store: ObjectStore) -> Pointer | None:

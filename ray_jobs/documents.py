@@ -18,7 +18,7 @@ from schemas.documents import (
     Placement,
     StructuredDocument,
 )
-from schemas.errors import Failure, FailureCode
+from schemas.errors import UNFINISHED, Failure, FailureCode
 from schemas.parquet import PARSED_FILES, pack, table_of, to_parquet, unpack
 from schemas.ports import ObjectStore
 from tasks.contents import grow
@@ -48,6 +48,11 @@ def structured_folder(doc_id: str, key: str) -> str:
 def is_finished(store: ObjectStore, folder: str) -> bool:
     """Say whether a document's folder is complete."""
     return store.exists(f"{folder}/{HEAD}")
+
+
+def is_settled(store: ObjectStore, folder: str) -> bool:
+    """Say whether a structured document is complete, and no model has something left to do for it."""
+    return is_finished(store, folder) and not any(failure.code in UNFINISHED for failure in read_failures(store, folder))
 
 
 def write_parsed(store: ObjectStore, folder: str, document: ParsedDocument) -> None:
@@ -92,8 +97,11 @@ def write_structured(store: ObjectStore, folder: str, document: StructuredDocume
         ("tree", Node, grow(document)),
         ("chunks", Chunk, chunks),
     ]
+    if is_finished(store, folder):
+        # Structured once before, without what a model had not come to then.
+        store.delete(f"{folder}/{HEAD}")
     for name, noun, rows in parts:
-        store.put(f"{folder}/{name}.parquet", to_parquet(table_of(noun, rows)))  # type: ignore[arg-type]
+        store.replace(f"{folder}/{name}.parquet", to_parquet(table_of(noun, rows)))  # type: ignore[arg-type]
     head = StructuredHead(document.doc_id, document.title, len(document.pages))
     store.put(f"{folder}/{HEAD}", to_parquet(table_of(StructuredHead, [head])))
 
@@ -131,7 +139,7 @@ def reported(failure: PageFailure, source: str, doc_id: str, run_id: str | None)
         source=source,
         doc_id=doc_id,
         page=failure.page,
-        step="recognise" if code is FailureCode.MODEL_FAILED else "parse",
+        step="recognise" if code is FailureCode.MODEL_FAILED or code in UNFINISHED else "parse",
         code=code,
         message=failure.message,
         run_id=run_id,

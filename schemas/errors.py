@@ -37,8 +37,13 @@ class FailureCode(StrEnum):
     PAGE_TOO_LARGE = "page_too_large"
     IMAGE_REJECTED = "image_rejected"
     MODEL_FAILED = "model_failed"
+    MODEL_CRASHED = "model_crashed"
     OVER_BUDGET = "over_budget"
     TAGGING_FAILED = "tagging_failed"
+
+
+UNFINISHED = frozenset({FailureCode.OVER_BUDGET, FailureCode.MODEL_CRASHED})
+"""What says nothing about the input: such work isn't finished, and the next version tries it again."""
 
 
 class InsetError(Exception):

@@ -103,6 +103,7 @@ def _unsealed_json(data: bytes) -> bytes:
     body = body.removesuffix(b",")
     # Where the key itself was changed, what it names still is the digest: the member is one of ours all the same.
     if key != _KEY and digest != sha256(body).encode():
+        _expect(data[:1] != b"{" or data.rstrip()[-1:] == b"}", "is cut short")
         return data
     _expect(key == _KEY and end == b'"}' and digest == sha256(body).encode(), _CHANGED)
     return body + b"}"
@@ -114,7 +115,7 @@ def _unsealed_json(data: bytes) -> bytes:
 def _unsealed_comment(data: bytes) -> bytes:
     body, mark, digest = data[:-_COMMENT_BYTES], data[-_COMMENT_BYTES:-65], data[-65:-1]
     if mark != _COMMENT:
-        _expect(b"%%EOF" in data[-1024:], "is cut short")
+        _expect(data.rstrip().endswith(b"%%EOF"), "is cut short")
         return data
     _expect(sha256(body).encode() == digest, _CHANGED)
     return body
@@ -127,6 +128,8 @@ def _check_pixels(data: bytes, name: str) -> None:
         with warnings.catch_warnings():
             # Its pixels were bounded when the figure was stored; this is no upload.
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            with Image.open(io.BytesIO(data)) as image:
+                image.verify()  # the checksums of the parts, which decoding passes over
             with Image.open(io.BytesIO(data)) as image:
                 found = figure_id(image.width, image.height, image.convert("RGB").tobytes())
     except (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError) as error:

@@ -153,10 +153,9 @@ def mend(workspace: Workspace) -> bool:
 def _kept(workspace: Workspace) -> list[str]:
     """Return the versions that the next sweep leaves alone."""
     store = workspace.store
-    going = set(doomed(workspace))
-    with contextlib.suppress(DamagedError):
-        live = read_pointer(store)
-        going -= {live.version} if live else set()
+    going: set[str] = set()
+    with contextlib.suppress(DamagedError):  # nobody sweeps where nobody knows what is live
+        going = set(doomed(workspace))
     finished = (version for version in store.folders("versions") if store.exists(manifest_name(version)))
     return [version for version in finished if version not in going or not _is_readable(store, version)]
 

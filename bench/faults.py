@@ -457,7 +457,7 @@ def _ask(workspace: Workspace, what: str, outcome: Outcome) -> None:
 
 
 class _Trouble:
-    """What befalls a corpus in a round: each kind is a method, does its harm when called, and undoes it where that takes a hand."""
+    """What befalls a corpus in a round: each kind is a method that does its harm for as long as a block lasts."""
 
     def __init__(self, folder: Path, workspace: Workspace, pick: random.Random) -> None:
         self._folder, self._workspace, self._pick = folder, workspace, pick
@@ -505,7 +505,7 @@ class _Trouble:
     def _kill(self) -> Iterator[None]:
         """Let a refresh die after so many writes; what it would do at its end isn't done."""
         left = self._pick.randint(1, 40)
-        with _refusing_writes(self._workspace, lambda: _Killed(), after=left):
+        with _refusing_writes(self._workspace, _Killed, after=left):
             yield
 
     @contextlib.contextmanager

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Literal
 
-STARTS_WITHIN_S = 60
+STARTS_WITHIN_S = 600
 
 Fault = Literal["busy", "cut", "flipped", "lost"]
 """What happens to a reply: 503 instead of the request being passed on; it breaks off in the middle of its body; a bit of its

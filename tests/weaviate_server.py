@@ -15,7 +15,7 @@ import pytest
 
 from backends.weaviate_server import WeaviateServer
 
-STARTS_WITHIN_S = 120
+STARTS_WITHIN_S = 600
 ENDS_WITHIN_S = 30
 PORTS = ("GRPC_PORT", "CLUSTER_GOSSIP_BIND_PORT", "CLUSTER_DATA_BIND_PORT", "RAFT_PORT", "RAFT_INTERNAL_RPC_PORT")
 

@@ -384,7 +384,60 @@ def table(
             outcome.unseen.append(f"{kind} {damage}: doctor --deep finds nothing")
         _heal(workspace, file, f"{kind} {damage}", outcome)
         tell(f"{kind} {damage}: {len(outcome.faults()) - before} faults")
+    for kind in [*(kind for kind in kinds if not kind.startswith("lance/")), *_CONDITIONS]:
+        shutil.rmtree(folder / "store")
+        shutil.copytree(whole, folder / "store")
+        before = len(outcome.faults())
+        what = kind if kind in _CONDITIONS else f"{kind} unreadable"
+        with _unreadable(workspace, kind) if kind not in _CONDITIONS else _CONDITIONS[kind](workspace):
+            _look(workspace, file, names, what, outcome)
+        _heal(workspace, file, what, outcome)
+        tell(f"{what}: {len(outcome.faults()) - before} faults")
     return outcome
+
+
+@contextlib.contextmanager
+def _unreadable(workspace: Workspace, kind: str) -> Iterator[None]:
+    """Let nobody read an object, though it is there: who may do everything, as the superuser may, can't be stopped by modes."""
+    path = Path(workspace.store.root) / Objects(workspace.store).find(kind)
+    read, opened = Path.read_bytes, Path.open
+
+    def refuse(found: Path) -> None:
+        if found == path:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    def read_bytes(found: Path) -> bytes:
+        refuse(found)
+        return read(found)
+
+    def open_(found: Path, *arguments: Any, **named: Any) -> Any:
+        refuse(found)
+        return opened(found, *arguments, **named)
+
+    with mock.patch.object(Path, "read_bytes", read_bytes), mock.patch.object(Path, "open", open_):
+        yield
+
+
+@contextlib.contextmanager
+def _read_only_store(workspace: Workspace) -> Iterator[None]:
+    with _refusing_writes(workspace, lambda: OSError(errno.EROFS, os.strerror(errno.EROFS)), after=0):
+        yield
+
+
+@contextlib.contextmanager
+def _store_gone(workspace: Workspace) -> Iterator[None]:
+    """Let the store be elsewhere, as a disk is that isn't mounted."""
+    root = Path(workspace.store.root).parent
+    aside = root.with_name("aside")
+    root.rename(aside)
+    try:
+        yield
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+        aside.rename(root)
+
+
+_CONDITIONS = {"the store read-only": _read_only_store, "the store gone": _store_gone}
 
 
 def _is_harmless(kind: str, damage: str) -> bool:
@@ -400,7 +453,7 @@ def _served(workspace: Workspace) -> dict[str, str]:
 
 
 def _look(workspace: Workspace, file: Path, names: dict[str, str], what: str, outcome: Outcome) -> None:
-    versions = sorted(workspace.store.folders("versions"))
+    versions = sorted(workspace.store.folders("versions")) or ["20260101T000000Z-00000000"]
 
     def run(arguments: Sequence[str]) -> Reply:
         return run_command([{"PREVIOUS": versions[0], "LIVE": versions[-1]}.get(part, part) for part in arguments])

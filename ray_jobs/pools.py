@@ -3,12 +3,16 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import tenacity
+
 from ray_jobs.rows import Outcome, RowFailure
 from schemas.errors import FailureCode, TransientError
 
 Batch = Sequence[tuple[str, Any]]
 
 _RESTARTS = 3
+_LOOKS = 16
+"""Looks at an actor that is being restarted, less and less often: some three minutes together."""
 
 
 def run_pool(
@@ -67,10 +71,16 @@ def run_pool(
 def _wait_until_ready(handle: Any) -> None:
     """Return once an actor that died runs again; raise where it can't be made: a model that isn't there, or too large."""
     import ray
-    from ray.exceptions import OutOfMemoryError, RayActorError
+    from ray.exceptions import ActorUnavailableError, OutOfMemoryError, RayActorError
 
+    restarting = tenacity.Retrying(
+        retry=tenacity.retry_if_exception_type(ActorUnavailableError),
+        stop=tenacity.stop_after_attempt(_LOOKS),
+        wait=tenacity.wait_exponential(0.1, max=15),
+        reraise=True,
+    )
     try:
-        ray.get(handle.__ray_ready__.remote())
+        restarting(lambda: ray.get(handle.__ray_ready__.remote()))
     except (RayActorError, OutOfMemoryError) as error:
         said = [line.strip() for line in str(error).splitlines() if line.strip()]
         raise TransientError(f"a worker of Ray can't be started: {said[-1] if said else error}") from error

@@ -489,12 +489,13 @@ def doctor(
     corpora: Annotated[
         list[str] | None, typer.Argument(metavar="[CORPUS]...", help="Corpora to look at; default: all.")
     ] = None,
+    deep: Annotated[bool, typer.Option("--deep", help="Read every stored object, to find what is damaged.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Say what is missing or misconfigured, and how to mend it."""
+    """Say what is missing, misconfigured or damaged, and how to mend it."""
     from pipeline.doctor import diagnose
 
-    diagnosis = diagnose(corpora or [])
+    diagnosis = diagnose(corpora or [], deep=deep)
     if as_json:
         print_json(diagnosis)
     else:

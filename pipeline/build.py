@@ -10,9 +10,10 @@ import pyarrow.compute as pc
 from pipeline.cache import ShardedCache
 from pipeline.enrich import text_vectors
 from pipeline.evidence import read_evidence, search_texts
+from pipeline.inventory import check_index_files
 from pipeline.stages import StageNote, write_note
 from pipeline.workspace import Report, Workspace, silent
-from schemas.errors import ContractError
+from schemas.errors import ContractError, DamagedError
 from schemas.evidence import EVIDENCE
 from schemas.ports import SearchIndex
 from schemas.versions import GateResult, Manifest
@@ -62,14 +63,15 @@ def fill(
 
 
 def holds(workspace: Workspace, manifest: Manifest) -> bool:
-    """Say whether the engine still has a version's rows: a server may have lost its disk.
+    """Say whether the engine still has a version's rows: a server may have lost its disk, or files of the index be damaged.
 
     Raises:
         TransientError: The engine doesn't answer.
     """
     try:
+        check_index_files(workspace, manifest.version)
         return workspace.index(manifest.version).count() == manifest.counts.rows
-    except ContractError:
+    except DamagedError:
         return False
 
 

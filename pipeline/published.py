@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from backends.page_renderer import PageRenderer
 from pipeline.evidence import read_placements
+from pipeline.inventory import check_index_files
 from pipeline.ledger import read_ledger
 from pipeline.models import text_embedder
 from pipeline.publication import list_versions, read_manifest, read_pointer
@@ -101,6 +102,7 @@ def open_version(workspace: Workspace, version: str, text_model: ModelCard | Non
     for row in ledger:
         if row.status is Status.INDEXED:
             sources.setdefault(row.doc_id, []).append(row.source)
+    check_index_files(workspace, version, digests=True)
     ranking = workspace.index_options(version)
     tagged = tagged_copies(workspace.store, version)
     return OpenVersion(workspace, version, workspace.index(version), ranking, text_embedder(text_model), sources, tagged)

@@ -18,10 +18,11 @@ from pipeline.plan import plan
 from pipeline.publication import manifests, move_pointer, read_manifest, read_pointer
 from pipeline.publish import publish
 from pipeline.quarantine import read_failures
+from pipeline.repair import mend, note_damage
 from pipeline.retain import sweep
 from pipeline.stages import read_notes, write_plan
 from pipeline.workspace import Report, Workspace, silent
-from schemas.errors import ContractError, Failure
+from schemas.errors import ContractError, DamagedError, Failure
 from schemas.versions import Lease, Plan, RefreshResult, Status
 
 
@@ -46,18 +47,31 @@ def refresh(
     store = workspace.store
     with holding(store, run_id, tied_to_process=True) as lease:
         try:
-            began = time.monotonic()
-            report("plan", 0, 1)
-            retry = quarantined(workspace) if replay else frozenset()
-            made = plan(workspace, run_id, retry=retry)
-            seconds = {"plan": round(time.monotonic() - began, 2)}
-            report("plan", 1, 1)
-            if made.outcome == "build":
-                return _build(workspace, made, lease, seconds, report, retry)
-            published = settle(workspace, made, lease)
-            return describe(workspace, made, published=published, timings=seconds)
+            try:
+                return _refresh(workspace, run_id, lease, report, replay=replay)
+            except DamagedError as error:
+                # What is damaged is made again, and then there may be nothing in the way any more.
+                note_damage(store, [error.name])
+                return _refresh(workspace, run_id, lease, report, replay=replay)
         finally:
             release(store, run_id)
+
+
+def _refresh(workspace: Workspace, run_id: str, lease: Lease, report: Report, *, replay: bool) -> RefreshResult:
+    began = time.monotonic()
+    report("plan", 0, 1)
+    damaged = mend(workspace)
+    retry = quarantined(workspace) if replay else frozenset()
+    made = plan(workspace, run_id, retry=retry, anew=damaged)
+    seconds = {"plan": round(time.monotonic() - began, 2)}
+    report("plan", 1, 1)
+    if made.outcome != "build":
+        published = settle(workspace, made, lease)
+        return describe(workspace, made, published=published, timings=seconds)
+    result = _build(workspace, made, lease, seconds, report, retry)
+    if damaged and result.published:
+        mend(workspace)  # what it took the place of can't be gone back to
+    return result
 
 
 def quarantined(workspace: Workspace) -> frozenset[str]:

@@ -15,10 +15,11 @@ from pipeline import plan as planning
 from pipeline.alias import follow
 from pipeline.publication import read_manifest, read_pointer, refusals_of
 from pipeline.refresh import settle
+from pipeline.repair import mend, note_damage
 from pipeline.retain import sweep
 from pipeline.stages import StageNote, read_plan, write_plan
 from pipeline.workspace import Report, Workspace, open_workspace
-from schemas.errors import OF_THE_SOURCE, Failure, GateError, TransientError, UserError
+from schemas.errors import OF_THE_SOURCE, DamagedError, Failure, GateError, TransientError, UserError
 from schemas.printing import line
 from schemas.versions import Lease, LedgerRow, Outcome
 
@@ -71,7 +72,7 @@ def plan(corpus: str, run_id: str) -> Planned:
     """
     workspace = open_workspace(corpus)
     with _entered(workspace, run_id):
-        made = planning.plan(workspace, run_id)
+        made = planning.plan(workspace, run_id, anew=mend(workspace))
         if made.outcome == "build":
             workspace.reach_engine()
             write_plan(workspace.store, made)
@@ -149,6 +150,8 @@ def publish_version(corpus: str, run_id: str, planned: Planned) -> Published:
     workspace = open_workspace(corpus)
     with _entered(workspace, run_id) as held:
         live = _publish(workspace, planned, held)
+        if live:
+            mend(workspace)  # where it took the place of a damaged version, that can't be gone back to
     manifest = read_manifest(workspace.store, planned.version)
     reasons = refusals_of(manifest) if manifest else []
     if reasons and not live:
@@ -193,7 +196,11 @@ def _entered(workspace: Workspace, run_id: str) -> Iterator[Lease]:
                 if attempt == _TRIES:
                     raise
                 time.sleep(0.05 * attempt)
-        yield held
+        try:
+            yield held
+        except DamagedError as error:
+            note_damage(workspace.store, [error.name])  # the next run's plan makes it again
+            raise
 
 
 _TRIES = 10

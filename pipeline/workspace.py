@@ -7,6 +7,7 @@ from pathlib import Path
 
 from backends.lancedb_index import LanceIndex
 from backends.minilm import text_model_card
+from backends.objects import read_model
 from backends.rapid_layout_detector import detector_card
 from backends.rapidocr_recogniser import recogniser_card
 from backends.sources import open_source, overlaps
@@ -75,7 +76,7 @@ class Workspace:
     def index_options(self, version: str) -> IndexOptions:
         """Return where a version's collection is and how it ranks: what ``settle_index`` wrote, not what the file says now."""
         try:
-            return IndexOptions.model_validate_json(self.store.get(version_file(version, INDEX_FILE)))
+            return read_model(self.store, version_file(version, INDEX_FILE), IndexOptions)
         except FileNotFoundError:
             return IndexOptions()
 

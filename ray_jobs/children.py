@@ -5,6 +5,7 @@ writes what it makes into the store itself; the parent learns little more than t
 """
 
 import contextlib
+import math
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -33,6 +34,9 @@ Work = Callable[[Order, Callable[[int], None]], Result]
 """Takes an order, and what to tell the number of pages once the document is open: a long one may take longer."""
 
 _POLL_S = 0.2
+_IDLE_TIMES = 10
+"""A document's time is the processor's, so that a busy machine refuses nothing; one that waits may do so this much longer."""
+
 _NEAR_LIMIT = 0.3  # memory doubles between two looks
 _MEBIBYTE = 1 << 20
 
@@ -51,6 +55,11 @@ class Refused:
     code: FailureCode
     message: str
     page: int | None = None
+
+
+@dataclass(frozen=True)
+class _Began:
+    """The child runs and begins its work: starting it takes what the machine takes, and counts for nothing."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +82,8 @@ class _Running(Generic[Order]):
     limits: ParseOptions
     process: ForkServerProcess
     reply: Connection
-    deadline: float
+    allowed_s: float
+    began: float = math.inf
     most_bytes: int = 0
 
 
@@ -126,7 +136,7 @@ def _start(context: ForkServerContext, work: Work[Order, Result], order: Order, 
     with _no_main_module():
         process.start()
     theirs.close()
-    return _Running(order, limits, process, ours, time.monotonic() + limits.timeout_s)
+    return _Running(order, limits, process, ours, limits.timeout_s)
 
 
 @contextlib.contextmanager
@@ -144,17 +154,20 @@ def _last_word(item: _Running[Any]) -> Done[Any] | Refused | _Hiccup | None:
     """Return the child's last word; None while it works. One that is out of time is killed."""
     try:
         while item.reply.poll():
-            message: _Opened | Done[Any] | Refused | _Hiccup = item.reply.recv()
-            if isinstance(message, _Opened):
-                item.deadline += item.limits.timeout_s_per_page * message.pages
+            message: _Began | _Opened | Done[Any] | Refused | _Hiccup = item.reply.recv()
+            if isinstance(message, _Began):
+                item.began = time.monotonic()
+            elif isinstance(message, _Opened):
+                item.allowed_s += item.limits.timeout_s_per_page * message.pages
             else:
                 item.process.join()
                 return message
     except EOFError:
         item.process.join()
         return _died(item)
-    item.most_bytes = max(item.most_bytes, _held(item.process.pid))
-    if time.monotonic() > item.deadline:
+    held, spent = _used(item.process.pid)
+    item.most_bytes = max(item.most_bytes, held)
+    if spent > item.allowed_s or time.monotonic() - item.began > _IDLE_TIMES * item.allowed_s:
         item.process.kill()
         item.process.join()
         return Refused(FailureCode.TIME_LIMIT, "it took longer than parse.timeout_s allows, and was stopped")
@@ -173,12 +186,14 @@ def _died(item: _Running[Any]) -> Refused:
     return Refused(FailureCode.CRASHED, f"it crashed the PDF library (exit {exitcode})")
 
 
-def _held(pid: int | None) -> int:
-    """Return the bytes that a process holds in memory; 0 where it is gone."""
+def _used(pid: int | None) -> tuple[int, float]:
+    """Return the bytes that a process holds in memory and the seconds that a processor worked for it; 0 where it is gone."""
     try:
-        return int(psutil.Process(pid).memory_info().rss)
+        process = psutil.Process(pid)
+        times = process.cpu_times()
+        return int(process.memory_info().rss), times.user + times.system
     except psutil.NoSuchProcess:
-        return 0
+        return 0, 0.0
 
 
 def _in_child(
@@ -191,6 +206,7 @@ def _in_child(
     last: Done[Result] | Refused | _Hiccup
     try:
         _limit_memory(memory_mb)
+        reply.send(_Began())
         with collected_rarely():
             last = Done(work(order, lambda pages: reply.send(_Opened(pages))))
     except BadInputError as error:

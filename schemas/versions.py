@@ -128,7 +128,10 @@ class Pointer(_Model):
 
 
 class Lease(_Model):
-    """Who refreshes a corpus, until when. ``fence`` grows with each holder, so a late writer is told apart."""
+    """Who refreshes a corpus, until when. ``fence`` grows with each holder, so a late writer is told apart.
+
+    ``run_id`` is empty where nobody does.
+    """
 
     run_id: str
     fence: int
@@ -206,7 +209,7 @@ class VersionRow(_Model):
     """A version as operators list it; ``override`` is there where one let it pass its gates."""
 
     version: str
-    state: str = Field(description="'live', 'ready' (gates hold) or 'refused'.")
+    state: str = Field(description="'live', 'ready' (gates hold), 'refused', or 'damaged' (its manifest can't be read).")
     created: datetime
     parent: str | None
     documents: int

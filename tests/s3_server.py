@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Literal
 
-STARTS_WITHIN_S = 60
+STARTS_WITHIN_S = 600
 
 Fault = Literal["whole", "busy", "denied", "cut", "flipped", "lost", "tokenless"]
 """What happens to a reply: nothing; 503, or 403, instead of the request being passed on; it breaks off in the middle of its

@@ -93,7 +93,7 @@ class StandIn:
             case "busy":
                 raise TransientError("the index does not answer")
             case "mistake":
-                raise UserError("no document of this version\nis named 'x.pdf'")
+                raise UserError("no document of this version", "is named 'x.pdf'")
             case "bug":
                 raise ZeroDivisionError("a secret")
         return SearchResult(version=version or LIVE, mode=mode, hits=[HIT.model_copy(update=self._tagged)])
@@ -138,4 +138,4 @@ class StandIn:
 
     def ready(self) -> None:
         if not self._live:
-            raise UserError("nothing is published yet;\nrun: inset refresh")
+            raise UserError("nothing is published yet;", "run: inset refresh")

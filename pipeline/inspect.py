@@ -99,7 +99,7 @@ def inspect(
         if out is not None:
             _write(out, pages, numbers, store)
             if view:
-                write_view(out, path.name, data, structured, tree, numbers, report)
+                write_view(out, path.name, store.root, structured, tree, numbers, options, report)
         return InspectedDocument(
             doc_id=doc_id, source=path.name, contents=print_contents(tree), pages=pages, failures=failures
         )

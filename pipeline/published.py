@@ -153,6 +153,8 @@ def open_version(workspace: Workspace, version: str) -> OpenVersion:
     try:
         ledger = read_ledger(workspace.store, version)
     except FileNotFoundError as error:
+        if manifest is not None:  # it is damaged
+            raise
         raise NotFoundError(f"corpus {workspace.corpus.name}: there is no version {version}") from error
     sources: dict[str, list[str]] = {}
     for row in ledger:
@@ -352,7 +354,6 @@ class PublishedCorpus:
     @contextlib.contextmanager
     def _opened(self, version: str | None) -> Iterator[OpenVersion]:
         """Open a version, the live one where None, for one call; errors as ``_reading`` has them."""
-        named = version is not None
         if version is None:
             with self._reading():
                 pointer = self._live()
@@ -360,8 +361,8 @@ class PublishedCorpus:
                 raise NotFoundError(self._nothing_live())
             version = pointer.version
         with self._reading(version):
-            # A version that somebody named may have been removed while it was open here.
-            if named and self._is_gone(version):
+            # It may have been removed while it was open here.
+            if self._is_gone(version):
                 raise NotFoundError(f"corpus {self.name}: there is no version {version}")
             yield self._open_once(version)
 
@@ -369,14 +370,14 @@ class PublishedCorpus:
         with self._reading():
             if self._workspace.store.exists(manifest_name(version)):
                 return False
-            self._live()  # raises where the whole store is away
+            live = self._live()  # raises where the whole store is away
+            if live is not None and live.version == version:
+                raise ContractError(f"version {version} is live, and the store doesn't have its manifest")
             return True
 
     def _open_once(self, version: str) -> OpenVersion:
         with self._lock:
             if version not in self._open:
-                if read_manifest(self._workspace.store, version) is None:
-                    raise ContractError(f"version {version} is live, and the store doesn't have its manifest")
                 self._open[version] = open_version(self._workspace, version)
             self._open.move_to_end(version)
             while len(self._open) > _VERSIONS_OPEN:

@@ -4,7 +4,7 @@ import contextlib
 import errno
 import logging
 import socket
-import time
+from time import monotonic
 
 import uvicorn
 from fastapi import FastAPI
@@ -35,8 +35,20 @@ def serve(app: FastAPI, host: str = HOST, port: int = PORT) -> None:
         UserError: The address can't be listened on.
     """
     with listen(host, port) as bound:
-        stalled = Stalled()
-        config = uvicorn.Config(
+        server = server_of(app)
+        address = f"[{host}]" if ":" in host else host
+        logging.getLogger("uvicorn.error").info(
+            "Inset is at http://%s:%d/ (Ctrl-C ends it)", address, bound.getsockname()[1]
+        )
+        with contextlib.suppress(KeyboardInterrupt):  # the usual way to end
+            server.run(sockets=[bound])
+
+
+def server_of(app: FastAPI) -> uvicorn.Server:
+    """Return the server that ``serve`` runs."""
+    stalled = _Stalled()
+    stalled.server = uvicorn.Server(
+        uvicorn.Config(
             app,
             server_header=False,
             http="h11",
@@ -45,37 +57,31 @@ def serve(app: FastAPI, host: str = HOST, port: int = PORT) -> None:
             timeout_notify=1,
             callback_notify=stalled.drop,
         )
-        address = f"[{host}]" if ":" in host else host
-        logging.getLogger("uvicorn.error").info(
-            "Inset is at http://%s:%d/ (Ctrl-C ends it)", address, bound.getsockname()[1]
-        )
-        with contextlib.suppress(KeyboardInterrupt):  # the usual way to end
-            stalled.server = uvicorn.Server(config)
-            stalled.server.run(sockets=[bound])
+    )
+    return stalled.server
 
 
-class Stalled:
+class _Stalled:
     """Drops connections whose client does nothing; uvicorn itself bounds only the pause between two requests.
 
     A request must be there within ``STALLED_S``, however slowly it trickles in; a response must be read from at least once in
     that time. What the service itself is busy with counts for nothing.
     """
 
-    def __init__(self, limit_s: float = STALLED_S) -> None:
+    def __init__(self) -> None:
         self.server: uvicorn.Server | None = None
-        self._limit_s = limit_s
         self._since: dict[object, tuple[object, float]] = {}
 
     async def drop(self) -> None:
         """Look at every connection, and end those that have been in one state for too long. Call it every second or so."""
-        now = time.monotonic()
+        now = monotonic()
         seen: dict[object, tuple[object, float]] = {}
         for connection in list(self.server.server_state.connections) if self.server else ():
             if not isinstance(connection, H11Protocol) or (state := _waits_for(connection)) is None:
                 continue
             before, since = self._since.get(connection, (None, now))
             seen[connection] = (state, since if before == state else now)
-            if now - seen[connection][1] >= self._limit_s:
+            if now - seen[connection][1] >= STALLED_S:
                 connection.transport.abort()
         self._since = seen
 

@@ -20,7 +20,7 @@ from schemas.errors import BadInputError, FailureCode, InsetError, NotFoundError
 from tasks.read import open_document, refusing
 
 LIMITS = ParseOptions(timeout_s=20, timeout_s_per_page=0, memory_mb=1024)
-"""What one page may cost. Of 3,700 pages of manuals the dearest takes 3 s; a page that takes longer is likely meant to."""
+"""What one page may cost. Of 692 pages of catalogues, manuals and brochures the dearest takes 0.3 s of CPU at 110 dpi."""
 
 AT_ONCE = max(2, (os.cpu_count() or 1) // 2)
 """Pages drawn at once, of as many documents: one document never takes all the children."""

@@ -260,7 +260,7 @@ class PublishedCorpus:
             pointer = self._live()
         if pointer is None:
             return CorpusOverview(name=self.name, problem=self._nothing_live())
-        with self._opened(pointer.version) as opened:
+        with self._opened(pointer) as opened:
             counts = opened.counts
             sources = sorted(source for named in opened.sources.values() for source in named)
         return CorpusOverview(
@@ -352,17 +352,17 @@ class PublishedCorpus:
             ) from error
 
     @contextlib.contextmanager
-    def _opened(self, version: str | None) -> Iterator[OpenVersion]:
+    def _opened(self, wanted: str | Pointer | None) -> Iterator[OpenVersion]:
         """Open a version, the live one where None, for one call; errors as ``_reading`` has them."""
-        if version is None:
+        if wanted is None:
             with self._reading():
-                pointer = self._live()
-            if pointer is None:
+                wanted = self._live()
+            if wanted is None:
                 raise NotFoundError(self._nothing_live())
-            version = pointer.version
+        version = wanted.version if isinstance(wanted, Pointer) else wanted
         with self._reading(version):
-            # It may have been removed while it was open here.
-            if self._is_gone(version):
+            # What somebody named may have been removed while it was open here; what is live is not.
+            if isinstance(wanted, str) and self._is_gone(version):
                 raise NotFoundError(f"corpus {self.name}: there is no version {version}")
             yield self._open_once(version)
 
@@ -372,17 +372,23 @@ class PublishedCorpus:
                 return False
             live = self._live()  # raises where the whole store is away
             if live is not None and live.version == version:
-                raise ContractError(f"version {version} is live, and the store doesn't have its manifest")
+                raise ContractError(_no_manifest(version))
             return True
 
     def _open_once(self, version: str) -> OpenVersion:
         with self._lock:
             if version not in self._open:
+                if not self._workspace.store.exists(manifest_name(version)):
+                    raise ContractError(_no_manifest(version))
                 self._open[version] = open_version(self._workspace, version)
             self._open.move_to_end(version)
             while len(self._open) > _VERSIONS_OPEN:
                 self._open.popitem(last=False)
             return self._open[version]
+
+
+def _no_manifest(version: str) -> str:
+    return f"version {version} is live, and the store doesn't have its manifest"
 
 
 def _original(doc_id: str) -> str:

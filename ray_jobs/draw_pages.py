@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from typing import Any
 
 from backends.page_renderer import Box, Mark, draw_page
 from backends.stores import open_store
@@ -23,7 +24,7 @@ LIMITS = ParseOptions(timeout_s=20, timeout_s_per_page=0, memory_mb=1024)
 """What one page may cost. Of 692 pages of catalogues, manuals and brochures the dearest takes 0.3 s of CPU at 110 dpi."""
 
 AT_ONCE = max(2, (os.cpu_count() or 1) // 2)
-"""Pages drawn at once, of as many documents: one document never takes all the children."""
+"""Pages drawn at once, of as many documents, whatever the corpora are."""
 
 WAITING = 64
 WAITING_A_DOCUMENT = 32
@@ -32,9 +33,11 @@ WAITING_A_DOCUMENT = 32
 PICTURES_BYTES = 64 << 20
 """Bytes of pictures that are kept for whoever asks next."""
 
-FAILURES = 1024
 FAILURE_S = 900.0
-"""How many failures are remembered, and for how long: a busy machine may have been the reason."""
+"""How long a failure is remembered: a busy machine may have been the reason."""
+
+REMEMBERED = 1024
+"""Failures, and documents with what they cost, that are remembered at most."""
 
 _NICE = 10  # questions go before pictures
 
@@ -86,6 +89,7 @@ class _Job:
         self.drawing = drawing
         self.waiters: set[Future[bytes]] = set()
         self.child: Running[Drawing] | None = None
+        self.began = 0.0
 
     @property
     def document(self) -> _Document:
@@ -97,10 +101,14 @@ class PageDrawer:
 
     A few pages are drawn at a time, a bounded number waits; callers who want the same page share one drawing. What nobody waits
     for any more isn't drawn, or is stopped. Failures are remembered, so that a page that costs all it may does so once.
+
+    Args:
+        limits: Time and memory that a page may take.
+        at_once: Children at most.
     """
 
     def __init__(self, *, limits: ParseOptions = LIMITS, at_once: int = AT_ONCE) -> None:
-        self._limits = limits
+        self.limits = limits
         self._at_once = at_once
         self._lock = threading.Lock()
         self._waiting: OrderedDict[Drawing, _Job] = OrderedDict()
@@ -108,6 +116,8 @@ class PageDrawer:
         self._pictures: OrderedDict[Drawing, bytes] = OrderedDict()
         self._pictures_bytes = 0
         self._failures: OrderedDict[_Attempt, tuple[float, BadInputError | NotFoundError]] = OrderedDict()
+        self._spent: OrderedDict[_Document, float] = OrderedDict()
+        self._dear: OrderedDict[_Document, None] = OrderedDict()
         self._thread: threading.Thread | None = None
         self._closed = False
         self._bell, self._ring = multiprocessing.connection.Pipe(duplex=False)
@@ -191,7 +201,7 @@ class PageDrawer:
         while not self._closed:
             for job in self._next():
                 try:
-                    job.child = start(_draw, job.drawing, self._limits)
+                    job.child = start(_draw, job.drawing, self.limits)
                 except OSError as error:
                     self._finish(job, Hiccup(f"no process can be started to draw pages: {error.strerror}"))
             children = [job.child.reply for job in self._running.values() if job.child is not None]
@@ -208,14 +218,20 @@ class PageDrawer:
             self._finish(job, Hiccup("pages are no longer drawn here"))
 
     def _next(self) -> list[_Job]:
-        """Move the jobs whose turn it is from those that wait to those that run; one a document."""
+        """Move the jobs whose turn it is from those that wait to those that run.
+
+        The document that has cost least comes first, and one page of a document is drawn at a time. Documents that broke a
+        limit share one child, so that the others always have one, too.
+        """
         with self._lock:
             busy = {job.document for job in self._running.values()}
             begun = []
-            for drawing, job in list(self._waiting.items()):
-                if len(self._running) < self._at_once and job.document not in busy:
+            for job in sorted(self._waiting.values(), key=lambda job: self._spent.get(job.document, 0.0)):
+                dear = job.document in self._dear and any(document in self._dear for document in busy)
+                if len(self._running) < self._at_once and job.document not in busy and not dear:
                     busy.add(job.document)
-                    self._running[drawing] = self._waiting.pop(drawing)
+                    self._running[job.drawing] = self._waiting.pop(job.drawing)
+                    job.began = time.monotonic()
                     begun.append(job)
             return begun
 
@@ -231,21 +247,23 @@ class PageDrawer:
             with self._lock:
                 unwanted = not job.waiters
                 if unwanted:  # whoever asks from here on begins anew
-                    del self._running[job.drawing]
+                    self._end(job)
             if unwanted:
                 job.child.kill()
 
     def _finish(self, job: _Job, last: Done[_Drawn] | Refused | Hiccup) -> None:
-        made = _outcome(job.drawing, last, self._limits)
+        made = _outcome(job.drawing, last, self.limits)
         with self._lock:
-            self._running.pop(job.drawing, None)
+            self._end(job)
             waiters = list(job.waiters)
+            if isinstance(last, Refused) and last.code in {FailureCode.TIME_LIMIT, FailureCode.MEMORY_LIMIT}:
+                self._dear[job.document] = None
+                _bound(self._dear)
             if isinstance(made, bytes):
                 self._keep(job.drawing, made)
             elif isinstance(made, BadInputError | NotFoundError):
                 self._failures[_attempt(job.drawing)] = (time.monotonic() + FAILURE_S, made)
-                while len(self._failures) > FAILURES:
-                    self._failures.popitem(last=False)
+                _bound(self._failures)
         for waiter in waiters:
             if waiter.set_running_or_notify_cancel():
                 if isinstance(made, bytes):
@@ -253,12 +271,23 @@ class PageDrawer:
                 else:
                     waiter.set_exception(copy.copy(made))
 
+    def _end(self, job: _Job) -> None:
+        if self._running.pop(job.drawing, None) is not None:
+            spent = self._spent.pop(job.document, 0.0) + time.monotonic() - job.began
+            self._spent[job.document] = spent
+            _bound(self._spent)
+
     def _keep(self, drawing: Drawing, picture: bytes) -> None:
         self._pictures[drawing] = picture
         self._pictures_bytes += len(picture)
         while self._pictures_bytes > PICTURES_BYTES:
             _, dropped = self._pictures.popitem(last=False)
             self._pictures_bytes -= len(dropped)
+
+
+def _bound(remembered: "OrderedDict[Any, Any]") -> None:
+    while len(remembered) > REMEMBERED:
+        remembered.popitem(last=False)
 
 
 def _attempt(drawing: Drawing) -> _Attempt:

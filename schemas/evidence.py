@@ -158,7 +158,7 @@ class TextPart(_Model):
 
 
 class FigurePart(_Model):
-    """A figure at its place in an answer; its bytes are at ``/v1/corpora/{corpus}/figures/{figure_id}``.
+    """A figure at its place in an answer; its bytes are at ``/v1/corpora/{corpus}/figures/{figure_id}?version={version}``.
 
     ``page`` and ``bbox`` are its own, in the document of its citation: a passage may go on over the page.
     """

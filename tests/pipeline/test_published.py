@@ -114,7 +114,7 @@ DAMAGE: dict[str, tuple[Callable[[Path, Path], object], set[str], set[str]]] = {
     "LIVE is missing": (lambda root, _: (root / "LIVE").unlink(), ROUTES, set()),
     "LIVE is empty": (lambda root, _: (root / "LIVE").write_bytes(b""), ROUTES, ROUTES),
     "LIVE is cut": (lambda root, _: _cut(root / "LIVE"), ROUTES, ROUTES),
-    "manifest is missing": (lambda _, version: (version / "manifest.json").unlink(), VERSION, VERSION),
+    "manifest is missing": (lambda _, version: (version / "manifest.json").unlink(), set(), VERSION),
     "manifest is cut": (lambda _, version: _cut(version / "manifest.json"), set(), VERSION),
     "ledger is missing": (lambda _, version: (version / "ledger.parquet").unlink(), set(), VERSION),
     "ledger is cut": (lambda _, version: _cut(version / "ledger.parquet"), set(), VERSION),

@@ -1,17 +1,18 @@
 """Pages drawn for many callers, whatever the documents hold."""
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pymupdf
 import pytest
 
+from bench.bomb import transparency_bomb
 from ray_jobs import draw_pages
 from ray_jobs.draw_pages import WAITING_A_DOCUMENT, Drawing, PageDrawer
 from schemas.corpus import ParseOptions
 from schemas.errors import BadInputError, FailureCode, InsetError, NotFoundError, TransientError
 from tests.manuals import write_manual
-from tests.pdf_bomb import transparency_bomb
 
 PATIENT = ParseOptions(timeout_s=3600, timeout_s_per_page=0)
 HASTY = ParseOptions(timeout_s=0.5, timeout_s_per_page=0)
@@ -86,6 +87,18 @@ def test_one_document_keeps_no_other_from_being_drawn(drawer: Made, store: Path)
     made = drawer(at_once=2)
     endless = [made.draw(_page(store, "bomb.pdf", dpi=dpi)) for dpi in range(50, 60)]
     assert made.draw(_page(store, "good.pdf")).result().startswith(b"\x89PNG")
+    assert not any(future.done() for future in endless)
+
+
+def test_documents_that_break_a_limit_share_a_child_and_come_last(drawer: Made, store: Path) -> None:
+    shutil.copy(store / "bomb.pdf", store / "bomb2.pdf")
+    made = drawer(HASTY, at_once=2)
+    for name in ("bomb.pdf", "bomb2.pdf"):
+        assert isinstance(made.draw(_page(store, name)).exception(), BadInputError)
+    made.limits = PATIENT
+    endless = [made.draw(_page(store, name, dpi=dpi)) for dpi in range(60, 70) for name in ("bomb.pdf", "bomb2.pdf")]
+    for page in (1, 2):
+        assert made.draw(_page(store, "good.pdf", page)).result().startswith(b"\x89PNG")
     assert not any(future.done() for future in endless)
 
 

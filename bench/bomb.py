@@ -1,4 +1,4 @@
-"""A small PDF whose page takes very long to draw, and nothing to read."""
+"""A small PDF whose page takes very long to draw, and no time to read."""
 
 
 def transparency_bomb(depth: int = 6, calls: int = 4) -> bytes:

@@ -320,7 +320,7 @@ class _Readers:
         if len(result.hits) != rows or {hit.doc_id for hit in result.hits} != documents:
             self._outcome.wrong_answers.append(f"{len(result.hits)} of {rows} rows of {result.version}")
         for figure in {figure for hit in result.hits for figure in hit.figure_refs}:
-            self._published.figure(figure)
+            self._published.figure(figure, version=result.version)
         self._outcome.answers[result.version] += 1
 
 

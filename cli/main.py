@@ -278,7 +278,7 @@ def search(
         int | None, typer.Option("-k", "--k", min=1, max=1000, help="Hits at most; 10, or 50 with --questions.")
     ] = None,
     document: Annotated[list[str] | None, typer.Option(help="Only this document: id, source or file name.")] = None,
-    page: Annotated[list[int] | None, typer.Option(help="Only this page.")] = None,
+    page: Annotated[list[int] | None, typer.Option(min=1, max=2**31 - 1, help="Only this page.")] = None,
     modality: Annotated[list[str] | None, typer.Option(help="Only text, table or figure.")] = None,
     version: Annotated[str | None, typer.Option(help="A version other than the live one.")] = None,
     questions: Annotated[
@@ -472,13 +472,22 @@ def serve(
     ] = None,
     host: Annotated[str, typer.Option(help="Address to listen on; loopback unless told.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port.")] = 8750,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="A further name that browsers may ask for it by, such as search.example.org or *.example.org; '*' for any. May "
+            "be repeated. Names of loopback, and that of --host, need none.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Serve search, answers and the web page."""
     from query_service.corpora import open_app
+    from query_service.hosts import trusted
     from query_service.serve import serve as serve_app
 
-    served = open_app(corpora or [])
+    served = open_app(corpora or [], trusted(host, allow_host or []))
     if as_json:
         print_json({"address": f"http://{host}:{port}/"})
     serve_app(served, host=host, port=port)

@@ -26,7 +26,6 @@ from schemas.documents import (
     StructuredDocument,
 )
 from schemas.errors import BadInputError, Failure, UserError
-from schemas.ids import sha256
 from schemas.inspection import (
     InspectedDocument,
     InspectedFigure,
@@ -76,12 +75,11 @@ def inspect(
     source = FolderSource(path.parent.absolute())
     name = source.name_of(path)
     try:
-        data = source.read(name)
+        doc_id = source.digest(name)
     except FileNotFoundError as error:
         raise UserError(f"there is no file {path}") from error
     except BadInputError as error:
         raise UserError(f"{path}: {error.message}") from error
-    doc_id = sha256(data)
     with tempfile.TemporaryDirectory(prefix="inset-") as folder:
         store = open_store(folder)
         outcomes = parse_documents(
@@ -111,7 +109,7 @@ def inspect(
         if out is not None:
             _write(out, pages, numbers, store)
             if view:
-                write_view(out, name, data, structured, tree, numbers, report)
+                write_view(out, name, store.root, structured, tree, numbers, options, report)
         return InspectedDocument(doc_id=doc_id, source=name, contents=print_contents(tree), pages=pages, failures=failures)
 
 

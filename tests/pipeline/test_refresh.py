@@ -91,7 +91,7 @@ def _filters_hold(published: PublishedCorpus) -> None:
 
 def _pages_and_documents_are_served(published: PublishedCorpus, file: Path) -> None:
     (hit, *_) = published.search("steel winch screws", k=1).hits
-    assert published.page_image(hit.doc_id, hit.page, highlight=[hit.bbox], dpi=50).startswith(b"\x89PNG")
+    assert published.page_image(hit.doc_id, hit.page, highlight=[hit.bbox], dpi=50).result().startswith(b"\x89PNG")
     data, name = published.document(hit.doc_id)
     assert (data, name) == (file.read_bytes(), "winch.pdf")
 

@@ -33,7 +33,7 @@ def open_source(address: str) -> DocumentSource:
     """Open a folder (every ``.pdf`` below it), a glob, or ``s3://bucket/prefix``; a folder's own name may look like a glob."""
     if address.startswith("s3://"):
         return S3Source(address)
-    if _MAGIC & set(address) and not Path(address).is_dir():
+    if _MAGIC & set(address) and not _is_folder(Path(address)):
         return GlobSource(address)
     return FolderSource(Path(address))
 
@@ -48,10 +48,22 @@ def overlaps(source: str, store: str) -> bool:
     if source.startswith("s3://") or store.startswith("s3://"):
         one, other = (f"{address.rstrip('/')}/" for address in (source, store))
         return one.startswith(other) or other.startswith(one)
-    files, kept = open_source(source), Path(store.removeprefix("file://")).resolve()
+    files, kept = open_source(source), _real(Path(store.removeprefix("file://")))
     return isinstance(files, _FileSource) and (
-        files.base.resolve().is_relative_to(kept) or files.lists(kept / "corpus" / "documents" / "document.pdf")
+        _real(files.base).is_relative_to(kept) or files.lists(kept / "corpus" / "documents" / "document.pdf")
     )
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
+def _real(path: Path) -> Path:
+    """Return a path without links, as far as they lead somewhere; ``Path.resolve`` raises where they go round."""
+    return Path(os.path.realpath(path))
 
 
 class _FileSource:
@@ -81,7 +93,7 @@ class _FileSource:
     def lists(self, path: Path) -> bool:
         """Say whether a file there, its links resolved, would be among ``files``."""
         try:
-            parts = path.relative_to(self._base.resolve()).parts
+            parts = path.relative_to(_real(self._base)).parts
         except ValueError:
             return False
         states = {self._pattern}
@@ -189,7 +201,7 @@ class GlobSource(_FileSource):
     def __init__(self, pattern: str) -> None:
         parts = Path(pattern).parts
         magic = [index for index, part in enumerate(parts) if _MAGIC & set(part)]
-        fixed = next((index for index in magic if not Path(*parts[: index + 1]).is_dir()), len(parts) - 1)
+        fixed = next((index for index in magic if not _is_folder(Path(*parts[: index + 1]))), len(parts) - 1)
         super().__init__(Path(*parts[:fixed]), parts[fixed:], hidden=True)
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from cli.terminal import print_json, print_markdown, print_table, reporting, say, show, show_text, show_title
-from schemas.errors import BadInputError, GateError, InsetError, UserError
+from schemas.errors import OF_THE_SOURCE, BadInputError, GateError, InsetError, UserError
 
 app = typer.Typer(
     help="Turn technical PDFs into a versioned, searchable index in which every figure stands where its page put it.",
@@ -65,6 +65,9 @@ def plan(corpus: CorpusArgument, as_json: Json = False) -> None:
             show(f"  {kind:<8}{source}")
         if len(names) > 20:
             show(f"  {kind:<8}… and {len(names) - 20} more")
+    for row in made.carried:
+        if row.code in OF_THE_SOURCE:
+            say(f"  quarantine: {row.source}: {row.code}: {row.message}")
 
 
 _OUTCOMES = {

@@ -8,7 +8,7 @@ from pathlib import Path
 from pipeline.corpora import corpus_files, load_corpus, read_mapping
 from schemas.errors import UserError
 from schemas.ids import sha256
-from schemas.printing import is_plain
+from schemas.printing import is_plain, line
 
 _MOST_NAME = 60
 
@@ -46,7 +46,7 @@ def corpus_schedules() -> list[CorpusSchedule]:
             kept, dropped = (made, other) if made.file.stem == made.name else (other, made)
             found[made.name] = kept
             problem = f"{dropped.file}: name: {made.name!r} is also the name in {kept.file}; choose another"
-            broken.append(CorpusSchedule(_name_of(dropped.file), dropped.file, None, problem=UserError(problem).message))
+            broken.append(CorpusSchedule(_name_of(dropped.file), dropped.file, None, problem=line(problem)))
     for schedule in broken:
         name = schedule.name
         while name in found:
@@ -63,9 +63,9 @@ def _schedule(file: Path) -> CorpusSchedule:
     except UserError as error:
         problem = error.message
     except UnicodeDecodeError:
-        problem = UserError(f"{file}: the name of this file is not UTF-8; give it another one").message
+        problem = line(f"{file}: the name of this file is not UTF-8; give it another one")
     except Exception as error:  # noqa: BLE001  nobody foresaw it, and it must not take the other corpora with it
-        problem = UserError(f"{file}: it can't be read: {type(error).__name__}: {error}"[:500]).message
+        problem = line(f"{file}: it can't be read: {type(error).__name__}: {error}"[:500])
     else:
         return CorpusSchedule(corpus.name, file, corpus.schedule, source=corpus.source)
     return CorpusSchedule(_name_of(file), file, _schedule_of(file), problem=problem)

@@ -202,6 +202,14 @@ def test_a_source_and_a_store_that_overlap_are_found(tmp_path: Path, source: str
     assert overlaps(f"{tmp_path}/{source}".rstrip("/"), f"{tmp_path}/{store}") is expected
 
 
+def test_a_source_that_leads_round_is_the_users_mistake(tmp_path: Path) -> None:
+    (tmp_path / "round").symlink_to("round")
+    for place in ("round", "round/*.pdf", f"{'x' * 300}/*.pdf"):
+        assert not overlaps(f"{tmp_path}/{place}", f"{tmp_path}/store")
+        with pytest.raises(InsetError):
+            open_source(f"{tmp_path}/{place}").files()
+
+
 def test_prefixes_of_a_bucket_overlap_like_folders() -> None:
     assert overlaps("s3://b/pdfs", "s3://b")
     assert overlaps("s3://b", "s3://b/store/")

@@ -271,9 +271,11 @@ def test_a_name_forges_no_line_and_no_escape_sequence_runs(folder: Path, inset: 
     turn_off_ocr(folder, "gates: {max_quarantined: 0.9}\n")
     (folder / "pdfs" / "pump.pdf").rename(folder / "pdfs" / _FORGED)
     (folder / "pdfs" / f"bad{_FORGED}").write_bytes(b"<html>")
-    made = inset("refresh", "manuals").err
+    (folder / "pdfs" / f"gone{_FORGED}").symlink_to("nowhere")
+    made, planned = inset("refresh", "manuals"), inset("plan", "manuals")
     said = [
-        inset("plan", "manuals").out + made,
+        made.err,
+        planned.out + planned.err,
         inset("quarantine", "manuals").out,
         inset("search", "manuals", "screws of the pump").out,
         inset("ask", "manuals", "How many screws has the water pump?").out,
@@ -283,8 +285,8 @@ def test_a_name_forges_no_line_and_no_escape_sequence_runs(folder: Path, inset: 
     for text in said:
         assert not [line for line in text.splitlines() if line.lstrip().startswith("✓ all is well")]
         assert not set("\x1b\x9b\u202e") & set(text)
-    assert "[bold]:smile:" in said[2]
-    assert r"pump\n✓ all is well\x1b[2J\x9b31m" in said[2]
+    assert r"gonepump\n✓ all is well\x1b[2J\x9b31m[bold]:smile:\u202e.pdf: source_unreadable" in said[1]
+    assert r"pump\n✓ all is well\x1b[2J\x9b31m[bold]:smile:" in said[3]
     found = inset("search", "manuals", "screws of the pump", "--json")
     assert _FORGED in {hit["source"] for hit in found.json["hits"]}, "JSON says what is so"
     assert not set("\x1b\x9b\u202e") & set(found.out)

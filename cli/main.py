@@ -454,7 +454,7 @@ def synthesize(
     folder: Annotated[Path, typer.Option("--out", help="Where the manuals, their truth and questions.jsonl go.")],
     seed: Annotated[list[int] | None, typer.Option(help="A manual for each; the same seed gives the same bytes.")] = None,
     pages: Annotated[int, typer.Option(min=1, max=1000, help="Pages of each manual.")] = 40,
-    preset: Annotated[str, typer.Option(help="How hard to read: easy, medium or hard.")] = "hard",
+    preset: Annotated[str, typer.Option(help="How hard to read: easy, medium, hard or pictures.")] = "hard",
     as_json: Json = False,
 ) -> None:
     """Make manuals whose truth is known, to measure parsing and retrieval on."""

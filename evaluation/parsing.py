@@ -86,6 +86,10 @@ class ParseScores:
         roles: Pictures of any role, found and given that role.
         captions: Captioned figures that were given their caption, word for word.
         adjacent: Captioned figures whose tag stands beside the caption: fewer than 40 letters and no other caption between.
+        beside: Of the uncaptioned pictures, icons too, that were found and of which the truth says where their tag is read,
+            those whose tag stands there: directly before or behind the block that they are level with, between two blocks, in
+            their cell of a table's row, between the words of a line. Several at one place must follow each other as they are
+            read.
         mentions: Mentions that name the figure they speak of.
         order: Neighbouring blocks of a page that are whole and still neighbours.
         tags: Neighbouring tags that are still neighbours.
@@ -103,6 +107,7 @@ class ParseScores:
     roles: Tally
     captions: Tally
     adjacent: Tally
+    beside: Tally
     mentions: Tally
     order: Tally
     tags: Tally
@@ -223,6 +228,7 @@ class _Scoring:
             roles=_tally(self._role(figure) is figure.role for figure in known),
             captions=_tally(self._caption(figure) == _letters(figure.caption) for figure in captioned),
             adjacent=_tally(self._is_adjacent(figure) for figure in captioned),
+            beside=_tally(self._is_beside(one) for one in self.tagged if one.stands is not None and one.id in self.match),
             mentions=Tally(right, links),
             order=_tally(self._order()),
             tags=_tally(self._tags()),
@@ -304,6 +310,39 @@ class _Scoring:
             if block.kind == "caption" and block.page == figure.page and block.id in self.spans
         ]
         return end - start < _ADJACENT_LETTERS and not any(start <= other < end and other != span[0] for other in others)
+
+    def _is_beside(self, figure: TrueFigure) -> bool:
+        place, stream = figure.stands, self.streams[figure.page]
+        at = stream.tags.get(self.match.get(figure.id, -1))
+        if place is None or at is None:
+            return False
+        allowed: list[set[int]] = []
+        if place.after:
+            allowed.append({self.spans[place.after][1]} if place.after in self.spans else set())
+        if place.before:
+            allowed.append({self.spans[place.before][0]} if place.before in self.spans else set())
+        if place.beside:
+            allowed.append(set(self.spans.get(place.beside, ())))
+        if place.within:
+            span = self.spans.get(place.within)
+            allowed.append({span[0] + len(_letters(place.words))} if span else set())
+        if place.row:
+            allowed.append(self._cell_places(stream, *place.row))
+        return all(at in places for places in allowed) and self._in_turn(figure, stream, at)
+
+    def _cell_places(self, stream: _Stream, table: str, row: int, column: int) -> set[int]:
+        """Return where in a page's letters a cell begins, if its row is read in one."""
+        cells = next(one for one in self.truth.tables if one.id == table).rows[row]
+        start = stream.letters.find(_letters("".join(cells)))
+        return {start + len(_letters("".join(cells[:column])))} if start >= 0 else set()
+
+    def _in_turn(self, figure: TrueFigure, stream: _Stream, at: int) -> bool:
+        """Say whether tags between the same letters as a figure's come before and behind it as they are read."""
+        names = {number: name for name, number in self.match.items()}
+        seen = [names[number] for number, place in stream.tags.items() if place == at and number in names]
+        told = [name for name in self.truth.tags if name in seen]
+        mine = seen.index(figure.id)
+        return set(seen[:mine]) & set(told) == set(told[: told.index(figure.id)])
 
     def _mentions(self) -> tuple[int, int, int]:
         """Return how many mentions there are, how many are linked, and how many links are wrong."""

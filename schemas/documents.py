@@ -265,7 +265,8 @@ class PlacedFigure:
     """A tagged placement with what the document says of it.
 
     ``block`` is the order of the block that holds its tag. Where no caption speaks of it, ``step`` is the text that it stands
-    by, such as a paragraph, an item of a list or a table's row, and ``stands_by`` are the orders of the blocks that hold that.
+    by, such as a paragraph, an item of a list or a table's row; the list that explains its callouts follows. ``stands_by`` are
+    the orders of the blocks that hold both.
     """
 
     placement: Placement

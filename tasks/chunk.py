@@ -49,7 +49,7 @@ def chunk(document: StructuredDocument, count_tokens: CountTokens, *, max_tokens
         Chunks by order; ``text`` holds neither tags nor placeholders, ``tagged_text`` holds placeholders.
     """
     captions = {block.placement: block for block in document.blocks if block.kind is BlockKind.CAPTION}
-    steps = {figure.placement.order: figure.stands_by for figure in document.figures if not figure.caption}
+    steps = {figure.placement.order: figure.stands_by for figure in document.figures}
     chunks: list[Chunk] = []
     run: list[_Unit] = []
     for unit in _units(document.blocks, count_tokens, max_tokens):
@@ -64,7 +64,7 @@ def chunk(document: StructuredDocument, count_tokens: CountTokens, *, max_tokens
     for figure in document.figures:
         if figure.placement.role is Role.CONTENT:
             caption = captions.get(figure.placement.order)
-            beside = [caption] if caption is not None else [blocks[order] for order in figure.stands_by]
+            beside = [*([caption] if caption is not None else []), *(blocks[order] for order in figure.stands_by)]
             chunks.append(_figure_chunk(figure, beside, blocks[figure.block].order, count_tokens, max_tokens))
     return sorted(chunks, key=lambda piece: (piece.order, piece.modality))
 
@@ -218,12 +218,13 @@ def _table_chunks(unit: _Unit, count_tokens: CountTokens, max_tokens: int) -> It
 def _figure_chunk(
     figure: PlacedFigure, beside: Sequence[Block], order: int, count_tokens: CountTokens, max_tokens: int
 ) -> Chunk:
-    """Return a figure's own row; ``beside`` is its caption's block, or those of the step that it stands by."""
+    """Return a figure's own row; ``beside`` are its caption's block, and those of the step that it stands by."""
     figure_id = figure.placement.figure_id
     if figure_id is None:
         raise ValueError("a tagged placement has pixels")
-    step = _shortened(strip(figure.step), count_tokens, max_tokens // 2) if not figure.caption else ""
-    described = compose(figure.caption or step, figure.inner_text, figure.section_path)
+    step = _shortened(strip(figure.step), count_tokens, max_tokens // 2)
+    spoken = "\n".join(filter(None, (figure.caption, step)))
+    described = compose(spoken, figure.inner_text, figure.section_path)
     return Chunk(
         order=order,
         modality=Modality.FIGURE,
@@ -233,7 +234,7 @@ def _figure_chunk(
         ),
         section_path=figure.section_path,
         text=_shortened(described, count_tokens, max_tokens),
-        tagged_text=f"{placeholder(figure_id)}\n{figure.caption or step}".strip(),
+        tagged_text=f"{placeholder(figure_id)}\n{spoken}".strip(),
         figure_refs=(figure_id,),
         caption=figure.caption,
         figure_id=figure_id,

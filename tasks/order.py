@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from schemas.geometry import BBox
+from schemas.geometry import BBox, union
 from tasks.anchor import is_level
 
 _TOUCH_PT = 2.0
@@ -22,6 +22,10 @@ _SHARE = 0.25
 _ROUNDS = 2
 _MOST = 200
 _SAME_SIZE_PT = 0.3
+_FEWEST_ROWS = 3
+"""Fewest rows that two columns are read by."""
+_UNEVEN = 0.8
+"""By how much the blocks of one row differ in height, in lines, in half of the rows at least: lists in two columns are even."""
 
 
 class Standing(NamedTuple):
@@ -69,7 +73,7 @@ def mended(blocks: Sequence[Standing], *, leftward: bool = False) -> list[int]:
     # No block of one column stands over one of another: what is mended so far stays mended.
     for _ in range(_ROUNDS):
         order = _in_turn(blocks, order, leftward=leftward)
-    return order
+    return _row_by_row(blocks, order, leftward=leftward)
 
 
 def _stands_over(upper: Standing, lower: Standing) -> bool:
@@ -171,6 +175,46 @@ def _columns(sides: Sequence[tuple[float, float]], at: int) -> tuple[int, int]:
     while end < len(sides) and sides[end][1] <= near:
         end += 1
     return begin, end
+
+
+def _row_by_row(blocks: Sequence[Standing], order: Sequence[int], *, leftward: bool) -> list[int]:
+    """Read two columns row by row where each block of one begins level with a block of the other.
+
+    Names and their explanations, steps and their remarks: the taller block of each row sets where the next row begins. In columns
+    of running text no three paragraphs in a row do so.
+    """
+    turned = list(order)
+    sides = [(-block.box.x1, -block.box.x0) if leftward else (block.box.x0, block.box.x1) for block in blocks]
+    for at in range(_FEWEST_ROWS, len(turned)):
+        first = blocks[turned[at]]
+        begin = next(
+            (
+                place
+                for place in range(at - _FEWEST_ROWS, -1, -1)
+                if is_level(blocks[turned[place]].head, first.head) and sides[turned[place]][1] <= sides[turned[at]][0]
+            ),
+            None,
+        )
+        rows = 0 if begin is None else at - begin
+        if begin is None or at + rows > len(turned):
+            continue
+        pairs = list(zip(turned[begin:at], turned[at : at + rows], strict=True))
+        if _are_rows([(blocks[one], blocks[other]) for one, other in pairs]):
+            turned[begin : at + rows] = [number for pair in pairs for number in pair]
+    return turned
+
+
+def _are_rows(pairs: Sequence[tuple[Standing, Standing]]) -> bool:
+    uneven = 0
+    for one, other in pairs:
+        if not is_level(one.head, other.head):
+            return False
+        uneven += abs(one.box.height - other.box.height) >= _UNEVEN * min(one.head.height, other.head.height)
+    bands = [one.box | other.box for one, other in pairs]
+    parted = all(upper.y1 <= lower.y0 + _TOUCH_PT for upper, lower in pairwise(bands))
+    left, right = (union(block.box for block in column) for column in zip(*pairs, strict=True))
+    beside = (left & right).width == 0
+    return parted and beside and 2 * uneven >= len(pairs)
 
 
 def _is_beside(one: Standing, other: Standing) -> bool:

@@ -17,7 +17,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import NamedTuple
 
 from schemas.documents import Line
@@ -25,8 +25,6 @@ from schemas.geometry import BBox, union
 from tasks.anchor import gap, is_level
 from tasks.join import wraps
 
-_SIDE_PT = 60.0
-"""Farthest text beside a picture that outranks text above and below it."""
 _OWN_PT = 40.0
 """Farthest text above or below a picture that it is read with, where other text is level with it: a chart's title, a label."""
 _ALIGNED_PT = 6.0
@@ -41,7 +39,7 @@ _PARAGRAPH_GAP = 0.6
 """Gap between two lines of a block that begins a step, in ems."""
 _CELL_GAP = 4.0
 """Widest gap between a step's number and its text, in ems."""
-_LETTER = re.compile(r"[^\W\d_]")
+_WORD = re.compile(r"[^\W\d_]{2}")
 _ITEM = re.compile(r"\s*(?:[•‣◦●○■□▪▫◆◇►▶➢✓∙·\uf0a7\uf0b7]|[*–—-]\s|\(?(?:\d{1,2}|[a-zA-Z])[.)](?!\d)|\d{1,2}\s)")
 
 
@@ -57,13 +55,12 @@ class Passage(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a picture goes: before a line of a passage, or behind one; ``step`` are the passages' lines that it is read with.
+    """Where a picture goes: before line ``at``; ``step`` are the lines that it is read with.
 
-    A line is given by the numbers of its passage and of itself in it.
+    A line is given by the numbers of its passage and of itself in it; ``at`` is the number of passages and 0 for the end.
     """
 
     at: tuple[int, int]
-    behind: bool
     step: tuple[tuple[int, int], ...] = ()
 
 
@@ -71,8 +68,8 @@ class Place(NamedTuple):
 class _Spot:
     """A line, or a passage that is never parted.
 
-    ``step`` counts the steps of the page in reading order; ``is_text`` is False for a line without letters: a number or a
-    symbol alone is read with no picture.
+    ``step`` counts the steps of the page in reading order; ``is_text`` is False for a line without a word: no picture is
+    read with a number, a symbol or a label such as R1 alone.
     """
 
     at: tuple[int, int]
@@ -113,7 +110,7 @@ def _spots(passages: Sequence[Passage]) -> Iterator[_Spot]:
             )
             step += not goes_on
             before = number, line
-            yield _Spot((number, place), line.bbox, step, passage.is_heading, _LETTER.search(line.text) is not None)
+            yield _Spot((number, place), line.bbox, step, passage.is_heading, _WORD.search(line.text) is not None)
 
 
 def _goes_on(before: Line, line: Line, above: Passage, passage: Passage, *, is_new: bool) -> bool:
@@ -135,15 +132,14 @@ def _goes_on(before: Line, line: Line, above: Passage, passage: Passage, *, is_n
     return wraps(before, line, column.x0, column.x1)
 
 
-@dataclass(frozen=True, slots=True)
-class _Beside:
+class _Level(NamedTuple):
     """The lines level with a picture: those of the nearest column at its left, and at its right."""
 
     left: list[_Spot]
     right: list[_Spot]
 
-    def near(self, box: BBox) -> list[list[_Spot]]:
-        return [side for side in (self.left, self.right) if side and _aside(side, box) <= _SIDE_PT]
+    def sides(self) -> list[list[_Spot]]:
+        return [side for side in self if side]
 
 
 class _PageText:
@@ -154,21 +150,18 @@ class _PageText:
         self._right_to_left = right_to_left
         self._steps = [list(group) for _, group in groupby(spots, key=lambda spot: spot.step)]
         self._boxes = [union(spot.box for spot in step) for step in self._steps]
-        self._beside = [self._level(box) for box in pictures]
+        self._following = dict(pairwise([*(spot.at for spot in spots), (spots[-1].at[0] + 1, 0)]))
+        self._level = [self._level_with(box) for box in pictures]
         self._between = [self._own_column(number) for number in range(len(pictures))]
 
     def place(self, number: int) -> Place:
         """Return where a picture goes."""
-        box, level = self._pictures[number], self._beside[number]
-        near = level.near(box)
-        between = self._between[number]
-        if between is not None and not (near and self._is_in_column_of_steps(number)):
+        box, level, between = self._pictures[number], self._level[number], self._between[number]
+        if between is not None and not (level.sides() and self._is_in_column_of_steps(number)):
             return between
-        if level.left and level.right and (not near or len(near) == 2):
+        if level.left and level.right:
             return self._amid(box, level)
-        sides = near or [side for side in (level.left, level.right) if side]
-        if sides:
-            side = min(sides, key=lambda side: _aside(side, box))
+        for side in level.sides():
             return self._by_steps(box, side, at_left=side is level.left)
         return self._amid_column(box, self._above(box), self._below(box)) or self._by_height(box)
 
@@ -179,40 +172,32 @@ class _PageText:
         """
         box = self._pictures[number]
         return any(
-            self._between[other] is None
-            and self._beside[other].near(picture)
-            and (
-                abs(box.x0 - picture.x0) <= _ALIGNED_PT or abs(box.x0 + box.x1 - picture.x0 - picture.x1) <= 2 * _ALIGNED_PT
-            )
+            self._between[other] is None and self._level[other].sides() and _is_aligned(box, picture)
             for other, picture in enumerate(self._pictures)
         )
 
-    def _level(self, box: BBox) -> _Beside:
-        sides: tuple[list[_Spot], list[_Spot]] = ([], [])
-        for spot in self._text:
-            if not _is_level(spot.box, box):
-                continue
-            if spot.box.x1 <= box.x0 + _TOUCH_PT:
-                sides[0].append(spot)
-            elif spot.box.x0 >= box.x1 - _TOUCH_PT:
-                sides[1].append(spot)
-        return _Beside(_nearest_column(sides[0], box), _nearest_column(sides[1], box))
+    def _level_with(self, box: BBox) -> _Level:
+        level = [spot for spot in self._text if _is_level(spot.box, box)]
+        left = [spot for spot in level if spot.box.x1 <= box.x0 + _TOUCH_PT]
+        right = [spot for spot in level if spot.box.x0 >= box.x1 - _TOUCH_PT]
+        return _Level(_nearest_column(left, box), _nearest_column(right, box))
 
     def _own_column(self, number: int) -> Place | None:
         """Return the place between the text of a picture's own column; None where the text beside it says more.
 
         Text over both a picture and what is level with it says nothing: it stands over the row.
         """
-        box = self._pictures[number]
-        columns = [union(spot.box for spot in side) for side in self._beside[number].near(box)]
+        box, sides = self._pictures[number], self._level[number].sides()
+        columns = [union(spot.box for spot in side) for side in sides]
         others = [*self._pictures[:number], *self._pictures[number + 1 :]] if columns else []
-        above = [spot for spot in self._above(box, others) if self._is_own(spot, box, columns)]
-        below = [spot for spot in self._below(box, others) if self._is_own(spot, box, columns)]
+        reach = max(_OWN_PT, min((_aside(side, box) for side in sides), default=0.0))
+        above = [spot for spot in self._above(box, others) if self._is_own(spot, box, columns, reach)]
+        below = [spot for spot in self._below(box, others) if self._is_own(spot, box, columns, reach)]
         return self._amid_column(box, above, below)
 
-    def _is_own(self, spot: _Spot, box: BBox, columns: Sequence[BBox]) -> bool:
+    def _is_own(self, spot: _Spot, box: BBox, columns: Sequence[BBox], reach: float) -> bool:
         """Say whether text over or under a picture is near, and not over or under what is level with the picture, too."""
-        if gap(spot.box.y0, spot.box.y1, box.y0, box.y1) > _OWN_PT:
+        if gap(spot.box.y0, spot.box.y1, box.y0, box.y1) > reach:
             return False
         step = self._heads(spot) if spot.is_heading else self._boxes[spot.step]
         return not any(gap(step.x0, step.x1, column.x0, column.x1) < 0 for column in columns)
@@ -250,35 +235,39 @@ class _PageText:
         read_with = max(above, default=None, key=lambda spot: spot.at) or min(below, key=lambda spot: spot.at)
         step = self._lines_of(read_with.step)
         if under < over:
-            return Place(self._steps[min(spot.step for spot in below)][0].at, behind=False, step=step)
-        return Place(self._steps[max(spot.step for spot in above)][-1].at, behind=True, step=step)
+            return self._before(min(spot.step for spot in below), step)
+        return self._behind(max(spot.step for spot in above), step)
 
-    def _amid(self, box: BBox, level: _Beside) -> Place:
+    def _before(self, step: int, read_with: Sequence[tuple[int, int]] = ()) -> Place:
+        return Place(self._steps[step][0].at, tuple(read_with))
+
+    def _behind(self, step: int, read_with: Sequence[tuple[int, int]] = ()) -> Place:
+        return Place(self._following[self._steps[step][-1].at], tuple(read_with))
+
+    def _amid(self, box: BBox, level: _Level) -> Place:
         """Return the place of a picture that has text at both sides: behind what is read first, if the other follows it."""
-        first, then = (level.right, level.left) if self._right_to_left else (level.left, level.right)
-        if then[0].step >= first[-1].step:
-            end = self._steps[first[-1].step][-1] if then[0].step > first[-1].step else first[-1]
-            steps = dict.fromkeys([end.step, then[0].step])
-            return Place(end.at, behind=True, step=tuple(at for step in steps for at in self._lines_of(step)))
-        side = min(level.left, level.right, key=lambda side: _aside(side, box))
-        return self._by_steps(box, side, at_left=side is level.left)
+        first, then = level[::-1] if self._right_to_left else level
+        if then[0].step < first[-1].step:
+            side = min(level, key=lambda side: _aside(side, box))
+            return self._by_steps(box, side, at_left=side is level.left)
+        steps = dict.fromkeys([first[-1].step, then[0].step])
+        end = first[-1] if len(steps) == 1 else self._steps[first[-1].step][-1]
+        return Place(self._following[end.at], tuple(at for step in steps for at in self._lines_of(step)))
 
     def _by_steps(self, box: BBox, side: Sequence[_Spot], *, at_left: bool) -> Place:
         """Return the place of a picture with text at one side."""
         steps = sorted({spot.step for spot in side})
         level = [step for step in steps if is_level(self._boxes[step], box)] or steps
         lines = tuple(at for step in level for at in self._lines_of(step))
-        if len(level) == 1 and at_left != self._right_to_left:
-            return Place(self._steps[level[0]][-1].at, behind=True, step=lines)
-        return Place(self._steps[level[0]][0].at, behind=False, step=lines)
+        is_behind = len(level) == 1 and at_left != self._right_to_left
+        return self._behind(level[0], lines) if is_behind else self._before(level[0], lines)
 
     def _by_height(self, box: BBox) -> Place:
         """Return the place of a picture that no text stands beside, above or below: before the first text that is lower."""
         middle = (box.y0 + box.y1) / 2
-        for spot in self._spots:
-            if (spot.box.y0 + spot.box.y1) / 2 >= middle:
-                return Place(spot.at, behind=False)
-        return Place(self._spots[-1].at, behind=True)
+        lower = (spot.step for spot in self._spots if (spot.box.y0 + spot.box.y1) / 2 >= middle)
+        first = next(lower, None)
+        return self._behind(self._spots[-1].step) if first is None else self._before(first)
 
     def _lines_of(self, step: int) -> tuple[tuple[int, int], ...]:
         return tuple(spot.at for spot in self._steps[step])
@@ -286,6 +275,11 @@ class _PageText:
 
 def _is_level(line: BBox, box: BBox) -> bool:
     return box.y0 <= (line.y0 + line.y1) / 2 <= box.y1 or line.y0 <= (box.y0 + box.y1) / 2 <= line.y1
+
+
+def _is_aligned(one: BBox, other: BBox) -> bool:
+    """Say whether two pictures stand in one column: their left sides, or their middles, are under each other."""
+    return abs(one.x0 - other.x0) <= _ALIGNED_PT or abs(one.x0 + one.x1 - other.x0 - other.x1) <= 2 * _ALIGNED_PT
 
 
 def _nearest_column(spots: Sequence[_Spot], box: BBox) -> list[_Spot]:

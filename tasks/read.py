@@ -230,7 +230,11 @@ class _Letters:
         found: dict[tuple[BBox, str], _Written] = {}
         page = _text_of(self._listing)
         _set_off(_parted(page)[0])
-        for block in page.extractRAWDICT()["blocks"]:
+        try:
+            blocks = page.extractRAWDICT()["blocks"]
+        except SystemError:  # PyMuPDF fails on a letter beyond Unicode's last, which a broken font may name
+            return found
+        for block in blocks:
             for row in block["lines"]:
                 letters = [letter for span in row["spans"] for letter in span["chars"]]
                 text = _SURROGATE.sub("\ufffd", "".join([letter["c"] for letter in letters]))

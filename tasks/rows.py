@@ -24,6 +24,11 @@ _FEWEST_ROWS_OF_TWO = 4
 WRITTEN = {0: (1, 0), 90: (0, -1), 180: (-1, 0), 270: (0, 1)}
 
 
+def upright(box: BBox, rotation: int) -> BBox:
+    """Return a box of an unrotated page as the reader of a page turned by ``rotation`` degrees sees it."""
+    return turned(box, WRITTEN[rotation % 360]) if rotation else box
+
+
 class Piece(NamedTuple):
     """What a line has in one cell."""
 

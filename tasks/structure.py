@@ -24,12 +24,13 @@ from schemas.documents import (
     TablePart,
     TableRegion,
 )
-from schemas.geometry import BBox, turned, union
+from schemas.geometry import BBox, union
 from schemas.labels import Label, LabelKind, caption_label, mentions
 from schemas.tags import escape, placeholder, placeholders, strip
 from tasks.align import align
 from tasks.anchor import anchor, begins_anew, distance, gap, is_level, running_text
 from tasks.bidi import runs_leftward
+from tasks.callouts import callouts, explain, find_keys, stray_callouts
 from tasks.join import join_lines
 from tasks.margins import find_margins
 from tasks.mark_up import markdown
@@ -37,7 +38,7 @@ from tasks.order import Standing, leaps, mended
 from tasks.outline import Headings, letters_by_size
 from tasks.place import Passage, places
 from tasks.recognise import with_words
-from tasks.rows import WRITTEN
+from tasks.rows import upright
 from tasks.segment import fills, with_segments
 from tasks.tabulate import holds
 
@@ -108,7 +109,7 @@ def structure(
         segments: Figures cut out of pages that are a picture, by the picture's id.
     """
     parsed = with_segments(with_words(parsed, recognised), segments)
-    sheets = [_within(sheet) for sheet in _sheets(parsed)]
+    sheets = [_with_callouts(_within(sheet)) for sheet in _sheets(parsed)]
     lines = tuple(line for sheet in sheets for line in sheet.lines)
     margins = find_margins(lines, parsed.pages, parsed.outline)
     headings = Headings(lines, parsed.outline, margins)
@@ -408,9 +409,8 @@ def _goes_on(table: _Piece, piece: _Piece, pages: Mapping[int, Page]) -> bool:
     if _same_row(table.rows[0], piece.rows[0]):
         return True
     first, second = pages[before.page], pages[after.page]
-    upright = first.rotation == second.rotation == 0
     return (
-        upright
+        first.rotation == second.rotation == 0
         and not _has_header(piece)
         and before.bbox.y1 >= 0.75 * first.height_pt
         and after.bbox.y0 <= 0.25 * second.height_pt
@@ -476,35 +476,38 @@ def _with_figures(
         if piece.kind is not BlockKind.MARGIN
     ]
     found = places(
-        [_upright(place.bbox, page) for place in lone], [_passage(part, page) for _, part in parts], right_to_left=leftward
+        [upright(place.bbox, page.rotation) for place in lone],
+        [_passage(part, page) for _, part in parts],
+        right_to_left=leftward,
     )
     before: dict[tuple[int, int], list[_Piece]] = defaultdict(list)
-    behind: dict[tuple[int, int], list[_Piece]] = defaultdict(list)
     last: list[_Piece] = []
     for place, where in zip(lone, found, strict=True):
-        if where is None:
-            last.extend(_figure(place, inner))
-            continue
-        step = tuple(held for one, other in where.step for held in _lines_at(parts[one][1], other))
-        number, part = parts[where.at[0]]
-        # Nothing parts a figure from its caption.
-        is_behind = where.behind or part is not units.get(id(pieces[number]), [part])[0]
-        (behind if is_behind else before)[number, where.at[1]].extend(_figure(place, inner, step))
+        step = tuple(held for one, other in where.step for held in _lines_at(parts[one][1], other)) if where else ()
+        figure = _figure(place, inner, step)
+        number = where.at[0] if where else len(parts)
+        if number and number < len(parts) and parts[number][0] == parts[number - 1][0]:
+            number += 1  # nothing parts a figure from its caption
+        if number == len(parts):
+            last.extend(figure)
+        else:
+            before[parts[number][0], where.at[1] if where else 0].extend(figure)
     made: list[_Piece] = []
     for number, piece in enumerate(pieces):
         lines = len(piece.lines) if _may_be_cut(piece) else 1
-        cuts = {line for one, line in before if one == number} | {line + 1 for one, line in behind if one == number}
+        cuts = {line for one, line in before if one == number}
         for start, end in pairwise(sorted({0, *cuts, lines})):
             whole = end - start == lines
             made.extend(before[number, start])
             made.extend(units.get(id(piece), [piece]) if whole else [_of_lines(piece, piece.lines[start:end])])
-            made.extend(behind[number, end - 1])
     return made + last
 
 
 def _passage(piece: _Piece, page: Page) -> Passage:
-    lines = tuple(line._replace(bbox=_upright(line.bbox, page)) for line in piece.lines) if _may_be_cut(piece) else ()
-    return Passage(_upright(piece.bbox, page), lines, piece.kind is BlockKind.HEADING)
+    lines = (
+        tuple(line._replace(bbox=upright(line.bbox, page.rotation)) for line in piece.lines) if _may_be_cut(piece) else ()
+    )
+    return Passage(upright(piece.bbox, page.rotation), lines, piece.kind is BlockKind.HEADING)
 
 
 def _may_be_cut(piece: _Piece) -> bool:
@@ -518,14 +521,9 @@ def _lines_at(piece: _Piece, number: int) -> Sequence[Line]:
     return piece.lines[number : number + 1] if _may_be_cut(piece) else piece.lines
 
 
-def _upright(box: BBox, page: Page) -> BBox:
-    """Return a box as the reader of a turned page sees it."""
-    return turned(box, WRITTEN[page.rotation % 360]) if page.rotation else box
-
-
 def _as_read(placements: Sequence[Placement], page: Page, *, leftward: bool) -> list[Placement]:
     """Return figures row by row, those of a row in reading direction."""
-    boxes = {place.order: _upright(place.bbox, page) for place in placements}
+    boxes = {place.order: upright(place.bbox, page.rotation) for place in placements}
     rows: list[list[Placement]] = []
     for place in sorted(placements, key=lambda place: (boxes[place.order].y0, boxes[place.order].x0)):
         if rows and all(is_level(boxes[place.order], boxes[other.order]) for other in rows[-1]):
@@ -620,6 +618,18 @@ def _within(sheet: _Sheet) -> _Sheet:
     return replace(sheet, lines=tuple(inside))
 
 
+def _with_callouts(sheet: _Sheet) -> _Sheet:
+    """Take the numbers that stand on a picture or right beside it, and point into it, for words inside it."""
+    held: dict[Line, int] = {}
+    free = [line for line in sheet.lines if line.inside is None]
+    for place in sheet.placements:
+        if place.role is Role.CONTENT and place.figure_id is not None:
+            held |= dict.fromkeys(stray_callouts(place.bbox, free), place.order)
+    if not held:
+        return sheet
+    return replace(sheet, lines=tuple(line._replace(inside=held.get(line, line.inside)) for line in sheet.lines))
+
+
 def _document(
     parsed: ParsedDocument,
     pieces: Sequence[_Piece],
@@ -633,6 +643,7 @@ def _document(
             inner[line.inside].append(line.text)
     path = headings.path()
     holders = {line: order for order, piece in enumerate(pieces) for line in piece.lines}
+    keys = _keys(pieces, inner, recognised)
     blocks: list[Block] = []
     placed: list[PlacedFigure] = []
     for order, piece in enumerate(pieces):
@@ -657,8 +668,9 @@ def _document(
         )
         if piece.kind is BlockKind.FIGURE and piece.placement is not None:
             inside = _inner_text(inner[piece.placement.order], recognised.get(piece.placement.figure_id or "", ()))
-            stands_by = tuple(dict.fromkeys(holders[line] for line in piece.step if line in holders))
-            step = join_lines(piece.step)
+            lines = (*piece.step, *keys.get(piece.placement.order, ()))
+            stands_by = tuple(dict.fromkeys(holders[line] for line in lines if line in holders))
+            step = "\n".join(map(join_lines, filter(None, (piece.step, keys.get(piece.placement.order)))))
             placed.append(PlacedFigure(piece.placement, piece.caption, section, inside, order, step, stands_by))
     for place, holder, step in _set_in_text(parsed.placements, placed, blocks):
         inside = _inner_text(inner[place.order], recognised.get(place.figure_id or "", ()))
@@ -674,6 +686,24 @@ def _document(
         pictures=parsed.figures,
         failures=parsed.failures,
     )
+
+
+def _keys(
+    pieces: Sequence[_Piece], inner: Mapping[int, Sequence[str]], recognised: Mapping[str, Sequence[RecognisedLine]]
+) -> dict[int, tuple[Line, ...]]:
+    """Return the lines of the key that explains a figure's callouts, by the order of its placement."""
+    pointed: dict[int, dict[int, tuple[BBox, frozenset[str]]]] = defaultdict(dict)
+    for piece in pieces:
+        if piece.kind is BlockKind.FIGURE and (place := piece.placement) is not None:
+            read = (line.text for line in recognised.get(place.figure_id or "", ()))
+            if names := callouts([*inner.get(place.order, ()), *read]):
+                pointed[place.page][place.order] = place.bbox, names
+    keys: dict[int, tuple[Line, ...]] = {}
+    for page, figures in pointed.items():
+        text = (piece for piece in pieces if piece.page == page and piece.kind in (BlockKind.TEXT, BlockKind.TABLE))
+        found = explain(figures, find_keys([line for piece in text for line in piece.lines]))
+        keys |= {order: key.lines for order, key in found.items()}
+    return keys
 
 
 def _named(pieces: Sequence[_Piece]) -> dict[Label, str]:

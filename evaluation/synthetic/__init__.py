@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from evaluation.questions import GoldFigure, Question
 from evaluation.synthetic.content import Ask, Author
 from evaluation.synthetic.flow import Flow
-from evaluation.synthetic.options import PRESETS, Options
+from evaluation.synthetic.options import PRESETS, STREAMS, Options
 from evaluation.synthetic.prose import ENGLISH, MACHINES
 from evaluation.synthetic.sheet import Fact
 from evaluation.synthetic.truth import TrueBlock, TrueFigure, TruePage, TrueSection, TrueTable, Truth
 from schemas.documents import TAGGED
 
-__all__ = ["PRESETS", "Manual", "Options", "Truth", "synthesize"]
+__all__ = ["PRESETS", "STREAMS", "Manual", "Options", "Truth", "synthesize"]
 
 _FRONT_PAGES = 2
 _UNANSWERED = 5

@@ -20,6 +20,10 @@ Art = Callable[["pymupdf.Page", BBox, random.Random], BBox]
 Colour = tuple[float, float, float]
 Point = tuple[float, float]
 
+HEBREW = "hebrew"
+"""The font for Hebrew letters; it has no others. MuPDF brings it along."""
+_HEBREW_SCRIPT = 5
+
 BLACK: Colour = (0.0, 0.0, 0.0)
 _INKS: tuple[Colour, ...] = ((0.1, 0.3, 0.7), (0.8, 0.2, 0.1), (0.1, 0.5, 0.2), (0.5, 0.2, 0.6))
 _TINTS: tuple[Colour, ...] = ((0.85, 0.92, 1.0), (1.0, 0.93, 0.8), (0.88, 0.97, 0.86), (0.95, 0.9, 0.98))
@@ -30,7 +34,7 @@ _NAMES = ("Pump", "Motor", "Valve", "Sensor", "Drive", "Relay", "Tank", "Filter"
 def _font(name: str) -> "pymupdf.Font":
     import pymupdf
 
-    return pymupdf.Font(name)
+    return pymupdf.Font(script=_HEBREW_SCRIPT, language="he") if name == HEBREW else pymupdf.Font(name)
 
 
 def measured(text: str, font: str, size: float) -> float:
@@ -42,6 +46,7 @@ class Pen:
     """Draws on a page, and knows the box around all that it drew."""
 
     def __init__(self, page: "pymupdf.Page") -> None:
+        self._page = page
         self._shape = page.new_shape()
         self._boxes: list[BBox] = []
 
@@ -80,6 +85,8 @@ class Pen:
         """Write one line; ``at`` is the left end of its base line, or its middle."""
         length = measured(text, font, size)
         x = at[0] - length / 2 if centred else at[0]
+        if font == HEBREW:
+            self._page.insert_font(fontname=font, fontbuffer=_font(font).buffer)
         self._shape.insert_text((x, at[1]), text, fontsize=size, fontname=font)
         self._boxes.append(BBox(x, at[1] - 0.75 * size, x + length, at[1] + 0.2 * size))
 

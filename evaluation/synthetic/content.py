@@ -4,8 +4,8 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from evaluation.synthetic.options import Options
-from evaluation.synthetic.prose import ENGLISH, LANGUAGES, LISTINGS, Language, fill, sentences, words
+from evaluation.synthetic.options import STEP_ARTS, Options
+from evaluation.synthetic.prose import ENGLISH, HEBREW, LANGUAGES, LISTINGS, Language, fill, sentences, words
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,29 @@ class Box:
     language: Language
 
 
-Item = Heading | Paragraph | Picture | Table | Box
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a picture without a caption stands by; ``aspect`` is the picture's height over its width."""
+
+    id: str
+    words: tuple[str, ...]
+    name: str
+    art: str
+    aspect: float
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Steps with pictures; ``layout`` is one of ``LAYOUTS``."""
+
+    id: str
+    layout: str
+    steps: tuple[Step, ...]
+    path: tuple[str, ...]
+    language: Language
+
+
+Item = Heading | Paragraph | Picture | Table | Box | Steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +151,7 @@ class Author:
         self._count = 0
         self._arts = 0
         self._styles = 0
+        self._layouts: dict[bool, int] = {}
         self._dash = self.pick.choice("-.")
         self._first_art = self.pick.randrange(len(self.options.arts))
 
@@ -139,7 +162,9 @@ class Author:
             language = LANGUAGES[self.options.languages[(number - 1) % len(self.options.languages)]]
             labels = iter(range(1, 99))
             sections = [
-                [self._picture(f"{number}{self._dash}", labels, language) for _ in range(self.pick.randint(1, 2))]
+                []
+                if language is HEBREW
+                else [self._picture(f"{number}{self._dash}", labels, language) for _ in range(self.pick.randint(1, 2))]
                 for _ in range(self.pick.randint(2, 4))
             ]
             plans.append((number, language, sections))
@@ -191,7 +216,7 @@ class Author:
         pick = self.pick
         title = f"{number} {fill(pick.choice(language.chapters), pick, language)}"
         items: list[Item] = [Heading(self._name("h"), 1, title, (title,), language)]
-        elsewhere = [picture for chapter, picture in known if chapter != number]
+        elsewhere = [] if language is HEBREW else [picture for chapter, picture in known if chapter != number]
         items.append(self._paragraph((title,), language, [], elsewhere))
         for place, pictures in enumerate(sections, 1):
             path = (title, f"{number}.{place} {fill(pick.choice(language.sections), pick, language)}")
@@ -213,7 +238,10 @@ class Author:
                 path = (*path[:2], title)
                 yield Heading(self._name("h"), 3, title, path, language)
                 yield self._paragraph(path, language, [], elsewhere)
-        if self.shares.due("table", 0.5):
+        for _ in range(2 if self.options.steps else 0):
+            yield self._steps(path, language)
+            yield self._paragraph(path, language, [], elsewhere)
+        if language is not HEBREW and self.shares.due("table", 0.5):
             yield self._table(path, language, number)
             yield self._paragraph(path, language, [], elsewhere)
         if self.shares.due("box", self.options.boxes):
@@ -237,7 +265,7 @@ class Author:
         if self.shares.due("lookalikes", self.options.lookalikes):
             texts.insert(1, f"<image:{pick.randrange(10**8):08d}.png>")
         tokens: list[str | Icon] = [word for text in texts for word in words(text, language)]
-        if self.shares.due("icons", self.options.icons):
+        if language is not HEBREW and self.shares.due("icons", self.options.icons):
             tokens.insert(pick.randint(1, len(tokens) - 1), Icon(self._name("i")))
         return Paragraph(name, tuple(tokens), path, language, tuple((one.id, one.label) for one in named))
 
@@ -266,6 +294,23 @@ class Author:
             language,
             tuple(range(1, len(rows), 2)) if style == "pictured" else (),
         )
+
+    def _steps(self, path: tuple[str, ...], language: Language) -> Steps:
+        pick, options = self.pick, self.options
+        # In which order the cells of a row are read that runs from right to left isn't certain.
+        known = [one for one in options.steps if language is not HEBREW or one not in {"ruled", "rows"}]
+        at = self._layouts.setdefault(language is HEBREW, pick.randrange(len(known)))
+        self._layouts[language is HEBREW] = at + 1
+        name = self._name("s")
+        steps: list[Step] = []
+        for number in range(1, pick.randint(3, 5)):
+            part, code, value = pick.choice(language.parts), self._code(), str(pick.randint(3, 240))
+            texts = [language.fact.format(a=part, code=code, value=value), *sentences(pick, language, pick.randint(0, 2))]
+            self.asks.append(Ask(language.ask.format(a=part, code=code), f"{value} Nm", f"{name}.{number}"))
+            tokens = tuple(word for text in texts for word in words(text, language))
+            art = STEP_ARTS[len(steps) % len(STEP_ARTS)]
+            steps.append(Step(f"{name}.{number}", tokens, f"{part.capitalize()} {code}", art, pick.uniform(0.5, 0.75)))
+        return Steps(name, known[at % len(known)], tuple(steps), path, language)
 
     def _box(self, path: tuple[str, ...], language: Language) -> Box:
         pick = self.pick

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from evaluation.synthetic.art import ARTS, BLACK, Pen, measured, symbol
-from evaluation.synthetic.content import Box, Chapter, Heading, Icon, Paragraph, Picture, Shares, Table
+from evaluation.synthetic.art import ARTS, BLACK, HEBREW, Pen, symbol
+from evaluation.synthetic.content import Box, Chapter, Heading, Icon, Paragraph, Picture, Shares, Steps, Table
 from evaluation.synthetic.options import Options
 from evaluation.synthetic.prose import words
 from evaluation.synthetic.sheet import A4, Column, Fact, Sheet
-from evaluation.synthetic.truth import TrueBlock, TrueFigure, TrueRegion, TrueSection, TrueTable
-from schemas.documents import Kind, Role
+from evaluation.synthetic.steps import units
+from evaluation.synthetic.truth import TrueFigure, TruePlace, TrueRegion, TrueSection, TrueTable
+from evaluation.synthetic.typeset import Face, icon_fact, said, write, written
+from schemas.documents import Role
 from schemas.geometry import BBox
 
 if TYPE_CHECKING:
@@ -26,7 +28,6 @@ GUTTER_PT = 22.0
 PARAGRAPH_GAP_PT = 7.0
 BLOCK_GAP_PT = 14.0
 CAPTION_GAP_PT = 6.0
-ICON_PT = 9.0
 ROW_PT = 15.0
 HEADING_SIZES = {1: 17.0, 2: 13.0, 3: 11.0}
 PALE = (0.92, 0.92, 0.92)
@@ -34,85 +35,6 @@ PALE = (0.92, 0.92, 0.92)
 
 class FullError(Exception):
     """The manual has all its pages; what is left over is left out."""
-
-
-@dataclass(frozen=True, slots=True)
-class Face:
-    """A font at a size; lines stand ``leading`` apart."""
-
-    font: str
-    size: float
-    gap: str = " "
-
-    @property
-    def leading(self) -> float:
-        """Distance from base line to base line."""
-        return round(1.25 * self.size, 2)
-
-    def length(self, text: str) -> float:
-        """How wide a text runs."""
-        return sum(measured(run, font, self.size) for font, run in self.runs(text))
-
-    def runs(self, text: str) -> list[tuple[str, str]]:
-        """Cut a text by the font that it is set in: Latin letters in a Chinese text have a font of their own."""
-        if self.gap:
-            return [(self.font, text)]
-        return [("helv" if run.isascii() else self.font, run) for run in re.findall(r"[\x20-\x7e]+|[^\x20-\x7e]+", text)]
-
-    def set(self, pen: Pen, x: float, base: float, text: str) -> float:
-        """Write a text; return where it ends."""
-        for font, run in self.runs(text):
-            pen.text((x, base), run, size=self.size, font=font)
-            x += self.length(run)
-        return x
-
-    def wrap(self, tokens: Iterable[str | Icon], width: float) -> list[list[str | Icon]]:
-        """Break tokens into lines."""
-        lines: list[list[str | Icon]] = [[]]
-        used = 0.0
-        for token in tokens:
-            wide = ICON_PT if isinstance(token, Icon) else self.length(token)
-            gap = self.length(self.gap) if lines[-1] and self.gap else 0.0
-            if lines[-1] and used + gap + wide > width:
-                lines.append([])
-                used = gap = 0.0
-            lines[-1].append(token)
-            used += gap + wide
-        return lines
-
-
-def write(
-    page: "pymupdf.Page", x: float, y: float, lines: Sequence[Sequence[str | Icon]], face: Face
-) -> tuple[BBox, list[tuple[Icon, BBox]]]:
-    """Write lines from a top left corner.
-
-    Returns:
-        The box around them, and where their icons stand.
-    """
-    pen = Pen(page)
-    icons: list[tuple[Icon, BBox]] = []
-    for number, line in enumerate(lines):
-        base = y + number * face.leading + face.size
-        at, run = x, ""
-        for token in line:
-            if isinstance(token, str):
-                run += (face.gap if run else "") + token
-                continue
-            if run:
-                at = face.set(pen, at, base, run) + face.length(face.gap)
-            icons.append((token, BBox(at, base - ICON_PT + 1.5, at + ICON_PT, base + 1.5)))
-            at, run = at + ICON_PT + face.length(face.gap or " "), ""
-        if run:
-            face.set(pen, at, base, run)
-    box = pen.done()
-    for icon, where in icons:
-        symbol(page, where, random.Random(icon.id))
-    return box, icons
-
-
-def said(lines: Iterable[Sequence[str | Icon]], gap: str) -> str:
-    """Return what lines say, without their icons."""
-    return gap.join(token.strip() if gap else token for line in lines for token in line if isinstance(token, str))
 
 
 @dataclass
@@ -146,7 +68,7 @@ class Flow:
             ("edition", "Service manual, second edition", 14.0, 270.0),
         ):
             sheet.columns[0].read.append(
-                partial(_written, name, sheet.page, "paragraph", [[text]], Face("hebo", size), MARGIN_PT, y, (), ())
+                partial(written, name, sheet.page, "paragraph", [[text]], Face("hebo", size), MARGIN_PT, y, (), ())
             )
         if contents:
             sheet = self._sheet(self.title, "2")
@@ -154,7 +76,7 @@ class Flow:
             self.sections.append(TrueSection(level=1, title="Contents", page=2, path=("Contents",)))
             sheet.columns[0].read.append(
                 partial(
-                    _written,
+                    written,
                     "contents",
                     2,
                     "heading",
@@ -187,7 +109,7 @@ class Flow:
     def _sheet(self, header: str, footer: str) -> Sheet:
         if len(self.sheets) == self.most:
             raise FullError
-        sheet = Sheet(len(self.sheets) + 1, header, footer, *A4, logo_seed=self._logo_seed)
+        sheet = Sheet(len(self.sheets) + 1, header, footer, *A4, stream=self.options.stream, logo_seed=self._logo_seed)
         self.sheets.append(sheet)
         return sheet
 
@@ -229,10 +151,11 @@ class Flow:
 
     def _head(self, sheet: Sheet, heading: Heading) -> float:
         face = Face(heading.language.fonts[1], HEADING_SIZES[1], heading.language.gap)
+        face = face.within(MARGIN_PT, sheet.width - 2 * MARGIN_PT)
         tokens = words(heading.title, heading.language)
         lines = face.wrap(tokens, sheet.width - 2 * MARGIN_PT)
         sheet.over.append(
-            partial(_written, heading.id, sheet.page, "heading", lines, face, MARGIN_PT, TOP_PT, heading.path, ())
+            partial(written, heading.id, sheet.page, "heading", lines, face, MARGIN_PT, TOP_PT, heading.path, ())
         )
         self.sections.append(TrueSection(level=1, title=heading.title, page=sheet.page, path=heading.path))
         return TOP_PT + len(lines) * face.leading + BLOCK_GAP_PT
@@ -280,6 +203,8 @@ class Flow:
                 self._put_table(item)
             case Box():
                 self._put_box(item)
+            case Steps():
+                self._put_steps(item)
 
     def _put_heading(self, heading: Heading) -> None:
         face = Face(heading.language.fonts[1], HEADING_SIZES[heading.level], heading.language.gap)
@@ -289,8 +214,9 @@ class Flow:
         column, sheet = self._column, self._sheet_now
         if column.read:
             column.y += 6
+        face = face.within(column.x, column.width)
         column.read.append(
-            partial(_written, heading.id, sheet.page, "heading", lines, face, column.x, column.y, heading.path, ())
+            partial(written, heading.id, sheet.page, "heading", lines, face, column.x, column.y, heading.path, ())
         )
         self.sections.append(TrueSection(level=heading.level, title=heading.title, page=sheet.page, path=heading.path))
         column.y += height + 3
@@ -311,8 +237,9 @@ class Flow:
             text = said(now, face.gap)
             mentions = tuple(name for name, label in paragraph.mentions if _names(text, label))
             name = paragraph.id if part == 1 else f"{paragraph.id}.{part}"
+            face = face.within(column.x, column.width)
             column.read.append(
-                partial(_written, name, sheet.page, "paragraph", now, face, column.x, column.y, paragraph.path, mentions)
+                partial(written, name, sheet.page, "paragraph", now, face, column.x, column.y, paragraph.path, mentions)
             )
             column.y += len(now) * face.leading + (0 if lines else PARAGRAPH_GAP_PT)
 
@@ -373,7 +300,7 @@ class Flow:
             path = () if picture.floating else picture.path
             wide = max(face.length(said([line], face.gap)) for line in lines)
             x = column.x + (column.width - wide) / 2
-            caption = _written(f"{picture.id}.caption", sheet.page, "caption", lines, face, x, where, path, (), page)
+            caption = written(f"{picture.id}.caption", sheet.page, "caption", lines, face, x, where, path, (), page)
             return [*caption, *told] if picture.above else [*told, *caption]
 
         return height + spoken, draw
@@ -389,7 +316,7 @@ class Flow:
         column.y += 4
         column.read.append(
             partial(
-                _written,
+                written,
                 f"{table.id}.caption",
                 self._sheet_now.page,
                 "caption",
@@ -415,6 +342,16 @@ class Flow:
             if todo:
                 self._advance()
 
+    def _put_steps(self, steps: Steps) -> None:
+        self._column.y += BLOCK_GAP_PT / 2
+        for unit in units(steps, self._text, self._column.width):
+            self._room(unit.height)
+            column, sheet = self._column, self._sheet_now
+            under, things = unit.set(column, sheet)
+            sheet.under += under
+            column.read += things
+            column.y += unit.height + BLOCK_GAP_PT
+
     def _put_box(self, box: Box) -> None:
         column = self._column
         face = Face("cour", self._text - 1) if box.kind == "listing" else Face(box.language.fonts[0], self._text)
@@ -437,27 +374,14 @@ def _names(text: str, label: str) -> bool:
     return re.search(rf"(?:Figure|Fig\.|Abb\.|图) ?{re.escape(label)}(?![-.]?\d)", text) is not None
 
 
-def _written(
-    name: str,
-    number: int,
-    kind: str,
-    lines: Sequence[Sequence[str | Icon]],
-    face: Face,
-    x: float,
-    y: float,
-    path: tuple[str, ...],
-    mentions: tuple[str, ...],
-    page: "pymupdf.Page",
-) -> list[Fact]:
-    box, icons = write(page, x, y, lines, face)
-    block = TrueBlock(
-        id=name, page=number, bbox=box, kind=kind, text=said(lines, face.gap), section=path, mentions=mentions
-    )
-    return [block, *(_icon(icon.id, number, where) for icon, where in icons)]
-
-
-def _icon(name: str, number: int, box: BBox) -> TrueFigure:
-    return TrueFigure(id=name, page=number, bbox=box, kind=Kind.RASTER, role=Role.ICON, art="icon")
+def _face_of(title: str, size: float) -> Face:
+    """Return a face that has the letters of a title."""
+    if max(title) < "\u0100":
+        return Face("helv", size)
+    if "\u0590" <= max(title) < "\u0600":
+        face = Face(HEBREW, size)
+        return face.within(MARGIN_PT, face.length(title))
+    return Face("china-s", size, "")
 
 
 def _contents(sections: Sequence[TrueSection], page: "pymupdf.Page") -> list[Fact]:
@@ -465,7 +389,7 @@ def _contents(sections: Sequence[TrueSection], page: "pymupdf.Page") -> list[Fac
     told: list[Fact] = []
     listed = [section for section in sections if section.level <= 2 and section.title != "Contents"]
     for place, section in enumerate(listed[:44]):
-        face = Face("helv", 10.0) if max(section.title) < "\u0100" else Face("china-s", 10.0, "")
+        face = _face_of(section.title, 10.0)
         y = TOP_PT + 34 + place * 15
         x = MARGIN_PT + 14 * (section.level - 1)
         right = A4[0] - MARGIN_PT
@@ -473,7 +397,7 @@ def _contents(sections: Sequence[TrueSection], page: "pymupdf.Page") -> list[Fac
         dots = "." * max(3, int(length / Face("helv", 10.0).length(".")))
         write(page, right - Face("helv", 10.0).length(str(section.page)), y, [[str(section.page)]], Face("helv", 10.0))
         write(page, x + face.length(section.title) + 4, y, [[dots]], Face("helv", 10.0))
-        told.extend(_written(f"contents{place}", 2, "contents", [[section.title]], face, x, y, (), (), page))
+        told.extend(written(f"contents{place}", 2, "contents", [[section.title]], face, x, y, (), (), page))
     return told
 
 
@@ -505,7 +429,7 @@ def _table(
         for edge in edges:
             pen.lines([(edge, y), (edge, bottom)], width=0.6)
     pictures: list[tuple[int, int, str]] = []
-    icons: list[tuple[str, BBox]] = []
+    icons: list[tuple[str, BBox, int]] = []
     for place, row in enumerate((0, *rows)):
         base = y + place * ROW_PT + 10.5
         for column, text in enumerate(table.rows[row]):
@@ -515,12 +439,12 @@ def _table(
         if row in table.pictures:
             name = f"{table.id}.{row}"
             left = edges[-2] + 6
-            icons.append((name, BBox(left, base - 9, left + 11, base + 2)))
+            icons.append((name, BBox(left, base - 9, left + 11, base + 2), row))
             pictures.append((row, len(shares) - 1, name))
     box = pen.done()
-    for name, where in icons:
+    for name, where, row in icons:
         symbol(page, where, random.Random(name))
-        told.append(_icon(name, number, where))
+        told.append(icon_fact(name, number, where, TruePlace(row=(table.id, row, len(shares) - 1))))
     kept = tuple(table.rows[row] for row in ((0, *rows) if rows[0] == 1 else rows))
     part = TrueTable(
         id=table.id,
@@ -553,4 +477,4 @@ def _box(
         pen.shape([(left, top + 14), (left + 8, top), (left + 16, top + 14)], fill=(1.0, 0.8, 0.1))
         pen.text((left + 8, top + 12), "!", size=9, font="hebo", centred=True)
     pen.done()
-    return _written(box.id, number, box.kind, lines, face, where.x0 + inset, where.y0 + 5, box.path, (), page)
+    return written(box.id, number, box.kind, lines, face, where.x0 + inset, where.y0 + 5, box.path, (), page)

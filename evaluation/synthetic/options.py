@@ -1,10 +1,14 @@
 """How hard a synthetic manual is made."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 RASTERS = ("photo", "screenshot", "masked", "strips", "tiles", "inline")
 VECTORS = ("plot", "bars", "diagram", "flowchart", "circuit")
 OVERLAID = ("callouts", "pair")
+LAYOUTS = ("left", "ruled", "right", "rows", "alternating", "pair", "span", "list", "margin", "boxed", "between")
+STEP_ARTS = ("photo", "circuit", "masked", "strips")
+"""What pictures at steps are made of; they may be small."""
+STREAMS = ("page", "last", "first", "random")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,12 @@ class Options:
         stray: Share of pages whose content is drawn in another order than it is read.
         logo: Whether a logo stands on each page.
         outline: Whether the PDF has an outline.
+        steps: How pictures without a caption stand by steps, each in turn: left or right of them or in turn (alternating),
+            right of a numbered step (list), in a box with the step (boxed), at the side of several (span), in the cells of a
+            ruled table (ruled) or of rows without rules (rows), in the page's margin (margin), two beside each other between
+            paragraphs (pair), one between paragraphs (between).
+        stream: When the PDF draws pictures: where the page has them (page), after all text (last), before it (first), or
+            anywhere among it (random). It changes nothing that is read, and so no seed.
     """
 
     arts: tuple[str, ...] = ("photo", "plot", "screenshot", "diagram")
@@ -54,6 +64,9 @@ class Options:
     stray: float = 0.0
     logo: bool = True
     outline: bool = True
+    # Not shown, since what is random comes from the seed and from what is shown: manuals without steps stay as they were.
+    steps: tuple[str, ...] = field(default=(), repr=False)
+    stream: str = field(default="page", repr=False)
 
 
 _EASY = Options()
@@ -88,4 +101,15 @@ _HARD = Options(
     outline=False,
 )
 
-PRESETS = {"easy": _EASY, "medium": _MEDIUM, "hard": _HARD}
+_PICTURES = replace(
+    _EASY,
+    arts=("photo", "screenshot", "plot", "masked", "diagram", "strips"),
+    languages=("en", "en", "he", "de"),
+    two_columns=0.3,
+    icons=0.1,
+    uncaptioned=0.4,
+    turned=0.1,
+    steps=LAYOUTS,
+)
+
+PRESETS = {"easy": _EASY, "medium": _MEDIUM, "hard": _HARD, "pictures": _PICTURES}

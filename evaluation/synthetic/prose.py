@@ -1,4 +1,4 @@
-"""Words for synthetic manuals: sentences that could stand in a real one, in three languages."""
+"""Words for synthetic manuals: sentences that could stand in a real one, in four languages."""
 
 import random
 import re
@@ -123,7 +123,30 @@ CHINESE = Language(
     numbered="{word} {number} {title}",
 )
 
-LANGUAGES = {"en": ENGLISH, "de": GERMAN, "zh": CHINESE}
+HEBREW = Language(
+    parts=_listed("המשאבה,המנוע,השסתום,האטם,המסנן,המתג,החיישן,הנחיר,הגלגל,הציר,המכסה,הידית,המיכל,הבורג"),
+    sentences=(
+        "יש לשחרר את {a} ולסובב את {b} עד הסוף",
+        "יש לנקות את {a} לפני הרכבה חוזרת של {b}",
+        "אין לפתוח את {a} כאשר {b} נמצא תחת לחץ",
+        "לאחר כל טיפול יש לכוון מחדש את {a} ואת {b}",
+        "אם נשמע רעש יש לבדוק את {a} ולהחליף את {b} במידת הצורך",
+    ),
+    chapters=("התקנה של {a}", "תחזוקה של {a}"),
+    sections=("הסרה של {a}", "בדיקה של {a}", "כוונון של {a}"),
+    captions=("מבט על {a}",),
+    figure="איור",
+    mention=("{a} מוצג באיור {n}",),
+    far=("ראו גם איור {n}",),
+    table="טבלה",
+    torque="מומנטים של {a}",
+    fact="יש להדק את {a} {code} במומנט של {value}",
+    ask="באיזה מומנט יש להדק את {a} {code}?",
+    show="הצג: {title}",
+    fonts=("hebrew", "hebrew", "hebrew"),
+)
+
+LANGUAGES = {"en": ENGLISH, "de": GERMAN, "zh": CHINESE, "he": HEBREW}
 
 LISTINGS = (
     "G21 G90 G54",

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from evaluation.synthetic.art import Pen, append, logo, watermark
-from evaluation.synthetic.truth import TrueBlock, TrueFigure, TruePage, TrueRegion, TrueTable
+from evaluation.synthetic.truth import TrueBlock, TrueFigure, TruePage, TruePlace, TrueRegion, TrueTable
 from schemas.documents import Kind, Role
 from schemas.geometry import BBox
 
@@ -36,7 +36,10 @@ class Column:
 
 @dataclass
 class Sheet:
-    """A page in the making. ``turned`` is the page's rotation: it is laid out as it is read, and turned at the end."""
+    """A page in the making. ``turned`` is the page's rotation: it is laid out as it is read, and turned at the end.
+
+    ``under`` is drawn behind all else; ``stream`` says when the pictures are drawn (see ``Options``).
+    """
 
     page: int
     header: str
@@ -45,11 +48,13 @@ class Sheet:
     height: float
     columns: list[Column] = field(default_factory=list)
     over: list[Draw] = field(default_factory=list)
+    under: list[Draw] = field(default_factory=list)
     turned: int = 0
     cropped: bool = False
     scanned: bool = False
     backed: bool = False
     stray: bool = False
+    stream: str = "page"
     logo_seed: int | None = None
 
     def draw(self, document: "pymupdf.Document", pick: random.Random) -> tuple[TruePage, list[Fact]]:
@@ -62,8 +67,17 @@ class Sheet:
         order = list(range(len(things)))
         if self.stray:
             pick.shuffle(order)
+        for thing in self.under:
+            thing(shown)
+        behind = frozenset(shown.get_contents())
+        pictures: list[list[int]] = []
         for place in order:
+            known = frozenset(shown.get_contents())
             facts[place] = things[place](shown)
+            pictures += _pictures(shown, known, facts[place])
+        if self.stream != "page":
+            self._write_anew(shown, behind, pictures)
+        self._set_between(facts)
         told: list[Fact] = [*furniture, *(fact for place in range(len(things)) for fact in facts[place])]
         if self.scanned:
             shown = _photographed(shown, page)
@@ -126,6 +140,37 @@ class Sheet:
             told.append(_figure(f"logo{self.page}", self.page, box, Role.DECORATIVE, "logo", Kind.RASTER))
         return told if not self.scanned else []
 
+    def _write_anew(self, page: "pymupdf.Page", behind: frozenset[int], pictures: list[list[int]]) -> None:
+        """Set the content streams of pictures before all else but what lies behind, after it, or anywhere among it."""
+        xrefs = list(page.get_contents())
+        drawn = {xref for picture in pictures for xref in picture}
+        groups: list[Sequence[int]] = [[xref] for xref in xrefs if xref not in drawn and xref not in behind]
+        match self.stream:
+            case "first":
+                groups[:0] = pictures
+            case "last":
+                groups += pictures
+            case _:
+                pick = random.Random(f"{self.page} {self.header}")
+                for picture in pictures:
+                    groups.insert(pick.randint(0, len(groups)), picture)
+        written = [*(xref for xref in xrefs if xref in behind), *(xref for group in groups for xref in group)]
+        page.parent.xref_set_key(page.xref, "Contents", f"[{' '.join(f'{xref} 0 R' for xref in written)}]")
+
+    def _set_between(self, facts: dict[int, Sequence[Fact]]) -> None:
+        """Say of each picture that is alone between two blocks of its column that it is read between these."""
+        at = len(self.over)
+        for column in self.columns:
+            for place in range(at + 1, at + len(column.read) - 1):
+                over, under = facts[place - 1][0], facts[place + 1][0]
+                match facts[place]:
+                    case [TrueFigure(caption="", stands=None, role=Role.CONTENT) as figure] if _is_text(over) and _is_text(
+                        under
+                    ):
+                        stands = TruePlace(after=over.id, before=under.id)
+                        facts[place] = [figure.model_copy(update={"stands": stands})]
+            at += len(column.read) + len(column.foot)
+
     def _turn(self, page: "pymupdf.Page") -> None:
         matrix = {
             90: f"0 1 -1 0 {self.height:g} 0",
@@ -156,6 +201,18 @@ class Sheet:
 
 
 _UNREAD = frozenset({Role.DECORATIVE, Role.BACKGROUND, Role.PAGE_SCAN})
+
+
+def _is_text(fact: Fact) -> bool:
+    return isinstance(fact, TrueBlock) and fact.kind != "caption"
+
+
+def _pictures(page: "pymupdf.Page", known: frozenset[int], facts: Sequence[Fact]) -> list[list[int]]:
+    """Return the content streams of each picture that was just drawn: a figure, its caption aside, or icons in a text."""
+    xrefs = [xref for xref in page.get_contents() if xref not in known]
+    if any(isinstance(fact, TrueFigure) and fact.role is Role.CONTENT for fact in facts):
+        return [xrefs[:-1] if any(isinstance(fact, TrueBlock) for fact in facts) else xrefs]
+    return [[xref] for xref in xrefs if b" Do" in page.parent.xref_stream(xref)]
 
 
 def _figure(name: str, page: int, box: BBox, role: Role, art: str, kind: Kind) -> TrueFigure:

@@ -17,7 +17,7 @@ class _Placed(_Fact):
 
 
 class TrueBlock(_Placed):
-    """A run of text in one column of one page. ``kind`` is heading, paragraph, caption, listing, note or contents.
+    """A run of text in one column of one page. ``kind`` is heading, paragraph, step, caption, listing, note or contents.
 
     ``section`` are the titles over it, its own included where it is a heading; ``mentions`` the figures that it speaks of.
     """
@@ -28,14 +28,37 @@ class TrueBlock(_Placed):
     mentions: tuple[str, ...] = ()
 
 
+class TruePlace(_Fact):
+    """Where the tag of a picture without a caption is read, as far as that is certain: no other words come between.
+
+    Attributes:
+        after: The block that it follows.
+        before: The block that it precedes.
+        beside: The block that it follows or precedes, which of both isn't certain.
+        row: The table's row in which it stands, and the cell there, from 0.
+        within: The block in which it stands, behind ``words`` of it.
+    """
+
+    after: str = ""
+    before: str = ""
+    beside: str = ""
+    row: tuple[str, int, int] | None = None
+    within: str = ""
+    words: str = ""
+
+
 class TrueFigure(_Placed):
-    """A picture as a reader sees it, whatever it was made of (``art``). ``label`` is "" for one without a number."""
+    """A picture as a reader sees it, whatever it was made of (``art``). ``label`` is "" for one without a number.
+
+    ``stands`` is None where a caption, or nothing that is certain, says where its tag is read.
+    """
 
     kind: Kind
     role: Role
     art: str
     caption: str = ""
     label: str = ""
+    stands: TruePlace | None = None
 
 
 class TrueRegion(_Fact):

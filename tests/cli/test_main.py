@@ -321,4 +321,4 @@ def test_synthesize_writes_manuals_that_parse_reads(tmp_path: Path, inset: Inset
     assert [Path(file).name for file in made.json["files"]] == ["easy-3.pdf", "easy-3.truth.json", "questions.jsonl"]
     assert len(inset("parse", tmp_path / "easy-3.pdf", "--json").json["pages"]) == 3
     mistaken = inset("synthesize", "--out", tmp_path, "--preset", "harder")
-    assert (mistaken.code, mistaken.err) == (2, "inset: --preset harder: use one of easy, medium, hard\n")
+    assert (mistaken.code, mistaken.err) == (2, "inset: --preset harder: use one of easy, medium, hard, pictures\n")

@@ -31,7 +31,7 @@ def test_all_of_an_easy_manual_is_read_right(measure: str) -> None:
 
 
 @pytest.mark.parametrize("measure", ["false_figures", "false_mentions", "forged"])
-@pytest.mark.parametrize("preset", list(PRESETS))
+@pytest.mark.parametrize("preset", ["easy", "medium", "hard"])
 def test_next_to_nothing_is_made_up(preset: str, measure: str) -> None:
     most = 1 if preset == "hard" and measure != "forged" else 0
     assert getattr(_scores(preset), measure) <= most

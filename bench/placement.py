@@ -1,0 +1,301 @@
+"""Pictures without a caption, and the text they stand by: ``python -m bench.placement [--pdfs DIR ...] [--tools DIR]``.
+
+Of each folder of PDFs, the tool ``beside.py`` says how many pictures stand by the text that the page sets beside, above or
+below them. *beside*: text is level with the picture; *between*: text is above or below it in its column; *either*: both.
+
+Peers, in the same run. ``sort=True``: PyMuPDF's text blocks and Inset's figures, in the order in which PyMuPDF sorts blocks:
+by their lower edge, then by their left one. Boxes and tags are those of Inset, so that only the order differs.
+pymupdf4llm with its layout model, where it is installed, on a sample of the pages with such pictures, since it takes a second
+a page; Inset's tag stands where pymupdf4llm shows a picture that overlaps the figure by half, and a figure that it doesn't
+show stands nowhere.
+
+Synthetic manuals, whose truth is known, are read with their pictures drawn where the page has them, last, first and at
+random. Their peer is that of ``bench.synthetic``.
+"""
+
+import argparse
+import contextlib
+import importlib.util
+import io
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field, replace
+from itertools import repeat
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest import mock
+
+from bench.synthetic import PAGES, SEEDS, read_naively
+from bench.table import Row, show
+from evaluation.parsing import Tally, reading_of, score
+from evaluation.synthetic import PRESETS, STREAMS, synthesize
+from pipeline.inspect import inspect
+from schemas.corpus import ParseOptions
+from schemas.geometry import BBox
+from tasks.parse import parse
+from tasks.structure import structure
+
+WAYS = ("beside", "either", "between")
+GOAL = "at least 96 %"
+_NEAR = 60
+_SAME_IOU = 0.5
+_MARKUP = str.maketrans("", "", "*#|`\\")
+
+
+class Judged(NamedTuple):
+    """A figure as the tool judges it: how it stands to its text, and how many characters are between both in the reading."""
+
+    way: str
+    page: int
+    tag: str
+    distance: int | None
+
+    @property
+    def right(self) -> bool:
+        """Whether it is read with the text that it stands by."""
+        return self.distance is not None and self.distance < _NEAR
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was made of one document: its pictures as each tool places them; ``sampled`` are the pages that slow tools get."""
+
+    name: str
+    figures: dict[str, list[Judged]] = field(default_factory=dict)
+    sampled: frozenset[int] = frozenset()
+    failure: str = ""
+
+
+def main() -> None:
+    """Measure what there is data for."""
+    arguments = _arguments()
+    if arguments.pdfs and not arguments.tools:
+        raise SystemExit("bench.placement: --pdfs needs --tools, the folder with beside.py")
+    rows = list(_synthetic())
+    for folder in arguments.pdfs:
+        rows += _folder(folder, arguments)
+    if not arguments.pdfs:
+        sys.stderr.write("no --pdfs and --tools: only synthetic manuals are measured\n")
+    show("pictures without a caption", rows)
+
+
+def _arguments() -> argparse.Namespace:
+    about, _, more = (__doc__ or "").partition("\n\n")
+    parser = argparse.ArgumentParser(prog="python -m bench.placement", description=about, epilog=more)
+    parser.add_argument("--pdfs", type=Path, nargs="*", default=[], metavar="DIR", help="folders of PDFs")
+    parser.add_argument("--tools", type=Path, metavar="DIR", help="folder with beside.py")
+    parser.add_argument(
+        "--sample", type=int, default=3, help="pages of a document, for each way to stand, that pymupdf4llm gets; 0: none"
+    )
+    parser.add_argument("--list", action="store_true", help="name each picture that stands wrong")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    return parser.parse_args()
+
+
+# ---- synthetic manuals ----
+
+
+def _synthetic() -> Iterator[Row]:
+    """Yield what share of the pictures of synthetic manuals stand where the page has them."""
+    for stream in STREAMS:
+        ours, theirs = [], []
+        for seed in SEEDS:
+            manual = synthesize(f"m{seed}", seed=seed, pages=PAGES, options=replace(PRESETS["pictures"], stream=stream))
+            parsed = parse(manual.pdf, "", ParseOptions(), keep_figure=lambda _name, _data: None)
+            ours.append(score(reading_of(parsed, structure(parsed, {})), manual.truth).beside)
+            theirs.append(score(read_naively(manual.pdf), manual.truth).beside)
+        own, peer = (Tally(sum(one.right for one in some), sum(one.total for one in some)) for some in (ours, theirs))
+        name = f"synthetic, drawn: {stream}, {own.right} of {own.total}"
+        yield Row(name, "%", _percent(own), _percent(peer), "plain PyMuPDF", "100 %")
+
+
+# ---- folders of PDFs ----
+
+
+def _folder(folder: Path, arguments: argparse.Namespace) -> list[Row]:
+    """Return what share of a folder's pictures stand by their text."""
+    # The large ones first, lest one process waits for the other at the end.
+    pdfs = sorted(folder.glob("*.pdf"), key=lambda path: path.stat().st_size, reverse=True)
+    if not pdfs:
+        raise SystemExit(f"bench.placement: {folder} holds no PDFs")
+    sample = arguments.sample if importlib.util.find_spec("pymupdf4llm") else 0
+    with ProcessPoolExecutor(max_workers=2, max_tasks_per_child=1) as pool:
+        judged = pool.map(_outcome, pdfs, repeat(arguments.tools / "beside.py"), repeat(sample))
+        outcomes = sorted(judged, key=lambda outcome: outcome.name)
+    for outcome in outcomes:
+        if outcome.failure:
+            sys.stderr.write(f"{outcome.name}: {outcome.failure}\n")
+    if arguments.list:
+        _list(folder, outcomes)
+    name = f"{folder.parent.name}/{folder.name}"
+    return [*_shares(name, outcomes), *(_sampled(name, outcomes) if sample else [])]
+
+
+def _shares(name: str, outcomes: Sequence[Outcome]) -> Iterator[Row]:
+    for way in WAYS:
+        ours, theirs = (_counted(outcomes, tool, way) for tool in ("ours", "sort=True"))
+        if ours.total:
+            yield Row(
+                f"{name}: {way}, {ours.right} of {ours.total}", "%", _percent(ours), _percent(theirs), "sort=True", GOAL
+            )
+    worse = sum(
+        other.right and not figure.right
+        for outcome in outcomes
+        for figure, other in _paired(outcome.figures.get("ours", []), outcome.figures.get("sort=True", []))
+    )
+    yield Row(f"{name}: wrong, but sorting has it", "", worse, goal="0")
+
+
+def _sampled(name: str, outcomes: Sequence[Outcome]) -> Iterator[Row]:
+    for way in WAYS:
+        ours, theirs = (_counted(outcomes, tool, way, sampled=True) for tool in ("ours", "pymupdf4llm"))
+        if ours.total:
+            yield Row(f"{name}: {way}, sample of {ours.total}", "%", _percent(ours), _percent(theirs), "pymupdf4llm", GOAL)
+
+
+def _counted(outcomes: Sequence[Outcome], tool: str, way: str, *, sampled: bool = False) -> Tally:
+    figures = [
+        figure
+        for outcome in outcomes
+        for figure in outcome.figures.get(tool, [])
+        if figure.way == way and (not sampled or figure.page in outcome.sampled)
+    ]
+    return Tally(sum(figure.right for figure in figures), len(figures))
+
+
+def _percent(tally: Tally) -> float:
+    return 100 * (tally.share or 0.0)
+
+
+def _paired(ours: Sequence[Judged], others: Sequence[Judged]) -> Iterator[tuple[Judged, Judged]]:
+    """Pair the figures that both tools are judged by; a figure that stands on a page twice is taken as one."""
+    known = {(other.page, other.tag): other for other in others}
+    for figure in ours:
+        if (other := known.get((figure.page, figure.tag))) is not None:
+            yield figure, other
+
+
+def _list(folder: Path, outcomes: Sequence[Outcome]) -> None:
+    """Print the figures that stand wrong, a line each, and how far from their text."""
+    for outcome in outcomes:
+        ours = outcome.figures.get("ours", [])
+        sorting = {(one.page, one.tag) for one in outcome.figures.get("sort=True", []) if one.right}
+        shares = [f"{way} {sum(one.right for one in some)} of {len(some)}" for way, some in _by_way(ours) if some]
+        if shares:
+            print(f"{folder.name}/{outcome.name}: {', '.join(shares)}")
+        for one in ours:
+            if not one.right:
+                away = "not in the text" if one.distance is None else f"{one.distance} characters away"
+                also = ", sort=True has it right" if (one.page, one.tag) in sorting else ""
+                print(f"    p. {one.page} {one.way} {one.tag} {away}{also}")
+
+
+def _by_way(figures: Sequence[Judged]) -> Iterator[tuple[str, list[Judged]]]:
+    for way in WAYS:
+        yield way, [figure for figure in figures if figure.way == way]
+
+
+def _outcome(pdf: Path, tool: Path, sample: int) -> Outcome:
+    """Read a PDF with each tool, and have their placements judged."""
+    judge = judgement(tool)
+    document = inspect(pdf)
+    pages = [page.model_dump(mode="json") for page in document.pages]
+    if not pages:
+        return Outcome(pdf.stem, failure="; ".join(failure.message for failure in document.failures))
+    figures = {"ours": judge(pages, pdf)}
+    # A page without a figure that counts needs no reading by the others.
+    judged = {figure.page for figure in figures["ours"]}
+    shown = [page for page in pages if page["page"] in judged]
+    figures["sort=True"] = judge(sorted_pages(pdf, shown), pdf)
+    some = _some(figures["ours"], sample)
+    if some:
+        figures["pymupdf4llm"] = judge(pymupdf4llm_pages(pdf, [page for page in shown if page["page"] in some]), pdf)
+    return Outcome(pdf.stem, figures, some)
+
+
+def _some(figures: Sequence[Judged], sample: int) -> frozenset[int]:
+    """Return as many pages with figures of each way, evenly spread: of some ways there are few."""
+    some: set[int] = set()
+    for _, judged in _by_way(figures):
+        pages = sorted({figure.page for figure in judged})
+        some.update(pages[:: max(1, len(pages) // sample)][:sample] if sample else [])
+    return frozenset(some)
+
+
+def judgement(file: Path) -> Callable[[list[dict[str, Any]], Path], list[Judged]]:
+    """Return the tool's judgement of figures, less those of whose text no line is found as it is written.
+
+    The tool is a script that judges the files it is called with when it is loaded: so it is called with an empty file.
+    """
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    if spec is None or spec.loader is None or not file.exists():
+        raise SystemExit(f"bench.placement: {file} is not there; --tools names the folder with beside.py")
+    module = importlib.util.module_from_spec(spec)
+    with mock.patch.object(sys, "argv", [str(file), os.devnull, "."]), contextlib.redirect_stdout(io.StringIO()):
+        spec.loader.exec_module(module)
+
+    def judge(pages: list[dict[str, Any]], pdf: Path) -> list[Judged]:
+        return [judged for figure in module.judge(pages, pdf) if (judged := Judged(*figure)).distance != -1]
+
+    return judge
+
+
+def sorted_pages(pdf: Path, pages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return pages with the text that PyMuPDF's blocks and our figures give, sorted as PyMuPDF sorts blocks."""
+    import pymupdf
+
+    made: list[dict[str, Any]] = []
+    with pymupdf.open(pdf) as document:
+        for page in pages:
+            sheet = document[page["page"] - 1]
+            sheet.set_rotation(0)
+            flags = pymupdf.TEXTFLAGS_BLOCKS | pymupdf.TEXT_PRESERVE_IMAGES
+            blocks = [(box[3], box[0], box[4]) for box in sheet.get_text("blocks", flags=flags) if box[6] == 0]
+            blocks += [(one["bbox"][3], one["bbox"][0], one["tag"]) for one in page["figures"] if one["tag"]]
+            text = "\n\n".join(block for _, _, block in sorted(blocks, key=lambda block: block[:2]))
+            made.append(page | {"tagged_text": text})
+    return made
+
+
+def pymupdf4llm_pages(pdf: Path, pages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return pages with the text that pymupdf4llm makes of them, without its marks, and our tags where it shows our figures."""
+    import pymupdf
+    import pymupdf4llm
+
+    with tempfile.TemporaryDirectory() as folder, pymupdf.open(pdf) as document:
+        chunks = pymupdf4llm.to_markdown(
+            document,
+            pages=[page["page"] - 1 for page in pages],
+            page_chunks=True,
+            write_images=True,
+            image_path=folder,
+            use_ocr=False,
+        )
+    return [page | {"tagged_text": _tagged(page, chunk)} for page, chunk in zip(pages, chunks, strict=True)]
+
+
+def _tagged(page: dict[str, Any], chunk: dict[str, Any]) -> str:
+    """Return a chunk's text with our tags at the pictures in it."""
+    shown = [box for box in chunk["page_boxes"] if box["class"] == "picture"]
+    figures = [figure for figure in page["figures"] if figure["tag"]]
+    pairs = sorted(
+        (-BBox(*box["bbox"]).iou(BBox(*figure["bbox"])), at, number)
+        for at, box in enumerate(shown)
+        for number, figure in enumerate(figures)
+    )
+    taken: dict[int, int] = {}
+    for overlap, at, number in pairs:
+        if -overlap >= _SAME_IOU and at not in taken and number not in taken.values():
+            taken[at] = number
+    text: str = chunk["text"]
+    for at in sorted(taken, key=lambda at: shown[at]["pos"][0], reverse=True):  # from the end on, so that no place moves
+        start, end = shown[at]["pos"]
+        text = f"{text[:start]}{figures[taken[at]]['tag']}{text[end:]}"
+    return text.replace("<br>", " ").translate(_MARKUP)
+
+
+if __name__ == "__main__":
+    main()

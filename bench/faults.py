@@ -341,7 +341,7 @@ def _is_a_crash(reply: Reply) -> bool:
 
 def _names_something(reply: Reply) -> bool:
     """Say whether a reply that isn't what was asked for says in one line where the trouble is and what helps."""
-    return reply.code in (0, 200) or any(part in reply.said for part in ("/faults/", "inset ", "corpus faults"))
+    return reply.code in (0, 200) or any(part in reply.said for part in ("/faults", "inset ", "corpus faults"))
 
 
 # ---- the table ----
@@ -442,7 +442,7 @@ _CONDITIONS = {"the store read-only": _read_only_store, "the store gone": _store
 
 def _is_harmless(kind: str, damage: str) -> bool:
     """Say whether the damage is no loss, or was made good by one of the commands: ``prune`` takes the lease."""
-    return kind == "LEASE" or (damage == "missing" and kind in ("LIVE.copy", "vectors/"))
+    return kind == "LEASE" or (damage == "missing" and kind == "LIVE.copy")
 
 
 def _served(workspace: Workspace) -> dict[str, str]:
@@ -694,6 +694,8 @@ def rounds(
         _heal(workspace, file, f"round {turn}, {kind}", outcome)
         outcome.rounds[kind] += 1
         tell(f"round {turn}: {kind}: the refresh amid it ends with {done.code}; {len(outcome.faults()) - before} faults")
+        for line in outcome.faults() if len(outcome.faults()) > before else ():
+            tell(f"    {line}")
     return outcome
 
 
@@ -724,7 +726,7 @@ def _asked_amid(workspace: Workspace, file: Path, what: str, outcome: Outcome) -
         outcome.answers += 1
 
 
-def s3_rounds(folder: Path, count: int, seed: int, *, tell: Callable[[str], object]) -> Outcome:
+def s3_rounds(folder: Path, count: int, seed: int, *, tell: Callable[[str], object] = lambda _line: None) -> Outcome:
     """Run rounds on S3, each through a network that breaks some replies."""
     from tests.s3_server import Fault, FaultyNetwork, running
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from backends.checksums import damage
 from backends.objects import read_table, reading
 from schemas.errors import DamagedError
 from schemas.parquet import to_parquet
@@ -26,6 +27,10 @@ class ShardedCache:
         self.schema = schema
         self._shards: dict[str, pa.Table] | None = None
         self._damaged: list[str] = []
+
+    def lacking(self, count: int) -> DamagedError:
+        """Return the error that says that so many records that are needed are missing."""
+        return damage(DamagedError, self._store.root, self._folder, f"lacks {count} records")
 
     def ids(self) -> set[str]:
         """Return the names of all records."""

@@ -14,7 +14,8 @@ from pydantic import BaseModel, ConfigDict
 
 from backends.objects import read_model
 from pipeline.cache import ShardedCache
-from pipeline.evidence import read_placements
+from pipeline.enrich import vector_cache
+from pipeline.evidence import read_evidence, read_placements, search_texts
 from pipeline.inventory import KINDS, Damage, Item, changed, missing_or_cut, read_inventory, shared_sizes
 from pipeline.needs import needs_of
 from pipeline.publication import COPY, LIVE, drop_previous, manifest_name, mend_pointer, read_manifest, read_pointer
@@ -25,6 +26,8 @@ from schemas.documents import Kind, Segmented
 from schemas.errors import DamagedError, InsetError, MissingError
 from schemas.parquet import schema_of
 from schemas.ports import ObjectStore
+from schemas.versions import Pointer
+from tasks.embed import text_id
 
 SAMPLE_BYTES = 64 << 20
 """Bytes of the live version's objects that a refresh reads to see whether they changed; all of them in a small store."""
@@ -80,13 +83,14 @@ def find_damage(workspace: Workspace, *, deep: bool = False, report: Report = si
     if deep:
         shards = [name for kind in _CACHES for name in store.names(kind)]
         found.loose += _unreadable(store, shards)
+        found.loose += _lacking_vectors(workspace, live)
     for done, version in enumerate(kept, 1):
         report("look", done - 1, len(kept))
         found.versions[version] = _of_version(workspace, version, shared, broken, deep=deep, live=version == live)
         if not store.exists(version_file(version, "inventory.parquet")):
             found.unchecked.append(version)
     report("look", len(kept), len(kept))
-    for damage in _noted(store):
+    for damage in _noted(workspace, live):
         found.loose += [] if damage.name.startswith("versions/") else [damage]
         for version in kept:
             if damage.name.startswith(f"versions/{version}/") or damage.name in _names(store, version):
@@ -135,7 +139,7 @@ def mend(workspace: Workspace) -> bool:
     pointer = read_pointer(store)
     live = pointer.version if pointer else None
     ours = found.versions.pop(live, []) if live else []
-    if pointer is not None and pointer.held:
+    if _is_held(pointer):
         ours = []  # nothing takes its place before somebody publishes
     _make_room(workspace, live, [*ours, *found.loose], set(note.documents))
     gone = found.versions.keys() - set(workspace.corpus.retention.pinned)
@@ -147,7 +151,8 @@ def mend(workspace: Workspace) -> bool:
     store.delete(NOTED)
     if own := [damage.name for damage in ours if damage.name.startswith("versions/")]:
         note_damage(store, own)  # the live version's own files stay as they are until it is replaced
-    return bool(ours)
+    # What lost its vectors can't be copied to another engine; a version that is built anew has them all.
+    return bool(ours) or (not _is_held(pointer) and any(damage.name.startswith("vectors/") for damage in found.loose))
 
 
 def _kept(workspace: Workspace) -> list[str]:
@@ -246,13 +251,35 @@ def _unreadable(store: ObjectStore, names: Iterable[str], *, optional: bool = Fa
             yield Damage(name, error.message)
 
 
-def _noted(store: ObjectStore) -> Iterator[Damage]:
+def _is_held(pointer: Pointer | None) -> bool:
+    return pointer is not None and pointer.held
+
+
+def _lacking_vectors(workspace: Workspace, version: str | None) -> Iterator[Damage]:
+    """Yield the cache of vectors where it lacks some of a version's."""
+    try:
+        manifest = read_manifest(workspace.store, version) if version else None
+        if version is None or manifest is None:
+            return
+        cache = vector_cache(workspace.store, manifest.keys["vectors"], manifest.models["text"].dimension or 0)
+        missing = cache.missing(map(text_id, search_texts(read_evidence(workspace.store, version))))
+    except DamagedError:
+        return
+    if missing:
+        error = cache.lacking(len(missing))
+        yield Damage(error.name, error.message)
+
+
+def _noted(workspace: Workspace, live: str | None) -> Iterator[Damage]:
     """Yield what was noted and still is damaged."""
+    store = workspace.store
     for name in _read_note(store).names:
         if name.startswith("versions/"):
             version = name.split("/")[1]
             items = {item.name: item for item in _inventory(store, version)}
             yield from _read(store, items.get(name, Item(name, 0, None)), {})
+        elif name.startswith("vectors/") and not name.endswith(".parquet"):
+            yield from _lacking_vectors(workspace, live)
         else:
             yield from _unreadable(store, [name], optional=not name.startswith(KINDS))
 
@@ -277,7 +304,7 @@ def _make_room(workspace: Workspace, live: str | None, damages: Iterable[Damage]
             documents.add(rest[0].removesuffix(".pdf"))
         elif kind == "figures" and live:
             documents |= _documents_with(store, live, rest[0].removesuffix(".png"))
-        if kind in KINDS or kind in _CACHES:
+        if kind in KINDS or (kind in _CACHES and damage.name.endswith(".parquet")):
             store.delete(damage.name)
     if documents and live:
         _forget_scans(workspace, live, documents)

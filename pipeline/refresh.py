@@ -116,9 +116,10 @@ def _build(
 
 def _is_in_vain(workspace: Workspace, made: Plan, retry: frozenset[str], failures: Sequence[Failure]) -> bool:
     """Say whether every document that was tried again failed again, and nothing else is new: what is live is what there is."""
-    parent = read_manifest(workspace.store, made.parent) if made.parent else None
-    is_same = parent is not None and parent.fingerprint == made.fingerprint
-    return bool(retry) and is_same and retry <= {failure.doc_id for failure in failures}
+    if not retry or made.parent is None or not retry <= {failure.doc_id for failure in failures}:
+        return False
+    parent = read_manifest(workspace.store, made.parent)
+    return parent is not None and parent.fingerprint == made.fingerprint
 
 
 def describe(workspace: Workspace, made: Plan, *, published: bool, timings: dict[str, float]) -> RefreshResult:

@@ -116,7 +116,7 @@ class FaultyNetwork:
         if fault == "cut":
             body = body[: len(body) // 2]
             request.close_connection = True
-        elif fault == "flipped":
+        elif fault == "flipped" and body:
             body = bytes([body[0] ^ 1]) + body[1:]
         if request.command != "HEAD":
             request.wfile.write(body)

@@ -20,7 +20,7 @@ from schemas.corpus import ParseOptions
 from schemas.errors import BadInputError, FailureCode, InsetError, NotFoundError, TransientError
 from tasks.read import open_document, refusing
 
-LIMITS = ParseOptions(timeout_s=20, timeout_s_per_page=0, memory_mb=1024)
+LIMITS = ParseOptions(timeout_s=10, timeout_s_per_page=0, memory_mb=1024)
 """What one page may cost. Of 692 pages of catalogues, manuals and brochures the dearest takes 0.3 s of CPU at 110 dpi."""
 
 AT_ONCE = max(2, (os.cpu_count() or 1) // 2)

@@ -15,7 +15,7 @@ from pipeline.lease import holding, release
 from pipeline.ledger import read_ledger
 from pipeline.parse import parse
 from pipeline.plan import plan
-from pipeline.publication import manifests, move_pointer, read_manifest, read_pointer
+from pipeline.publication import manifests, move_pointer, read_manifest, read_pointer, readable_manifest
 from pipeline.publish import publish
 from pipeline.quarantine import read_failures
 from pipeline.repair import mend, note_damage
@@ -118,7 +118,7 @@ def _is_in_vain(workspace: Workspace, made: Plan, retry: frozenset[str], failure
     """Say whether every document that was tried again failed again, and nothing else is new: what is live is what there is."""
     if not retry or made.parent is None or not retry <= {failure.doc_id for failure in failures}:
         return False
-    parent = read_manifest(workspace.store, made.parent)
+    parent = readable_manifest(workspace.store, made.parent)
     return parent is not None and parent.fingerprint == made.fingerprint
 
 

@@ -4,6 +4,7 @@ Lexical search keeps stop words and segments by ICU: on 529 questions over manua
 dropping them (recall@10 .699 and .696), and ``if``, ``same`` or 文書 stay findable.
 """
 
+import contextlib
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,7 +27,7 @@ from backends.rows import (
     names_of,
     pages_of,
 )
-from schemas.errors import ContractError
+from schemas.errors import ContractError, DamagedError, InsetError, TransientError, UserError
 from schemas.evidence import EVIDENCE, Filters
 from schemas.ports import WHOLE_TEXT, Vector
 
@@ -74,7 +75,8 @@ class LanceIndex:
         check_columns(schema, dimensions, fields)
         self.drop()
         made = pa.schema([*schema, *FILTERED], metadata={_FIELDS: ",".join(fields).encode()})
-        self._opened = self._connect().create_table(self._name, schema=made)
+        with self._writing():
+            self._opened = self._connect().create_table(self._name, schema=made)
 
     def add(self, batches: Iterable[pa.RecordBatch]) -> int:
         """Write rows in one commit and return how many; an error of ``batches`` comes through as it is."""
@@ -93,13 +95,14 @@ class LanceIndex:
                 raised = error
                 raise
 
-        try:
-            table.add(pa.RecordBatchReader.from_batches(schema, extended()))
-        except Exception:
-            # The engine wraps what its input raises into an error of its own.
-            if raised is not None:
-                raise raised from None
-            raise
+        with self._writing():
+            try:
+                table.add(pa.RecordBatchReader.from_batches(schema, extended()))
+            except Exception:
+                # The engine wraps what its input raises into an error of its own.
+                if raised is not None:
+                    raise raised from None
+                raise
         return written
 
     def finish(self) -> None:
@@ -107,26 +110,30 @@ class LanceIndex:
         from lancedb.index import FTS, IvfRq
 
         table = self._table()
-        for field in self._fields():
-            table.create_index(field, config=FTS(base_tokenizer="icu/split", remove_stop_words=False))
-        if table.count_rows() >= self._exact_below:
-            spaces = [name.removeprefix("vector_") for name in table.schema.names if name.startswith("vector_")]
-            for space in spaces:
-                if not is_late(table.schema, space):
-                    table.create_index(f"vector_{space}", config=IvfRq(distance_type="cosine"))
+        with self._writing():
+            for field in self._fields():
+                table.create_index(field, config=FTS(base_tokenizer="icu/split", remove_stop_words=False))
+            if table.count_rows() >= self._exact_below:
+                spaces = [name.removeprefix("vector_") for name in table.schema.names if name.startswith("vector_")]
+                for space in spaces:
+                    if not is_late(table.schema, space):
+                        table.create_index(f"vector_{space}", config=IvfRq(distance_type="cosine"))
 
     def count(self) -> int:
         """Return how many rows the table holds."""
-        return int(self._table().count_rows())
+        with self._reading():
+            return int(self._table().count_rows())
 
     def drop(self) -> None:
         """Remove the table, and its folder; nothing happens where there is none."""
         self._opened = None
         if "://" in self._uri:
-            self._connect().drop_table(self._name, ignore_missing=True)
+            with self._writing():
+                self._connect().drop_table(self._name, ignore_missing=True)
         elif self._may_exist():
             # The folder holds nothing else, and a table that a killed build left half made can't be opened to be dropped.
-            shutil.rmtree(self._uri)
+            with self._writing():
+                shutil.rmtree(self._uri)
 
     def bm25(self, query: str, k: int, filters: Filters, weights: Mapping[str, float] = WHOLE_TEXT) -> Ranked:
         """Return ``(evidence_id, BM25 score)``; any term may match, and no character of a query has a meaning.
@@ -151,7 +158,8 @@ class LanceIndex:
             found = table.search(together).select(["evidence_id", "_score"]).limit(limit)
             return _pairs(found.where(where, prefilter=True) if where else found, "_score")
 
-        return first(search, k)
+        with self._reading():
+            return first(search, k)
 
     def dense(self, vector: Vector, k: int, filters: Filters, space: str = "text") -> Ranked:
         """Return ``(evidence_id, cosine similarity)``; exact below ``exact_below`` rows.
@@ -197,13 +205,16 @@ class LanceIndex:
             pairs = _pairs(found.where(where, prefilter=True) if where else found, "_distance")
             return [(evidence_id, -distance) for evidence_id, distance in pairs]
 
-        return [(evidence_id, -score) for evidence_id, score in first(search, k)]
+        with self._reading():
+            return [(evidence_id, -score) for evidence_id, score in first(search, k)]
 
     def _read(self, evidence_ids: Sequence[str], columns: Sequence[str]) -> Iterator[dict[str, Any]]:
         for start in range(0, len(evidence_ids), _IDS_A_QUERY):
             wanted = evidence_ids[start : start + _IDS_A_QUERY]
-            found = self._table().search().select(list(columns))
-            yield from found.where(f"evidence_id IN ({_listed(wanted)})").limit(len(wanted)).to_arrow().to_pylist()
+            with self._reading():
+                found = self._table().search().select(list(columns))
+                rows = found.where(f"evidence_id IN ({_listed(wanted)})").limit(len(wanted)).to_arrow().to_pylist()
+            yield from rows
 
     def _fields(self) -> list[str]:
         named = (self._table().schema.metadata or {}).get(_FIELDS)
@@ -212,12 +223,46 @@ class LanceIndex:
     def _table(self) -> Any:
         if self._opened is None:
             if not self._may_exist():
-                raise ContractError(f"there is no index at {self._uri}; build the version again")
+                raise self._damaged("is missing")
             try:
-                self._opened = self._connect().open_table(self._name)
-            except (ValueError, FileNotFoundError) as error:
-                raise ContractError(f"there is no table {self._name} at {self._uri}; build the version again") from error
+                with self._reading():
+                    self._opened = self._connect().open_table(self._name)
+            except DamagedError as error:
+                if isinstance(error.__cause__, ValueError | FileNotFoundError):
+                    raise self._damaged("has no table") from error
+                raise
         return self._opened
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Turn what the engine says of files that it can't read into ours."""
+        try:
+            yield
+        except InsetError:
+            raise
+        except Exception as error:
+            self._opened = None
+            if "://" in self._uri and "not found" not in str(error).lower():
+                raise TransientError(f"the index at {self._uri} can't be read ({_first_line(error)}); try again") from error
+            raise self._damaged(f"is damaged ({_first_line(error)})") from error
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Turn what the engine says of files that it can't write into ours."""
+        try:
+            yield
+        except InsetError:
+            raise
+        except Exception as error:
+            self._opened = None
+            message = f"the index at {self._uri} can't be written ({_first_line(error)})"
+            if isinstance(error, PermissionError) or "ermission denied" in str(error) or "ead-only" in str(error):
+                raise UserError(f"{message}; choose another 'store'") from error
+            raise TransientError(f"{message}; see that there is room, then try again") from error
+
+    def _damaged(self, what: str) -> DamagedError:
+        corpus = self._name.rsplit("_", 2)[0].lower()
+        return DamagedError(f"the index at {self._uri} {what}; to build it again: inset refresh {corpus}", self._name)
 
     def _may_exist(self) -> bool:
         # Connecting makes a folder; reading must not.
@@ -227,6 +272,12 @@ class LanceIndex:
         import lancedb
 
         return lancedb.connect(self._uri, storage_options=self._options or None)
+
+
+def _first_line(error: Exception) -> str:
+    """Return what the engine says, without where in its own source."""
+    said = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return said.partition(", /r")[0][:200]
 
 
 def _reopen(uri: str, table: str, options: Mapping[str, str], exact_below: int) -> LanceIndex:

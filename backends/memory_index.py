@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from backends.rows import Ranked, check_columns, dimension_of, is_late, names_of, pages_of
-from schemas.errors import ContractError
+from schemas.errors import ContractError, DamagedError
 from schemas.evidence import EVIDENCE, Filters
 from schemas.ports import WHOLE_TEXT, Vector
 
@@ -133,7 +133,7 @@ class MemoryIndex:
 
     def _created(self) -> pa.Schema:
         if self._schema is None:
-            raise ContractError("there is no index; create it first")
+            raise DamagedError("there is no index; create it first", "memory")
         return self._schema
 
     def _similarity(self, query: Vector, space: str, *, many: bool) -> Callable[[str], float | None]:

@@ -1,13 +1,9 @@
-"""Pages as pictures, drawn in a process of its own: a hostile PDF may crash that one, never the service."""
+"""Pages as pictures. A hostile PDF may take all the time and memory there is: draw in a process that is bounded."""
 
-import multiprocessing
-import threading
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING, NamedTuple
 
-from schemas.errors import BadInputError, FailureCode, NotFoundError
+from schemas.errors import BadInputError, FailureCode
 
 if TYPE_CHECKING:
     import pymupdf
@@ -17,7 +13,8 @@ Box = tuple[float, float, float, float]
 MAX_SIDE_PT = 14_400
 """The largest page that PDF allows without user units: 200 inches. Larger ones are not drawn."""
 
-_TIMEOUT_S = 30
+MAX_PIXELS = 64_000_000
+"""The largest picture: an A0 sheet at 200 dpi has 62 million pixels, and takes 250 MB while it is drawn and encoded."""
 
 
 class Mark(NamedTuple):
@@ -32,70 +29,44 @@ class Mark(NamedTuple):
     dashed: bool = False
 
 
-class PageRenderer:
-    """Draws pages, one at a time, in a worker process that is replaced when it dies."""
+def draw_page(
+    pdf: "pymupdf.Document", page: int, *, highlight: Sequence[Box] = (), marks: Sequence[Mark] = (), dpi: int = 110
+) -> bytes:
+    """Return a page as PNG.
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._pool: ProcessPoolExecutor | None = None
+    Args:
+        pdf: The document, opened.
+        page: From 1; there must be such a page.
+        highlight: Boxes to fill and frame, in points, origin at the top left of the unrotated page.
+        marks: Boxes to draw over the page, the last one on top.
+        dpi: Resolution.
 
-    def render(
-        self, document: bytes, page: int, *, highlight: Sequence[Box] = (), marks: Sequence[Mark] = (), dpi: int = 110
-    ) -> bytes:
-        """Return a page as PNG with boxes highlighted.
-
-        Args:
-            document: The PDF.
-            page: From 1.
-            highlight: Boxes in points, origin at the top left of the unrotated page.
-            marks: Boxes to draw over the page, the last one on top.
-            dpi: Resolution.
-
-        Raises:
-            NotFoundError: There is no such page.
-            BadInputError: It is too large to draw, or drawing it failed.
-        """
-        with self._lock:
-            if self._pool is None:
-                self._pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
-            try:
-                return self._pool.submit(_render, document, page, tuple(highlight), tuple(marks), dpi).result(_TIMEOUT_S)
-            except (BrokenProcessPool, TimeoutError) as error:
-                self._stop()
-                raise BadInputError(f"page {page} can't be drawn", FailureCode.PAGE_UNREADABLE, page) from error
-
-    def close(self) -> None:
-        """End the worker."""
-        with self._lock:
-            self._stop()
-
-    def _stop(self) -> None:
-        if self._pool is not None:
-            for process in list((self._pool._processes or {}).values()):
-                process.kill()
-            self._pool.shutdown(wait=False, cancel_futures=True)
-            self._pool = None
-
-
-def _render(document: bytes, page: int, highlight: tuple[Box, ...], marks: tuple[Mark, ...], dpi: int) -> bytes:
+    Raises:
+        BadInputError: The page is too large to draw, at all or at this resolution.
+    """
     import pymupdf
 
-    pymupdf.TOOLS.mupdf_display_errors(False)
-    with pymupdf.open(stream=document, filetype="pdf") as pdf:
-        if not 1 <= page <= pdf.page_count:
-            raise NotFoundError(f"there is no page {page}; the document has {pdf.page_count}")
-        drawn = pdf[page - 1]
-        if max(drawn.rect.width, drawn.rect.height) > MAX_SIDE_PT:
-            raise BadInputError(f"page {page} is too large to draw", FailureCode.PAGE_TOO_LARGE, page)
-        for box in highlight:
-            rect = pymupdf.Rect(box[0] - 2, box[1] - 2, box[2] + 2, box[3] + 2)
-            drawn.draw_rect(
-                rect, color=(0.85, 0.35, 0.05), fill=(1, 0.8, 0.25), width=1.2, fill_opacity=0.18, stroke_opacity=0.9
-            )
-        pixels = drawn.get_pixmap(dpi=dpi, alpha=False)
-        if marks:
-            pixels = _marked(drawn, pixels, marks, dpi)
-        return bytes(pixels.tobytes("png"))
+    drawn = pdf[page - 1]
+    _check_size(drawn.rect.width, drawn.rect.height, page, dpi)
+    for box in highlight:
+        rect = pymupdf.Rect(box[0] - 2, box[1] - 2, box[2] + 2, box[3] + 2)
+        drawn.draw_rect(
+            rect, color=(0.85, 0.35, 0.05), fill=(1, 0.8, 0.25), width=1.2, fill_opacity=0.18, stroke_opacity=0.9
+        )
+    pixels = drawn.get_pixmap(dpi=dpi, alpha=False)
+    if marks:
+        pixels = _marked(drawn, pixels, marks, dpi)
+    return bytes(pixels.tobytes("png"))
+
+
+def _check_size(width_pt: float, height_pt: float, page: int, dpi: int) -> None:
+    what, size = f"page {page} is too large to draw", f"{width_pt:.0f} × {height_pt:.0f} pt"
+    if max(width_pt, height_pt) > MAX_SIDE_PT:
+        raise BadInputError(f"{what}: {size}", FailureCode.PAGE_TOO_LARGE, page)
+    if width_pt * height_pt * (dpi / 72) ** 2 > MAX_PIXELS:
+        most = int(72 * (MAX_PIXELS / (width_pt * height_pt)) ** 0.5)
+        message = f"{what} at {dpi} dpi: {size}; at {most} dpi it can be drawn"
+        raise BadInputError(message, FailureCode.PAGE_TOO_LARGE, page)
 
 
 _LETTER_PT = 9.0

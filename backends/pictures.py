@@ -1,6 +1,7 @@
 """Pictures as models want them."""
 
 import io
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -49,14 +50,21 @@ def decode(picture: bytes, largest_side: int) -> tuple[NDArray[np.uint8], float]
 def stumbling(engine: str) -> Iterator[None]:
     """Turn whatever an engine stumbles over into one error: it lies in the picture that it was given.
 
+    Memory that ran out says nothing about the picture, and the error's code says so.
+
     Raises:
         BadInputError: The work inside failed.
     """
     try:
         yield
     except Exception as error:
-        message = str(error).strip().rpartition("\n")[2]
-        raise BadInputError(f"{engine} failed on a picture: {message}", FailureCode.MODEL_FAILED) from error
+        message = str(error).strip().rpartition("\n")[2] or type(error).__name__
+        starved = isinstance(error, MemoryError) or _STARVED.search(message) is not None
+        code = FailureCode.MODEL_CRASHED if starved else FailureCode.MODEL_FAILED
+        raise BadInputError(f"{engine} failed on a picture: {message}", code) from error
+
+
+_STARVED = re.compile(r"bad[ _]?alloc|out of memory|insufficient memory|failed to allocate", re.IGNORECASE)
 
 
 def _on_white(image: "Image") -> "Image":

@@ -1,7 +1,9 @@
 """Object stores: a folder, or S3."""
 
 import contextlib
+import errno
 import fcntl
+import hashlib
 import io
 import os
 import tempfile
@@ -11,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import tenacity
 
-from schemas.errors import ContractError, TransientError, UserError
+from backends.checksums import damage, sealed, unsealed
+from schemas.errors import ContractError, DamagedError, MissingError, TransientError, UserError
 from schemas.ids import sha256
 from schemas.ports import ObjectStore
+from schemas.printing import without_secrets
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -43,7 +47,7 @@ def _checked(name: str) -> str:
 
 
 class FolderStore:
-    """Objects as files. A file appears under its name only when it is whole; swaps hold a file lock."""
+    """Objects as files. A file appears under its name only when it is whole and on the disk; swaps hold a file lock."""
 
     def __init__(self, root: Path) -> None:
         self._root = root.absolute()
@@ -60,37 +64,52 @@ class FolderStore:
         return self._root / _checked(name)
 
     def get(self, name: str) -> bytes:
-        """Return an object's bytes."""
-        return self._path(name).read_bytes()
+        """Return an object's bytes, once they are found to be what was written."""
+        return self._unsealed(name, self._read(name))
 
     def put(self, name: str, data: bytes) -> None:
-        """Write an object unless it is there already."""
-        if not self.exists(name):
+        """Write an object unless it is there already and whole."""
+        if not self._is_whole(name, sealed(name, data)):
             self.replace(name, data)
 
     def replace(self, name: str, data: bytes) -> None:
         """Write an object over an existing one."""
-        self._write(self._path(name), data, sync=False)
+        self._write(self._path(name), sealed(name, data))
 
     def exists(self, name: str) -> bool:
         """Say whether there is an object of that name."""
-        return self._path(name).is_file()
+        with _folder_errors(self._path(name)):
+            return self._path(name).is_file()
 
     def names(self, prefix: str) -> list[str]:
-        """Return the names of all objects below a folder."""
-        folder = self._path(prefix)
-        files = (path for path in folder.rglob("*") if path.is_file() and not path.name.startswith(_PARTIAL))
-        return sorted(path.relative_to(self._root).as_posix() for path in files)
+        """Return the names of all objects below a folder.
+
+        Raises:
+            UserError: A folder below can't be read: a listing that isn't whole is none.
+        """
+        return sorted(self.sizes(prefix))
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """Return the bytes of all files below a folder, by name; raises as ``names`` does."""
+        return {name: entry.stat().st_size for name, entry in self._walk(prefix) if not entry.name.startswith(_PARTIAL)}
+
+    def digest(self, name: str) -> str:
+        """Return the SHA-256 of a file, read in pieces."""
+        try:
+            with self._path(name).open("rb") as file:
+                return hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            raise self._unread(name, error) from error
 
     def abandoned(self, prefix: str) -> list[str]:
         """Return the files that writers which died have left half written below a folder."""
-        partial = (path for path in self._path(prefix).rglob(f"{_PARTIAL}*") if _is_abandoned(path))
-        return sorted(path.relative_to(self._root).as_posix() for path in partial)
+        partial = (name for name, entry in self._walk(prefix) if entry.name.startswith(_PARTIAL))
+        return sorted(name for name in partial if _is_abandoned(self._root / name))
 
     def folders(self, prefix: str) -> list[str]:
         """Return the names of the folders right below a folder."""
         try:
-            with os.scandir(self._path(prefix)) as entries:
+            with _folder_errors(self._path(prefix)), os.scandir(self._path(prefix)) as entries:
                 return sorted(entry.name for entry in entries if entry.is_dir())
         except (FileNotFoundError, NotADirectoryError):
             return []
@@ -98,7 +117,8 @@ class FolderStore:
     def delete(self, name: str) -> None:
         """Remove an object, and the folders that it leaves empty."""
         path = self._path(name)
-        path.unlink(missing_ok=True)
+        with _folder_errors(path):
+            path.unlink(missing_ok=True)
         for parent in path.relative_to(self._root).parents[:-1]:
             try:
                 (self._root / parent).rmdir()
@@ -106,54 +126,153 @@ class FolderStore:
                 return
 
     def read_mutable(self, name: str) -> tuple[bytes, str] | None:
-        """Return a mutable object's bytes and the digest of them as its ETag."""
+        """Return a mutable object's bytes and the digest of the file as its ETag."""
         try:
-            data = self.get(name)
+            stored = self._read(name)
         except FileNotFoundError:
             return None
-        return data, sha256(data)
+        return self._unsealed(name, stored), sha256(stored)
+
+    def etag(self, name: str) -> str | None:
+        """Return the digest of a mutable object's file."""
+        try:
+            return sha256(self._read(name))
+        except FileNotFoundError:
+            return None
 
     def swap(self, name: str, data: bytes, expected: str | None) -> bool:
         """Write under a file lock if the ETag is still the expected one."""
         with self._locked(name):
-            found = self.read_mutable(name)
-            if (found[1] if found else None) != expected:
+            if self.etag(name) != expected:
                 return False
-            self._write(self._path(name), data, sync=True)
+            self._write(self._path(name), sealed(name, data))
             return True
+
+    def _read(self, name: str) -> bytes:
+        try:
+            return self._path(name).read_bytes()
+        except OSError as error:
+            raise self._unread(name, error) from error
+
+    def _unread(self, name: str, error: OSError) -> DamagedError:
+        if isinstance(error, FileNotFoundError | NotADirectoryError):
+            return damage(MissingError, self.root, name, "is missing")
+        if isinstance(error, PermissionError):
+            return DamagedError(
+                f"{self.root}/{name} can't be read: permission denied; make it readable for this user", name
+            )
+        return damage(DamagedError, self.root, name, f"can't be read: {error.strerror}")
+
+    def _unsealed(self, name: str, stored: bytes) -> bytes:
+        try:
+            return unsealed(name, stored)
+        except ValueError as error:
+            raise damage(DamagedError, self.root, name, str(error)) from error
+
+    def _is_whole(self, name: str, stored: bytes) -> bool:
+        """Say whether an object is there and what was written, which need not be what would be written now."""
+        try:
+            found = self._read(name)
+            return found == stored or self._unsealed(name, found) is not None
+        except DamagedError:
+            return False
+
+    def _walk(self, prefix: str) -> Iterator[tuple[str, "os.DirEntry[str]"]]:
+        """Yield every file below a folder with its name; what goes away meanwhile is left out."""
+        folders = [self._path(prefix)]
+        while folders:
+            folder = folders.pop()
+            try:
+                with _folder_errors(folder), os.scandir(folder) as entries:
+                    found = list(entries)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            for entry in found:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(Path(entry.path))
+                elif entry.is_file():
+                    yield Path(entry.path).relative_to(self._root).as_posix(), entry
 
     @contextlib.contextmanager
     def _locked(self, name: str) -> Iterator[None]:
         path = self._path(f"{name}.lock")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a") as file:
+        _make_folder(path.parent)
+        with _folder_errors(path):
+            file = path.open("a")
+        with file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
     @staticmethod
-    def _write(path: Path, data: bytes, *, sync: bool) -> None:
+    def _write(path: Path, data: bytes) -> None:
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            handle, partial = tempfile.mkstemp(dir=path.parent, prefix=_PARTIAL)
-        except PermissionError as error:
-            raise UserError(f"can't write to {path.parent}: permission denied; choose another store") from error
-        except OSError as error:
-            raise TransientError(f"can't write to {path.parent}: {error}") from error
+            _write_once(path, data)
+        except FileNotFoundError as error:
+            raise TransientError(f"can't write {path}: its folder keeps going away; trying again may help") from error
+
+
+# Whoever deletes the last object of a folder deletes the folder too, maybe between two steps of a write.
+@tenacity.retry(
+    retry=tenacity.retry_if_exception_type(FileNotFoundError), stop=tenacity.stop_after_attempt(5), reraise=True
+)
+def _write_once(path: Path, data: bytes) -> None:
+    _make_folder(path.parent)
+    with _folder_errors(path):
+        handle, partial = tempfile.mkstemp(dir=path.parent, prefix=_PARTIAL)
         try:
             with os.fdopen(handle, "wb") as file:
                 # Gone when the process is: a partial file without its lock is nobody's.
                 fcntl.flock(file, fcntl.LOCK_EX)
                 file.write(data)
                 file.flush()
-                if sync:
-                    os.fsync(file.fileno())
+                os.fsync(file.fileno())
                 Path(partial).replace(path)
-        except OSError as error:
-            Path(partial).unlink(missing_ok=True)
-            raise TransientError(f"can't write {path}: {error}") from error
+            _sync(path.parent)
         except BaseException:
             Path(partial).unlink(missing_ok=True)
             raise
+
+
+@contextlib.contextmanager
+def _folder_errors(path: Path) -> Iterator[None]:
+    """Turn what the file system says into ours: the user's mistake, or worth a retry. What isn't there stays what it is."""
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError):
+        raise
+    except PermissionError as error:
+        raise UserError(
+            f"{path}: permission denied; give this user the right to read and write there, or choose another store"
+        ) from error
+    except OSError as error:
+        if error.errno == errno.EROFS:
+            raise UserError(f"{path}: the file system is read-only; choose another store") from error
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise TransientError(f"can't write {path}: {error.strerror}; make room there, then try again") from error
+        raise TransientError(f"{path}: {error.strerror or error}; trying again may help") from error
+
+
+def _make_folder(folder: Path) -> None:
+    """Make a folder whose name is on the disk when this returns."""
+    missing = []
+    while not folder.exists():
+        missing.append(folder)
+        folder = folder.parent
+    for made in reversed(missing):
+        try:
+            with _folder_errors(made):
+                made.mkdir(exist_ok=True)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise UserError(f"{made}: there is no such folder, and none can be made; choose another store") from error
+        _sync(made.parent)
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _is_abandoned(partial: Path) -> bool:
@@ -188,32 +307,35 @@ class S3Store:
         return self._prefix + _checked(name)
 
     def get(self, name: str) -> bytes:
-        """Return an object's bytes."""
-        return self._read(name)[0]
+        """Return an object's bytes, once they are found to be what was written."""
+        return self._unsealed(name, self._read(name)[0])
 
     def put(self, name: str, data: bytes) -> None:
-        """Write an object unless it is there already."""
-        if not self.exists(name):
+        """Write an object unless it is there already and whole."""
+        if not self._is_whole(name, sealed(name, data)):
             self.replace(name, data)
 
     def replace(self, name: str, data: bytes) -> None:
         """Write an object over an existing one, in parts where it is large."""
         with s3_errors(self._address, name):
-            self._client.upload_fileobj(io.BytesIO(data), self._bucket, self._key(name))
+            self._client.upload_fileobj(io.BytesIO(sealed(name, data)), self._bucket, self._key(name))
 
     def exists(self, name: str) -> bool:
         """Say whether there is an object of that name."""
-        try:
-            with s3_errors(self._address, name):
-                self._client.head_object(Bucket=self._bucket, Key=self._key(name))
-        except FileNotFoundError:
-            return False
-        return True
+        return self._head(name) is not None
 
     def names(self, prefix: str) -> list[str]:
         """Return the names of all objects below a folder."""
+        return sorted(self.sizes(prefix))
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """Return the bytes of all objects below a folder, by name."""
         pages = self._pages(prefix, delimiter="")
-        return sorted(item["Key"][len(self._prefix) :] for page in pages for item in page.get("Contents", []))
+        return {item["Key"][len(self._prefix) :]: item["Size"] for page in pages for item in page.get("Contents", [])}
+
+    def digest(self, name: str) -> str:
+        """Return the SHA-256 of an object as it is stored."""
+        return sha256(self._read(name)[0])
 
     def abandoned(self, prefix: str) -> list[str]:
         """Return nothing: no object is seen before it is whole; a bucket's lifecycle rules end uploads that died."""
@@ -241,26 +363,63 @@ class S3Store:
     def read_mutable(self, name: str) -> tuple[bytes, str] | None:
         """Return a mutable object's bytes and its ETag."""
         try:
-            return self._read(name)
+            stored, etag = self._read(name)
         except FileNotFoundError:
             return None
+        return self._unsealed(name, stored), etag
+
+    def etag(self, name: str) -> str | None:
+        """Return a mutable object's ETag."""
+        head = self._head(name)
+        return head["ETag"] if head else None
 
     def swap(self, name: str, data: bytes, expected: str | None) -> bool:
         """Write by conditional put."""
         condition = {"IfNoneMatch": "*"} if expected is None else {"IfMatch": expected}
+        stored = sealed(name, data)
         try:
             with s3_errors(self._address, name):
-                self._client.put_object(Bucket=self._bucket, Key=self._key(name), Body=data, **condition)  # type: ignore[arg-type]
+                self._client.put_object(Bucket=self._bucket, Key=self._key(name), Body=stored, **condition)  # type: ignore[arg-type]
         except _LostRaceError as error:
             # The first try may have been written and its answer lost: then the race was lost to ourselves.
-            return error.retried and self.get(name) == data
+            return error.retried and self._read(name)[0] == stored
         except FileNotFoundError:
             return False
         return True
 
     def _read(self, name: str) -> tuple[bytes, str]:
-        with s3_errors(self._address, name):
-            return read_object(self._client, self._bucket, self._key(name))
+        try:
+            with s3_errors(self._address, name):
+                return read_object(self._client, self._bucket, self._key(name))
+        except FileNotFoundError as error:
+            raise damage(MissingError, self.root, name, "is missing") from error
+
+    def _head(self, name: str) -> Any:
+        try:
+            with s3_errors(self._address, name):
+                return self._client.head_object(Bucket=self._bucket, Key=self._key(name))
+        except FileNotFoundError:
+            return None
+
+    def _unsealed(self, name: str, stored: bytes) -> bytes:
+        try:
+            return unsealed(name, stored)
+        except ValueError as error:
+            raise damage(DamagedError, self.root, name, str(error)) from error
+
+    def _is_whole(self, name: str, stored: bytes) -> bool:
+        """Say whether an object is there and what was written; one that is the same by size and MD5 isn't fetched."""
+        head = self._head(name)
+        if head is None:
+            return False
+        digest = hashlib.md5(stored, usedforsecurity=False).hexdigest()
+        if head["ContentLength"] == len(stored) and head["ETag"].strip('"') == digest:
+            return True
+        try:
+            self.get(name)
+        except DamagedError:
+            return False
+        return True
 
 
 class _LostRaceError(Exception):
@@ -285,14 +444,15 @@ def s3_client() -> "S3Client":
     return client
 
 
-def _is_broken_body(error: BaseException) -> bool:
+def is_broken_body(error: BaseException) -> bool:
+    """Say whether a reply broke off, or isn't what was sent: worth asking again."""
     from botocore.exceptions import FlexibleChecksumError, IncompleteReadError, ReadTimeoutError, ResponseStreamingError
 
     return isinstance(error, FlexibleChecksumError | IncompleteReadError | ReadTimeoutError | ResponseStreamingError)
 
 
 @tenacity.retry(
-    retry=tenacity.retry_if_exception(_is_broken_body),
+    retry=tenacity.retry_if_exception(is_broken_body),
     stop=tenacity.stop_after_attempt(4),
     wait=tenacity.wait_random_exponential(0.2, max=5),
     reraise=True,
@@ -322,4 +482,6 @@ def s3_errors(address: str, name: str) -> Iterator[None]:
     except NoCredentialsError as error:
         raise UserError(f"{address}: no AWS credentials found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY") from error
     except BotoCoreError as error:
-        raise TransientError(f"{address}: S3 can't be reached ({error}); trying again may help") from error
+        raise TransientError(
+            f"{address}: S3 can't be reached ({without_secrets(str(error))}); trying again may help"
+        ) from error

@@ -7,6 +7,7 @@ Where it differs from the other engines: a word is what stands between character
 text that is written without spaces is found by whole runs of it only.
 """
 
+import contextlib
 import math
 import time
 import uuid
@@ -19,7 +20,7 @@ import pyarrow as pa
 
 from backends.rows import FILTERED, NAMES, PAGES, Ranked, check_columns, encodable, first, is_late, names_of, pages_of
 from backends.weaviate_server import WeaviateServer
-from schemas.errors import ContractError, TransientError
+from schemas.errors import ContractError, DamagedError, TransientError
 from schemas.evidence import EVIDENCE, Filters
 from schemas.ports import WHOLE_TEXT, Vector
 
@@ -109,9 +110,9 @@ class WeaviateIndex:
         """Return how many rows the collection holds.
 
         Raises:
-            ContractError: There is no such collection.
+            DamagedError: There is no such collection.
         """
-        with self._server.talking():
+        with self._asking():
             return int(self._collection().aggregate.over_all(total_count=True).total_count)
 
     def drop(self) -> None:
@@ -134,7 +135,7 @@ class WeaviateIndex:
             )
             return [(str(row.uuid), float(row.metadata.score)) for row in found.objects]
 
-        with self._server.talking():
+        with self._asking():
             return first(search, k) if any(character.isalnum() for character in words) else []
 
     def dense(self, vector: Vector, k: int, filters: Filters, space: str = "text") -> Ranked:
@@ -162,6 +163,23 @@ class WeaviateIndex:
         """Return a space's vectors by evidence id; rows that are unknown or have none are left out."""
         found = self._read(evidence_ids, include_vector=[space], return_properties=False)
         return {str(row.uuid): np.asarray(row.vector[space], np.float32) for row in found if row.vector.get(space)}
+
+    @contextlib.contextmanager
+    def _asking(self) -> Iterator[None]:
+        """Talk to the server, and find out whether a question was refused because the collection is gone."""
+        try:
+            with self._server.talking():
+                yield
+        except ContractError as error:
+            with self._server.talking():
+                there = self._server.client().collections.exists(self.collection)
+            if there:
+                raise
+            corpus = self.collection.rsplit("_", 2)[0].lower()
+            raise DamagedError(
+                f"Weaviate at {self._server.url} has no collection {self.collection}; to build it again: inset refresh {corpus}",
+                self.collection,
+            ) from error
 
     def _collection(self) -> Any:
         return self._server.client().collections.use(self.collection)
@@ -205,7 +223,7 @@ class WeaviateIndex:
             return [pair for pair in pairs if math.isfinite(pair[1])]  # under a filter, rows without a vector come too
 
         try:
-            with self._server.talking():
+            with self._asking():
                 return [(name, -score) for name, score in first(search, k)]
         except ContractError as error:
             raise ContractError(
@@ -217,8 +235,9 @@ class WeaviateIndex:
         known = [name for name in dict.fromkeys(evidence_ids) if _is_uuid(name)]
         for start in range(0, len(known), _IDS_A_QUERY):
             wanted = known[start : start + _IDS_A_QUERY]
-            with self._server.talking():
-                yield from self._collection().query.fetch_objects_by_ids(wanted, limit=len(wanted), **returned).objects
+            with self._asking():
+                found = self._collection().query.fetch_objects_by_ids(wanted, limit=len(wanted), **returned).objects
+            yield from found
 
 
 def _property(column: "pa.Field[Any]", fields: Sequence[str]) -> dict[str, Any]:

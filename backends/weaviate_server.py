@@ -16,7 +16,7 @@ FLOOR = (1, 36)
 """The oldest release that holds aliases, named vectors and multi-vectors as this module uses them."""
 
 _POLL_S = 0.1
-_FOLLOWED_WITHIN_S = 30.0
+_FOLLOWED_WITHIN_S = 120.0
 
 _clients: dict[tuple["WeaviateServer", int], Any] = {}
 _lock = threading.Lock()
@@ -111,7 +111,7 @@ class WeaviateServer:
                 grpc_port=self.grpc_port,
                 grpc_secure=secure,
                 auth_credentials=self._api_key(),
-                additional_config=AdditionalConfig(timeout=Timeout(init=10, query=60, insert=180)),
+                additional_config=AdditionalConfig(timeout=Timeout(init=60, query=60, insert=180)),
                 skip_init_checks=True,
             )
         release = str(client.get_meta()["version"])

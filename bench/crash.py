@@ -171,7 +171,7 @@ def _draws(moments: Counter[str], pick: random.Random) -> Iterator[tuple[str, in
         yield moment, pick.randint(1, moments[moment])
 
 
-_PUBLICATION = ("publish", "diff.json", "release_note.md", "manifest.json", "LIVE", "LEASE")
+_PUBLICATION = ("publish", "diff.json", "release_note.md", "inventory.parquet", "manifest.json", "LIVE", "LEASE")
 
 
 class _Nursery:
@@ -320,7 +320,7 @@ class _Readers:
         if len(result.hits) != rows or {hit.doc_id for hit in result.hits} != documents:
             self._outcome.wrong_answers.append(f"{len(result.hits)} of {rows} rows of {result.version}")
         for figure in {figure for hit in result.hits for figure in hit.figure_refs}:
-            self._published.figure(figure)
+            self._published.figure(figure, version=result.version)
         self._outcome.answers[result.version] += 1
 
 
@@ -370,7 +370,7 @@ def _orphans(workspace: Workspace) -> Iterator[str]:
         elif first in ("parsed", "structured"):
             kept = name.rpartition("/")[0] in whole
         else:
-            kept = name in needed or first in ("LIVE", "LEASE", "LIVE.lock", "LEASE.lock", "vectors")
+            kept = name in needed or first in ("LIVE", "LIVE.copy", "LEASE", "LIVE.lock", "LEASE.lock", "vectors")
         if not kept:
             yield f"orphan {name}"
     texts = {text_id(text) for version in versions for text in search_texts(read_evidence(workspace.store, version))}

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from backends.rapid_layout_detector import open_detector
+from backends.sources import open_source
 from bench.table import Row, show
 from ray_jobs.garbage import collected_rarely
 from ray_jobs.parse_shard import ParseJob, parse_documents
@@ -346,7 +347,7 @@ def _workers(path: Path) -> Row:
             options = ParseOptions(workers=workers)
             store = f"{folder}/store-{len(seconds)}"
             for _ in parse_documents(
-                jobs, source_address=folder, store_address=store, options=options, passwords=[], run_id=None
+                jobs, source=open_source(folder), store_address=store, options=options, passwords=[], run_id=None
             ):
                 pass
             seconds.append(time.monotonic() - began)

@@ -188,6 +188,9 @@ class _Listed:
     def files(self) -> list[SourceFile]:
         return [SourceFile(source=_source(n), size=1000 + n, stamp=str(n % 100 == 0)) for n in range(self.count)]
 
+    def digest(self, source: str) -> str:
+        return sha256(self.read(source))
+
     def read(self, source: str) -> bytes:
         return f"changed {source}".encode()
 

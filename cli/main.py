@@ -10,8 +10,8 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from cli.terminal import out, print_json, print_markdown, print_table, reporting, say
-from schemas.errors import BadInputError, GateError, InsetError, UserError
+from cli.terminal import print_json, print_markdown, print_table, reporting, say, show, show_text, show_title
+from schemas.errors import OF_THE_SOURCE, BadInputError, GateError, InsetError, UserError
 
 app = typer.Typer(
     help="Turn technical PDFs into a versioned, searchable index in which every figure stands where its page put it.",
@@ -62,9 +62,12 @@ def plan(corpus: CorpusArgument, as_json: Json = False) -> None:
     print_table("", ("sources", "count"), rows)
     for kind, names in made.summary.sources.items():
         for source in names[:20]:
-            out.print(f"  {kind:<8}{source}", markup=False)
+            show(f"  {kind:<8}{source}")
         if len(names) > 20:
-            out.print(f"  {kind:<8}… and {len(names) - 20} more", markup=False)
+            show(f"  {kind:<8}… and {len(names) - 20} more")
+    for row in made.carried:
+        if row.code in OF_THE_SOURCE:
+            say(f"  quarantine: {row.source}: {row.code}: {row.message}")
 
 
 _OUTCOMES = {
@@ -90,7 +93,7 @@ def _refresh(corpus: str, *, as_json: bool, replay: bool) -> None:
     workspace = open_workspace(corpus)
     with reporting() as report:
         result = run(workspace, report=report, replay=replay)
-    refused = is_refused(result) and not result.published
+    refused = is_refused(workspace, result)
     if as_json:
         print_json(result)
     else:
@@ -108,7 +111,7 @@ def _refresh(corpus: str, *, as_json: bool, replay: bool) -> None:
             say(f"  {what} {failure.source}: {failure.code}: {failure.message}")
         for gate in result.gates:
             if not gate.passed:
-                say(f"  refused: {gate.gate}: {gate.message}")
+                say(f"  {'refused' if refused else 'passed by override'}: {gate.gate}: {gate.message}")
     if refused:
         raise typer.Exit(REFUSED)
 
@@ -278,7 +281,7 @@ def search(
         int | None, typer.Option("-k", "--k", min=1, max=1000, help="Hits at most; 10, or 50 with --questions.")
     ] = None,
     document: Annotated[list[str] | None, typer.Option(help="Only this document: id, source or file name.")] = None,
-    page: Annotated[list[int] | None, typer.Option(help="Only this page.")] = None,
+    page: Annotated[list[int] | None, typer.Option(min=1, max=2**31 - 1, help="Only this page.")] = None,
     modality: Annotated[list[str] | None, typer.Option(help="Only text, table or figure.")] = None,
     version: Annotated[str | None, typer.Option(help="A version other than the live one.")] = None,
     questions: Annotated[
@@ -317,9 +320,8 @@ def search(
         print_json(result)
         return
     for rank, hit in enumerate(result.hits, 1):
-        out.print(f"[bold]{rank}. [/bold]", end="")
-        out.print(f"{hit.source}, page {hit.page}  ({hit.modality}, {hit.score:.4f})", markup=False)
-        out.print(f"   {' '.join(hit.text.split())[:300]}", markup=False)
+        show(f"{hit.source}, page {hit.page}  ({hit.modality}, {hit.score:.4f})", bold=f"{rank}. ")
+        show(f"   {' '.join(hit.text.split())[:300]}")
     if not result.hits:
         say("nothing found")
 
@@ -343,11 +345,11 @@ def ask(
     for part in result.parts:
         marks = "".join(f"[{n}]" for n in part.citations)
         if part.type == "text":
-            out.print(f"{part.text} {marks}\n", markup=False)
+            show_text(f"{part.text} {marks}\n")
         else:
-            out.print(f"{part.tag}  {part.caption} {marks}\n", markup=False)
+            show_text(f"{part.tag}  {part.caption} {marks}\n")
     for citation in result.citations:
-        out.print(f"[{citation.n}] {citation.source}, page {citation.page}", markup=False)
+        show(f"[{citation.n}] {citation.source}, page {citation.page}")
 
 
 @app.command()
@@ -383,14 +385,14 @@ def parse(
         print_json(document)
     else:
         if contents:
-            out.print(document.contents, markup=False)
+            show_text(document.contents)
         for page in () if contents else document.pages:
-            out.rule(f"page {page.page}", align="left")
-            out.print(page.tagged_text, markup=False)
+            show_title(f"page {page.page}")
+            show_text(page.tagged_text)
             for figure in page.figures:
                 box = ", ".join(f"{value:.0f}" for value in figure.bbox)
                 label = figure.tag or f"no tag ({figure.reason})"
-                out.print(f"  {figure.role} {figure.kind} at ({box}): {label} {figure.caption}".rstrip(), markup=False)
+                show(f"  {figure.role} {figure.kind} at ({box}): {label} {figure.caption}".rstrip())
         for failure in document.failures:
             say(f"{failure.source}: {failure.code}: {failure.message}")
         if folder is not None and document.pages:
@@ -473,13 +475,22 @@ def serve(
     ] = None,
     host: Annotated[str, typer.Option(help="Address to listen on; loopback unless told.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port.")] = 8750,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="A further name that browsers may ask for it by, such as search.example.org or *.example.org; '*' for any. May "
+            "be repeated. Names of loopback, and that of --host, need none.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Serve search, answers and the web page."""
     from query_service.corpora import open_app
+    from query_service.hosts import trusted
     from query_service.serve import serve as serve_app
 
-    served = open_app(corpora or [])
+    served = open_app(corpora or [], trusted(host, allow_host or []))
     if as_json:
         print_json({"address": f"http://{host}:{port}/"})
     serve_app(served, host=host, port=port)
@@ -490,19 +501,21 @@ def doctor(
     corpora: Annotated[
         list[str] | None, typer.Argument(metavar="[CORPUS]...", help="Corpora to look at; default: all.")
     ] = None,
+    deep: Annotated[bool, typer.Option("--deep", help="Read every stored object, to find what is damaged.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Say what is missing or misconfigured, and how to mend it."""
+    """Say what is missing, misconfigured or damaged, and how to mend it."""
     from pipeline.doctor import diagnose
 
-    diagnosis = diagnose(corpora or [])
+    diagnosis = diagnose(corpora or [], deep=deep)
     if as_json:
         print_json(diagnosis)
     else:
         for finding in diagnosis.findings:
-            out.print(f"{'✓' if finding.ok else '✗'} {finding.subject}: {finding.message}", markup=False)
+            for line in f"{finding.subject}: {finding.message}".split("\n"):
+                show(f"{'✓' if finding.ok else '✗'} {line}")
             if finding.remedy and not finding.ok:
-                out.print(f"    → {finding.remedy}", markup=False)
+                show(f"    → {finding.remedy}")
     if not diagnosis.ok:
         raise typer.Exit(2)
 
@@ -521,11 +534,14 @@ def main() -> NoReturn:
         sys.exit(130)
     except BrokenPipeError:
         sys.exit(0)
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        _fail(InsetError(f"{place}{error.strerror or error}; correct that, then try again"), 1)
     sys.exit(0)
 
 
 def _fail(error: InsetError, code: int) -> NoReturn:
-    for line in error.message.splitlines():
+    for line in error.message.split("\n"):
         say(f"inset: {line}")
     sys.exit(code)
 

@@ -1,4 +1,7 @@
-"""What the command shows: progress on standard error, results on standard output."""
+"""What the command shows: progress on standard error, results on standard output.
+
+Everything goes through here, and what it holds is made fit for a terminal here: names of files and text of PDFs are anybody's.
+"""
 
 import json
 import sys
@@ -12,28 +15,47 @@ from rich.console import Console
 from rich.markdown import Markdown
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
-errors = Console(stderr=True, highlight=False, soft_wrap=True)
-out = Console(highlight=False, soft_wrap=True)
+from schemas import printing
+
+_errors = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
+_out = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 def say(message: str) -> None:
     """Print a line for a person, on standard error."""
-    errors.print(message, markup=False)
+    _errors.print(Text(printing.line(message)))
+
+
+def show(line: str, *, bold: str = "") -> None:
+    """Print a line of a result, ``bold`` before it."""
+    _out.print(Text.assemble((printing.line(bold), "bold"), printing.line(line)))
+
+
+def show_text(text: str) -> None:
+    """Print text of several lines."""
+    _out.print(Text(printing.lines(text)))
+
+
+def show_title(title: str) -> None:
+    """Print a title over what follows."""
+    _out.rule(Text(printing.line(title)), align="left")
 
 
 def print_json(result: BaseModel | dict[str, Any]) -> None:
     """Print a result as the one JSON object on standard output."""
     data = result.model_dump(mode="json") if isinstance(result, BaseModel) else result
-    sys.stdout.write(json.dumps(data, ensure_ascii=False, indent=2) + "\n")
+    sys.stdout.write(printing.json_text(json.dumps(data, ensure_ascii=False, indent=2)) + "\n")
 
 
 def print_markdown(text: str) -> None:
     """Print Markdown for a person; as it is where nobody looks."""
-    if out.is_terminal:
-        out.print(Markdown(text))
+    fit = printing.lines(text)
+    if _out.is_terminal:
+        _out.print(Markdown(fit, hyperlinks=False))
     else:
-        out.print(text, markup=False, end="")
+        _out.print(Text(fit), end="")
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
@@ -44,8 +66,8 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*("" if cell is None else str(cell) for cell in row))
-    out.print(table, markup=False)
+        table.add_row(*(Text("" if cell is None else printing.line(str(cell))) for cell in row))
+    _out.print(table)
 
 
 class _Steps:
@@ -79,9 +101,9 @@ class _Lines:
 @contextmanager
 def reporting() -> Iterator[Any]:
     """Yield what shows the progress of a refresh."""
-    if not errors.is_terminal:
+    if not _errors.is_terminal:
         yield _Lines()
         return
     columns = (SpinnerColumn(finished_text="✓"), TextColumn("{task.description:<10}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeElapsedColumn(), console=errors) as progress:
+    with Progress(*columns, TimeElapsedColumn(), console=_errors) as progress:
         yield _Steps(progress)

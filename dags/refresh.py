@@ -16,6 +16,7 @@ from pydantic import JsonValue
 
 from pipeline.schedules import CorpusSchedule, corpus_schedules
 from schemas.errors import InsetError, TransientError
+from schemas.printing import line
 
 _logger = logging.getLogger("inset")
 
@@ -157,12 +158,6 @@ def release(corpus: str) -> None:
         steps.release(corpus, _run())
 
 
-@task
-def corpus_file(problem: str) -> None:
-    """Say what is wrong with the corpus file."""
-    raise AirflowFailException(problem)
-
-
 def refresh_dag(found: CorpusSchedule) -> DAG:
     """Return a corpus's refresh."""
     file = str(found.file)
@@ -170,7 +165,7 @@ def refresh_dag(found: CorpusSchedule) -> DAG:
     with DAG(
         f"refresh_{found.name}",
         description=f"Bring the corpus {found.name} up to date",
-        doc_md=_ABOUT.format(name=found.name, source=found.source, file=file),
+        doc_md=_ABOUT.format(name=found.name, source=found.source, file=line(file)),
         schedule=found.schedule,
         tags=["inset", "refresh"],
         **_EVERY_DAG,
@@ -187,16 +182,22 @@ def refresh_dag(found: CorpusSchedule) -> DAG:
 
 def broken_dag(found: CorpusSchedule, problem: str, schedule: str | None = None) -> DAG:
     """Return what stands in for a refresh while its corpus file is broken: it says so, and fails on schedule."""
+
+    @task
+    def corpus_file() -> None:
+        """Say what is wrong with the corpus file."""
+        raise AirflowFailException(problem)  # an argument would be rendered as a template
+
     with DAG(
         f"refresh_{found.name}",
         dag_display_name=f"refresh_{found.name}: the corpus file is broken",
         description=problem.splitlines()[0],
-        doc_md=_BROKEN.format(file=found.file, problem=problem),
+        doc_md=_BROKEN.format(file=line(str(found.file)), problem=problem),
         schedule=schedule,
         tags=["inset", "broken"],
         **_EVERY_DAG,
     ) as dag:
-        corpus_file(problem)
+        corpus_file()
     return dag
 
 
@@ -205,11 +206,12 @@ def corpus_dag(found: CorpusSchedule) -> DAG:
     try:
         dag = broken_dag(found, found.problem, found.schedule) if found.problem else refresh_dag(found)
         dag.validate()  # type: ignore[no-untyped-call]
-    except (AirflowTimetableInvalid, ValueError) as error:
-        problem = found.problem or f"{found.file}: schedule: {error}; use a cron expression or a preset such as @daily"
-        return broken_dag(found, problem)
+    except Exception as error:  # noqa: BLE001  Airflow's own errors are of many kinds, and none may hide the other corpora
+        what = "schedule" if isinstance(error, AirflowTimetableInvalid | ValueError) else type(error).__name__
+        problem = f"{line(str(found.file))}: {what}: {line(str(error))}; use a cron expression or a preset such as @daily"
+        return broken_dag(found, found.problem or problem)
     return dag
 
 
-for _dag in map(corpus_dag, corpus_schedules()):
-    globals()[_dag.dag_id] = _dag
+# Airflow finds DAGs among a module's values. No name of Python's has a blank, so that no corpus takes one.
+globals().update({f"DAG {dag.dag_id}": dag for dag in map(corpus_dag, corpus_schedules())})

@@ -41,6 +41,8 @@ def load_questions(path: str) -> list[Question]:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except OSError as error:
         raise UserError(f"can't read the questions {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"can't read the questions {path}: they are not UTF-8; save the file as UTF-8") from error
     questions: list[Question] = []
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -53,4 +55,6 @@ def load_questions(path: str) -> list[Question]:
             raise UserError(f"{path}: line {number}: {key}: {mistake['msg']}") from error
         except json.JSONDecodeError as error:
             raise UserError(f"{path}: line {number} is not JSON: {error.msg}") from error
+        except (ValueError, RecursionError) as error:  # numbers of thousands of digits, or as many brackets
+            raise UserError(f"{path}: line {number} holds what no question may: {type(error).__name__}") from error
     return questions

@@ -71,7 +71,7 @@ def assemble(workspace: Workspace, version: str, report: Report = silent) -> Sta
     counts = {
         "sources": len(ledger),
         "documents": len(indexed),
-        "quarantined": len({row.doc_id for row in ledger if row.status is Status.QUARANTINED}),
+        "quarantined": len({row.doc_id or row.source for row in ledger if row.status is Status.QUARANTINED}),
         "pages": sum(indexed_pages(ledger).values()),
         "figures": len({figure for figure in made.placements.column("figure_id").to_pylist() if figure is not None}),
         "placements": made.placements.num_rows,
@@ -84,8 +84,8 @@ def assemble(workspace: Workspace, version: str, report: Report = silent) -> Sta
 
 
 def _ledger(workspace: Workspace, plan: Plan, inherited: Inherited) -> list[LedgerRow]:
-    """Say of each source what became of it: indexed where its document is parsed, else the failure that the parse gave."""
-    notes = read_notes(workspace.store, plan.version, ("parse",))
+    """Say of each source what became of it: indexed where its document is structured, else why it isn't."""
+    notes = read_notes(workspace.store, plan.version, ("parse", "enrich"))
     failed = {
         failure.doc_id: failure
         for note in notes.values()
@@ -93,7 +93,9 @@ def _ledger(workspace: Workspace, plan: Plan, inherited: Inherited) -> list[Ledg
         if failure.page is None and failure.doc_id
     }
     pages = dict(inherited.pages)
-    for doc_id in parsed_documents(workspace, {document.doc_id for document in plan.documents} - inherited.documents):
+    unstructured = {doc_id for doc_id, failure in failed.items() if failure.step == "structure"}
+    planned = {document.doc_id for document in plan.documents} - unstructured
+    for doc_id in parsed_documents(workspace, planned - inherited.documents):
         pages[doc_id] = read_head(workspace.store, structured_folder(doc_id, workspace.keys.structured)).pages
     rows = list(plan.carried)
     for document in plan.documents:
@@ -134,7 +136,7 @@ def _document_failures(plan: Plan, ledger: list[LedgerRow]) -> list[Failure]:
     return [
         Failure(
             source=row.source,
-            doc_id=row.doc_id,
+            doc_id=row.doc_id or None,
             page=row.page,
             step=row.step or "parse",
             code=row.code or FailureCode.UNREADABLE,

@@ -10,9 +10,10 @@ import pyarrow.compute as pc
 from pipeline.cache import ShardedCache
 from pipeline.enrich import text_vectors
 from pipeline.evidence import read_evidence, search_texts
+from pipeline.inventory import check_index_files
 from pipeline.stages import StageNote, write_note
 from pipeline.workspace import Report, Workspace, silent
-from schemas.errors import ContractError
+from schemas.errors import DamagedError
 from schemas.evidence import EVIDENCE
 from schemas.ports import SearchIndex
 from schemas.versions import GateResult, Manifest
@@ -26,7 +27,7 @@ def build(workspace: Workspace, version: str, report: Report = silent) -> StageN
     """Join evidence with its vectors and write the version's collection; whatever a killed build left is dropped first.
 
     Raises:
-        ContractError: A row has no vector.
+        DamagedError: A row has no vector.
     """
     started = time.monotonic()
     evidence = read_evidence(workspace.store, version)
@@ -51,7 +52,7 @@ def fill(
         report: Told of rows written.
 
     Raises:
-        ContractError: A row has no vector.
+        DamagedError: A row has no vector.
     """
     vector = vectors.schema.field("vector").type
     schema = EVIDENCE.append(pa.field("search_text", pa.string())).append(pa.field("vector_text", vector))
@@ -62,14 +63,15 @@ def fill(
 
 
 def holds(workspace: Workspace, manifest: Manifest) -> bool:
-    """Say whether the engine still has a version's rows: a server may have lost its disk.
+    """Say whether the engine still has a version's rows: a server may have lost its disk, or files of the index be damaged.
 
     Raises:
         TransientError: The engine doesn't answer.
     """
     try:
+        check_index_files(workspace, manifest.version)
         return workspace.index(manifest.version).count() == manifest.counts.rows
-    except ContractError:
+    except DamagedError:
         return False
 
 
@@ -103,13 +105,13 @@ def vectors_of(vectors: ShardedCache, texts: list[str]) -> np.ndarray[tuple[int,
     """Return the cached vector of each text, one a row.
 
     Raises:
-        ContractError: A text has none.
+        DamagedError: A text has none.
     """
     names = [text_id(text) for text in texts]
     found = vectors.read(sorted(set(names)))
     places = {name: place for place, name in enumerate(found.column("id").to_pylist())}
     if absent := [name for name in names if name not in places]:
-        raise ContractError(f"{len(absent)} rows have no vector; run the enrich stage again")
+        raise vectors.lacking(len(absent))
     dimension = vectors.schema.field("vector").type.list_size
     matrix = np.asarray(pc.list_flatten(found.column("vector")), np.float32).reshape(-1, dimension)
     return matrix[[places[name] for name in names]]

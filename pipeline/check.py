@@ -6,19 +6,24 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from backends.expectations import expect_evidence
 from backends.minilm import open_token_counter
 from pipeline.build import vectors_of
 from pipeline.enrich import text_vectors
-from pipeline.evidence import read_evidence, read_placements, search_texts
-from pipeline.inherit import inherit
+from pipeline.evidence import figures_of, read_evidence, read_placements, search_texts
+from pipeline.inherit import Inherited, inherit
 from pipeline.ledger import indexed_pages, read_ledger
-from pipeline.publication import read_manifest
+from pipeline.publication import readable_manifest
+from pipeline.repair import note_damage
 from pipeline.stages import StageNote, read_notes, read_plan, version_file, write_note
 from pipeline.workspace import Report, Workspace, silent
 from ray_jobs.documents import parsed_folder, read_failures, read_marginal_pages, read_pages, structured_folder
+from schemas.errors import DamagedError
+from schemas.ports import ObjectStore
 from schemas.tags import TagTemplate
+from schemas.versions import GateResult
 from tasks.check import (
     DocumentIn,
     content_conserved,
@@ -56,8 +61,7 @@ def check(workspace: Workspace, version: str, report: Report = silent) -> StageN
             if path.is_file():
                 store.replace(version_file(version, f"quality/{path.relative_to(folder).as_posix()}"), path.read_bytes())
     report("check", 1, 3)
-    parent = read_manifest(store, plan.parent) if plan.parent else None
-    verified = _verified_before(workspace, plan.parent)
+    parent = readable_manifest(store, plan.parent)
     ledger, inherited = read_ledger(store, version), inherit(workspace, plan)
     indexed, before = indexed_pages(ledger), parent.counts if parent else None
     pages = sum(indexed.values())
@@ -68,7 +72,7 @@ def check(workspace: Workspace, version: str, report: Report = silent) -> StageN
         tags_are_placements(evidence, placements, template),
         tags_resolve(evidence, placements, template),
         one_figure_a_number(placements),
-        figures_are_their_names(placements, lambda figure_id: store.get(f"figures/{figure_id}.png"), verified=verified),
+        _figures(store, placements, inherited),
         rows_not_lost(evidence.num_rows, before.rows if before else None, corpus.gates.max_row_loss),
         rows_a_page(evidence.num_rows, pages, (before.rows, before.pages) if before else None, corpus.gates.max_row_drift),
     ]
@@ -91,12 +95,28 @@ def _documents_in(workspace: Workspace, doc_ids: Iterable[str]) -> Iterator[Docu
         )
 
 
-def _verified_before(workspace: Workspace, parent: str | None) -> frozenset[str]:
-    """Return the figures whose pixels the parent's check has looked at; objects are immutable."""
-    if parent is None:
-        return frozenset()
-    figures = read_placements(workspace.store, parent).column("figure_id").to_pylist()
-    return frozenset(figure for figure in figures if figure is not None)
+def _figures(store: ObjectStore, placements: pa.Table, inherited: Inherited) -> GateResult:
+    """Look at the pixels of all figures but those of documents that are taken over: the parent's check looked at them.
+
+    Raises:
+        DamagedError: One is damaged or missing. That says nothing about the version: it is made again, and so is the version.
+    """
+    damaged: dict[str, DamagedError] = {}
+
+    def load(figure: str) -> bytes:
+        try:
+            return store.get(f"figures/{figure}.png")
+        except DamagedError as error:
+            damaged[figure] = error
+            return b""
+
+    gate = figures_are_their_names(placements, load, verified=figures_of(inherited.placements))
+    for error in damaged.values():
+        rows = placements.select(["doc_id", "figure_id"]).to_pylist()
+        documents = {row["doc_id"] for row in rows if row["figure_id"] in damaged}
+        note_damage(store, [f"figures/{figure}.png" for figure in damaged], documents)
+        raise DamagedError(error.message, error.name) from error
+    return gate
 
 
 def refused(workspace: Workspace, version: str) -> list[str]:

@@ -1,8 +1,14 @@
-"""Find and read corpus files."""
+"""Find and read corpus files.
 
+Whatever a corpus file holds, it is read in a moment and a mistake in it is one line for a person: whoever loads many of them
+loses none for another.
+"""
+
+import contextlib
 import difflib
 import json
 import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +17,15 @@ from pydantic import ValidationError
 
 from schemas.corpus import Corpus, Section, json_schema
 from schemas.errors import UserError
+from schemas.printing import without_secrets
+
+MOST_BYTES = 128 << 10
+"""Bytes a corpus file may have; parsing YAML takes a second for as many."""
+
+_MOST_NODES = 10_000
+_MOST_LEVELS = 20
+_MOST_MISTAKES = 10
+_MOST_SHOWN = 60
 
 
 def corpora_folder() -> Path:
@@ -19,8 +34,20 @@ def corpora_folder() -> Path:
 
 
 def corpus_files() -> list[Path]:
-    """Return every corpus file of that folder, sorted; [] where there is no such folder."""
-    return sorted(corpora_folder().glob("*.yaml"))
+    """Return every corpus file of that folder, sorted, whatever it is; [] where there is no such folder.
+
+    Raises:
+        UserError: The folder can't be read, so nobody knows what is in it.
+    """
+    folder = corpora_folder()
+    try:
+        found = sorted(folder.iterdir())
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise UserError(f"can't list the corpus files in {folder}: {error.strerror}") from error
+    # What begins with a dot is an editor's.
+    return [file for file in found if file.suffix == ".yaml" and not file.name.startswith(".")]
 
 
 def find_corpus_file(name_or_path: str) -> Path:
@@ -31,11 +58,18 @@ def find_corpus_file(name_or_path: str) -> Path:
     """
     is_path = name_or_path.endswith((".yaml", ".yml")) or "/" in name_or_path
     path = Path(name_or_path).absolute() if is_path else corpora_folder() / f"{name_or_path}.yaml"
-    if path.is_file():
-        return path
-    known = [file.stem for file in corpus_files()]
-    hint = f"known here: {', '.join(known)}" if known else "make one with: inset init"
-    raise UserError(f"there is no corpus file {path}; {hint}")
+    try:
+        kind = path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError, ValueError) as error:
+        known = [file.stem for file in corpus_files()]
+        more = f" and {len(known) - 10} more" if len(known) > 10 else ""
+        hint = f"known here: {', '.join(known[:10])}{more}" if known else "make one with: inset init"
+        raise UserError(f"there is no corpus file {path}; {hint}") from error
+    except OSError as error:
+        raise UserError(f"{path}: this corpus file can't be read: {error.strerror}") from error
+    if not stat.S_ISREG(kind):
+        raise UserError(f"{path}: this is no file, so it can't be a corpus file; remove it, or give it another name")
+    return path
 
 
 def load_corpus(name_or_path: str) -> Corpus:
@@ -46,40 +80,141 @@ def load_corpus(name_or_path: str) -> Corpus:
     """
     path = find_corpus_file(name_or_path)
     try:
-        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        place = getattr(error, "problem_mark", None)
-        where = f" line {place.line + 1}" if place else ""
-        raise UserError(f"{path}:{where} this is not YAML: {getattr(error, 'problem', None) or error}") from error
+        corpus = Corpus.model_validate(read_mapping(path))
+    except ValidationError as error:
+        mistakes = [f"{path}: {_explained(mistake)}" for mistake in error.errors()]
+        rest = [f"{path}: {len(mistakes) - _MOST_MISTAKES} more mistakes"] if len(mistakes) > _MOST_MISTAKES else []
+        raise UserError(*mistakes[:_MOST_MISTAKES], *rest) from error
+    places = {"source": corpus.source, "store": corpus.store, "questions": corpus.questions}
+    resolved = {key: _resolved(address, path, key) for key, address in places.items() if address is not None}
+    resolved.setdefault("store", str(_default_store(path.parent)))
+    _check_places(resolved, path)
+    return corpus.model_copy(update=resolved)
+
+
+def read_mapping(path: Path) -> dict[Any, Any]:
+    """Return what a corpus file holds, as YAML has it and nobody has looked at it yet.
+
+    Raises:
+        UserError: The file can't be read, is no YAML, or is no mapping.
+    """
+    loader = _Loader(_read(path))
+    try:
+        raw = loader.get_single_data()
+    except yaml.YAMLError as error:
+        raise UserError(f"{path}:{_place_of(error)} this is not YAML: {_problem_of(error)}") from error
+    finally:
+        loader.dispose()
     if not isinstance(raw, dict):
         raise UserError(
             f"{path}: this is not a corpus file; it needs at least 'name' and 'source'. Make one with: inset init"
         )
+    return raw
+
+
+def _read(path: Path) -> str:
     try:
-        corpus = Corpus.model_validate(raw)
-    except ValidationError as error:
-        raise UserError("\n".join(f"{path}: {_explained(mistake)}" for mistake in error.errors())) from error
-    return corpus.model_copy(
-        update={
-            "source": _resolved(corpus.source, path.parent),
-            "store": _resolved(corpus.store, path.parent) if corpus.store else str(_default_store(path.parent)),
-            "questions": _resolved(corpus.questions, path.parent) if corpus.questions else None,
-        }
-    )
+        # Opening a FIFO would wait for whoever writes to it.
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise UserError(
+                    f"{path}: this is no file, so it can't be a corpus file; remove it, or give it another name"
+                )
+            data = file.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            raise UserError(f"{path}: this is not a corpus file; it has more than {MOST_BYTES >> 10} KiB")
+        text = data.decode("utf-8")
+        yaml.reader.Reader(text)  # refuses characters that YAML may not hold
+    except OSError as error:
+        raise UserError(f"{path}: this corpus file can't be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise UserError(f"{path}: line {line} this is not YAML: its bytes are not UTF-8; save the file as UTF-8") from error
+    except yaml.reader.ReaderError as error:
+        line = text[: error.position].count("\n") + 1
+        raise UserError(f"{path}: line {line} this is not YAML: it holds the character #x{error.character:04x}") from error
+    return text
+
+
+class _Loader(yaml.SafeLoader):
+    """PyYAML's safe loader, which knows no dates, and ends where a file goes too deep or becomes too much."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._level = self._nodes = 0
+        self._sizes: dict[str, int] = {}
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """Compose a node, counted with all that is below it, and an alias as what it stands for."""
+        event = self.peek_event()  # type: ignore[no-untyped-call]
+        before, anchor = self._nodes, event.anchor
+        is_alias = isinstance(event, yaml.AliasEvent)
+        self._nodes += self._sizes.get(anchor, _MOST_NODES) if is_alias and anchor in self.anchors else 1
+        self._level += 1
+        if self._nodes > _MOST_NODES or self._level > _MOST_LEVELS:
+            raise yaml.composer.ComposerError(None, None, "it is nested too deeply, or too large", event.start_mark)
+        node = super().compose_node(parent, index)
+        self._level -= 1
+        if anchor is not None and not is_alias:
+            self._sizes[anchor] = self._nodes - before
+        return node
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """Construct a value; one that isn't what its tag says is the file's mistake."""
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, LookupError, AttributeError, TypeError, ArithmeticError) as error:
+            kind = node.tag.rpartition(":")[2]
+            message = f"{_shown(node.value)} can't be taken for a value of type {kind}"
+            raise yaml.constructor.ConstructorError(None, None, message, node.start_mark) from error
+
+
+_DATE = "tag:yaml.org,2002:timestamp"
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != _DATE]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def _place_of(error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    return f" line {mark.line + 1}" if mark else ""
+
+
+def _problem_of(error: yaml.YAMLError) -> str:
+    return without_secrets(str(getattr(error, "problem", None) or error))[:300]
 
 
 def _default_store(folder: Path) -> Path:
     return (folder.parent if folder.name == "corpora" else folder) / ".inset" / "store"
 
 
-def _resolved(address: str, folder: Path) -> str:
+def _resolved(address: str, file: Path, key: str) -> str:
     if address.startswith("s3://"):
         return address
-    return os.path.normpath(folder / Path(address.removeprefix("file://")).expanduser())
+    try:
+        local = Path(address.removeprefix("file://")).expanduser()
+    except RuntimeError as error:
+        raise UserError(
+            f"{file}: {key}: there is no home folder for {address.partition('/')[0]} on this machine"
+        ) from error
+    return os.path.normpath(file.parent / local)
+
+
+def _check_places(places: dict[str, str], file: Path) -> None:
+    """Refuse a store below what is no folder, and questions that would be waited for."""
+    for key, address in places.items():
+        with contextlib.suppress(OSError):
+            if key == "store" and not address.startswith("s3://"):
+                there = next(place for place in (Path(address), *Path(address).parents) if os.path.lexists(place))
+                if not there.is_dir():
+                    raise UserError(f"{file}: store: {there} is not a folder; name one, or s3://bucket/prefix")
+            if key == "questions" and not stat.S_ISREG(Path(address).stat().st_mode):
+                raise UserError(f"{file}: questions: {address} is not a file; name a JSONL file, or leave 'questions' out")
 
 
 def _explained(mistake: Any) -> str:
-    key = ".".join(str(part) for part in mistake["loc"]) or "file"
+    key = without_secrets(".".join(str(part) for part in mistake["loc"]))[:200] or "file"
     match mistake["type"]:
         case "extra_forbidden":
             known = list(_section(mistake["loc"][:-1]).model_fields)
@@ -89,7 +224,18 @@ def _explained(mistake: Any) -> str:
         case "missing":
             return f"{key}: this key is required; add '{mistake['loc'][-1]}: …'"
         case _:
-            return f"{key}: {mistake['msg'].removeprefix('Value error, ')} (found {mistake['input']!r})"
+            found = mistake["input"]
+            secret = key.endswith("_env") or (isinstance(found, str) and ("@" in found or "://" in found))
+            shown = "" if secret or isinstance(found, dict | list) else f" (found {_shown(found)})"
+            return f"{key}: {mistake['msg'].removeprefix('Value error, ')}{shown}"
+
+
+def _shown(value: object) -> str:
+    try:
+        text = repr(value)
+    except ValueError:  # a number of thousands of digits
+        return "a number of thousands of digits"
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
 
 
 def _section(location: tuple[int | str, ...]) -> type[Section]:
@@ -157,15 +303,15 @@ def write_corpus_file(name: str, source: str) -> Path:
         UserError: The name can't be one, or the file is there already.
     """
     path = corpora_folder() / f"{name}.yaml"
-    local = not source.startswith("s3://")
+    local = "://" not in source
     try:
         corpus = Corpus(name=name, source=source)
     except ValidationError as error:
-        raise UserError("\n".join(_explained(mistake) for mistake in error.errors())) from error
+        raise UserError(*(_explained(mistake) for mistake in error.errors())) from error
     text = _TEMPLATE.format(
         schema=SCHEMA_FILE,
         name=name,
-        source=json.dumps(os.path.relpath(source, path.parent) if local else source),
+        source=json.dumps(os.path.relpath(source, path.parent) if local else source, ensure_ascii=False),
         store=os.path.relpath(_default_store(path.parent), path.parent),
         timeout_s=corpus.parse.timeout_s,
         memory_mb=corpus.parse.memory_mb,
@@ -179,9 +325,9 @@ def write_corpus_file(name: str, source: str) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
+        (path.parent / SCHEMA_FILE).write_text(json.dumps(json_schema(), indent=2) + "\n", encoding="utf-8")
     except FileExistsError as error:
         raise UserError(f"{path} is there already; edit it, or choose another name: inset init NAME") from error
     except OSError as error:
         raise UserError(f"can't write {path}: {error.strerror}") from error
-    (path.parent / SCHEMA_FILE).write_text(json.dumps(json_schema(), indent=2) + "\n", encoding="utf-8")
     return path

@@ -1,5 +1,6 @@
 """What changed from one version to another: read from what both left in the store."""
 
+from backends.objects import read_model
 from evaluation.golden import ModeReport
 from pipeline.evidence import read_placements
 from pipeline.ledger import read_ledger
@@ -7,6 +8,7 @@ from pipeline.publication import named_manifest, read_manifest
 from pipeline.stages import version_file
 from pipeline.workspace import Workspace
 from schemas.differences import ChangedFigure, VersionDiff
+from schemas.errors import DamagedError
 from schemas.ports import ObjectStore
 from schemas.versions import Manifest
 from tasks.diff import VersionFacts, diff, release_note
@@ -27,10 +29,18 @@ def compare_versions(workspace: Workspace, base: str, version: str) -> VersionDi
 
 def write_diff(store: ObjectStore, manifest: Manifest) -> None:
     """Keep what changed from a version's parent beside the version: ``diff.json``, and ``release_note.md`` for people."""
-    parent = read_manifest(store, manifest.parent) if manifest.parent else None
-    found = diff(_facts(store, parent) if parent else None, _facts(store, manifest))
+    found = diff(_facts_of(store, manifest.parent), _facts(store, manifest))
     store.replace(version_file(manifest.version, "diff.json"), found.model_dump_json(indent=1).encode())
     store.replace(version_file(manifest.version, "release_note.md"), release_note(found).encode())
+
+
+def _facts_of(store: ObjectStore, version: str | None) -> VersionFacts | None:
+    """Return what a version left in the store; None where there is none, or not all of it can be read."""
+    try:
+        manifest = read_manifest(store, version) if version else None
+        return _facts(store, manifest) if manifest else None
+    except DamagedError:
+        return None
 
 
 def _facts(store: ObjectStore, manifest: Manifest) -> VersionFacts:
@@ -47,7 +57,7 @@ def _facts(store: ObjectStore, manifest: Manifest) -> VersionFacts:
 
 def _evaluation(store: ObjectStore, version: str) -> ModeReport | None:
     try:
-        return ModeReport.model_validate_json(store.get(version_file(version, "evaluation/hybrid.json")))
+        return read_model(store, version_file(version, "evaluation/hybrid.json"), ModeReport)
     except FileNotFoundError:
         return None
 

@@ -10,9 +10,12 @@ from pathlib import Path
 from pipeline.alias import follow
 from pipeline.build import holds
 from pipeline.corpora import corpora_folder, corpus_files
-from pipeline.publication import list_versions, read_manifest, read_pointer
-from pipeline.workspace import Workspace, open_server, open_workspace
-from schemas.errors import InsetError
+from pipeline.inventory import Damage
+from pipeline.lease import LEASE
+from pipeline.publication import COPY, LIVE, list_versions, read_manifest, read_pointer
+from pipeline.repair import Damages, find_damage, note_damage
+from pipeline.workspace import Report, Workspace, open_server, open_workspace, silent
+from schemas.errors import DamagedError, InsetError
 from schemas.inspection import Diagnosis, Finding
 
 _EXTRAS = {
@@ -24,15 +27,19 @@ _EXTRAS = {
 }
 _OPTIONAL = {"weaviate", "airflow"}
 _FREE_BYTES = 2 << 30
+_NAMED = 20
+"""Damaged objects named at most."""
 
 
-def diagnose(corpora: Sequence[str]) -> Diagnosis:
+def diagnose(corpora: Sequence[str], *, deep: bool = False, report: Report = silent) -> Diagnosis:
     """Look at the installation and at each corpus.
 
     Args:
         corpora: Corpora by name or file; [] means every one in the corpora folder.
+        deep: Read every object that a kept version needs, and note what is damaged for the next refresh.
+        report: Told of versions looked at.
     """
-    findings = [*_installation(), *_corpora(corpora)]
+    findings = [*_installation(), *_corpora(corpora, deep=deep, report=report)]
     return Diagnosis(ok=all(finding.ok for finding in findings), findings=findings)
 
 
@@ -53,7 +60,7 @@ def _release(module: str) -> str:
     return f"{names[0]} {importlib.metadata.version(names[0])}"
 
 
-def _corpora(corpora: Sequence[str]) -> Iterator[Finding]:
+def _corpora(corpora: Sequence[str], *, deep: bool, report: Report) -> Iterator[Finding]:
     named = list(corpora) or [str(path) for path in corpus_files()]
     if not named:
         yield Finding(
@@ -66,6 +73,7 @@ def _corpora(corpora: Sequence[str]) -> Iterator[Finding]:
             yield Finding(subject=f"corpus {name}", ok=False, message=error.message, remedy="correct the corpus file")
             continue
         yield from _corpus(workspace)
+        yield from _objects(workspace, deep=deep, report=report)
 
 
 def _corpus(workspace: Workspace) -> Iterator[Finding]:
@@ -74,6 +82,9 @@ def _corpus(workspace: Workspace) -> Iterator[Finding]:
     for look in looks:
         try:
             finding = look(workspace)
+        except DamagedError as error:
+            what, _, remedy = error.message.partition("; ")
+            finding = Finding(subject="", ok=False, message=what, remedy=remedy)
         except InsetError as error:
             remedy = f"correct {workspace.file}, or what it names"
             finding = Finding(subject="", ok=False, message=error.message, remedy=remedy)
@@ -139,6 +150,54 @@ def _index(workspace: Workspace) -> Finding:
     )
     message = f"{live.version} is live, and the engine doesn't hold its {rows} rows"
     return Finding(subject=" index", ok=False, message=message, remedy=remedy)
+
+
+def _objects(workspace: Workspace, *, deep: bool, report: Report) -> Iterator[Finding]:
+    """Yield what is damaged of the versions that are kept, and what becomes of it."""
+    name, store = workspace.corpus.name, workspace.store
+    subject = f"corpus {name} objects"
+    try:
+        found = find_damage(workspace, deep=deep, report=report)
+    except InsetError as error:
+        yield Finding(subject=subject, ok=False, message=error.message, remedy=f"then look again: inset doctor {name}")
+        return
+    damages = found.all()
+    if not damages:
+        looked = "every object that a kept version needs was read" if deep else "nothing is missing; to read all: --deep"
+        yield Finding(subject=subject, ok=True, message=looked)
+    for damage in damages[:_NAMED]:
+        what = damage.fault.partition("; ")[0]
+        yield Finding(subject=subject, ok=False, message=what, remedy=_repair(workspace, damage, found))
+    if len(damages) > _NAMED:
+        message = f"{len(damages) - _NAMED} more are damaged"
+        yield Finding(subject=subject, ok=False, message=message, remedy=f"inset refresh {name}, then look again")
+    if deep and damages:
+        note_damage(store, [damage.name for damage in damages])
+    if deep and found.unchecked:
+        message = f"from before checksums were kept, so read without a check: {', '.join(found.unchecked[:3])}"
+        yield Finding(subject=subject, ok=True, message=message)
+
+
+def _repair(workspace: Workspace, damage: Damage, found: Damages) -> str:
+    """Say what the next refresh does about an object."""
+    refresh = f"inset refresh {workspace.corpus.name}"
+    versions = [version for version, damages in found.versions.items() if damage.name in {each.name for each in damages}]
+    if damage.name in (LIVE, COPY, LEASE):
+        return f"{refresh} writes it again"
+    pinned = sorted(set(versions) & set(workspace.corpus.retention.pinned))
+    try:
+        pointer = read_pointer(workspace.store)
+    except DamagedError:
+        pointer = None
+    if pointer is not None and pointer.version in versions:
+        if pointer.held:
+            return f"inset publish {workspace.corpus.name} VERSION, since the corpus is held; then {refresh} makes it again"
+        return f"{refresh} makes it again"
+    if pinned:
+        return f"{', '.join(pinned)} is pinned and can't be made again: copy it from elsewhere, or take it out of 'pinned'"
+    if versions:
+        return f"{refresh} removes {', '.join(versions)}, which can't be gone back to"
+    return f"{refresh} makes it again where it is needed"
 
 
 def _alias(workspace: Workspace) -> Finding:

@@ -5,7 +5,7 @@ Finished work is never done again.
 
 import contextlib
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ from pipeline.workspace import Report, Workspace, silent
 from ray_jobs.cluster import connected
 from ray_jobs.documents import (
     is_finished,
+    is_settled,
     parsed_folder,
     read_chunks,
     read_head,
@@ -35,10 +36,11 @@ from ray_jobs.enrich import (
     segment,
     structure_all,
 )
+from ray_jobs.rows import Outcome, RowFailure
 from schemas.documents import Recognised, Segmented
-from schemas.errors import ContractError
+from schemas.errors import Failure, FailureCode, TransientError
 from schemas.parquet import rows_of, schema_of, table_of
-from schemas.ports import ObjectStore
+from schemas.ports import ObjectStore, Vector
 from tasks.embed import search_text, text_id
 from tasks.recognise import pictures_to_recognise
 from tasks.segment import pictures_to_segment
@@ -58,9 +60,24 @@ def enrich(workspace: Workspace, version: str, report: Report = silent) -> Stage
     doc_ids = parsed_documents(workspace, {document.doc_id for document in plan.documents} - inherited.documents)
     with contextlib.ExitStack() as stack:
         ray = _OnDemand(workspace, stack)
-        counts = _structure(workspace, doc_ids, ray, report)
-        counts["embedded"] = _embed(workspace, inherited, doc_ids, ray, report)
-    return write_note(workspace.store, version, "enrich", StageNote(seconds=time.monotonic() - started, counts=counts))
+        counts, failed = _structure(workspace, doc_ids, ray, report)
+        structured = [doc_id for doc_id in doc_ids if doc_id not in failed]
+        counts["embedded"] = _embed(workspace, inherited, structured, ray, report)
+    sources = {document.doc_id: document.source for document in reversed(plan.documents)}
+    failures = [
+        Failure(
+            source=sources[doc_id],
+            doc_id=doc_id,
+            page=None,
+            step="structure",
+            code=failure.code,
+            message=failure.message,
+            run_id=plan.run_id,
+        )
+        for doc_id, failure in sorted(failed.items())
+    ]
+    note = StageNote(seconds=time.monotonic() - started, failures=failures, counts=counts)
+    return write_note(workspace.store, version, "enrich", note)
 
 
 def parsed_documents(workspace: Workspace, doc_ids: Iterable[str]) -> list[str]:
@@ -71,7 +88,8 @@ def parsed_documents(workspace: Workspace, doc_ids: Iterable[str]) -> list[str]:
 
 def vector_cache(store: ObjectStore, vectors_key: str, dimension: int) -> ShardedCache:
     """Open the cache of text vectors; ``id`` is ``tasks.embed.text_id`` of the text."""
-    schema = pa.schema((pa.field("id", pa.string()), pa.field("vector", pa.list_(pa.float32(), dimension))))
+    vector = pa.field("vector", pa.list_(pa.float32(), dimension), nullable=False)
+    schema = pa.schema((pa.field("id", pa.string(), nullable=False), vector))
     return ShardedCache(store, f"vectors/text/{vectors_key}", schema)
 
 
@@ -99,25 +117,31 @@ class _OnDemand:
             self._up = True
 
 
-def _structure(workspace: Workspace, doc_ids: list[str], ray: _OnDemand, report: Report) -> dict[str, int]:
+def _structure(
+    workspace: Workspace, doc_ids: list[str], ray: _OnDemand, report: Report
+) -> tuple[dict[str, int], dict[str, RowFailure]]:
+    """Structure what isn't yet; return what was done in numbers, and why documents can't be structured."""
     store, keys, corpus = workspace.store, workspace.keys, workspace.corpus
-    todo = [doc_id for doc_id in doc_ids if not is_finished(store, structured_folder(doc_id, keys.structured))]
+    todo = [doc_id for doc_id in doc_ids if not is_settled(store, structured_folder(doc_id, keys.structured))]
     to_recognise: dict[str, list[str]] = {}
     to_segment: dict[str, list[str]] = {}
     for doc_id in todo:
         parsed = read_parsed(store, parsed_folder(doc_id, keys.parse))
         to_recognise[doc_id] = pictures_to_recognise(parsed) if workspace.recogniser is not None else []
         to_segment[doc_id] = pictures_to_segment(parsed) if workspace.detector is not None else []
-    recognised, counts = _recognised(workspace, chain.from_iterable(to_recognise.values()), ray, report)
-    segmented, cut = _segmented(workspace, chain.from_iterable(to_segment.values()), ray, report)
+    unfinished: dict[str, tuple[FailureCode, str]] = {}
+    recognised, counts = _recognised(workspace, chain.from_iterable(to_recognise.values()), unfinished, ray, report)
+    segmented, cut = _segmented(workspace, chain.from_iterable(to_segment.values()), unfinished, ray, report)
     work = [
         Unstructured(
             doc_id,
             rows_of(Recognised, recognised.read(to_recognise[doc_id])),
             rows_of(Segmented, segmented.read(to_segment[doc_id])),
+            {name: unfinished[name] for name in (*to_recognise[doc_id], *to_segment[doc_id]) if name in unfinished},
         )
         for doc_id in todo
     ]
+    failed: dict[str, RowFailure] = {}
     if work:
         ray(len(work) > FEW_DOCUMENTS)
         finished = structure_all(
@@ -130,40 +154,61 @@ def _structure(workspace: Workspace, doc_ids: list[str], ray: _OnDemand, report:
             ray=corpus.ray,
         )
         for done, made in enumerate(finished, 1):
-            for outcome in made:
-                if outcome.failure is not None:
-                    raise ContractError(f"document {outcome.row_id} can't be structured: {outcome.failure.message}")
+            failed |= {outcome.row_id: outcome.failure for outcome in made if outcome.failure is not None}
             report("structure", done, len(work))
-    return counts | cut | {"structured": len(work)}
+    return counts | cut | {"structured": len(work) - len(failed)}, failed
 
 
 def _recognised(
-    workspace: Workspace, figure_ids: Iterable[str], ray: _OnDemand, report: Report
+    workspace: Workspace,
+    figure_ids: Iterable[str],
+    unfinished: dict[str, tuple[FailureCode, str]],
+    ray: _OnDemand,
+    report: Report,
 ) -> tuple[ShardedCache, dict[str, int]]:
-    """Read the words off pictures that no one has read yet, as far as the budget goes; return all that was ever read."""
+    """Read the words off pictures that no one has read yet, as far as the budget goes; return all that was ever read.
+
+    What has no result yet is added to ``unfinished``.
+    """
     store, corpus = workspace.store, workspace.corpus
     cache = ShardedCache(store, f"recognised/{workspace.keys.recognised}", schema_of(Recognised))
     missing = cache.missing(figure_ids)
-    affordable = missing[: corpus.budget.ocr_items]
+    affordable, left = missing[: corpus.budget.ocr_items], missing[corpus.budget.ocr_items :]
+    died: dict[str, str] = {}
     if affordable:
         ray(len(affordable) > FEW_PICTURES)
-        read = recognise(stored(affordable), corpus.captions, store.root, corpus.ray)
+        read = recognise(stored(affordable), corpus.captions, store.root, corpus.ray, died)
         _keep(cache, (table_of(Recognised, batch) for batch in read), "recognise", len(affordable), report)
-    return cache, {"recognised": len(affordable), "over_budget": len(missing) - len(affordable)}
+    unfinished |= dict.fromkeys(left, (FailureCode.OVER_BUDGET, _OVER_BUDGET))
+    unfinished |= _crashed(died, "words of a figure were not read")
+    return cache, {"recognised": len(affordable) - len(died), "over_budget": len(left)}
+
+
+_OVER_BUDGET = "words of a figure are not read yet: budget.ocr_items was spent; the next refresh goes on"
+
+
+def _crashed(died: Mapping[str, str], what: str) -> dict[str, tuple[FailureCode, str]]:
+    return {name: (FailureCode.MODEL_CRASHED, f"{what}: {message}") for name, message in died.items()}
 
 
 def _segmented(
-    workspace: Workspace, figure_ids: Iterable[str], ray: _OnDemand, report: Report
+    workspace: Workspace,
+    figure_ids: Iterable[str],
+    unfinished: dict[str, tuple[FailureCode, str]],
+    ray: _OnDemand,
+    report: Report,
 ) -> tuple[ShardedCache, dict[str, int]]:
     """Cut the figures out of pictures of pages that nobody has cut yet; return all that was ever cut."""
     store, corpus = workspace.store, workspace.corpus
     cache = ShardedCache(store, f"recognised/{workspace.keys.segmented}", schema_of(Segmented))
     missing = cache.missing(figure_ids)
+    died: dict[str, str] = {}
     if missing:
         ray(len(missing) > FEW_PAGES)
-        cut = segment(stored(missing), corpus.captions, store.root, corpus.ray)
+        cut = segment(stored(missing), corpus.captions, store.root, corpus.ray, died)
         _keep(cache, (table_of(Segmented, batch) for batch in cut), "segment", len(missing), report)
-    return cache, {"segmented": len(missing)}
+    unfinished |= _crashed(died, "figures of a page were not looked for")
+    return cache, {"segmented": len(missing) - len(died)}
 
 
 def stored(figure_ids: Sequence[str]) -> list[tuple[str, str]]:
@@ -179,14 +224,20 @@ def _embed(workspace: Workspace, inherited: Inherited, doc_ids: list[str], ray: 
     if missing:
         ray(len(missing) > FEW_TEXTS)
         batches = embed([(name, texts[name]) for name in missing], workspace.corpus.embeddings, workspace.corpus.ray)
-        records = (
-            pa.Table.from_pylist(
-                [{"id": outcome.row_id, "vector": outcome.value} for outcome in outcomes], schema=cache.schema
+        died: list[RowFailure] = []
+        _keep(cache, (_vectors(outcomes, cache.schema, died) for outcomes in batches), "embed", len(missing), report)
+        if died:
+            raise TransientError(
+                f"{len(died)} texts have no vector ({died[0].message}); refresh again: the others are kept"
             )
-            for outcomes in batches
-        )
-        _keep(cache, records, "embed", len(missing), report)
     return len(missing)
+
+
+def _vectors(outcomes: Sequence[Outcome[Vector]], schema: pa.Schema, died: list[RowFailure]) -> pa.Table:
+    """Return vectors as records; a text whose model died has none, and is put among those that have."""
+    died += [outcome.failure for outcome in outcomes if outcome.failure is not None]
+    rows = [{"id": outcome.row_id, "vector": outcome.value} for outcome in outcomes if outcome.value is not None]
+    return pa.Table.from_pylist(rows, schema=schema)
 
 
 def _keep(cache: ShardedCache, batches: Iterable[pa.Table], step: str, total: int, report: Report) -> None:

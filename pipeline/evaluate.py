@@ -9,7 +9,7 @@ from evaluation.golden import ModeReport, Placed, ask
 from evaluation.questions import Question, load_questions
 from pipeline.build import holds
 from pipeline.evidence import read_placements
-from pipeline.publication import read_manifest
+from pipeline.publication import readable_manifest
 from pipeline.published import OpenVersion, open_version
 from pipeline.stages import StageNote, read_notes, read_plan, version_file, write_note
 from pipeline.workspace import Report, Workspace, silent
@@ -49,7 +49,7 @@ def evaluate(workspace: Workspace, version: str, report: Report = silent) -> Sta
 
 
 def _can_be_asked(workspace: Workspace, version: str) -> bool:
-    manifest = read_manifest(workspace.store, version)
+    manifest = readable_manifest(workspace.store, version)
     try:
         return manifest is not None and holds(workspace, manifest)
     except TransientError:

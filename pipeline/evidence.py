@@ -1,22 +1,30 @@
 """The rows of a version, kept and read back."""
 
+import re
+
 import pyarrow as pa
 
+from backends.checksums import damage
+from backends.objects import read_table
 from pipeline.stages import version_file
 from pipeline.workspace import Workspace
+from schemas.errors import MissingError
 from schemas.evidence import EVIDENCE, PLACEMENTS
-from schemas.parquet import from_parquet, to_parquet
+from schemas.parquet import to_parquet
 from schemas.ports import ObjectStore
 from tasks.embed import search_text
 
 ROWS_A_FILE = 50_000
 
+_OF = re.compile(r"-of-(\d+)\.parquet$")
+
 
 def write_evidence(workspace: Workspace, version: str, evidence: pa.Table) -> int:
     """Keep a version's rows, in files of a bounded number of rows; return how many bytes they take."""
     size = 0
-    for number, start in enumerate(range(0, max(1, evidence.num_rows), ROWS_A_FILE)):
-        name = version_file(version, f"evidence/part-{number:05d}.parquet")
+    starts = range(0, max(1, evidence.num_rows), ROWS_A_FILE)
+    for number, start in enumerate(starts, 1):
+        name = version_file(version, f"evidence/part-{number:05d}-of-{len(starts):05d}.parquet")
         data = to_parquet(evidence.slice(start, ROWS_A_FILE))
         workspace.store.replace(name, data)
         size += len(data)
@@ -24,14 +32,27 @@ def write_evidence(workspace: Workspace, version: str, evidence: pa.Table) -> in
 
 
 def read_evidence(store: ObjectStore, version: str) -> pa.Table:
-    """Return a version's rows."""
-    names = store.names(version_file(version, "evidence"))
-    return pa.concat_tables([from_parquet(store.get(name)) for name in names]).cast(EVIDENCE)
+    """Return a version's rows.
+
+    Raises:
+        DamagedError: A part of them is damaged, or missing.
+    """
+    folder = version_file(version, "evidence")
+    names = store.names(folder)
+    wanted = int(found[1]) if names and (found := _OF.search(names[-1])) else max(1, len(names))
+    if len(names) != wanted:
+        raise damage(MissingError, store.root, folder, f"has {len(names)} of {wanted} parts")
+    return pa.concat_tables([read_table(store, name, EVIDENCE) for name in names])
 
 
 def read_placements(store: ObjectStore, version: str) -> pa.Table:
     """Return where a version's figures stand."""
-    return from_parquet(store.get(version_file(version, "placements.parquet"))).cast(PLACEMENTS)
+    return read_table(store, version_file(version, "placements.parquet"), PLACEMENTS)
+
+
+def figures_of(placements: pa.Table) -> frozenset[str]:
+    """Return the figures that stand somewhere."""
+    return frozenset(figure for figure in placements.column("figure_id").to_pylist() if figure is not None)
 
 
 def search_texts(evidence: pa.Table) -> list[str]:

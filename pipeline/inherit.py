@@ -8,13 +8,13 @@ import pyarrow.compute as pc
 
 from pipeline.evidence import read_evidence, read_placements
 from pipeline.ledger import indexed_pages, read_ledger
-from pipeline.publication import read_manifest
+from pipeline.publication import readable_manifest
 from pipeline.quarantine import read_failures
 from pipeline.workspace import Workspace
 from ray_jobs import tag_shard
-from schemas.errors import Failure
+from schemas.errors import UNFINISHED, DamagedError, Failure
 from schemas.evidence import EVIDENCE, PLACEMENTS
-from schemas.versions import Plan
+from schemas.versions import Manifest, Plan
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,29 @@ def inherit(workspace: Workspace, plan: Plan) -> Inherited:
     Going through them one by one again would make a refresh cost what the corpus costs, and not what its change does.
     """
     store = workspace.store
-    manifest = read_manifest(store, plan.parent) if plan.parent else None
-    failures = read_failures(store, manifest) if manifest else None
-    if manifest is None or failures is None or manifest.keys.get("assembled") != workspace.keys.assembled:
+    manifest = readable_manifest(store, plan.parent)
+    if manifest is None or manifest.keys.get("assembled") != workspace.keys.assembled:
+        return NOTHING
+    try:
+        return _taken_over(workspace, plan, manifest)
+    except DamagedError:
+        return NOTHING
+
+
+def _taken_over(workspace: Workspace, plan: Plan, manifest: Manifest) -> Inherited:
+    store = workspace.store
+    failures = read_failures(store, manifest)
+    if failures is None:
         return NOTHING
     before = indexed_pages(read_ledger(store, manifest.version))
-    pages = {document.doc_id: before[document.doc_id] for document in plan.documents if document.doc_id in before}
+    # What is parsed again, though the parent has it, was damaged; and what a budget left unread may be read now.
+    anew = {doc_id for shard in plan.shards for doc_id in shard}
+    anew |= {failure.doc_id for failure in failures if failure.doc_id and failure.code in UNFINISHED}
+    pages = {
+        document.doc_id: before[document.doc_id]
+        for document in plan.documents
+        if document.doc_id in before and document.doc_id not in anew
+    }
     # Tagged copies that could not be made are tried again.
     failures = [failure for failure in failures if failure.doc_id in pages and failure.step != tag_shard.STEP]
     evidence, placements = read_evidence(store, manifest.version), read_placements(store, manifest.version)

@@ -4,6 +4,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from backends.sources import FolderSource
 from backends.stores import open_store
 from pipeline.enrich import stored
 from pipeline.view import write_view
@@ -11,6 +12,7 @@ from pipeline.workspace import Report, silent
 from ray_jobs.documents import is_finished, parsed_folder, read_parsed, reported
 from ray_jobs.enrich import recognise, segment, structure_with
 from ray_jobs.parse_shard import ParseJob, parse_documents, parse_key
+from ray_jobs.rows import blaming_the_input
 from schemas.corpus import CaptionOptions, ParseOptions
 from schemas.documents import (
     TAGGED,
@@ -23,8 +25,7 @@ from schemas.documents import (
     Segmented,
     StructuredDocument,
 )
-from schemas.errors import UserError
-from schemas.ids import sha256
+from schemas.errors import BadInputError, Failure, UserError
 from schemas.inspection import (
     InspectedDocument,
     InspectedFigure,
@@ -71,16 +72,19 @@ def inspect(
         UserError: There is no such file, or the folder can't be written to.
     """
     options, captions = options or ParseOptions(), captions or CaptionOptions(ocr="none")
+    source = FolderSource(path.parent.absolute())
+    name = source.name_of(path)
     try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise UserError(f"can't read {path}: {error.strerror}") from error
-    doc_id = sha256(data)
+        doc_id = source.digest(name)
+    except FileNotFoundError as error:
+        raise UserError(f"there is no file {path}") from error
+    except BadInputError as error:
+        raise UserError(f"{path}: {error.message}") from error
     with tempfile.TemporaryDirectory(prefix="inset-") as folder:
         store = open_store(folder)
         outcomes = parse_documents(
-            [ParseJob(doc_id, path.name)],
-            source_address=str(path.parent.absolute()),
+            [ParseJob(doc_id, name)],
+            source=source,
             store_address=store.root,
             options=options,
             passwords=[],
@@ -89,9 +93,15 @@ def inspect(
         failures = [failure for outcome in outcomes for failure in outcome.failures]
         parsed_at = parsed_folder(doc_id, parse_key(options))
         if not is_finished(store, parsed_at):
-            return InspectedDocument(doc_id=doc_id, source=path.name, contents="", pages=[], failures=failures)
-        structured = _structured(read_parsed(store, parsed_at), captions, store, report)
-        failures += [reported(failure, path.name, doc_id, run_id=None) for failure in structured.failures]
+            return InspectedDocument(doc_id=doc_id, source=name, contents="", pages=[], failures=failures)
+        try:
+            structured = _structured(read_parsed(store, parsed_at), captions, store, report)
+        except BadInputError as error:
+            failed = Failure(
+                source=name, doc_id=doc_id, page=None, step="structure", code=error.code, message=error.message
+            )
+            return InspectedDocument(doc_id=doc_id, source=name, contents="", pages=[], failures=[*failures, failed])
+        failures += [reported(failure, name, doc_id, run_id=None) for failure in structured.failures]
         tree = grow(structured)
         numbers = number_figures(_digests(structured))
         tags = {figure_id: TagTemplate().write(number) for figure_id, number in numbers.items()}
@@ -99,10 +109,8 @@ def inspect(
         if out is not None:
             _write(out, pages, numbers, store)
             if view:
-                write_view(out, path.name, data, structured, tree, numbers, report)
-        return InspectedDocument(
-            doc_id=doc_id, source=path.name, contents=print_contents(tree), pages=pages, failures=failures
-        )
+                write_view(out, name, store.root, structured, tree, numbers, options, report)
+        return InspectedDocument(doc_id=doc_id, source=name, contents=print_contents(tree), pages=pages, failures=failures)
 
 
 def _structured(parsed: ParsedDocument, captions: CaptionOptions, store: ObjectStore, report: Report) -> StructuredDocument:
@@ -119,7 +127,8 @@ def _structured(parsed: ParsedDocument, captions: CaptionOptions, store: ObjectS
         for cut in segment(to_segment, captions, store.root, None):
             segmented.extend(cut)
             report("segment", len(segmented), len(to_segment))
-    return structure_with(parsed, recognised, segmented)
+    with blaming_the_input("structuring it"):
+        return structure_with(parsed, recognised, segmented)
 
 
 def _digests(structured: StructuredDocument) -> dict[str, int]:

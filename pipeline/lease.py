@@ -6,10 +6,13 @@ import socket
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import psutil
 
-from schemas.errors import TransientError, UserError
+from backends.objects import reading
+from pipeline.publication import last_pointer, read_pointer
+from schemas.errors import DamagedError, TransientError, UserError
 from schemas.ports import ObjectStore
 from schemas.versions import Lease
 
@@ -23,7 +26,11 @@ def _now() -> datetime:
 
 def _host() -> str:
     """Name this machine's boot: a process id means nothing on another machine, nor after a restart."""
-    return f"{socket.gethostname()}@{int(psutil.boot_time())}"
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:  # not Linux: the time of the boot moves when somebody sets the clock
+        boot = str(int(psutil.boot_time()))
+    return f"{socket.gethostname()}@{boot}"
 
 
 def acquire(store: ObjectStore, run_id: str, *, tied_to_process: bool) -> Lease:
@@ -40,30 +47,27 @@ def acquire(store: ObjectStore, run_id: str, *, tied_to_process: bool) -> Lease:
         UserError: Another run holds the lease.
         TransientError: Another run took it at the same moment.
     """
-    found = store.read_mutable(LEASE)
-    held = Lease.model_validate_json(found[0]) if found else None
+    held, etag = _read(store)
     if held is not None and held.run_id != run_id and _alive(held):
         raise UserError(
-            f"{store.root}: run {held.run_id!r} is refreshing this corpus since before {held.until:%H:%M:%S} UTC; "
-            f"wait for it, or stop it first"
+            f"{store.root}: run {held.run_id!r} is refreshing this corpus and holds it until {held.until:%Y-%m-%d %H:%M:%S} UTC "
+            f"at least; wait for it, or stop it first"
         )
-    fence = (held.fence if held else 0) + (0 if held and held.run_id == run_id else 1)
+    fence = held.fence if held is not None and held.run_id == run_id else _last_fence(store, held) + 1
     lease = Lease(
         run_id=run_id, fence=fence, until=_now() + TERM, host=_host(), pid=os.getpid() if tied_to_process else None
     )
-    if not store.swap(LEASE, lease.model_dump_json().encode(), found[1] if found else None):
+    if not store.swap(LEASE, lease.model_dump_json().encode(), etag):
         raise TransientError(f"{store.root}: another run took the lease at the same moment; try again")
     return lease
 
 
 def release(store: ObjectStore, run_id: str) -> None:
-    """Give the lease back; nothing happens when somebody else holds it. The fencing number is kept."""
-    found = store.read_mutable(LEASE)
-    if found is None:
-        return
-    held = Lease.model_validate_json(found[0])
-    if held.run_id == run_id:
-        store.swap(LEASE, held.model_copy(update={"until": _now(), "pid": None}).model_dump_json().encode(), found[1])
+    """Give the lease back; nothing happens when somebody else holds it. Only the fencing number is kept."""
+    held, etag = _read(store)
+    if held is not None and held.run_id == run_id:
+        free = Lease(run_id="", fence=held.fence, until=_now(), host="")
+        store.swap(LEASE, free.model_dump_json().encode(), etag)
 
 
 @contextlib.contextmanager
@@ -89,15 +93,35 @@ def holding(store: ObjectStore, run_id: str, *, tied_to_process: bool) -> Iterat
 
 def still_held(store: ObjectStore, lease: Lease) -> bool:
     """Say whether nobody took the lease over since."""
-    found = store.read_mutable(LEASE)
-    if found is None:
-        return False
-    held = Lease.model_validate_json(found[0])
-    return (held.run_id, held.fence) == (lease.run_id, lease.fence)
+    held, _ = _read(store)
+    return held is not None and (held.run_id, held.fence) == (lease.run_id, lease.fence)
+
+
+def _read(store: ObjectStore) -> tuple[Lease | None, str | None]:
+    """Return the lease and its ETag. One that is damaged holds nobody: a run that has it publishes nothing without its fence."""
+    try:
+        found = store.read_mutable(LEASE)
+        if found is None:
+            return None, None
+        with reading(store, LEASE):
+            return Lease.model_validate_json(found[0]), found[1]
+    except DamagedError:
+        return None, store.etag(LEASE)
+
+
+def _last_fence(store: ObjectStore, held: Lease | None) -> int:
+    """Return the largest fencing number known: that of the lease, or of what was published, where the lease was lost."""
+    try:
+        live = read_pointer(store)
+    except DamagedError:
+        live = last_pointer(store)
+    return max(held.fence if held else 0, live.fence if live else 0)
 
 
 def _alive(lease: Lease) -> bool:
-    if lease.until <= _now():
+    if not lease.run_id or lease.until <= _now():
         return False
-    on_this_machine = lease.pid is not None and lease.host == _host()
-    return psutil.pid_exists(lease.pid) if on_this_machine and lease.pid is not None else True
+    if lease.pid is not None and lease.host == _host():
+        return psutil.pid_exists(lease.pid)
+    # Nobody writes an end further away than a term: a clock was set back since, and whoever still holds it renews it.
+    return lease.until <= _now() + 2 * TERM

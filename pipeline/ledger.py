@@ -2,15 +2,25 @@
 
 from collections.abc import Iterable, Sequence
 
+from backends.objects import read_rows
 from pipeline.stages import version_file
-from schemas.parquet import from_parquet, rows_of, table_of, to_parquet
+from schemas.errors import DamagedError
+from schemas.parquet import table_of, to_parquet
 from schemas.ports import ObjectStore
 from schemas.versions import LedgerRow, Status
 
 
 def read_ledger(store: ObjectStore, version: str) -> list[LedgerRow]:
     """Return a version's ledger, a row a source."""
-    return list(rows_of(LedgerRow, from_parquet(store.get(version_file(version, "ledger.parquet")))))
+    return list(read_rows(store, version_file(version, "ledger.parquet"), LedgerRow))
+
+
+def readable_ledger(store: ObjectStore, version: str) -> list[LedgerRow]:
+    """Return a version's ledger; [] where it can't be read: then every source is new."""
+    try:
+        return read_ledger(store, version)
+    except DamagedError:
+        return []
 
 
 def write_ledger(store: ObjectStore, version: str, rows: Sequence[LedgerRow]) -> None:

@@ -12,12 +12,14 @@ from pipeline.build import fill, read_back
 from pipeline.cache import ShardedCache
 from pipeline.enrich import vector_cache
 from pipeline.evidence import read_evidence
+from pipeline.inventory import FILE as INVENTORY
+from pipeline.inventory import write_inventory
 from pipeline.lease import holding, release
-from pipeline.needs import Needs, needs_of
+from pipeline.needs import Needs, add_objects, needs_of
 from pipeline.publication import manifest_name, named_manifest, read_manifest, read_pointer
 from pipeline.stages import version_file
 from pipeline.workspace import INDEX_FILE, Report, Workspace, open_index, silent
-from schemas.errors import ContractError, UserError
+from schemas.errors import ContractError, DamagedError, UserError
 from schemas.ids import collection_name
 from schemas.ports import ObjectStore
 from schemas.versions import Manifest, MirrorResult
@@ -86,7 +88,7 @@ def _claim(target: Workspace, version: str) -> None:
     index = open_index(target.store.root, target.corpus.name, version, target.corpus.index)
     try:
         index.count()
-    except ContractError:
+    except DamagedError:
         return
     raise UserError(
         f"{target.file} names a server that has collection {collection_name(target.corpus.name, version)} already, for another "
@@ -123,8 +125,8 @@ def _copy(here: ObjectStore, there: ObjectStore, version: str, needs: Needs, rep
 
 
 def _made_there(version: str, name: str) -> bool:
-    """Say whether a file of a version is made anew at the other place: its manifest, and all that is of an engine."""
-    made = (manifest_name(version), version_file(version, INDEX_FILE))
+    """Say whether a file of a version is made anew at the other place: its manifest and inventory, and all of an engine."""
+    made = (manifest_name(version), version_file(version, INDEX_FILE), version_file(version, INVENTORY))
     return name in made or name.startswith(version_file(version, "lance/"))
 
 
@@ -149,4 +151,7 @@ def _finish(target: Workspace, manifest: Manifest) -> None:
             "parameters": manifest.parameters | {"name": corpus.name, "index": corpus.index.model_dump(mode="json")},
         }
     )
+    needs = Needs()
+    add_objects(target, copy, needs)
+    write_inventory(target.store, manifest.version, needs.objects, needs.folders)
     target.store.put(manifest_name(manifest.version), copy.model_dump_json(indent=1).encode())

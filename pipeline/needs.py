@@ -1,18 +1,18 @@
 """What versions need of their corpus's store beside their own folders: what ``prune`` keeps and ``mirror`` copies."""
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from backends.objects import read_names
 from pipeline.cache import ShardedCache
 from pipeline.enrich import vector_cache
-from pipeline.evidence import read_evidence, read_placements, search_texts
+from pipeline.evidence import figures_of, read_evidence, read_placements, search_texts
 from pipeline.ledger import read_ledger
 from pipeline.publication import read_manifest
 from pipeline.quarantine import quarantine_file
 from pipeline.stages import version_file
 from pipeline.workspace import Report, Workspace, silent
-from ray_jobs.documents import parsed_folder, structured_folder
+from ray_jobs.documents import HEAD, parsed_folder, structured_folder
 from schemas.documents import Recognised, Segmented
 from schemas.parquet import schema_of
 from schemas.versions import Manifest, Status
@@ -47,14 +47,7 @@ def needs_of(workspace: Workspace, versions: Iterable[str], report: Report = sil
 
 def _add(workspace: Workspace, manifest: Manifest, needs: Needs) -> None:
     store, keys, version = workspace.store, manifest.keys, manifest.version
-    for row in read_ledger(store, version):
-        if row.status is Status.INDEXED:
-            needs.objects.add(f"documents/{row.doc_id}.pdf")
-            needs.folders.add(parsed_folder(row.doc_id, keys["parse"]))
-            needs.folders.add(structured_folder(row.doc_id, keys["structured"]))
-    figures = {figure for figure in read_placements(store, version).column("figure_id").to_pylist() if figure is not None}
-    needs.objects |= {f"figures/{figure}.png" for figure in figures}
-    needs.objects |= {quarantine_file(manifest.run_id), *_tagged(workspace, version)}
+    figures = add_objects(workspace, manifest, needs)
     for name, noun in (("recognised", Recognised), ("segmented", Segmented)):
         if name in keys:
             folder = f"recognised/{keys[name]}"
@@ -66,8 +59,22 @@ def _add(workspace: Workspace, manifest: Manifest, needs: Needs) -> None:
     needs.caches.setdefault(folder, vector_cache(store, keys["vectors"], dimension))
 
 
+def add_objects(workspace: Workspace, manifest: Manifest, needs: Needs) -> set[str]:
+    """Add what a version needs by name or folder, records of caches left out; return its figures."""
+    store, keys, version = workspace.store, manifest.keys, manifest.version
+    for row in read_ledger(store, version):
+        if row.status is Status.INDEXED:
+            folders = (parsed_folder(row.doc_id, keys["parse"]), structured_folder(row.doc_id, keys["structured"]))
+            needs.folders |= set(folders)
+            needs.objects |= {f"documents/{row.doc_id}.pdf", *(f"{folder}/{HEAD}" for folder in folders)}
+    figures = set(figures_of(read_placements(store, version)))
+    needs.objects |= {f"figures/{figure}.png" for figure in figures}
+    needs.objects |= {quarantine_file(manifest.run_id), *_tagged(workspace, version)}
+    return figures
+
+
 def _tagged(workspace: Workspace, version: str) -> Iterator[str]:
     try:
-        yield from json.loads(workspace.store.get(version_file(version, "tagged.json"))).values()
+        yield from read_names(workspace.store, version_file(version, "tagged.json")).values()
     except FileNotFoundError:
         return

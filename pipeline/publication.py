@@ -1,19 +1,86 @@
 """The pointer: what is live, and the one move that changes it."""
 
 import getpass
+from collections.abc import Collection
 from datetime import UTC, datetime
 
-from schemas.errors import ContractError, GateError, UserError
+from backends.checksums import damage
+from backends.objects import read_model, reading
+from schemas.errors import ContractError, DamagedError, GateError, MissingError, UserError
+from schemas.ids import version_time
 from schemas.ports import ObjectStore
 from schemas.versions import Lease, Manifest, Override, Pointer, VersionList, VersionRow
 
 LIVE = "LIVE"
+COPY = "LIVE.copy"
+"""What was last written to the pointer: the way back where the pointer is damaged."""
 
 
 def read_pointer(store: ObjectStore) -> Pointer | None:
-    """Return what is live; None where nothing was published yet."""
+    """Return what is live; None where nothing was published yet.
+
+    Raises:
+        DamagedError: The pointer is damaged, or it is gone and its copy isn't.
+    """
+    return _read_pointer(store)[0]
+
+
+def _read_pointer(store: ObjectStore) -> tuple[Pointer | None, str | None]:
+    """Return the pointer and its ETag."""
     found = store.read_mutable(LIVE)
-    return Pointer.model_validate_json(found[0]) if found else None
+    if found is None:
+        if store.exists(COPY) and store.etag(LIVE) is None:
+            raise damage(MissingError, store.root, LIVE, "is missing")
+        return None, None
+    with reading(store, LIVE):
+        return Pointer.model_validate_json(found[0]), found[1]
+
+
+def _write_pointer(store: ObjectStore, pointer: Pointer, etag: str | None) -> bool:
+    """Write the pointer if its ETag is still that one, and then its copy; say whether it was."""
+    data = pointer.model_dump_json().encode()
+    if not store.swap(LIVE, data, etag):
+        return False
+    store.replace(COPY, data)
+    return True
+
+
+def mend_pointer(store: ObjectStore, corpus: str) -> None:
+    """Write a damaged pointer again, as its copy says it was, or a missing copy from the pointer. Call it under the lease.
+
+    Raises:
+        UserError: There is no copy that can be read, so somebody has to say what is live.
+    """
+    try:
+        pointer = read_pointer(store)
+    except DamagedError as error:
+        try:
+            copy = read_model(store, COPY, Pointer)
+        except DamagedError:
+            known = ", ".join(manifest.version for manifest in manifests(store)[:5]) or "none that can be read"
+            raise UserError(
+                f"{error.message.partition(';')[0]}, and there is no copy of it; say which version is live: "
+                f"inset publish {corpus} VERSION (there are: {known})"
+            ) from error
+        _write_pointer(store, copy, store.etag(LIVE))
+        return
+    if pointer is not None and last_pointer(store) != pointer:
+        store.replace(COPY, pointer.model_dump_json().encode())
+
+
+def drop_previous(store: ObjectStore, gone: Collection[str]) -> None:
+    """Forget the version before the live one, if it is among those that are gone."""
+    pointer, etag = _read_pointer(store)
+    if pointer is not None and pointer.previous in gone:
+        _write_pointer(store, pointer.model_copy(update={"previous": None}), etag)
+
+
+def last_pointer(store: ObjectStore) -> Pointer | None:
+    """Return the pointer as its copy has it; None where there is none that can be read."""
+    try:
+        return read_model(store, COPY, Pointer)
+    except DamagedError:
+        return None
 
 
 def manifest_name(version: str) -> str:
@@ -22,10 +89,22 @@ def manifest_name(version: str) -> str:
 
 
 def read_manifest(store: ObjectStore, version: str) -> Manifest | None:
-    """Return a finished version's manifest; None where there is no such version, or it was never finished."""
+    """Return a finished version's manifest; None where there is no such version, or it was never finished.
+
+    Raises:
+        DamagedError: It can't be read.
+    """
     try:
-        return Manifest.model_validate_json(store.get(manifest_name(version)))
+        return read_model(store, manifest_name(version), Manifest)
     except FileNotFoundError:
+        return None
+
+
+def readable_manifest(store: ObjectStore, version: str | None) -> Manifest | None:
+    """Return a finished version's manifest; None where there is none that can be read."""
+    try:
+        return read_manifest(store, version) if version else None
+    except DamagedError:
         return None
 
 
@@ -43,8 +122,8 @@ def named_manifest(store: ObjectStore, corpus: str, version: str) -> Manifest:
 
 
 def manifests(store: ObjectStore) -> list[Manifest]:
-    """Return the manifests of all finished versions, newest first."""
-    found = (read_manifest(store, version) for version in reversed(store.folders("versions")))
+    """Return the manifests of all finished versions, newest first; one that is damaged is left out."""
+    found = (readable_manifest(store, version) for version in reversed(store.folders("versions")))
     return [manifest for manifest in found if manifest is not None]
 
 
@@ -64,8 +143,7 @@ def move_pointer(
     Raises:
         ContractError: Something else was published meanwhile, or a later run took the lease over.
     """
-    found = store.read_mutable(LIVE)
-    live = Pointer.model_validate_json(found[0]) if found else None
+    live, etag = _read_pointer(store)
     if (live.version if live else None) != expected:
         raise ContractError(
             f"{version} was not published: {live.version if live else 'nothing'} is live now, {expected or 'nothing'} was "
@@ -75,7 +153,7 @@ def move_pointer(
     if live is not None and fence < live.fence:
         raise ContractError(f"{version} was not published: a later run published meanwhile; refresh again")
     pointer = Pointer(version=version, previous=expected, since=since, held=held, fence=fence)
-    if not store.swap(LIVE, pointer.model_dump_json().encode(), found[1] if found else None):
+    if not _write_pointer(store, pointer, etag):
         raise ContractError(f"{version} was not published: another publication came first; refresh again")
     return pointer
 
@@ -96,6 +174,8 @@ def roll_back(store: ObjectStore, corpus: str, version: str | None = None) -> Po
     if live is None:
         raise UserError(f"corpus {corpus}: nothing is live, so there is nothing to roll back; publish a version first")
     target = version or live.previous
+    if target is not None and version is None and readable_manifest(store, target) is None:
+        target = None
     if target is None:
         raise UserError(f"corpus {corpus}: {live.version} is the first version; there is none before it to roll back to")
     return _publish_again(store, corpus, target, live, held=True)
@@ -116,7 +196,21 @@ def publish_version(store: ObjectStore, corpus: str, version: str, *, override: 
     """
     if override is not None:
         _override(store, named_manifest(store, corpus, version), override)
-    return _publish_again(store, corpus, version, read_pointer(store), held=False)
+    try:
+        live = read_pointer(store)
+    except DamagedError:
+        return _point_anew(store, corpus, version)
+    return _publish_again(store, corpus, version, live, held=False)
+
+
+def _point_anew(store: ObjectStore, corpus: str, version: str) -> Pointer:
+    """Write a pointer over one that can't be read: somebody says what is live, so nobody has to guess."""
+    _publishable(store, corpus, version)
+    copy = last_pointer(store)
+    pointer = Pointer(version=version, previous=None, since=datetime.now(UTC), fence=copy.fence if copy else 0)
+    if not _write_pointer(store, pointer, store.etag(LIVE)):
+        raise ContractError(f"{version}: another publication came at the same moment; look at: inset versions {corpus}")
+    return pointer
 
 
 def _override(store: ObjectStore, manifest: Manifest, reason: str) -> None:
@@ -134,27 +228,31 @@ def _override_name(version: str) -> str:
 def read_override(store: ObjectStore, version: str) -> Override | None:
     """Return who let a refused version pass, and why; None where nobody did."""
     try:
-        return Override.model_validate_json(store.get(_override_name(version)))
+        return read_model(store, _override_name(version), Override)
     except FileNotFoundError:
         return None
 
 
 def _publish_again(store: ObjectStore, corpus: str, version: str, live: Pointer | None, *, held: bool) -> Pointer:
+    _publishable(store, corpus, version)
+    if live is not None and live.version == version:
+        now, etag = _read_pointer(store)
+        pointer = (now or live).model_copy(update={"held": held})
+        if not _write_pointer(store, pointer, etag):
+            raise ContractError(f"{version}: another publication came at the same moment; look at: inset versions {corpus}")
+        return pointer
+    return move_pointer(store, version, expected=live.version if live else None, held=held, since=datetime.now(UTC))
+
+
+def _publishable(store: ObjectStore, corpus: str, version: str) -> None:
+    """Raise where a version doesn't exist, or gates refused it and nobody overrode them."""
     manifest = named_manifest(store, corpus, version)
     refusals = refusals_of(manifest)
     if refusals and read_override(store, version) is None:
         raise GateError(
-            f"corpus {corpus}: {version} was refused and can't go live: {'; '.join(refusals)}\n"
-            f'if it is to go live all the same: inset publish {corpus} {version} --override "REASON"'
+            f"corpus {corpus}: {version} was refused and can't go live: {'; '.join(refusals)}",
+            f'if it is to go live all the same: inset publish {corpus} {version} --override "REASON"',
         )
-    if live is not None and live.version == version:
-        previous = live.previous
-        found = store.read_mutable(LIVE)
-        pointer = live.model_copy(update={"held": held, "previous": previous})
-        if not store.swap(LIVE, pointer.model_dump_json().encode(), found[1] if found else None):
-            raise ContractError(f"{version}: another publication came at the same moment; look at: inset versions {corpus}")
-        return pointer
-    return move_pointer(store, version, expected=live.version if live else None, held=held, since=datetime.now(UTC))
 
 
 def refusals_of(manifest: Manifest) -> list[str]:
@@ -169,16 +267,25 @@ def list_versions(store: ObjectStore, corpus: str) -> VersionList:
         corpus=corpus,
         live=live.version if live else None,
         held=live.held if live else False,
-        versions=[_row(store, manifest, live.version if live else None) for manifest in manifests(store)],
+        versions=[
+            row for version in reversed(store.folders("versions")) if (row := _row(store, version, live)) is not None
+        ],
     )
 
 
-def _row(store: ObjectStore, manifest: Manifest, live: str | None) -> VersionRow:
-    refusals = refusals_of(manifest)
-    override = read_override(store, manifest.version) if refusals else None
+def _row(store: ObjectStore, version: str, live: Pointer | None) -> VersionRow | None:
+    try:
+        manifest = read_manifest(store, version)
+        refusals = refusals_of(manifest) if manifest else []
+        override = read_override(store, version) if refusals else None
+    except DamagedError as error:
+        return _damaged_row(version, error)
+    if manifest is None:
+        return None
+    is_live = live is not None and version == live.version
     return VersionRow(
-        version=manifest.version,
-        state="live" if manifest.version == live else "refused" if refusals and override is None else "ready",
+        version=version,
+        state="live" if is_live else "refused" if refusals and override is None else "ready",
         created=manifest.created,
         parent=manifest.parent,
         documents=manifest.counts.documents,
@@ -186,4 +293,18 @@ def _row(store: ObjectStore, manifest: Manifest, live: str | None) -> VersionRow
         rows=manifest.counts.rows,
         refusals=refusals,
         override=override,
+    )
+
+
+def _damaged_row(version: str, error: DamagedError) -> VersionRow:
+    """List a version whose manifest can't be read, with what is wrong as what speaks against it."""
+    return VersionRow(
+        version=version,
+        state="damaged",
+        created=version_time(version),
+        parent=None,
+        documents=0,
+        quarantined=0,
+        rows=0,
+        refusals=[error.message],
     )

@@ -4,7 +4,9 @@ from datetime import UTC, datetime
 
 from pipeline.alias import follow
 from pipeline.diff import write_diff
+from pipeline.inventory import write_inventory
 from pipeline.lease import still_held
+from pipeline.needs import Needs, add_objects
 from pipeline.publication import (
     manifest_name,
     move_pointer,
@@ -40,6 +42,9 @@ def publish(workspace: Workspace, version: str, lease: Lease) -> bool:
     if manifest is None:
         manifest = _manifest(workspace, plan, read_notes(store, version))
         write_diff(store, manifest)
+        needs = Needs()
+        add_objects(workspace, manifest, needs)
+        write_inventory(store, version, needs.objects, needs.folders)
         store.put(manifest_name(version), manifest.model_dump_json(indent=1).encode())
     live = read_pointer(store)
     if live is not None and live.version == version:

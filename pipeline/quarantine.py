@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from backends.objects import read_table, reading
 from schemas.errors import Failure
-from schemas.parquet import from_parquet, to_parquet
+from schemas.parquet import to_parquet
 from schemas.ports import ObjectStore
 from schemas.versions import FAILURES, Manifest
 
@@ -24,7 +25,8 @@ def write_failures(store: ObjectStore, run_id: str, failures: Sequence[Failure])
 def read_failures(store: ObjectStore, manifest: Manifest) -> list[Failure] | None:
     """Return what a version left in quarantine; None where that isn't kept any more."""
     try:
-        table = from_parquet(store.get(quarantine_file(manifest.run_id)))
+        table = read_table(store, name := quarantine_file(manifest.run_id))
     except FileNotFoundError:
         return None
-    return [Failure.model_validate(row) for row in table.to_pylist()]
+    with reading(store, name):
+        return [Failure.model_validate(row) for row in table.to_pylist()]

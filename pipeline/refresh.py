@@ -2,6 +2,7 @@
 
 import time
 import uuid
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from pipeline.alias import follow
@@ -14,13 +15,14 @@ from pipeline.lease import holding, release
 from pipeline.ledger import read_ledger
 from pipeline.parse import parse
 from pipeline.plan import plan
-from pipeline.publication import manifests, move_pointer, read_manifest
+from pipeline.publication import manifests, move_pointer, read_manifest, read_pointer, readable_manifest
 from pipeline.publish import publish
 from pipeline.quarantine import read_failures
+from pipeline.repair import mend, note_damage
 from pipeline.retain import sweep
 from pipeline.stages import read_notes, write_plan
 from pipeline.workspace import Report, Workspace, silent
-from schemas.errors import ContractError
+from schemas.errors import ContractError, DamagedError, Failure
 from schemas.versions import Lease, Plan, RefreshResult, Status
 
 
@@ -45,25 +47,39 @@ def refresh(
     store = workspace.store
     with holding(store, run_id, tied_to_process=True) as lease:
         try:
-            began = time.monotonic()
-            report("plan", 0, 1)
-            retry = quarantined(workspace) if replay else frozenset()
-            made = plan(workspace, run_id, retry=retry)
-            seconds = {"plan": round(time.monotonic() - began, 2)}
-            report("plan", 1, 1)
-            if made.outcome == "build":
-                return _build(workspace, made, lease, seconds, report, retry)
-            published = settle(workspace, made, lease)
-            return describe(workspace, made, published=published, timings=seconds)
+            try:
+                return _refresh(workspace, run_id, lease, report, replay=replay)
+            except DamagedError as error:
+                # What is damaged is made again, and then there may be nothing in the way any more.
+                note_damage(store, [error.name])
+                return _refresh(workspace, run_id, lease, report, replay=replay)
         finally:
             release(store, run_id)
+
+
+def _refresh(workspace: Workspace, run_id: str, lease: Lease, report: Report, *, replay: bool) -> RefreshResult:
+    began = time.monotonic()
+    report("plan", 0, 1)
+    damaged = mend(workspace)
+    retry = quarantined(workspace) if replay else frozenset()
+    made = plan(workspace, run_id, retry=retry, anew=damaged)
+    seconds = {"plan": round(time.monotonic() - began, 2)}
+    report("plan", 1, 1)
+    if made.outcome != "build":
+        published = settle(workspace, made, lease)
+        return describe(workspace, made, published=published, timings=seconds)
+    result = _build(workspace, made, lease, seconds, report, retry)
+    if damaged and result.published:
+        mend(workspace)  # what it took the place of can't be gone back to
+    return result
 
 
 def quarantined(workspace: Workspace) -> frozenset[str]:
     """Return the documents that the last refresh left in quarantine, whether its version went live or not."""
     finished = manifests(workspace.store)
     rows = read_ledger(workspace.store, finished[0].version) if finished else []
-    return frozenset(row.doc_id for row in rows if row.status is Status.QUARANTINED)
+    # What can't be read is tried each time; who knows which document it is?
+    return frozenset(row.doc_id for row in rows if row.status is Status.QUARANTINED and row.doc_id)
 
 
 def settle(workspace: Workspace, made: Plan, lease: Lease) -> bool:
@@ -81,12 +97,10 @@ def _build(
     workspace.reach_engine()
     write_plan(workspace.store, made)
     sweep(workspace, sparing=version)
-    note = parse(workspace, version, report=report)
-    if retry and made.parent and retry <= {failure.doc_id for failure in note.failures}:
-        # Every document that was tried again failed again: the live version is what there is.
+    failures = [*parse(workspace, version, report=report).failures, *enrich(workspace, version, report).failures]
+    if made.parent and _is_in_vain(workspace, made, retry, failures):
         sweep(workspace)
         return describe(workspace, made.model_copy(update={"version": made.parent}), published=False, timings=seconds)
-    enrich(workspace, version, report)
     assemble(workspace, version, report)
     check(workspace, version, report)
     build(workspace, version, report)
@@ -98,6 +112,14 @@ def _build(
     notes = read_notes(workspace.store, version)
     timings = seconds | {stage: round(note.seconds, 2) for stage, note in notes.items()}
     return describe(workspace, made, published=published, timings=timings | {"publish": round(time.monotonic() - began, 2)})
+
+
+def _is_in_vain(workspace: Workspace, made: Plan, retry: frozenset[str], failures: Sequence[Failure]) -> bool:
+    """Say whether every document that was tried again failed again, and nothing else is new: what is live is what there is."""
+    if not retry or made.parent is None or not retry <= {failure.doc_id for failure in failures}:
+        return False
+    parent = readable_manifest(workspace.store, made.parent)
+    return parent is not None and parent.fingerprint == made.fingerprint
 
 
 def describe(workspace: Workspace, made: Plan, *, published: bool, timings: dict[str, float]) -> RefreshResult:
@@ -120,6 +142,9 @@ def describe(workspace: Workspace, made: Plan, *, published: bool, timings: dict
     )
 
 
-def is_refused(result: RefreshResult) -> bool:
-    """Say whether gates refused the version that a refresh came to."""
-    return any(not gate.passed for gate in result.gates)
+def is_refused(workspace: Workspace, result: RefreshResult) -> bool:
+    """Say whether gates refused the version that a refresh came to; one that an operator made live all the same isn't."""
+    if all(gate.passed for gate in result.gates):
+        return False
+    live = read_pointer(workspace.store)
+    return live is None or live.version != result.version

@@ -5,8 +5,9 @@ import contextlib
 from pipeline.alias import follow, is_named
 from pipeline.publication import manifest_name, manifests, read_pointer
 from pipeline.stages import version_file
-from pipeline.workspace import INDEX_FILE, Workspace
-from schemas.errors import ContractError, TransientError
+from pipeline.workspace import INDEX_FILE, Workspace, open_index
+from schemas.errors import ContractError, DamagedError, TransientError
+from schemas.ports import SearchIndex
 
 
 def sweep(workspace: Workspace, *, sparing: str | None = None) -> list[str]:
@@ -31,7 +32,7 @@ def sweep(workspace: Workspace, *, sparing: str | None = None) -> list[str]:
         # What is left of a version without a manifest is swept by the next refresh; where its collection is, is told last.
         manifest, place = manifest_name(version), version_file(version, INDEX_FILE)
         store.delete(manifest)
-        workspace.index(version).drop()
+        _index(workspace, version).drop()
         for name in [*store.names(version_file(version, "")), *store.abandoned(version_file(version, ""))]:
             if name != place:
                 store.delete(name)
@@ -50,8 +51,18 @@ def doomed(workspace: Workspace, *, sparing: str | None = None) -> list[str]:
     return [version for version in store.folders("versions") if version not in kept and _removable(workspace, version)]
 
 
+def _index(workspace: Workspace, version: str) -> SearchIndex:
+    """Open a version's collection: where it says it is, or where the corpus file says, if that can't be read."""
+    try:
+        return workspace.index(version)
+    except DamagedError:
+        return open_index(workspace.store.root, workspace.corpus.name, version, workspace.corpus.index)
+
+
 def _removable(workspace: Workspace, version: str) -> bool:
     try:
         return not is_named(workspace, version)
+    except DamagedError:
+        return True
     except TransientError:
         return False

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
+from backends.objects import read_model
 from schemas.errors import Failure
 from schemas.ports import ObjectStore
 from schemas.versions import GateResult, Plan
@@ -41,7 +42,7 @@ def write_plan(store: ObjectStore, plan: Plan) -> None:
 
 def read_plan(store: ObjectStore, version: str) -> Plan:
     """Return a version's plan."""
-    return Plan.model_validate_json(store.get(version_file(version, "plan.json")))
+    return read_model(store, version_file(version, "plan.json"), Plan)
 
 
 def write_note(store: ObjectStore, version: str, stage: str, note: StageNote) -> StageNote:
@@ -56,7 +57,7 @@ def read_notes(store: ObjectStore, version: str, stages: Sequence[str] = STAGES)
     for name in store.names(version_file(version, "stages")):
         stage = name.rpartition("/")[2].removesuffix(".json").partition("-")[0]
         if stage in stages:
-            notes.setdefault(stage, []).append(StageNote.model_validate_json(store.get(name)))
+            notes.setdefault(stage, []).append(read_model(store, name, StageNote))
     return {stage: _joined(notes[stage]) for stage in stages if stage in notes}
 
 

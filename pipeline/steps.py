@@ -7,7 +7,7 @@ the run's lease is entered again, progress goes to the log, and what passes from
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from pipeline import assemble, build, check, enrich, evaluate, lease, parse, publish
@@ -15,11 +15,13 @@ from pipeline import plan as planning
 from pipeline.alias import follow
 from pipeline.publication import read_manifest, read_pointer, refusals_of
 from pipeline.refresh import settle
+from pipeline.repair import mend, note_damage
 from pipeline.retain import sweep
 from pipeline.stages import StageNote, read_plan, write_plan
 from pipeline.workspace import Report, Workspace, open_workspace
-from schemas.errors import GateError, TransientError, UserError
-from schemas.versions import Lease, Outcome
+from schemas.errors import OF_THE_SOURCE, DamagedError, Failure, GateError, TransientError, UserError
+from schemas.printing import line
+from schemas.versions import Lease, LedgerRow, Outcome
 
 _logger = logging.getLogger(__name__)
 
@@ -70,7 +72,7 @@ def plan(corpus: str, run_id: str) -> Planned:
     """
     workspace = open_workspace(corpus)
     with _entered(workspace, run_id):
-        made = planning.plan(workspace, run_id)
+        made = planning.plan(workspace, run_id, anew=mend(workspace))
         if made.outcome == "build":
             workspace.reach_engine()
             write_plan(workspace.store, made)
@@ -81,6 +83,7 @@ def plan(corpus: str, run_id: str) -> Planned:
         "sources: %d new, %d changed, %d gone, %d kept; %d documents to parse in %d shards",
         *(summary.new, summary.changed, summary.gone, summary.kept, summary.to_parse, len(made.shards)),
     )
+    _log_failures(row for row in made.carried if row.code in OF_THE_SOURCE)
     groups = [list(range(first, len(made.shards), MOST_GROUPS)) for first in range(min(MOST_GROUPS, len(made.shards)))]
     return Planned(made.version, made.outcome, made.parent, groups)
 
@@ -105,9 +108,7 @@ def parse_shards(corpus: str, run_id: str, version: str, shards: list[int]) -> S
         _unfinished(workspace, version)
         notes = [parse.parse(workspace, version, shard, _to_log()) for shard in shards]
     failures = [failure for note in notes for failure in note.failures]
-    for failure in failures:
-        place = f" page {failure.page}" if failure.page else ""
-        _logger.warning("quarantine: %s%s: %s: %s", failure.source, place, failure.code, failure.message)
+    _log_failures(failures)
     counts: dict[str, int] = {}
     for note in notes:
         for name, count in note.counts.items():
@@ -128,11 +129,13 @@ def run_stage(stage: str, corpus: str, run_id: str, version: str) -> StageNote:
         note = STEPS[stage](workspace, version, _to_log())
     if note.counts:
         _logger.info("%s: %s", stage, _in_words(note.counts))
+    if stage == "enrich":
+        _log_failures(note.failures)  # assemble lists those of all stages again
     for gate in note.gates:
         _logger.log(
             logging.INFO if gate.passed else logging.ERROR,
             "gate %s %s: %s",
-            *(gate.gate, "holds" if gate.passed else "REFUSES", gate.message),
+            *(gate.gate, "holds" if gate.passed else "REFUSES", line(gate.message)),
         )
     return note
 
@@ -147,14 +150,22 @@ def publish_version(corpus: str, run_id: str, planned: Planned) -> Published:
     workspace = open_workspace(corpus)
     with _entered(workspace, run_id) as held:
         live = _publish(workspace, planned, held)
+        if live:
+            mend(workspace)  # where it took the place of a damaged version, that can't be gone back to
     manifest = read_manifest(workspace.store, planned.version)
     reasons = refusals_of(manifest) if manifest else []
-    if reasons:
+    if reasons and not live:
         raise GateError(f"{planned.version} was refused: {'; '.join(reasons)}")
     counts = manifest.counts.model_dump(exclude={"rows_by_modality"}) if manifest else {}
     if live:
         _logger.info("%s is live: %s", planned.version, _in_words(counts))
     return Published(planned.version, live, counts)
+
+
+def _log_failures(failures: Iterable[Failure | LedgerRow]) -> None:
+    for failure in failures:
+        place = f" page {failure.page}" if failure.page else ""
+        _logger.warning("quarantine: %s", line(f"{failure.source}{place}: {failure.code}: {failure.message}"))
 
 
 def _publish(workspace: Workspace, planned: Planned, held: Lease) -> bool:
@@ -185,7 +196,11 @@ def _entered(workspace: Workspace, run_id: str) -> Iterator[Lease]:
                 if attempt == _TRIES:
                     raise
                 time.sleep(0.05 * attempt)
-        yield held
+        try:
+            yield held
+        except DamagedError as error:
+            note_damage(workspace.store, [error.name])  # the next run's plan makes it again
+            raise
 
 
 _TRIES = 10

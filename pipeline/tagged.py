@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from backends.objects import read_names
 from backends.stores import open_store
 from pipeline.stages import version_file
 from pipeline.workspace import Report, Workspace
@@ -60,10 +61,9 @@ def make_tagged(
 def tagged_copies(store: ObjectStore, version: str) -> dict[str, str] | None:
     """Return the objects that hold a version's tagged copies, by document id; None where none were asked for."""
     try:
-        made: dict[str, str] = json.loads(store.get(version_file(version, "tagged.json")))
+        return read_names(store, version_file(version, "tagged.json"))
     except FileNotFoundError:
         return None
-    return made
 
 
 def write_tagged(path: Path, document: InspectedDocument, file: Path, options: ParseOptions | None = None) -> None:

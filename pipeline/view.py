@@ -7,10 +7,12 @@ from importlib.resources import files
 from pathlib import Path
 from textwrap import shorten
 
-from backends.page_renderer import Mark, PageRenderer
+from backends.page_renderer import Mark
 from pipeline.workspace import Report, silent
+from ray_jobs.draw_pages import Drawing, draw_pages
+from schemas.corpus import ParseOptions
 from schemas.documents import Block, BlockKind, Node, NodeKind, Page, Placement, Role, StructuredDocument
-from schemas.errors import BadInputError, UserError
+from schemas.errors import UserError
 from schemas.tags import TagTemplate, fill
 from tasks.contents import depths, title_of
 from tasks.mark_up import as_html, caption_of, escaped, rows_on, text_on
@@ -50,10 +52,11 @@ _DASHED = frozenset({Role.DECORATIVE, Role.BACKGROUND, BlockKind.MARGIN})
 def write_view(
     out: Path,
     source: str,
-    data: bytes,
+    store_address: str,
     structured: StructuredDocument,
     tree: Sequence[Node],
     numbers: Mapping[str, str],
+    limits: ParseOptions,
     report: Report = silent,
 ) -> None:
     """Write ``page-0001.png`` and so on, and ``index.html``, into a folder that has the figures already.
@@ -61,17 +64,18 @@ def write_view(
     Args:
         out: The folder; its ``figures/<tag number>.png`` are shown in the text.
         source: The document's name.
-        data: The PDF.
+        store_address: The store that holds the PDF.
         structured: What its pages hold, in reading order.
         tree: Its evidence tree.
         numbers: Tag numbers by figure id.
+        limits: Time and memory that drawing a page may take, and how many pages at once.
         report: Told how many pages are drawn.
 
     Raises:
         UserError: The folder can't be written to.
     """
     try:
-        unseen = dict(_draw(out, data, structured, report))
+        unseen = dict(_draw(out, store_address, structured, limits, report))
         pictures = [*out.glob("page-*.png"), *(out / "figures" / f"{number}.png" for number in numbers.values())]
         show = _embedded if sum(path.stat().st_size for path in pictures) <= EMBED_BYTES else _linked
         writer = _Writer(out, structured, numbers, show)
@@ -81,19 +85,19 @@ def write_view(
         raise UserError(f"can't write to {out}: {error.strerror}") from error
 
 
-def _draw(out: Path, data: bytes, structured: StructuredDocument, report: Report) -> Iterator[tuple[int, str]]:
+def _draw(
+    out: Path, store_address: str, structured: StructuredDocument, limits: ParseOptions, report: Report
+) -> Iterator[tuple[int, str]]:
     """Write a picture a page; yield the pages that can't be drawn, and why."""
-    renderer = PageRenderer()
-    try:
-        for done, page in enumerate(structured.pages, 1):
-            try:
-                picture = renderer.render(data, page.page, marks=marks(page.page, structured))
-                _picture_of(out, page).write_bytes(picture)
-            except BadInputError as error:
-                yield page.page, error.message
-            report("draw", done, len(structured.pages))
-    finally:
-        renderer.close()
+    pages = {page.page: page for page in structured.pages}
+    name = f"documents/{structured.doc_id}.pdf"
+    drawings = [Drawing(store_address, name, page, marks=tuple(marks(page, structured))) for page in pages]
+    for done, (drawing, made) in enumerate(draw_pages(drawings, limits), 1):
+        if isinstance(made, bytes):
+            _picture_of(out, pages[drawing.page]).write_bytes(made)
+        else:
+            yield drawing.page, made.message
+        report("draw", done, len(drawings))
 
 
 def _picture_of(out: Path, page: Page) -> Path:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from backends.lancedb_index import LanceIndex
 from backends.minilm import text_model_card
+from backends.objects import read_model
 from backends.rapid_layout_detector import detector_card
 from backends.rapidocr_recogniser import recogniser_card
-from backends.sources import open_source
+from backends.sources import open_source, overlaps
 from backends.stores import join, open_store
 from backends.weaviate_index import WeaviateIndex
 from backends.weaviate_server import WeaviateServer
@@ -75,7 +76,7 @@ class Workspace:
     def index_options(self, version: str) -> IndexOptions:
         """Return where a version's collection is and how it ranks: what ``settle_index`` wrote, not what the file says now."""
         try:
-            return IndexOptions.model_validate_json(self.store.get(version_file(version, INDEX_FILE)))
+            return read_model(self.store, version_file(version, INDEX_FILE), IndexOptions)
         except FileNotFoundError:
             return IndexOptions()
 
@@ -130,6 +131,11 @@ def open_workspace(name_or_path: str) -> Workspace:
     """
     file = find_corpus_file(name_or_path)
     corpus = load_corpus(str(file))
+    if overlaps(corpus.source, corpus.store or ""):
+        raise UserError(
+            f"{file}: source {corpus.source} and store {corpus.store} overlap, so what is kept would be indexed; "
+            f"name a 'store' elsewhere"
+        )
     recogniser, detector = recogniser_card(corpus.captions), detector_card(corpus.captions)
     text_model = text_model_card(corpus.embeddings)
     return Workspace(
@@ -144,7 +150,7 @@ def open_workspace(name_or_path: str) -> Workspace:
 
 
 def _keys(corpus: Corpus, recogniser: ModelCard | None, detector: ModelCard | None, text_model: ModelCard) -> Keys:
-    parse, attempt = parse_key(corpus.parse), attempt_key(corpus.parse)
+    parse = parse_key(corpus.parse)
     recognised = key(model=recogniser.model_dump() if recogniser else None)
     segmented = key(model=detector.model_dump() if detector else None, step=SEGMENT_VERSION)
     structured = key(
@@ -156,6 +162,8 @@ def _keys(corpus: Corpus, recogniser: ModelCard | None, detector: ModelCard | No
         chunk_tokens=corpus.index.chunk_tokens,
         tokens_by=text_model.model_dump(),
     )
+    # What failed at any step is worth another try once any step before a version is another.
+    attempt = key(parse=attempt_key(corpus.parse), structured=structured)
     assembled = key(structured=structured, tags=corpus.tags.model_dump(), step=ASSEMBLE_VERSION)
     vectors = key(model=text_model.model_dump(), step=EMBED_VERSION)
     settings = key(

@@ -14,20 +14,28 @@
     GET  /healthz, /readyz, /openapi.json
     GET  /, /api                          the web page, and the reference of this API
 
-Endpoints are plain functions, so they run in the thread pool: index engines block. FastAPI's own documentation pages load
-scripts from elsewhere and are switched off.
+Artifacts take a ``version`` too, and are found only where that version, or else the live one, holds them. HEAD is answered like
+GET.
+
+Most endpoints are plain functions, so they run in the thread pool: index engines block. Those that wait for a page to be drawn,
+or must answer whatever else goes on, don't take a thread. FastAPI's own documentation pages load scripts from elsewhere and are
+switched off.
 """
 
+import asyncio
+import contextlib
 import hashlib
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import Future
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, TypeVar, cast
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, FastAPI, Header, Query, Request, Response
 from fastapi import Path as PathParameter
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse
 from fastapi.routing import APIRoute
 from fastapi.staticfiles import StaticFiles
@@ -36,6 +44,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 from query_service import errors
 from query_service.errors import ErrorBody, one_line
 from query_service.guard import Guard
+from query_service.hosts import LOOPBACK, TrustedHosts
 from query_service.ports import Box, PublishedCorpus
 from schemas.errors import InsetError, NotFoundError
 from schemas.evidence import AnswerResult, Filters, Mode, SearchResult
@@ -76,6 +85,9 @@ DocumentId = Annotated[str, PathParameter(pattern=_DIGEST, description="SHA-256 
 FigureId = Annotated[str, PathParameter(pattern=_DIGEST, description="SHA-256 of the figure's pixels, in hex.")]
 PageNumber = Annotated[int, PathParameter(ge=1, le=100_000, description="From 1.")]
 VersionName = Annotated[str, StringConstraints(pattern=_VERSION)]
+VersionParameter = Annotated[
+    str | None, Query(pattern=_VERSION, description="The version that it is found in; without it the live one.")
+]
 Question = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=QUERY_LIMIT)]
 BoxText = Annotated[str, StringConstraints(max_length=120), AfterValidator(_is_box)]
 
@@ -120,6 +132,9 @@ class Readiness(BaseModel):
     reasons: dict[str, str] = Field(description="One line for each corpus that can't be searched yet.")
 
 
+Reply = TypeVar("Reply")
+
+
 class _Served:
     """The corpora that an app was made for."""
 
@@ -135,20 +150,21 @@ class _Served:
         return self.open(name)
 
     def overview(self, name: str) -> CorpusOverview:
-        try:
-            return self.open(name).overview()
-        except InsetError as error:  # one corpus out of order must not hide the others
-            return CorpusOverview(name=name, problem=one_line(error.message))
+        found = self._asked(name, lambda corpus: corpus.overview())
+        return CorpusOverview(name=name, problem=found) if isinstance(found, str) else found
 
     def obstacle(self, name: str) -> str | None:
+        return self._asked(name, lambda corpus: corpus.ready())
+
+    def _asked(self, name: str, ask: Callable[[PublishedCorpus], Reply]) -> Reply | str:
+        """Return a corpus's reply, or why there is none, in one line: one corpus out of order must not hide the others."""
         try:
-            self.open(name).ready()
+            return ask(self.open(name))
         except InsetError as error:
             return one_line(error.message)
         except Exception:
             _logger.exception("corpus %s can't be opened", name)
             return "it can't be opened; the service's log says why"
-        return None
 
 
 def _served(request: Request) -> _Served:
@@ -221,18 +237,28 @@ def answer(corpus: Opened, asked: AnswerRequest) -> AnswerResult:
     response_class=Response,
     responses={**_binary("image/*", "The figure's pixels."), 304: {"description": "The caller has them already."}},
 )
-def figure(corpus: Opened, figure_id: FigureId, if_none_match: Annotated[str | None, Header()] = None) -> Response:
-    """A figure. Its id is a digest of its pixels, so it never changes and may be kept for good."""
-    body, media_type = corpus.figure(figure_id)
+def figure(
+    corpus: Opened,
+    figure_id: FigureId,
+    version: VersionParameter = None,
+    if_none_match: Annotated[str | None, Header()] = None,
+) -> Response:
+    """A figure. Its id is a digest of its pixels, so what a version holds under it never changes and may be kept for good."""
+    body, media_type = corpus.figure(figure_id, version=version)
     etag = f'"{hashlib.sha256(body).hexdigest()}"'
     headers = {
         "etag": etag,
-        "cache-control": f"public, max-age={_YEAR_S}, immutable",
+        "cache-control": _kept(version, f"public, max-age={_YEAR_S}, immutable"),
         "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'none'",
     }
     if if_none_match is not None and _matches(if_none_match, etag):
         return Response(status_code=304, headers=headers)
     return Response(body, media_type=media_type, headers=headers)
+
+
+def _kept(version: str | None, how_long: str = f"public, max-age={_DAY_S}") -> str:
+    """Say how long an artifact may be kept: without a version it is asked for again, since another may be live by then."""
+    return how_long if version is not None else "no-cache"
 
 
 @_v1.get(
@@ -241,7 +267,8 @@ def figure(corpus: Opened, figure_id: FigureId, if_none_match: Annotated[str | N
     response_class=Response,
     responses=_binary("image/png", "The page."),
 )
-def page_image(
+async def page_image(
+    request: Request,
     corpus: Opened,
     doc_id: DocumentId,
     page: PageNumber,
@@ -250,10 +277,39 @@ def page_image(
         Query(max_length=50, description="x0,y0,x1,y1 in PDF points from the top left: highlighted. May be repeated."),
     ] = None,
     dpi: Annotated[int, Query(ge=36, le=200)] = 110,
+    version: VersionParameter = None,
 ) -> Response:
-    """A page of a document as an image, cited boxes highlighted."""
-    body = corpus.page_image(doc_id, page, highlight=[_box(written) for written in box or []], dpi=dpi)
-    return Response(body, media_type="image/png", headers={"cache-control": f"public, max-age={_DAY_S}"})
+    """A page of a document as an image, cited boxes highlighted.
+
+    Drawing is bounded: 422 says that a page is too large or takes too long, 503 that too many are waiting.
+    """
+    boxes = [_box(written) for written in box or []]
+    drawing = await run_in_threadpool(corpus.page_image, doc_id, page, highlight=boxes, dpi=dpi, version=version)
+    body = await _unless_gone(request, drawing)
+    if body is None:
+        return Response(status_code=_CLIENT_GONE)
+    return Response(body, media_type="image/png", headers={"cache-control": _kept(version)})
+
+
+_CLIENT_GONE = 499  # nobody reads it; as nginx logs it
+
+
+async def _unless_gone(request: Request, made: "Future[bytes]") -> bytes | None:
+    """Wait for what is being made; None where the client goes first, and then it is cancelled."""
+    result = asyncio.wrap_future(made)
+    gone = asyncio.ensure_future(_gone(request))
+    first: set[asyncio.Future[Any]] = {result, gone}
+    try:
+        await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
+        return result.result() if result.done() else None
+    finally:
+        gone.cancel()
+        result.cancel()
+
+
+async def _gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 @_v1.get(
@@ -262,11 +318,9 @@ def page_image(
     response_class=Response,
     responses=_binary("application/pdf", "The original, byte for byte."),
 )
-def document(
-    corpus: Opened, doc_id: DocumentId, version: Annotated[str | None, Query(pattern=_VERSION)] = None
-) -> Response:
+def document(corpus: Opened, doc_id: DocumentId, version: VersionParameter = None) -> Response:
     """The original PDF, to be shown in the browser; ``#page=12`` behind the address opens it there."""
-    return _pdf(*corpus.document(doc_id, version=version))
+    return _pdf(*corpus.document(doc_id, version=version), version)
 
 
 @_v1.get(
@@ -275,29 +329,27 @@ def document(
     response_class=Response,
     responses=_binary("application/pdf", "The copy with its tags."),
 )
-def tagged_document(
-    corpus: Opened, doc_id: DocumentId, version: Annotated[str | None, Query(pattern=_VERSION)] = None
-) -> Response:
+def tagged_document(corpus: Opened, doc_id: DocumentId, version: VersionParameter = None) -> Response:
     """A copy of the PDF in which every figure's tag is written at its place, where ``tagged_pdf`` of a hit or citation is true.
 
     ``#page=12`` behind the address opens it there: its pages are the original's.
     """
-    return _pdf(*corpus.tagged_document(doc_id, version=version))
+    return _pdf(*corpus.tagged_document(doc_id, version=version), version)
 
 
-def _pdf(body: bytes, file_name: str) -> Response:
+def _pdf(body: bytes, file_name: str, version: str | None) -> Response:
     headers = {
         "content-disposition": _inline(file_name),
         # A policy with default-src would keep some browsers' own PDF viewer from drawing.
         "content-security-policy": "frame-ancestors 'none'",
-        "cache-control": f"public, max-age={_DAY_S}",
+        "cache-control": _kept(version),
     }
     return Response(body, media_type="application/pdf", headers=headers)
 
 
 @_operations.get("/healthz", tags=["operations"])
-def healthz() -> Health:
-    """The process is up. Asks nothing of the index or the store."""
+async def healthz() -> Health:
+    """The process is up. Asks nothing of the index or the store, nor for a thread."""
     return Health()
 
 
@@ -307,7 +359,7 @@ def healthz() -> Health:
     responses={503: {"model": Readiness, "description": "Not every corpus can be searched."}},
 )
 def readyz(request: Request, response: Response) -> Readiness:
-    """Whether every configured corpus has a live version."""
+    """Whether every configured corpus has a live version that answers: each is asked one question."""
     served = _served(request)
     names = served.names()
     reasons = {name: reason for name in names if (reason := served.obstacle(name)) is not None}
@@ -334,14 +386,28 @@ def api_page() -> FileResponse:
     return FileResponse(WEB / "api.html")
 
 
-def create_app(open_corpus: Callable[[str], PublishedCorpus], corpora: Callable[[], list[str]]) -> FastAPI:
+def create_app(
+    open_corpus: Callable[[str], PublishedCorpus],
+    corpora: Callable[[], list[str]],
+    *,
+    hosts: Sequence[str] = (),
+    close: Callable[[], None] = lambda: None,
+) -> FastAPI:
     """Return the service.
 
     Args:
         open_corpus: Opens a corpus by name. Called once a request, from several threads, so it should be cheap: what is
             heavy belongs in a cache of its own.
         corpora: Names of the corpora to serve; asked at each request, so the set may change while the service runs.
+        hosts: Names that it goes by, beside those of this machine itself: ``example.org``, ``*.example.org``, or ``*`` for any.
+        close: Called when the service ends.
     """
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        await run_in_threadpool(close)
+
     app = FastAPI(
         title="Inset",
         version=API_VERSION,
@@ -349,9 +415,11 @@ def create_app(open_corpus: Callable[[str], PublishedCorpus], corpora: Callable[
         docs_url=None,
         redoc_url=None,
         generate_unique_id_function=_operation_id,
+        lifespan=lifespan,
     )
     app.state.served = _Served(open_corpus, corpora)
     errors.install(app)
+    app.add_middleware(TrustedHosts, names=[*LOOPBACK, *hosts])
     app.add_middleware(Guard)
     for router in (_listing, _v1, _operations, _pages):
         app.include_router(router)

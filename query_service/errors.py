@@ -1,6 +1,7 @@
 """Errors as the service says them: ``{"error": {"code": ..., "message": one line for a person}}``."""
 
 import logging
+import re
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -36,35 +37,41 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(NotFoundError)
     async def not_found(_: Request, error: NotFoundError) -> JSONResponse:
-        return _said(404, "not_found", error.message)
+        return error_response(404, "not_found", error.message)
 
     @app.exception_handler(UserError)
     async def mistaken(_: Request, error: UserError) -> JSONResponse:
-        return _said(400, "bad_request", error.message)
+        return error_response(400, "bad_request", error.message)
 
     @app.exception_handler(BadInputError)
     async def unreadable(_: Request, error: BadInputError) -> JSONResponse:
-        return _said(422, "unreadable", error.message)
+        return error_response(422, "unreadable", error.message)
 
     @app.exception_handler(TransientError)
     async def unavailable(request: Request, error: TransientError) -> JSONResponse:
-        _logger.warning("%s %r: %s", request.method, request.url.path, error.message)
-        return _said(503, "unavailable", error.message, {"retry-after": "5"})
+        _logger.warning("%s %r: %s", request.method, request.url.path, one_line(error.message))
+        return error_response(503, "unavailable", error.message, {"retry-after": "5"})
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
-        return _said(422, "invalid", explained(error))
+        return error_response(422, "invalid", explained(error))
 
     @app.exception_handler(HTTPException)
     async def refused(request: Request, error: HTTPException) -> JSONResponse:
         message = f"there is nothing at {request.url.path}" if error.detail == "Not Found" else error.detail
         headers = dict(error.headers or {})
-        return _said(error.status_code, _HTTP_CODES.get(error.status_code, "bad_request"), message, headers)
+        return error_response(error.status_code, _HTTP_CODES.get(error.status_code, "bad_request"), message, headers)
+
+
+_USER_INFO = re.compile(r"(?<=://)[^/?#\s]*@")
+
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def one_line(message: str) -> str:
-    """Return ``message`` on one line."""
-    return " ".join(message.split())
+    """Return ``message`` on one line, fit for a log, without the names and passwords of addresses in it."""
+    return _USER_INFO.sub("", _CONTROL.sub("\ufffd", " ".join(message.split())))
 
 
 def explained(error: RequestValidationError) -> str:
@@ -79,6 +86,7 @@ def explained(error: RequestValidationError) -> str:
     return f"{where}: {what[:1].lower()}{what[1:]}{more}"
 
 
-def _said(status: int, code: str, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
+def error_response(status: int, code: str, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
+    """Return an error as the service says it."""
     body = ErrorBody(error=Problem(code=code, message=one_line(message)))
     return JSONResponse(body.model_dump(), status, headers)

@@ -1,4 +1,4 @@
-"""What every response passes: security headers, a limit on bodies, and one plain line for what nobody expected."""
+"""What every response passes: security headers, a limit on bodies, HEAD, and one plain line for what nobody expected."""
 
 import json
 import logging
@@ -39,6 +39,9 @@ class Guard:
             return
         started = False
         received = 0
+        bodiless = scope["method"] == "HEAD"
+        if bodiless:  # what is there for GET is there for HEAD
+            scope = {**scope, "method": "GET"}
 
         async def limited() -> Message:
             nonlocal received
@@ -55,6 +58,8 @@ class Guard:
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
+            elif bodiless:
+                message = {**message, "body": b""}
             await send(message)
 
         try:

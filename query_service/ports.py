@@ -1,6 +1,7 @@
 """What the service needs of a corpus; ``pipeline.published.PublishedCorpus`` provides it."""
 
 from collections.abc import Sequence
+from concurrent.futures import Future
 from typing import Protocol
 
 from schemas.evidence import AnswerResult, Filters, Mode, SearchResult
@@ -17,7 +18,8 @@ class PublishedCorpus(Protocol):
     """The read side of one corpus. Called from several threads at once.
 
     Every method raises ``NotFoundError`` for what does not exist, ``UserError`` for other mistakes of the caller, and
-    ``TransientError`` where the outside world (engine, store) does not answer now.
+    ``TransientError`` where the outside world (engine, store) does not answer now, or what it holds is damaged. What a version
+    doesn't hold is not found, whatever is still stored; the version is the live one where None.
     """
 
     @property
@@ -46,12 +48,17 @@ class PublishedCorpus(Protocol):
         """Answer from the live version, or from ``version``."""
         ...
 
-    def figure(self, figure_id: str) -> tuple[bytes, str]:
+    def figure(self, figure_id: str, *, version: str | None = None) -> tuple[bytes, str]:
         """Return a figure's bytes and their media type."""
         ...
 
-    def page_image(self, doc_id: str, page: int, *, highlight: Sequence[Box] = (), dpi: int = 110) -> bytes:
-        """Return a page as PNG, the given boxes highlighted."""
+    def page_image(
+        self, doc_id: str, page: int, *, highlight: Sequence[Box] = (), dpi: int = 110, version: str | None = None
+    ) -> "Future[bytes]":
+        """Return what will be a page as PNG, the given boxes highlighted; the caller cancels it where nobody waits any more.
+
+        The future may raise ``BadInputError`` too: the page can't be drawn.
+        """
         ...
 
     def document(self, doc_id: str, *, version: str | None = None) -> tuple[bytes, str]:

@@ -4,14 +4,20 @@ import contextlib
 import errno
 import logging
 import socket
+from time import monotonic
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from schemas.errors import UserError
 
 HOST = "127.0.0.1"
 PORT = 8750
+
+
+STALLED_S = 20.0
+"""How long a client may take to send a request, or to read a part of its response, before its connection is dropped."""
 
 
 def serve(app: FastAPI, host: str = HOST, port: int = PORT) -> None:
@@ -29,13 +35,66 @@ def serve(app: FastAPI, host: str = HOST, port: int = PORT) -> None:
         UserError: The address can't be listened on.
     """
     with listen(host, port) as bound:
-        config = uvicorn.Config(app, server_header=False, timeout_graceful_shutdown=10)
+        server = server_of(app)
         address = f"[{host}]" if ":" in host else host
         logging.getLogger("uvicorn.error").info(
             "Inset is at http://%s:%d/ (Ctrl-C ends it)", address, bound.getsockname()[1]
         )
         with contextlib.suppress(KeyboardInterrupt):  # the usual way to end
-            uvicorn.Server(config).run(sockets=[bound])
+            server.run(sockets=[bound])
+
+
+def server_of(app: FastAPI) -> uvicorn.Server:
+    """Return the server that ``serve`` runs."""
+    stalled = _Stalled()
+    stalled.server = uvicorn.Server(
+        uvicorn.Config(
+            app,
+            server_header=False,
+            http="h11",
+            ws="none",
+            timeout_graceful_shutdown=10,
+            timeout_notify=1,
+            callback_notify=stalled.drop,
+        )
+    )
+    return stalled.server
+
+
+class _Stalled:
+    """Drops connections whose client does nothing; uvicorn itself bounds only the pause between two requests.
+
+    A request must be there within ``STALLED_S``, however slowly it trickles in; a response must be read from at least once in
+    that time. What the service itself is busy with counts for nothing.
+    """
+
+    def __init__(self) -> None:
+        self.server: uvicorn.Server | None = None
+        self._since: dict[object, tuple[object, float]] = {}
+
+    async def drop(self) -> None:
+        """Look at every connection, and end those that have been in one state for too long. Call it every second or so."""
+        now = monotonic()
+        seen: dict[object, tuple[object, float]] = {}
+        for connection in list(self.server.server_state.connections) if self.server else ():
+            if not isinstance(connection, H11Protocol) or (state := _waits_for(connection)) is None:
+                continue
+            before, since = self._since.get(connection, (None, now))
+            seen[connection] = (state, since if before == state else now)
+            if now - seen[connection][1] >= STALLED_S:
+                connection.transport.abort()
+        self._since = seen
+
+
+def _waits_for(connection: H11Protocol) -> object:
+    """Say what a connection waits for its client to do; None where it waits for the service."""
+    cycle = connection.cycle
+    unread = connection.transport.get_write_buffer_size()
+    if unread:
+        return "read", cycle, unread
+    if cycle is None or cycle.response_complete:
+        return "ask", cycle
+    return ("send", cycle) if cycle.more_body else None
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -5,15 +5,18 @@ writes what it makes into the store itself; the parent learns little more than t
 """
 
 import contextlib
+import math
 import multiprocessing
 import multiprocessing.connection
 import os
 import resource
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from types import ModuleType
@@ -23,7 +26,8 @@ import psutil
 
 from ray_jobs.garbage import collected_rarely
 from schemas.corpus import ParseOptions
-from schemas.errors import BadInputError, FailureCode, InsetError, TransientError
+from schemas.errors import BadInputError, FailureCode, InsetError
+from schemas.printing import line
 
 Order = TypeVar("Order")
 Result = TypeVar("Result")
@@ -31,7 +35,11 @@ Result = TypeVar("Result")
 Work = Callable[[Order, Callable[[int], None]], Result]
 """Takes an order, and what to tell the number of pages once the document is open: a long one may take longer."""
 
-_POLL_S = 0.2
+POLL_S = 0.2
+"""Seconds between two looks at children that may be out of time."""
+_IDLE_TIMES = 10
+"""A document's time is the processor's, so that a busy machine refuses nothing; one that waits may do so this much longer."""
+
 _NEAR_LIMIT = 0.3  # memory doubles between two looks
 _MEBIBYTE = 1 << 20
 
@@ -53,6 +61,11 @@ class Refused:
 
 
 @dataclass(frozen=True)
+class _Began:
+    """The child runs and begins its work: starting it takes what the machine takes, and counts for nothing."""
+
+
+@dataclass(frozen=True)
 class _Opened:
     """The child has opened its document."""
 
@@ -60,20 +73,28 @@ class _Opened:
 
 
 @dataclass(frozen=True)
-class _Hiccup:
-    """The child's last word: the store or the source did not answer."""
+class Hiccup:
+    """The last word of a child: an error that is not the order's, such as of a store that did not answer or refused."""
 
-    message: str
+    error: InsetError
 
 
 @dataclass
-class _Running(Generic[Order]):
+class Running(Generic[Order]):
+    """An order and the child that carries it out; ``reply`` is ready when there may be a last word."""
+
     order: Order
     limits: ParseOptions
     process: ForkServerProcess
     reply: Connection
-    deadline: float
+    allowed_s: float
+    began: float = math.inf
     most_bytes: int = 0
+
+    def kill(self) -> None:
+        """End the child, whatever it does."""
+        self.process.kill()
+        self.process.join()
 
 
 def run_each(
@@ -89,43 +110,64 @@ def run_each(
         limits: Time and memory an order may take, and how many processes at once.
 
     Raises:
-        TransientError: The store or the source did not answer.
+        InsetError: What a child met that is not its order's doing, as it was raised there.
     """
     waiting = list(reversed(orders))
     workers = limits.workers or os.cpu_count() or 1
-    running: list[_Running[Order]] = []
-    context = multiprocessing.get_context("forkserver")
-    # pyarrow imports pandas, where it is installed, at its first table.
-    context.set_forkserver_preload(
-        ["ray_jobs.parse_shard", "ray_jobs.tag_shard", "pymupdf", "PIL.PngImagePlugin", "pandas"]
-    )
+    running: list[Running[Order]] = []
     try:
         while waiting or running:
             while waiting and len(running) < workers:
-                running.append(_start(context, work, waiting.pop(), limits))
-            multiprocessing.connection.wait([item.reply for item in running], timeout=_POLL_S)
+                running.append(start(work, waiting.pop(), limits))
+            multiprocessing.connection.wait([item.reply for item in running], timeout=POLL_S)
             for item in list(running):
-                reply = _last_word(item)
-                if isinstance(reply, _Hiccup):
-                    raise TransientError(reply.message)
+                reply = last_word(item)
+                if isinstance(reply, Hiccup):
+                    raise reply.error
                 if reply is not None:
                     running.remove(item)
                     yield item.order, reply
     finally:
         for item in running:
-            item.process.kill()
-            item.process.join()
+            item.kill()
 
 
-def _start(context: ForkServerContext, work: Work[Order, Result], order: Order, limits: ParseOptions) -> _Running[Order]:
+def start(work: Work[Order, Result], order: Order, limits: ParseOptions) -> Running[Order]:
+    """Carry out an order in a child of its own; ``last_word`` says what became of it.
+
+    Args:
+        work: A function of a module, so that a child finds it.
+        order: What to work on; it and the result pickle.
+        limits: Time and memory it may take.
+    """
+    context = _context()
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(
         target=_in_child, args=(work, order, limits.memory_mb, dict(os.environ), theirs), daemon=False
     )
-    with _no_main_module():
+    with _STARTING, _no_main_module():
         process.start()
     theirs.close()
-    return _Running(order, limits, process, ours, time.monotonic() + limits.timeout_s)
+    return Running(order, limits, process, ours, limits.timeout_s)
+
+
+def prepare() -> None:
+    """Begin to start the server that children are forked from, so that the first order needn't wait for it."""
+    _context()
+    forkserver.ensure_running()
+
+
+def _context() -> ForkServerContext:
+    context = multiprocessing.get_context("forkserver")
+    # pyarrow imports pandas, where it is installed, at its first table.
+    context.set_forkserver_preload(
+        ["ray_jobs.parse_shard", "ray_jobs.tag_shard", "ray_jobs.draw_pages", "pymupdf", "PIL.PngImagePlugin", "pandas"]
+    )
+    return context
+
+
+_STARTING = threading.Lock()
+"""Held while the main module is hidden: it is one for all threads."""
 
 
 @contextlib.contextmanager
@@ -139,28 +181,30 @@ def _no_main_module() -> Iterator[None]:
         sys.modules["__main__"] = main
 
 
-def _last_word(item: _Running[Any]) -> Done[Any] | Refused | _Hiccup | None:
-    """Return the child's last word; None while it works. One that is out of time is killed."""
+def last_word(item: Running[Any]) -> Done[Any] | Refused | Hiccup | None:
+    """Return the child's last word; None while it works. One that is out of time is killed, so ask every ``POLL_S``."""
     try:
         while item.reply.poll():
-            message: _Opened | Done[Any] | Refused | _Hiccup = item.reply.recv()
-            if isinstance(message, _Opened):
-                item.deadline += item.limits.timeout_s_per_page * message.pages
+            message: _Began | _Opened | Done[Any] | Refused | Hiccup = item.reply.recv()
+            if isinstance(message, _Began):
+                item.began = time.monotonic()
+            elif isinstance(message, _Opened):
+                item.allowed_s += item.limits.timeout_s_per_page * message.pages
             else:
                 item.process.join()
                 return message
-    except EOFError:
+    except (EOFError, OSError):  # it was killed before its last word, or in the middle of it
         item.process.join()
         return _died(item)
-    item.most_bytes = max(item.most_bytes, _held(item.process.pid))
-    if time.monotonic() > item.deadline:
-        item.process.kill()
-        item.process.join()
+    held, spent = _used(item.process.pid)
+    item.most_bytes = max(item.most_bytes, held)
+    if spent > item.allowed_s or time.monotonic() - item.began > _IDLE_TIMES * item.allowed_s:
+        item.kill()
         return Refused(FailureCode.TIME_LIMIT, "it took longer than parse.timeout_s allows, and was stopped")
     return None
 
 
-def _died(item: _Running[Any]) -> Refused:
+def _died(item: Running[Any]) -> Refused:
     """Say why a child ended without a last word; out of memory, MuPDF may crash instead of saying so."""
     exitcode, limit = item.process.exitcode, item.limits.memory_mb
     held = item.most_bytes // _MEBIBYTE
@@ -172,12 +216,14 @@ def _died(item: _Running[Any]) -> Refused:
     return Refused(FailureCode.CRASHED, f"it crashed the PDF library (exit {exitcode})")
 
 
-def _held(pid: int | None) -> int:
-    """Return the bytes that a process holds in memory; 0 where it is gone."""
+def _used(pid: int | None) -> tuple[int, float]:
+    """Return the bytes that a process holds in memory and the seconds that a processor worked for it; 0 where it is gone."""
     try:
-        return int(psutil.Process(pid).memory_info().rss)
+        process = psutil.Process(pid)
+        times = process.cpu_times()
+        return int(process.memory_info().rss), times.user + times.system
     except psutil.NoSuchProcess:
-        return 0
+        return 0, 0.0
 
 
 def _in_child(
@@ -187,9 +233,10 @@ def _in_child(
     os.environ.clear()
     os.environ.update(environment)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the parent, which ends its children
-    last: Done[Result] | Refused | _Hiccup
+    last: Done[Result] | Refused | Hiccup
     try:
         _limit_memory(memory_mb)
+        reply.send(_Began())
         with collected_rarely():
             last = Done(work(order, lambda pages: reply.send(_Opened(pages))))
     except BadInputError as error:
@@ -197,9 +244,9 @@ def _in_child(
     except MemoryError:
         last = Refused(FailureCode.MEMORY_LIMIT, f"it needs more than parse.memory_mb ({memory_mb})")
     except InsetError as error:
-        last = _Hiccup(error.message)
+        last = Hiccup(error)
     except Exception as error:  # noqa: BLE001  what nobody foresaw is this document's failure, not the refresh's
-        last = Refused(FailureCode.CRASHED, f"reading it failed: {type(error).__name__}: {error}"[:300])
+        last = Refused(FailureCode.CRASHED, line(f"reading it failed: {type(error).__name__}: {error}")[:300])
     reply.send(last)
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from backends.objects import Noun, read_rows, read_table, reading
 from schemas.documents import (
     Block,
     BlockKind,
@@ -17,8 +18,8 @@ from schemas.documents import (
     Placement,
     StructuredDocument,
 )
-from schemas.errors import Failure, FailureCode
-from schemas.parquet import PARSED_FILES, from_parquet, pack, rows_of, table_of, to_parquet, unpack
+from schemas.errors import UNFINISHED, Failure, FailureCode
+from schemas.parquet import PARSED_FILES, pack, table_of, to_parquet, unpack
 from schemas.ports import ObjectStore
 from tasks.contents import grow
 
@@ -49,6 +50,11 @@ def is_finished(store: ObjectStore, folder: str) -> bool:
     return store.exists(f"{folder}/{HEAD}")
 
 
+def is_settled(store: ObjectStore, folder: str) -> bool:
+    """Say whether a structured document is complete, and no model has something left to do for it."""
+    return is_finished(store, folder) and not any(failure.code in UNFINISHED for failure in read_failures(store, folder))
+
+
 def write_parsed(store: ObjectStore, folder: str, document: ParsedDocument) -> None:
     """Keep a parsed document."""
     for name, data in pack(document).items():
@@ -57,12 +63,14 @@ def write_parsed(store: ObjectStore, folder: str, document: ParsedDocument) -> N
 
 def read_parsed(store: ObjectStore, folder: str) -> ParsedDocument:
     """Return a parsed document."""
-    return unpack({name: store.get(f"{folder}/{name}") for name in PARSED_FILES})
+    files = {name: store.get(f"{folder}/{name}") for name in PARSED_FILES}
+    with reading(store, f"{folder}/{HEAD}"):
+        return unpack(files)
 
 
 def read_pages(store: ObjectStore, folder: str) -> tuple[tuple[Page, ...], tuple[Placement, ...]]:
     """Return the pages of a parsed document, and what stands on them."""
-    return rows_of(Page, _part(store, folder, "pages")), rows_of(Placement, _part(store, folder, "placements"))
+    return _rows(store, folder, "pages", Page), _rows(store, folder, "placements", Placement)
 
 
 def read_marginal_pages(store: ObjectStore, folder: str) -> frozenset[int]:
@@ -75,7 +83,7 @@ def read_marginal_pages(store: ObjectStore, folder: str) -> frozenset[int]:
 
 def read_placements(store: ObjectStore, folder: str) -> tuple[tuple[Figure, ...], tuple[Placement, ...]]:
     """Return all figures of a structured document, and where they stand."""
-    return rows_of(Figure, _part(store, folder, "pictures")), rows_of(Placement, _part(store, folder, "placements"))
+    return _rows(store, folder, "pictures", Figure), _rows(store, folder, "placements", Placement)
 
 
 def write_structured(store: ObjectStore, folder: str, document: StructuredDocument, chunks: list[Chunk]) -> None:
@@ -89,36 +97,39 @@ def write_structured(store: ObjectStore, folder: str, document: StructuredDocume
         ("tree", Node, grow(document)),
         ("chunks", Chunk, chunks),
     ]
+    if is_finished(store, folder):
+        # Structured once before, without what a model had not come to then.
+        store.delete(f"{folder}/{HEAD}")
     for name, noun, rows in parts:
-        store.put(f"{folder}/{name}.parquet", to_parquet(table_of(noun, rows)))  # type: ignore[arg-type]
+        store.replace(f"{folder}/{name}.parquet", to_parquet(table_of(noun, rows)))  # type: ignore[arg-type]
     head = StructuredHead(document.doc_id, document.title, len(document.pages))
     store.put(f"{folder}/{HEAD}", to_parquet(table_of(StructuredHead, [head])))
 
 
 def read_head(store: ObjectStore, folder: str) -> StructuredHead:
     """Return a structured document's head."""
-    return rows_of(StructuredHead, _part(store, folder, "document"))[0]
+    return _rows(store, folder, "document", StructuredHead)[0]
 
 
 def read_chunks(store: ObjectStore, folder: str) -> tuple[Chunk, ...]:
     """Return a structured document's chunks."""
-    return rows_of(Chunk, _part(store, folder, "chunks"))
+    return _rows(store, folder, "chunks", Chunk)
 
 
 def read_tree(store: ObjectStore, folder: str) -> tuple[Node, ...]:
     """Return a structured document's evidence tree, as ``tasks.contents.grow`` grew it."""
-    return rows_of(Node, _part(store, folder, "tree"))
+    return _rows(store, folder, "tree", Node)
 
 
 def read_captions(store: ObjectStore, folder: str) -> dict[int, str]:
     """Return the captions of a structured document's figures, by the order of the placement."""
-    placed = rows_of(PlacedFigure, _part(store, folder, "figures"))
+    placed = _rows(store, folder, "figures", PlacedFigure)
     return {figure.placement.order: figure.caption for figure in placed}
 
 
 def read_failures(store: ObjectStore, folder: str) -> tuple[PageFailure, ...]:
     """Return what of a structured document could not be read."""
-    return rows_of(PageFailure, _part(store, folder, "failures"))
+    return _rows(store, folder, "failures", PageFailure)
 
 
 def reported(failure: PageFailure, source: str, doc_id: str, run_id: str | None) -> Failure:
@@ -128,7 +139,7 @@ def reported(failure: PageFailure, source: str, doc_id: str, run_id: str | None)
         source=source,
         doc_id=doc_id,
         page=failure.page,
-        step="recognise" if code is FailureCode.MODEL_FAILED else "parse",
+        step="recognise" if code is FailureCode.MODEL_FAILED or code in UNFINISHED else "parse",
         code=code,
         message=failure.message,
         run_id=run_id,
@@ -136,4 +147,8 @@ def reported(failure: PageFailure, source: str, doc_id: str, run_id: str | None)
 
 
 def _part(store: ObjectStore, folder: str, part: str) -> pa.Table:
-    return from_parquet(store.get(f"{folder}/{part}.parquet"))
+    return read_table(store, f"{folder}/{part}.parquet")
+
+
+def _rows(store: ObjectStore, folder: str, part: str, noun: type[Noun]) -> tuple[Noun, ...]:
+    return read_rows(store, f"{folder}/{part}.parquet", noun)

@@ -2,8 +2,9 @@
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from ray_jobs.cluster import connected
 from ray_jobs.documents import parsed_folder, read_parsed, structured_folder, write_structured
 from ray_jobs.garbage import collected_rarely
 from ray_jobs.pools import cut_batches, run_pool
-from ray_jobs.rows import Outcome, attempt
+from ray_jobs.rows import Outcome, attempt, blaming_the_input
 from schemas.corpus import CaptionOptions, EmbeddingOptions, RayOptions
 from schemas.documents import (
     PageFailure,
@@ -85,26 +86,53 @@ def _local_embedder(options: EmbeddingOptions) -> EmbedderActor:
 
 
 def recognise(
-    pictures: Sequence[tuple[str, str]], options: CaptionOptions, store_address: str, ray: RayOptions | None
+    pictures: Sequence[tuple[str, str]],
+    options: CaptionOptions,
+    store_address: str,
+    ray: RayOptions | None,
+    unfinished: dict[str, str] | None = None,
 ) -> Iterator[list[Recognised]]:
     """Yield what is read off stored figures, a batch at a time; Ray is up only while this runs.
+
+    Only a failure of the picture is a result. One whose model died, or had no memory left, is no result yet.
 
     Args:
         pictures: Figure ids and their names in the store.
         options: Which model.
         store_address: The corpus's store.
         ray: Where to work; None means this process.
+        unfinished: Gets the figures that have no result, with the reason.
     """
     for outcomes in _looked_at(RecogniserActor, pictures, options, store_address, ray, few=FEW_PICTURES):
-        yield [Recognised(made.row_id, tuple(made.value or ()), _reason(made)) for made in outcomes]
+        results = _results(outcomes, unfinished)
+        yield [Recognised(made.row_id, tuple(made.value or ()), _reason(made)) for made in results]
 
 
 def segment(
-    pictures: Sequence[tuple[str, str]], options: CaptionOptions, store_address: str, ray: RayOptions | None
+    pictures: Sequence[tuple[str, str]],
+    options: CaptionOptions,
+    store_address: str,
+    ray: RayOptions | None,
+    unfinished: dict[str, str] | None = None,
 ) -> Iterator[list[Segmented]]:
     """Yield what is cut out of stored pictures of pages, a batch at a time; arguments as for ``recognise``."""
     for outcomes in _looked_at(SegmenterActor, pictures, options, store_address, ray, few=FEW_PAGES):
-        yield [Segmented(made.row_id, tuple(made.value or ()), _reason(made)) for made in outcomes]
+        results = _results(outcomes, unfinished)
+        yield [Segmented(made.row_id, tuple(made.value or ()), _reason(made)) for made in results]
+
+
+_OF_THE_PICTURE = frozenset({FailureCode.IMAGE_REJECTED, FailureCode.MODEL_FAILED})
+
+
+def _results(outcomes: Sequence[Outcome[Any]], unfinished: dict[str, str] | None) -> list[Outcome[Any]]:
+    """Return the outcomes that are results, and put the others among what is unfinished."""
+    results = []
+    for made in outcomes:
+        if made.failure is None or made.failure.code in _OF_THE_PICTURE:
+            results.append(made)
+        elif unfinished is not None:
+            unfinished[made.row_id] = made.failure.message
+    return results
 
 
 def _looked_at(
@@ -148,6 +176,8 @@ class Unstructured:
     doc_id: str
     recognised: tuple[Recognised, ...]
     segmented: tuple[Segmented, ...]
+    unfinished: Mapping[str, tuple[FailureCode, str]] = field(default_factory=dict)
+    """Pictures that have no result yet, and why."""
 
 
 class StructureActor:
@@ -168,21 +198,28 @@ class StructureActor:
     def _structure(self, work: Unstructured) -> bool:
         parse_key, structured_key = self._keys
         parsed = read_parsed(self._store, parsed_folder(work.doc_id, parse_key))
-        with collected_rarely():
-            document = structure_with(parsed, work.recognised, work.segmented)
+        with blaming_the_input("structuring it"), collected_rarely():
+            document = structure_with(parsed, work.recognised, work.segmented, work.unfinished)
             chunks = chunk(document, self._count_tokens, max_tokens=self._chunk_tokens)
         write_structured(self._store, structured_folder(work.doc_id, structured_key), document, chunks)
         return True
 
 
 def structure_with(
-    parsed: ParsedDocument, recognised: Sequence[Recognised], segmented: Sequence[Segmented]
+    parsed: ParsedDocument,
+    recognised: Sequence[Recognised],
+    segmented: Sequence[Segmented],
+    unfinished: Mapping[str, tuple[FailureCode, str]] = MappingProxyType({}),
 ) -> StructuredDocument:
-    """Structure a document with what models made of its pictures; what they failed on is among its failures."""
-    failed = {read.id: f"words of a figure were not read: {read.failure}" for read in recognised if read.failure}
-    failed |= {page.id: f"figures of a page were not looked for: {page.failure}" for page in segmented if page.failure}
+    """Structure a document with what models made of its pictures; what they failed on, or left, is among its failures."""
+    code = FailureCode.MODEL_FAILED
+    failed = {read.id: (code, f"words of a figure were not read: {read.failure}") for read in recognised if read.failure}
+    failed |= {
+        page.id: (code, f"figures of a page were not looked for: {page.failure}") for page in segmented if page.failure
+    }
+    failed |= unfinished
     unread = [
-        PageFailure(placement.page, FailureCode.MODEL_FAILED, failed[placement.figure_id])
+        PageFailure(placement.page, *failed[placement.figure_id])
         for placement in parsed.placements
         if placement.figure_id in failed
     ]

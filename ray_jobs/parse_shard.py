@@ -5,13 +5,13 @@ import importlib.metadata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from backends.sources import open_source
 from backends.stores import open_store
 from ray_jobs.children import Done, Refused, run_each
 from ray_jobs.documents import is_finished, parsed_folder, read_parsed, write_parsed
 from schemas.corpus import ParseOptions
 from schemas.errors import BadInputError, Failure, FailureCode
 from schemas.ids import key, sha256
+from schemas.ports import DocumentSource
 from tasks.parse import PARSE_VERSION, parse
 
 STEP = "parse"
@@ -39,7 +39,7 @@ class _Order:
     """All that a child needs to know."""
 
     job: ParseJob
-    source_address: str
+    source: DocumentSource
     store_address: str
     options: ParseOptions
     passwords: tuple[str, ...]
@@ -64,7 +64,7 @@ def attempt_key(options: ParseOptions) -> str:
 def parse_documents(
     jobs: Sequence[ParseJob],
     *,
-    source_address: str,
+    source: DocumentSource,
     store_address: str,
     options: ParseOptions,
     passwords: Sequence[str],
@@ -76,16 +76,16 @@ def parse_documents(
 
     Args:
         jobs: Documents to parse; one whose parse is in the store already is yielded as done.
-        source_address: Where the PDFs come from.
+        source: Where the PDFs come from; it pickles.
         store_address: The corpus's store.
         options: Limits, resolution, and how many processes at once.
         passwords: What to try on encrypted documents.
         run_id: Noted in failures.
 
     Raises:
-        TransientError: The store or the source did not answer.
+        InsetError: The store or the source did not answer, or refused; it is what the child met.
     """
-    orders = [_Order(job, source_address, store_address, options, tuple(passwords)) for job in jobs]
+    orders = [_Order(job, source, store_address, options, tuple(passwords)) for job in jobs]
     with contextlib.closing(run_each(_parse, orders, options)) as outcomes:
         for order, last in outcomes:
             yield _outcome(order.job, last, run_id)
@@ -112,9 +112,10 @@ def _parse(order: _Order, opened: Callable[[int], None]) -> int:
     if is_finished(store, folder):
         return len(read_parsed(store, folder).pages)
     try:
-        data = open_source(order.source_address).read(job.source)
+        data = order.source.read(job.source)
     except FileNotFoundError as error:
-        raise BadInputError("it went away while the refresh ran", FailureCode.SOURCE_CHANGED) from error
+        message = "it went away while the refresh ran; the next refresh takes it up, where it is back"
+        raise BadInputError(message, FailureCode.SOURCE_CHANGED) from error
     if sha256(data) != job.doc_id:
         raise BadInputError("it changed while the refresh ran; the next refresh takes it up", FailureCode.SOURCE_CHANGED)
     document = parse(

@@ -3,12 +3,16 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import tenacity
+
 from ray_jobs.rows import Outcome, RowFailure
 from schemas.errors import FailureCode, TransientError
 
 Batch = Sequence[tuple[str, Any]]
 
 _RESTARTS = 3
+_LOOKS = 16
+"""Looks at an actor that is being restarted, less and less often: some three minutes together."""
 
 
 def run_pool(
@@ -17,7 +21,7 @@ def run_pool(
     """Yield the outcomes of each batch as it is finished, in no particular order.
 
     An actor that dies is restarted and its batch tried again. A batch that keeps killing actors is taken apart, so that
-    only the row that does it fails.
+    only the row that does it fails. An actor that can't be made at all says nothing about any row.
 
     Args:
         actor: A class with ``run(batch) -> list[Outcome]``.
@@ -27,10 +31,10 @@ def run_pool(
         num_gpus: GPUs that each actor takes.
 
     Raises:
-        TransientError: Ray lost a worker for a reason that is not the rows'.
+        TransientError: Ray lost a worker for a reason that is not the rows', or can't start one.
     """
     import ray
-    from ray.exceptions import RayActorError, RayTaskError
+    from ray.exceptions import OutOfMemoryError, RayActorError, RayTaskError
 
     remote: Any = ray.remote(num_cpus=1, num_gpus=num_gpus, max_restarts=-1)(actor)
     waiting: list[tuple[Batch, int]] = [(batch, 0) for batch in reversed(batches)]
@@ -48,7 +52,8 @@ def run_pool(
             yield ray.get(done)
         except RayTaskError as error:
             raise error.as_instanceof_cause() from None
-        except RayActorError as error:
+        except (RayActorError, OutOfMemoryError) as error:
+            _wait_until_ready(handle)
             if tries < _RESTARTS:
                 waiting.append((batch, tries + 1))
             elif len(batch) > 1:
@@ -56,11 +61,29 @@ def run_pool(
             elif batch:
                 row_id = batch[0][0]
                 message = f"the worker died each of {_RESTARTS + 1} times on this row"
-                yield [Outcome(row_id, None, RowFailure(row_id, FailureCode.CRASHED, message))]
+                yield [Outcome(row_id, None, RowFailure(row_id, FailureCode.MODEL_CRASHED, message))]
             else:
                 raise TransientError(f"Ray lost a worker: {error}") from error
     for handle in idle:
         ray.kill(handle)
+
+
+def _wait_until_ready(handle: Any) -> None:
+    """Return once an actor that died runs again; raise where it can't be made: a model that isn't there, or too large."""
+    import ray
+    from ray.exceptions import ActorUnavailableError, OutOfMemoryError, RayActorError
+
+    restarting = tenacity.Retrying(
+        retry=tenacity.retry_if_exception_type(ActorUnavailableError),
+        stop=tenacity.stop_after_attempt(_LOOKS),
+        wait=tenacity.wait_exponential(0.1, max=15),
+        reraise=True,
+    )
+    try:
+        restarting(lambda: ray.get(handle.__ray_ready__.remote()))
+    except (RayActorError, OutOfMemoryError) as error:
+        said = [line.strip() for line in str(error).splitlines() if line.strip()]
+        raise TransientError(f"a worker of Ray can't be started: {said[-1] if said else error}") from error
 
 
 def cut_batches(rows: Sequence[tuple[str, Any]], size: int) -> list[Batch]:

@@ -1,10 +1,11 @@
 """The one place where an exception becomes a row: every input row yields exactly one output."""
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from schemas.errors import BadInputError, FailureCode
+from schemas.errors import BadInputError, FailureCode, InsetError
 
 I = TypeVar("I")  # noqa: E741 -- input
 O = TypeVar("O")  # noqa: E741 -- output
@@ -36,6 +37,26 @@ def attempt(rows: Sequence[tuple[str, I]], do: Callable[[I], O]) -> list[Outcome
         do: What makes a row's output.
     """
     return [_attempt(row_id, row, do) for row_id, row in rows]
+
+
+@contextlib.contextmanager
+def blaming_the_input(what: str) -> Iterator[None]:
+    """Let whatever pure work raises be the doing of its input: it has nothing else. Errors of ours stay what they are.
+
+    Args:
+        what: What is being done, for the message.
+
+    Raises:
+        BadInputError: Nobody foresaw what was raised, or there wasn't enough memory.
+    """
+    try:
+        yield
+    except InsetError:
+        raise
+    except MemoryError as error:
+        raise BadInputError(f"{what} takes more memory than there is", FailureCode.MEMORY_LIMIT) from error
+    except Exception as error:
+        raise BadInputError(f"{what} failed: {type(error).__name__}: {error}"[:300], FailureCode.CRASHED) from error
 
 
 def _attempt(row_id: str, row: I, do: Callable[[I], O]) -> Outcome[O]:

@@ -3,16 +3,60 @@
 Only ``name`` and ``source`` are required. Unknown keys are errors, so that a typing mistake never passes as a default.
 """
 
+import re
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from schemas.ids import CORPUS_NAME
+from schemas.printing import is_plain
 from schemas.tags import CANONICAL, DIGITS_DEFAULT, DIGITS_MOST, NAMED_TEMPLATES, TagTemplate
 
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+def _plain(text: str) -> str:
+    if not is_plain(text):
+        raise ValueError("write one line of plain text, without control characters or bytes that are not UTF-8")
+    return text
+
+
+def _variable(name: str) -> str:
+    if not _VARIABLE.fullmatch(name):
+        raise ValueError("write the name of an environment variable, such as PDF_PASSWORDS, and never what it holds")
+    return name
+
+
+def _without_user(address: str) -> str:
+    """Refuse what stands before an @ in an address: it would be stored with every version, and shown."""
+    if "@" in address.partition("://")[2].partition("/")[0]:
+        raise ValueError("an address holds no user or password; give those in environment variables")
+    return address
+
+
+def _place(address: str) -> str:
+    scheme, found, rest = address.partition("://")
+    if found and scheme not in ("file", "s3"):
+        raise ValueError("use a path, or s3://bucket/prefix")
+    if scheme == "s3" and found and not _BUCKET.fullmatch(rest.partition("/")[0]):
+        raise ValueError("write s3://bucket/prefix, the bucket's name in letters, digits, '.', '-' and '_'")
+    return address
+
+
+def _source(address: str) -> str:
+    if any("**" in part and part != "**" for part in address.split("/")) and not address.startswith("s3://"):
+        raise ValueError("'**' stands alone between slashes and means all folders below: write docs/**/*.pdf")
+    return address
+
+
+Text = Annotated[str, AfterValidator(_plain)]
+Variable = Annotated[Text, AfterValidator(_variable)]
+Place = Annotated[Text, Field(min_length=1, max_length=4000), AfterValidator(_without_user), AfterValidator(_place)]
 Share = Annotated[float, Field(ge=0, le=1)]
-Weight = Annotated[float, Field(gt=0)]
+Weight = Annotated[float, Field(gt=0, le=1e6)]
+Workers = Annotated[int, Field(ge=1, le=10_000)]
 
 LEXICAL_FIELDS = ("search_text", "title", "section_path", "text", "caption")
 """What BM25 may look in; ``search_text`` is title, section and text in one."""
@@ -21,29 +65,31 @@ LEXICAL_FIELDS = ("search_text", "title", "section_path", "text", "caption")
 class Section(BaseModel):
     """Base of every part of a corpus file: frozen, and strict about its keys."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class ParseOptions(Section):
     """How PDFs are read, and how much one document may cost."""
 
-    timeout_s: float = Field(120, gt=0, description="Seconds one document may take before it goes to quarantine.")
-    timeout_s_per_page: float = Field(1, ge=0, description="Seconds added to timeout_s for each page.")
-    memory_mb: int = Field(2048, ge=256, description="Memory one parse process may take, in MiB.")
-    max_pages: int = Field(10_000, ge=1, description="Pages beyond which a document goes to quarantine.")
+    timeout_s: float = Field(120, gt=0, le=1e6, description="Seconds one document may take before it goes to quarantine.")
+    timeout_s_per_page: float = Field(1, ge=0, le=1e6, description="Seconds added to timeout_s for each page.")
+    memory_mb: int = Field(2048, ge=256, le=1 << 24, description="Memory one parse process may take, in MiB.")
+    max_pages: int = Field(10_000, ge=1, le=1_000_000, description="Pages beyond which a document goes to quarantine.")
     render_dpi: int = Field(150, ge=36, le=600, description="Resolution of figures that are more than one embedded image.")
-    max_figure_pixels: int = Field(16_000_000, ge=10_000, description="Pixels one figure may have; larger ones are scaled.")
-    passwords_env: str | None = Field(
+    max_figure_pixels: int = Field(
+        16_000_000, ge=10_000, le=1 << 30, description="Pixels one figure may have; larger ones are scaled."
+    )
+    passwords_env: Variable | None = Field(
         None, description="Environment variable with passwords to try on encrypted documents, one a line."
     )
-    workers: int | None = Field(None, ge=1, description="Parse processes at once; default: one a CPU core.")
-    shard_mb: float = Field(64, gt=0, description="Bytes of PDF one shard holds about, in MiB.")
+    workers: Workers | None = Field(None, description="Parse processes at once; default: one a CPU core.")
+    shard_mb: float = Field(64, gt=0, le=1e6, description="Bytes of PDF one shard holds about, in MiB.")
 
 
 class TagOptions(Section):
     """How tags are spelled."""
 
-    template: str = Field(
+    template: Text = Field(
         CANONICAL,
         description="The spelling of a tag: canonical, paper, or one's own with {number} and any of {ext}, {width}, {height}, "
         "{kind}, {role}, {doc}, {title}, {page}, {bbox}.",
@@ -62,7 +108,7 @@ class CaptionOptions(Section):
 
     captioner: Literal["context"] = Field("context", description="'context': own caption, recognised words and section.")
     ocr: Literal["rapidocr", "none"] = Field("rapidocr", description="What reads words inside figures and scanned pages.")
-    ocr_workers: int | None = Field(None, ge=1, description="OCR actors; default: one a CPU core.")
+    ocr_workers: Workers | None = Field(None, description="OCR actors; default: one a CPU core.")
     layout: Literal["rapid-layout", "none"] = Field(
         "rapid-layout",
         description="What finds figures and tables on pages that are a picture.",
@@ -72,10 +118,10 @@ class CaptionOptions(Section):
 class EmbeddingOptions(Section):
     """What turns text into vectors."""
 
-    text: str = Field("minilm", description="'minilm' (packaged), or a sentence-transformers model name or folder.")
-    revision: str | None = Field(None, description="Revision of a model that is not packaged; needed for those.")
-    batch: int = Field(32, ge=1, description="Texts embedded at once.")
-    workers: int | None = Field(None, ge=1, description="Embedding actors; default: one a CPU core.")
+    text: Text = Field("minilm", description="'minilm' (packaged), or a sentence-transformers model name or folder.")
+    revision: Text | None = Field(None, description="Revision of a model that is not packaged; needed for those.")
+    batch: int = Field(32, ge=1, le=65_536, description="Texts embedded at once.")
+    workers: Workers | None = Field(None, description="Embedding actors; default: one a CPU core.")
 
     @model_validator(mode="after")
     def _pinned(self) -> "EmbeddingOptions":
@@ -87,8 +133,10 @@ class EmbeddingOptions(Section):
 class RayOptions(Section):
     """Where the heavy work runs."""
 
-    address: str | None = Field(None, description="Address of a Ray cluster; without one Ray runs in this process tree.")
-    num_cpus: int | None = Field(None, ge=1, description="CPUs a local Ray may take; default: all.")
+    address: Annotated[Text, AfterValidator(_without_user)] | None = Field(
+        None, description="Address of a Ray cluster; without one Ray runs in this process tree."
+    )
+    num_cpus: Workers | None = Field(None, description="CPUs a local Ray may take; default: all.")
 
 
 class Ranking(Section):
@@ -100,12 +148,12 @@ class Ranking(Section):
         description="What BM25 looks in, and how much each counts: search_text (title, section and text in one), title, "
         "section_path, text, caption.",
     )
-    stop_words: Literal["english"] | list[str] = Field([], description="Words that BM25 leaves out of a question.")
+    stop_words: Literal["english"] | list[Text] = Field([], description="Words that BM25 leaves out of a question.")
     fusion: Literal["rrf", "weighted"] = Field(
         "rrf", description="How hybrid merges: by rank (reciprocal rank fusion), or by scores brought to one scale."
     )
     alpha: Share = Field(0.5, description="What dense counts in a weighted fusion; BM25 counts the rest.")
-    rrf_k: int = Field(60, gt=0, description="Rank offset of reciprocal rank fusion.")
+    rrf_k: int = Field(60, gt=0, le=1_000_000, description="Rank offset of reciprocal rank fusion.")
     diversity: Share = Field(0.0, description="How far rows must differ from those above (MMR): 0 not at all, 1 above all.")
 
     @field_validator("weights")
@@ -120,19 +168,30 @@ class IndexOptions(Ranking):
     """Which engine holds the index, and how it ranks."""
 
     engine: Literal["lancedb", "weaviate"] = Field("lancedb", description="'lancedb' (embedded), or 'weaviate' (a server).")
-    url: str | None = Field(None, description="Address of the Weaviate server, such as http://localhost:8080.")
+    url: Annotated[Text, AfterValidator(_without_user)] | None = Field(
+        None, description="Address of the Weaviate server, such as http://localhost:8080."
+    )
     grpc_port: int = Field(50051, ge=1, le=65535, description="Port of the server's gRPC service, on the same host.")
-    api_key_env: str | None = Field(None, description="Environment variable with the server's API key, where it wants one.")
+    api_key_env: Variable | None = Field(
+        None, description="Environment variable with the server's API key, where it wants one."
+    )
     exact: bool = Field(False, description="Weaviate: compare with every vector (a flat index) instead of HNSW.")
-    replicas: int = Field(1, ge=1, description="Weaviate: nodes that each row is kept on.")
+    replicas: int = Field(1, ge=1, le=1000, description="Weaviate: nodes that each row is kept on.")
     chunk_tokens: int = Field(220, ge=32, le=8192, description="Tokens of the embedder one chunk may hold.")
 
     @field_validator("url")
     @classmethod
     def _address(cls, url: str | None) -> str | None:
+        wanted = "use http://host:port or https://host:port"
         parts = urlsplit(url or "http://unset")
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/") or parts.query:
-            raise ValueError("use http://host:port or https://host:port")
+        try:
+            _ = parts.port
+        except ValueError as error:  # what it says holds what stands there
+            raise ValueError(wanted) from error
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/"):
+            raise ValueError(wanted)
+        if parts.query or parts.fragment:
+            raise ValueError(wanted)
         return url and url.rstrip("/")
 
     @model_validator(mode="after")
@@ -165,7 +224,7 @@ class GateOptions(Section):
     )
     max_row_loss: Share = Field(0.5, description="Share of rows a version may lose against the live one.")
     max_row_drift: float = Field(
-        3.0, ge=1, description="Factor by which rows a page may become more, or fewer, than the live version's."
+        3.0, ge=1, le=1e6, description="Factor by which rows a page may become more, or fewer, than the live version's."
     )
     max_duplicates: Share = Field(0.5, description="Share of rows that may say, under the same titles, what another says.")
     max_long_texts: Share = Field(0.1, description="Share of rows whose text may be longer than index.chunk_tokens.")
@@ -174,14 +233,16 @@ class GateOptions(Section):
 class BudgetOptions(Section):
     """What one refresh may spend."""
 
-    ocr_items: int | None = Field(None, ge=0, description="Figures and pages recognised in one refresh at most.")
+    ocr_items: int | None = Field(
+        None, ge=0, le=1 << 40, description="Figures and pages recognised in one refresh at most."
+    )
 
 
 class RetentionOptions(Section):
     """What is kept."""
 
-    versions: int = Field(5, ge=2, description="Versions kept, the live one included.")
-    pinned: list[str] = Field([], description="Versions kept beyond that, for those who query them by name.")
+    versions: int = Field(5, ge=2, le=100_000, description="Versions kept, the live one included.")
+    pinned: list[Text] = Field([], description="Versions kept beyond that, for those who query them by name.")
 
 
 class Corpus(Section):
@@ -192,12 +253,14 @@ class Corpus(Section):
     """
 
     name: str = Field(description="The corpus's name: a-z, 0-9 and _, starting with a letter, at most 40 characters.")
-    source: str = Field(min_length=1, description="A folder, a glob such as docs/**/*.pdf, or s3://bucket/prefix.")
-    store: str | None = Field(
+    source: Annotated[Place, AfterValidator(_source)] = Field(
+        description="A folder, a glob such as docs/**/*.pdf, or s3://bucket/prefix."
+    )
+    store: Place | None = Field(
         None, description="Where everything is kept: a folder or s3://bucket/prefix; default: .inset/store beside corpora/."
     )
-    schedule: str | None = Field(None, description="When Airflow refreshes: a cron expression or @daily; none: by hand.")
-    questions: str | None = Field(None, description="Golden questions, a JSONL file.")
+    schedule: Text | None = Field(None, description="When Airflow refreshes: a cron expression or @daily; none: by hand.")
+    questions: Place | None = Field(None, description="Golden questions, a JSONL file.")
     parse: ParseOptions = ParseOptions()
     tags: TagOptions = TagOptions()
     captions: CaptionOptions = CaptionOptions()

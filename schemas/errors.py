@@ -4,6 +4,8 @@
 
     InsetError
     ├── TransientError      the outside world hiccuped: retry with backoff
+    │   └── DamagedError    a stored object isn't what was written: the next refresh makes it again
+    │       └── MissingError    or isn't there
     ├── BadInputError       this document or row goes to quarantine, the rest go on
     ├── UserError           the user's mistake: one line, exit code 2
     │   └── NotFoundError   no such corpus, version, document, page or figure: the service says 404
@@ -15,6 +17,8 @@ from enum import StrEnum
 from typing import Self
 
 from pydantic import BaseModel, ConfigDict
+
+from schemas import printing
 
 
 class FailureCode(StrEnum):
@@ -31,23 +35,56 @@ class FailureCode(StrEnum):
     PAGE_LIMIT = "page_limit"
     CRASHED = "crashed"
     SOURCE_CHANGED = "source_changed"
+    SOURCE_UNREADABLE = "source_unreadable"
     PAGE_UNREADABLE = "page_unreadable"
     PAGE_TOO_LARGE = "page_too_large"
     IMAGE_REJECTED = "image_rejected"
     MODEL_FAILED = "model_failed"
+    MODEL_CRASHED = "model_crashed"
+    OVER_BUDGET = "over_budget"
     TAGGING_FAILED = "tagging_failed"
 
 
-class InsetError(Exception):
-    """Base of all errors that Inset raises on purpose. The message is one line for a person: what, where, what to do."""
+OF_THE_SOURCE = frozenset({FailureCode.SOURCE_CHANGED, FailureCode.SOURCE_UNREADABLE})
+"""What the source did, and no document: it says nothing about the next time, so it is never carried over."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.message = message
+UNFINISHED = frozenset({FailureCode.OVER_BUDGET, FailureCode.MODEL_CRASHED})
+"""What says nothing about the input: such work isn't finished, and the next version tries it again."""
+
+
+class InsetError(Exception):
+    """Base of all errors that Inset raises on purpose. The message is for a person: what, where, what to do.
+
+    Args:
+        lines: One line; several only where there are several mistakes. What is no text of one line is shown, not obeyed:
+            a file's name can't forge a line.
+    """
+
+    def __init__(self, *lines: str) -> None:
+        super().__init__(*map(printing.line, lines))
+        self.message = "\n".join(self.args)
 
 
 class TransientError(InsetError):
     """The outside world hiccuped; the same call may succeed later."""
+
+
+class DamagedError(TransientError):
+    """A stored object isn't what was written: cut short, changed, unreadable.
+
+    ``name`` is the object's, in its store. The next refresh makes again what can be made again.
+    """
+
+    def __init__(self, message: str, name: str) -> None:
+        super().__init__(message)
+        self.name = name
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str, str]]:
+        return type(self), (self.message, self.name)
+
+
+class MissingError(DamagedError, FileNotFoundError):
+    """There is no object of that name; a mistake of the store's only where something says that there is one."""
 
 
 class BadInputError(InsetError):

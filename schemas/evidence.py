@@ -66,11 +66,15 @@ class _Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+MAX_PAGE = 2**31 - 1
+"""What an index can hold of a page's number."""
+
+
 class Filters(_Model):
     """What a search is narrowed to; empty lists narrow nothing."""
 
     documents: list[str] = Field([], description="Document ids, sources, or file names of sources.")
-    pages: list[int] = Field([], description="Pages, from 1, of those documents.")
+    pages: list[Annotated[int, Field(ge=1, le=MAX_PAGE)]] = Field([], description="Pages, from 1, of those documents.")
     modalities: list[Modality] = Field([], description="text, table, figure.")
 
 
@@ -84,10 +88,21 @@ class CitedRegion(_Model):
     bbox: tuple[float, float, float, float]
 
 
+class CitedFigure(_Model):
+    """A figure of a hit, where it stands: maybe pages away from the words that mention it."""
+
+    figure_id: str
+    number: str = Field(description="The number of its tag, as tagged_text has it where the figure stands there.")
+    caption: str
+    page: int
+    bbox: tuple[float, float, float, float]
+
+
 class Hit(_Model):
     """A row of evidence that a search found.
 
     ``score``: larger is better; comparable within one answer only. ``page`` and ``bbox`` are the first of ``regions``.
+    ``figures`` are those of ``figure_refs``, with their places.
     """
 
     evidence_id: str
@@ -102,6 +117,7 @@ class Hit(_Model):
     text: str
     tagged_text: str
     figure_refs: list[str]
+    figures: list[CitedFigure] = []
     caption: str
     tagged_pdf: HasTaggedPdf = False
 
@@ -142,12 +158,17 @@ class TextPart(_Model):
 
 
 class FigurePart(_Model):
-    """A figure at its place in an answer; its bytes are at ``/v1/corpora/{corpus}/figures/{figure_id}``."""
+    """A figure at its place in an answer; its bytes are at ``/v1/corpora/{corpus}/figures/{figure_id}?version={version}``.
+
+    ``page`` and ``bbox`` are its own, in the document of its citation: a passage may go on over the page.
+    """
 
     type: Literal["figure"] = "figure"
     figure_id: str
     tag: str
     caption: str
+    page: int
+    bbox: tuple[float, float, float, float]
     citations: list[int]
 
 

@@ -66,6 +66,11 @@ def version_name(now: datetime, fingerprint: str) -> str:
     return f"{now.astimezone(UTC):%Y%m%dT%H%M%SZ}-{fingerprint[:8]}"
 
 
+def version_time(version: str) -> datetime:
+    """Return the moment that a version's name begins with."""
+    return datetime.strptime(version.partition("-")[0], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+
+
 def collection_name(corpus: str, version: str) -> str:
     """Spell a version's physical collection so that every engine accepts it: ``Manuals_20260101T000000Z_deadbeef``."""
     return f"{corpus.capitalize()}_{version.replace('-', '_')}"

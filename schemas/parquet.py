@@ -1,7 +1,12 @@
-"""Nouns to Arrow tables and Parquet bytes, and back. In memory only: stores do the I/O."""
+"""Nouns to Arrow tables and Parquet bytes, and back. In memory only: stores do the I/O.
+
+A file carries a checksum for each page, as the format has them, and the digest of all its bytes, since a page's checksum leaves
+out its header and the footer. The digest stands in the file's metadata, and counts as zeros there.
+"""
 
 import dataclasses
 import functools
+import hashlib
 import io
 import types
 import typing
@@ -45,17 +50,67 @@ PARSED_FILES = (*(f"{part}.parquet" for part in _PARTS), "document.parquet")
 _LARGE_BYTES = 1 << 20
 
 
+_UNSET = "0" * 64
+_MARK = b"inset.sha256\x18@"
+"""The digest's key as the footer spells it: Thrift's compact protocol, where the value's field and its length (64) follow."""
+
+
 def to_parquet(table: pa.Table) -> bytes:
     """Encode a table; the same table gives the same bytes."""
     sink = io.BytesIO()
-    pq.write_table(table, sink, compression="zstd", store_schema=False, write_statistics=False)
-    return sink.getvalue()
+    options: dict[str, Any] = {"compression": "zstd", "store_schema": False, "write_statistics": False}
+    with pq.ParquetWriter(sink, table.schema, write_page_checksum=True, **options) as writer:
+        writer.write_table(table)
+        writer.add_key_value_metadata({"inset.sha256": _UNSET})
+    data = bytearray(sink.getvalue())
+    place = data.rindex(_MARK) + len(_MARK)
+    data[place : place + len(_UNSET)] = _digest_without(data, place)
+    return bytes(data)
 
 
 def from_parquet(data: bytes) -> pa.Table:
-    """Decode a table."""
-    # Most are small: a pool of threads for each costs more than the reading.
-    return pq.ParquetFile(pa.BufferReader(data)).read(use_threads=len(data) > _LARGE_BYTES)
+    """Decode a table.
+
+    Raises:
+        ValueError: The bytes aren't what was written; the message says what is wrong with them.
+    """
+    check_parquet(data)
+    try:
+        # Most are small: a pool of threads for each costs more than the reading.
+        file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
+        return file.read(use_threads=len(data) > _LARGE_BYTES).replace_schema_metadata(None)
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"isn't what was written ({str(error).splitlines()[0]})") from error
+
+
+def check_parquet(data: bytes) -> None:
+    """Raise where a file isn't what ``to_parquet`` made; one from before there were digests need only be whole.
+
+    Raises:
+        ValueError: It isn't; the message says what is wrong.
+    """
+    if data[:4] != b"PAR1" or data[-4:] != b"PAR1":
+        raise ValueError("is empty" if not data else "is cut short, or no Parquet file")
+    place = _digest_place(data)
+    if place is not None and data[place : place + len(_UNSET)] != _digest_without(data, place):
+        raise ValueError("isn't what was written: its bytes have another digest than it says")
+
+
+def holds_digest(data: bytes) -> bool:
+    """Say whether a file holds the digest of its bytes."""
+    return _digest_place(data) is not None
+
+
+def _digest_place(data: bytes) -> int | None:
+    found = data.rfind(_MARK)
+    return found + len(_MARK) if found >= 0 else None
+
+
+def _digest_without(data: bytes | bytearray, place: int) -> bytes:
+    view, digest = memoryview(data), hashlib.sha256()
+    for part in (view[:place], _UNSET.encode(), view[place + len(_UNSET) :]):
+        digest.update(part)
+    return digest.hexdigest().encode()
 
 
 @functools.cache

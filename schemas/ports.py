@@ -19,7 +19,11 @@ WHOLE_TEXT: Mapping[str, float] = MappingProxyType({"search_text": 1.0})
 
 
 class ObjectStore(Protocol):
-    """Immutable objects under slash-separated names, and a few mutable ones changed by compare-and-swap."""
+    """Immutable objects under slash-separated names, and a few mutable ones changed by compare-and-swap.
+
+    Objects carry checksums that are checked when they are read: whatever reads one raises ``DamagedError`` where it isn't what
+    was written, and that names the object and what to do.
+    """
 
     @property
     def root(self) -> str:
@@ -27,11 +31,11 @@ class ObjectStore(Protocol):
         ...
 
     def get(self, name: str) -> bytes:
-        """Return an object's bytes; raise ``FileNotFoundError`` where there is none."""
+        """Return an object's bytes; raise ``MissingError``, a ``FileNotFoundError``, where there is none."""
         ...
 
     def put(self, name: str, data: bytes) -> None:
-        """Write an object whole or not at all; same name means same bytes, so an existing one may be kept."""
+        """Write an object whole or not at all; same name means same bytes, so an existing one is kept unless it is damaged."""
         ...
 
     def replace(self, name: str, data: bytes) -> None:
@@ -44,6 +48,14 @@ class ObjectStore(Protocol):
 
     def names(self, prefix: str) -> list[str]:
         """Return the names of all objects below a folder, sorted; [] where there is none."""
+        ...
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """Return the stored bytes of all objects below a folder, by name."""
+        ...
+
+    def digest(self, name: str) -> str:
+        """Return the SHA-256 of an object as it is stored, unchecked; raise ``MissingError`` where there is none."""
         ...
 
     def abandoned(self, prefix: str) -> list[str]:
@@ -62,6 +74,10 @@ class ObjectStore(Protocol):
         """Return a mutable object's bytes and its ETag; None where there is none."""
         ...
 
+    def etag(self, name: str) -> str | None:
+        """Return a mutable object's ETag, damaged or not; None where there is none."""
+        ...
+
     def swap(self, name: str, data: bytes, expected: str | None) -> bool:
         """Write a mutable object if its ETag is still ``expected`` (None: if there is none yet). Say whether it was."""
         ...
@@ -71,11 +87,26 @@ class DocumentSource(Protocol):
     """Where PDFs come from."""
 
     def files(self) -> list[SourceFile]:
-        """Return the PDFs there, sorted by name, without reading them; raise ``UserError`` where there is no such place."""
+        """Return all the PDFs there, sorted by name, without reading them.
+
+        Raises:
+            UserError: There is no such place, or a part of it may not be listed.
+            TransientError: It doesn't answer.
+        """
+        ...
+
+    def digest(self, source: str) -> str:
+        """Return the SHA-256 of a PDF, without holding all of it; errors as for ``read``."""
         ...
 
     def read(self, source: str) -> bytes:
-        """Return a PDF's bytes; raise ``FileNotFoundError`` where it went away."""
+        """Return a PDF's bytes.
+
+        Raises:
+            FileNotFoundError: It went away.
+            BadInputError: It can't be read; the others may be.
+            TransientError: The source doesn't answer.
+        """
         ...
 
 
@@ -164,7 +195,11 @@ class SearchIndex(Protocol):
         ...
 
     def count(self) -> int:
-        """Return how many rows the engine itself says it holds."""
+        """Return how many rows the engine itself says it holds.
+
+        Raises:
+            DamagedError: There is no such collection, or it can't be read.
+        """
         ...
 
     def drop(self) -> None:

@@ -23,10 +23,11 @@ DIGITS_MOST = 49  # no SHA-1 has more decimal digits
 
 _PLACEHOLDER = re.compile("\ue000([0-9a-f]{64})\ue001")
 _PRIVATE = re.compile("[\ue000\ue001]")
-# Whatever starts like a tag, in any case and spacing, is a look-alike when it comes out of a PDF.
-_OPENING = r"(?=\s*i\s*m\s*a\s*g\s*e\s*:)"
+# Whatever starts like a tag, in any case and spacing, is a look-alike when it comes out of a PDF. White space is taken whole
+# or not at all (possessive): a document may hold a million blanks in a row, and giving them back one by one takes hours.
+_OPENING = r"(?=\s*+i\s*+m\s*+a\s*+g\s*+e\s*+:)"
 # Lines are escaped one by one and joined later, hyphens dropped: what a line's end begins, the next line may complete.
-_OPENING_CUT = r"(?=\s*(?:i\s*(?:m\s*(?:a\s*(?:g\s*(?:e\s*)?)?)?)?)?[-\u00ad\u2010]?\s*$)"
+_OPENING_CUT = r"(?=\s*+(?:i\s*+(?:m\s*+(?:a\s*+(?:g\s*+(?:e\s*+)?+)?+)?+)?+)?+[-\u00ad\u2010]?+\s*+$)"
 _ARMED = re.compile(f"<{_OPENING}", re.IGNORECASE)
 _LOOKALIKE = re.compile(f"<(?:{_OPENING}|{_OPENING_CUT})", re.IGNORECASE)
 _ESCAPED = "<\u2060"
@@ -117,7 +118,7 @@ class _Field(NamedTuple):
 
 
 def _run(characters: str) -> str:
-    return rf"[{characters}](?:\s*[{characters}])*"
+    return rf"[{characters}](?:\s*+[{characters}])*"
 
 
 _WHOLE = _Field(string.digits, _run("0-9"), int)
@@ -126,7 +127,7 @@ _WORD = _Field(string.ascii_letters + "_", _run("a-z_"), str.lower)
 _QUOTED = string.ascii_letters + string.digits + "_.~%-"
 _FIELDS = {
     "number": _Field(string.digits, _run("0-9")),
-    "ext": _Field(string.ascii_letters + string.digits, r"[a-z](?:\s*[a-z0-9])*", str.lower),
+    "ext": _Field(string.ascii_letters + string.digits, r"[a-z](?:\s*+[a-z0-9])*", str.lower),
     "width": _WHOLE,
     "height": _WHOLE,
     "kind": _WORD,
@@ -136,7 +137,7 @@ _FIELDS = {
     "page": _WHOLE,
     "bbox": _Field(
         string.digits + ",",
-        r"\s*,\s*".join([_run("0-9")] * 4),
+        r"\s*+,\s*+".join([_run("0-9")] * 4),
         lambda written: tuple(map(int, written.split(","))),
         lambda box: ",".join(map(str, box)),
     ),
@@ -187,7 +188,7 @@ class TagTemplate:
                 pieces.append(f"(?P<{part}>{_FIELDS[part].pattern})")
             else:
                 pieces.extend(re.escape(character) for character in part if not character.isspace())
-        return r"\s*".join(pieces)
+        return r"\s*+".join(pieces)
 
     def write(self, number: str, ext: str = "png", **details: Unpack[Details]) -> str:
         """Return the tag of ``number``, digits with their leading zeros.

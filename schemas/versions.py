@@ -31,7 +31,8 @@ class LedgerRow:
     """A source and what became of it.
 
     ``stamp`` is the modification time in nanoseconds, or the ETag: same size and stamp means unchanged, unread. ``attempt``
-    is the key of what was tried, limits included: a quarantined document is tried again only when it changes.
+    is the key of what was tried, limits included: a quarantined document is tried again only when it changes. ``doc_id`` is
+    "" where the bytes could not be read, so that nobody knows which document it is.
     """
 
     source: str
@@ -62,11 +63,15 @@ FAILURES = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A PDF as its source lists it; ``source`` is its path below the corpus's source."""
+    """A PDF as its source lists it; ``source`` is its path below the corpus's source.
+
+    ``problem`` says why it can't be read, where the listing shows that already.
+    """
 
     source: str
     size: int
     stamp: str
+    problem: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +110,9 @@ class Plan(_Model):
     parent: str | None
     summary: PlanSummary
     documents: list[PlannedDocument]
-    carried: list[LedgerRow] = Field(description="Quarantined in the parent and unchanged since: not tried again.")
+    carried: list[LedgerRow] = Field(
+        description="In quarantine without being tried: unchanged since the parent's refresh, or not readable now."
+    )
     shards: list[list[str]] = Field(description="Document ids to parse, balanced by bytes.")
     outcome: Outcome = "build"
 
@@ -121,7 +128,10 @@ class Pointer(_Model):
 
 
 class Lease(_Model):
-    """Who refreshes a corpus, until when. ``fence`` grows with each holder, so a late writer is told apart."""
+    """Who refreshes a corpus, until when. ``fence`` grows with each holder, so a late writer is told apart.
+
+    ``run_id`` is empty where nobody does.
+    """
 
     run_id: str
     fence: int
@@ -199,7 +209,7 @@ class VersionRow(_Model):
     """A version as operators list it; ``override`` is there where one let it pass its gates."""
 
     version: str
-    state: str = Field(description="'live', 'ready' (gates hold) or 'refused'.")
+    state: str = Field(description="'live', 'ready' (gates hold), 'refused', or 'damaged' (its manifest can't be read).")
     created: datetime
     parent: str | None
     documents: int

@@ -1,26 +1,22 @@
 """Answer a question out of passages, with the figures where the pages put them."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from schemas.evidence import AnswerResult, Citation, FigurePart, Hit, Modality, TextPart
 from schemas.tags import TagTemplate, restore
 
-FigureOf = Callable[[str], tuple[str, str] | None]
-"""Tag number to ``(figure_id, caption)``; None for a number that no figure of the version has."""
 
-
-def answer(version: str, hits: Sequence[Hit], template: TagTemplate, figure_of: FigureOf, *, passages: int) -> AnswerResult:
+def answer(version: str, hits: Sequence[Hit], template: TagTemplate, *, passages: int) -> AnswerResult:
     """Return the best passages as one ordered answer, each with its figures in place and one citation.
 
     Extractive: every word is the documents'. A figure that a chosen passage shows already isn't shown again; a tag that
-    names no figure of the version is dropped, never shown as a broken picture.
+    names no figure of its hit is dropped, never shown as a broken picture.
 
     Args:
         version: The version that all hits come from.
         hits: Passages, best first; [] makes an abstention.
         template: How the version's tags are spelled.
-        figure_of: Looks up a tag.
         passages: Passages at most.
     """
     parts: list[TextPart | FigurePart] = []
@@ -32,24 +28,33 @@ def answer(version: str, hits: Sequence[Hit], template: TagTemplate, figure_of: 
         if hit.modality is Modality.FIGURE and set(hit.figure_refs) <= shown:
             continue
         n = len(citations) + 1
-        made = _parts(hit, n, template, figure_of, shown)
+        made = _parts(hit, n, template, shown)
         if made:
             parts.extend(made)
             citations.append(_citation(hit, n))
     return AnswerResult(version=version, abstained=not parts, parts=parts, citations=citations)
 
 
-def _parts(hit: Hit, n: int, template: TagTemplate, figure_of: FigureOf, shown: set[str]) -> list[TextPart | FigurePart]:
+def _parts(hit: Hit, n: int, template: TagTemplate, shown: set[str]) -> list[TextPart | FigurePart]:
     parts: list[TextPart | FigurePart] = []
     captions: list[str] = []
+    figures = {figure.number: figure for figure in hit.figures}
     for words, number in template.split(hit.tagged_text):
         if number is None:
             parts.append(TextPart(text=words, citations=[n]))
-        elif (found := figure_of(number)) is not None and found[0] not in shown:
-            figure_id, caption = found
-            shown.add(figure_id)
-            captions.append(caption)
-            parts.append(FigurePart(figure_id=figure_id, tag=words, caption=restore(caption), citations=[n]))
+        elif (figure := figures.get(number)) is not None and figure.figure_id not in shown:
+            shown.add(figure.figure_id)
+            captions.append(figure.caption)
+            parts.append(
+                FigurePart(
+                    figure_id=figure.figure_id,
+                    tag=words,
+                    caption=restore(figure.caption),
+                    page=figure.page,
+                    bbox=figure.bbox,
+                    citations=[n],
+                )
+            )
     return [kept for part in parts if (kept := _without(captions, part)) is not None]
 
 
@@ -60,7 +65,8 @@ def _without(captions: Sequence[str], part: TextPart | FigurePart) -> TextPart |
     text = part.text
     for caption in filter(None, captions):
         spelled = r"\s+".join(map(re.escape, caption.split()))
-        text = re.sub(rf"\s*{spelled}\s*", "\n\n", text, count=1)
+        # Tried once for each run of white space, not once for each of its characters.
+        text = re.sub(rf"(?<!\s)\s*+{spelled}\s*+", "\n\n", text, count=1)
     text = restore(text).strip()
     return part.model_copy(update={"text": text}) if text else None
 

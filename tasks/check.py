@@ -276,12 +276,15 @@ def quarantine_ceiling(documents: int, quarantined: int, max_quarantined: float)
     """
     total = documents + quarantined
     share = quarantined / total if total else 0.0
+    message = f"{quarantined} of {total} documents are in quarantine ({share:.0%}); the ceiling is {max_quarantined:.0%}"
+    if not total:
+        message = "there is no document in it: the source is empty; fill it, or correct 'source' in the corpus file"
     return GateResult(
         gate="quarantine ceiling",
         passed=share <= max_quarantined and documents > 0,
         value=share,
         bound=max_quarantined,
-        message=f"{quarantined} of {total} documents are in quarantine ({share:.0%}); the ceiling is {max_quarantined:.0%}",
+        message=message,
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from schemas.differences import Change, ChangedDocuments, ChangedFigure, ChangedQuestions, VersionDiff
+from schemas.printing import line, markdown_line
 from schemas.versions import LedgerRow, Manifest, Status
 
 _NAMED = 20
@@ -106,20 +107,24 @@ def _note(found: VersionDiff) -> Iterator[str]:
     yield f"# {found.corpus}: {found.version}"
     yield ""
     yield f"Compared with {found.base}." if found.base else "The first version."
-    yield from _list("Documents added", found.documents.added)
-    yield from _list("Documents changed", found.documents.changed)
-    yield from _list("Documents removed", found.documents.removed)
-    yield from _list("Documents that can't be read any more", found.documents.lost)
-    yield from _list("Documents that can be read again", found.documents.mended)
+    yield from _names("Documents added", found.documents.added)
+    yield from _names("Documents changed", found.documents.changed)
+    yield from _names("Documents removed", found.documents.removed)
+    yield from _names("Documents that can't be read any more", found.documents.lost)
+    yield from _names("Documents that can be read again", found.documents.mended)
     if found.base:
         yield from _list("Figures gained", [_shown(figure) for figure in found.figures_gained])
         yield from _list("Figures lost", [_shown(figure) for figure in found.figures_lost])
-        yield from _list("Golden questions won", found.questions.won)
-        yield from _list("Golden questions lost", found.questions.lost)
+        yield from _names("Golden questions won", found.questions.won)
+        yield from _names("Golden questions lost", found.questions.lost)
         settings = [f"{name}: {before} → {now}" for name, (before, now) in found.settings.items()]
-        yield from _list("Settings changed", settings)
+        yield from _names("Settings changed", settings)
     for title, changes in (("Golden questions", found.metrics), ("What it holds", found.counts), ("Work", found.work)):
         yield from _table(title, changes)
+
+
+def _names(title: str, names: Sequence[str]) -> Iterator[str]:
+    yield from _list(title, [markdown_line(name) for name in names])
 
 
 def _list(title: str, items: Sequence[str]) -> Iterator[str]:
@@ -133,8 +138,9 @@ def _list(title: str, items: Sequence[str]) -> Iterator[str]:
 
 
 def _shown(figure: ChangedFigure) -> str:
-    caption = f" {figure.caption}" if figure.caption else ""
-    return f"`{figure.tag}` {figure.source}, page {figure.page}:{caption}".rstrip(":")
+    caption = f" {markdown_line(figure.caption)}" if figure.caption else ""
+    tag = line(figure.tag).replace("`", "'")
+    return f"`{tag}` {markdown_line(figure.source)}, page {figure.page}:{caption}".rstrip(":")
 
 
 def _table(title: str, changes: Mapping[str, Change]) -> Iterator[str]:

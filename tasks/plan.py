@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from schemas.errors import OF_THE_SOURCE, BadInputError, FailureCode
 from schemas.versions import LedgerRow, PlannedDocument, PlanSummary, SourceFile, Status
 
 
@@ -30,40 +31,78 @@ def compare(
 
     Same size and stamp means unchanged, and the file isn't read; for all others ``digest`` reads it. A source whose bytes
     turn out the same is kept. A quarantined document is carried over as it is while neither its bytes nor ``attempt``
-    change, unless ``retry`` names it.
+    change, unless ``retry`` names it. A file that can't be read is in quarantine as long as it can't, and what the source did
+    to a file meanwhile is never carried over.
 
     Args:
         listed: What the source holds now.
         ledger: What the live version holds; [] where nothing is live.
         attempt: Key of what would be tried on a document now, limits included.
-        digest: Reads a source and returns its document's id.
+        digest: Reads a source and returns its document's id. ``BadInputError`` costs this file, ``FileNotFoundError`` means
+            that it went away since it was listed.
         retry: Document ids to try again in any case.
     """
     known = {row.source: row for row in ledger}
     documents: list[PlannedDocument] = []
     carried: list[LedgerRow] = []
+    here: set[str] = set()
     new: list[str] = []
     changed: list[str] = []
     kept: list[str] = []
     for file in listed:
         row = known.get(file.source)
-        unread = row is not None and (row.size, row.stamp) == (file.size, file.stamp)
-        doc_id = row.doc_id if row is not None and unread else digest(file.source)
+        try:
+            doc_id = _doc_id(file, row, digest)
+        except FileNotFoundError:
+            continue
+        except BadInputError as error:
+            doc_id = ""
+            carried.append(_unreadable(file, error, attempt))
+        here.add(file.source)
         if row is None:
             new.append(file.source)
         else:
             (kept if row.doc_id == doc_id else changed).append(file.source)
+        if not doc_id:
+            continue
         if row is not None and _still_quarantined(row, doc_id, attempt) and doc_id not in retry:
             carried.append(replace(row, stamp=file.stamp))
         else:
             documents.append(PlannedDocument(file.source, doc_id, file.size, file.stamp))
-    here = {file.source for file in listed}
     gone = [source for source in sorted(known) if source not in here]
     return Comparison(tuple(documents), tuple(carried), tuple(new), tuple(changed), tuple(gone), tuple(kept))
 
 
+def _doc_id(file: SourceFile, row: LedgerRow | None, digest: Callable[[str], str]) -> str:
+    if file.problem is not None:
+        raise BadInputError(file.problem, FailureCode.SOURCE_UNREADABLE)
+    if row is not None and row.code not in OF_THE_SOURCE and (row.size, row.stamp) == (file.size, file.stamp):
+        return row.doc_id
+    return digest(file.source)
+
+
+def _unreadable(file: SourceFile, error: BadInputError, attempt: str) -> LedgerRow:
+    return LedgerRow(
+        source=file.source,
+        doc_id="",
+        size=file.size,
+        stamp=file.stamp,
+        status=Status.QUARANTINED,
+        attempt=attempt,
+        code=error.code,
+        step="plan",
+        message=error.message,
+    )
+
+
 def _still_quarantined(row: LedgerRow, doc_id: str, attempt: str) -> bool:
-    return row.status is Status.QUARANTINED and row.doc_id == doc_id and row.attempt == attempt
+    is_same = row.doc_id == doc_id and row.attempt == attempt
+    return row.status is Status.QUARANTINED and row.code not in OF_THE_SOURCE and is_same
+
+
+def was_disturbed(ledger: Sequence[LedgerRow]) -> bool:
+    """Say whether the source took away, or changed, what a refresh had planned: its version isn't what was to be built."""
+    return any(row.code in OF_THE_SOURCE and row.doc_id for row in ledger)
 
 
 def cut_shards(sizes: Mapping[str, int], shard_bytes: int, most: int = 256) -> list[list[str]]:

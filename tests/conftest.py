@@ -1,4 +1,6 @@
 import os
+import shutil
+import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -59,6 +61,25 @@ def s3_bucket(s3_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
     bucket = f"inset-{uuid.uuid4().hex[:8]}"
     s3_client().create_bucket(Bucket=bucket)
     return bucket
+
+
+@pytest.fixture
+def unprivileged(tmp_path: Path) -> Iterator[Path]:
+    """A folder, and rights that end somewhere: root may read everything, so that this process is somebody else meanwhile."""
+    if os.geteuid() != 0:
+        yield tmp_path
+        return
+    folder = Path(tempfile.mkdtemp(prefix="inset-"))
+    os.chown(folder, _NOBODY, _NOBODY)
+    os.seteuid(_NOBODY)
+    try:
+        yield folder
+    finally:
+        os.seteuid(0)
+        shutil.rmtree(folder)
+
+
+_NOBODY = 65534
 
 
 @pytest.fixture

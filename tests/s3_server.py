@@ -3,6 +3,7 @@
 import contextlib
 import http.client
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -14,11 +15,14 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Literal
 
-STARTS_WITHIN_S = 60
+STARTS_WITHIN_S = 600
 
-Fault = Literal["busy", "cut", "flipped", "lost"]
-"""What happens to a reply: 503 instead of the request being passed on; it breaks off in the middle of its body; a bit of its
-body is turned; it never arrives, though the server has done what it was asked."""
+Fault = Literal["whole", "busy", "denied", "cut", "flipped", "lost", "tokenless"]
+"""What happens to a reply: nothing; 503, or 403, instead of the request being passed on; it breaks off in the middle of its
+body; a bit of its body is turned; it never arrives, though the server has done what it was asked; it is a page of a listing
+that names no next one."""
+
+_DENIED = b"<?xml version='1.0'?><Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
 
 
 @contextlib.contextmanager
@@ -86,6 +90,12 @@ class FaultyNetwork:
             request.send_header("Content-Length", "0")
             request.end_headers()
             return
+        if fault == "denied":
+            request.send_response(403)
+            request.send_header("Content-Length", str(len(_DENIED)))
+            request.end_headers()
+            request.wfile.write(_DENIED)
+            return
         server = http.client.HTTPConnection(self._target)
         server.request(request.command, request.path, sent, dict(request.headers))
         reply = server.getresponse()
@@ -94,6 +104,8 @@ class FaultyNetwork:
         if fault == "lost":
             request.close_connection = True
             return
+        if fault == "tokenless":
+            body = re.sub(rb"<NextContinuationToken>.*?</NextContinuationToken>", b"", body)
         request.send_response(reply.status)
         for name, value in reply.getheaders():
             if name.lower() not in ("connection", "transfer-encoding", "content-length", "date", "server"):
@@ -104,7 +116,7 @@ class FaultyNetwork:
         if fault == "cut":
             body = body[: len(body) // 2]
             request.close_connection = True
-        elif fault == "flipped":
+        elif fault == "flipped" and body:
             body = bytes([body[0] ^ 1]) + body[1:]
         if request.command != "HEAD":
             request.wfile.write(body)

@@ -15,7 +15,7 @@ import pytest
 
 from backends.weaviate_server import WeaviateServer
 
-STARTS_WITHIN_S = 120
+STARTS_WITHIN_S = 600
 ENDS_WITHIN_S = 30
 PORTS = ("GRPC_PORT", "CLUSTER_GOSSIP_BIND_PORT", "CLUSTER_DATA_BIND_PORT", "RAFT_PORT", "RAFT_INTERNAL_RPC_PORT")
 
@@ -31,22 +31,48 @@ def running(folder: Path) -> Iterator[WeaviateServer]:
     binary = shutil.which("weaviate")
     if binary is None:
         pytest.skip("NO WEAVIATE: no 'weaviate' on PATH and WEAVIATE_URL is not set, so its engine goes untested here")
-    ports = _free_ports(len(PORTS) + 1)
-    server = WeaviateServer(f"http://127.0.0.1:{ports[-1]}", ports[0])
-    command = [binary, "--scheme", "http", "--host", "127.0.0.1", "--port", str(ports[-1])]
-    with (folder / "weaviate.log").open("wb") as log:
-        process = subprocess.Popen(command, env=_environment(folder, ports), cwd=folder, stdout=log, stderr=log)
+    started = StartedServer(binary, folder)
+    started.start()
     try:
-        _wait_until_ready(server.url, process, folder / "weaviate.log")
-        yield server
+        yield started.server
     finally:
-        server.close()
-        process.terminate()
+        started.server.close()
+        started.stop()
+
+
+class StartedServer:
+    """A server of a binary, its data in a folder, that can be stopped and started again under the same ports."""
+
+    def __init__(self, binary: str, folder: Path) -> None:
+        self._folder, self._ports = folder, _free_ports(len(PORTS) + 1)
+        self._command = [binary, "--scheme", "http", "--host", "127.0.0.1", "--port", str(self._ports[-1])]
+        self._process: subprocess.Popen[bytes] | None = None
+        self.server = WeaviateServer(f"http://127.0.0.1:{self._ports[-1]}", self._ports[0])
+
+    def start(self) -> None:
+        """Start it, and return when it is ready; nothing happens where it runs."""
+        if self._process is not None:
+            return
+        file, environment = self._folder / "weaviate.log", _environment(self._folder, self._ports)
+        with file.open("ab") as log:
+            self._process = subprocess.Popen(self._command, env=environment, cwd=self._folder, stdout=log, stderr=log)
         try:
-            process.wait(ENDS_WITHIN_S)
+            _wait_until_ready(self.server.url, self._process, file)
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """End it; nothing happens where it doesn't run."""
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(ENDS_WITHIN_S)
         except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+            self._process.kill()
+            self._process.wait()
+        self._process = None
 
 
 def _environment(folder: Path, ports: list[int]) -> dict[str, str]:

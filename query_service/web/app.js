@@ -245,6 +245,11 @@ const placeOf = (cited, version) => ({
   page: cited.page, boxes: boxesByPage(cited), tagged: cited.tagged_pdf,
 });
 
+// A figure stands on a page of its own, in the document of what cites it.
+const placeOfFigure = (figure, cited, version) => ({
+  ...placeOf(cited, version), page: figure.page, boxes: new Map([[figure.page, [figure.bbox]]]),
+});
+
 const chip = (citation, version) => el("button", {
   type: "button", class: "cite", title: `${fileName(citation.source)}, page ${citation.page}`,
   "aria-label": `Citation ${citation.n}: ${fileName(citation.source)}, page ${citation.page}`, "aria-haspopup": "dialog",
@@ -316,9 +321,9 @@ function attach(paragraph, cites) {
   paragraph.replaceChildren(text.slice(0, start), el("span", { class: "together" }, text.slice(start), text && "\u00a0", cites));
 }
 
-function image(figureId, caption, attributes = {}) {
+function image(figureId, version, caption, attributes = {}) {
   const picture = el("img", {
-    src: service.figureUrl(state.corpus, figureId), alt: caption, loading: "lazy", decoding: "async", ...attributes,
+    src: service.figureUrl(state.corpus, figureId, version), alt: caption, loading: "lazy", decoding: "async", ...attributes,
     onerror: () => picture.closest(".picture")?.replaceWith(el("span", { class: "missing" }, `This figure can’t be shown${caption ? `: ${caption}` : ""}`)),
     onload: () => {
       if (picture.naturalWidth <= 96 && picture.naturalHeight <= 96) picture.closest("figure, .thumbs")?.classList.add("small");
@@ -330,14 +335,14 @@ function image(figureId, caption, attributes = {}) {
 function figure(part, byNumber, version) {
   const caption = part.caption.trim();
   const cited = part.citations.map((n) => byNumber.get(n)).filter(Boolean);
-  const places = cited.map((citation) => ({ label: `Citation ${citation.n}, page ${citation.page}`, place: placeOf(citation, version) }));
-  const open = () => viewer.openFigure({ corpus: state.corpus, figureId: part.figure_id, caption, tag: part.tag, places });
+  const places = cited.slice(0, 1).map((citation) => ({ label: `page ${part.page}`, place: placeOfFigure(part, citation, version) }));
+  const open = () => viewer.openFigure({ corpus: state.corpus, version, figureId: part.figure_id, caption, tag: part.tag, places });
   const legend = el("figcaption", { dir: "auto" }, caption);
   const cites = chips(part.citations, byNumber, version);
   if (cites) attach(legend, cites);
   return el("figure", {},
     el("button", { type: "button", class: "picture", title: "Enlarge", "aria-label": `Enlarge: ${caption || "figure"}`, "aria-haspopup": "dialog", onclick: open },
-      image(part.figure_id, caption || "Figure without a caption")),
+      image(part.figure_id, version, caption || "Figure without a caption")),
     legend);
 }
 
@@ -347,7 +352,7 @@ function drawCitations(citations, version) {
     const place = placeOf(citation, version);
     const boxes = place.boxes.get(citation.page) ?? [];
     const thumbnail = el("img", {
-      src: service.pageUrl(state.corpus, citation.doc_id, citation.page, boxes, 36), alt: "", loading: "lazy", decoding: "async",
+      src: service.pageUrl(state.corpus, citation.doc_id, citation.page, boxes, 36, version), alt: "", loading: "lazy", decoding: "async",
       onerror: () => thumbnail.remove(),
     });
     return el("li", {}, el("button", { type: "button", class: "source", "aria-haspopup": "dialog", onclick: () => viewer.openPage(place) },
@@ -398,13 +403,13 @@ function hitCard(hit, rank, version) {
   const last = hit.regions?.at(-1)?.page ?? hit.page;
   const pages = last > hit.page ? `pages ${hit.page}–${last}` : `page ${hit.page}`;
   const caption = hit.caption || `Figure on ${pages} of ${fileName(hit.source)}`;
-  const thumbs = hit.figure_refs.slice(0, 4).map((figureId) => el("button", {
-    type: "button", class: "picture", title: "Enlarge", "aria-label": `Enlarge: ${caption.slice(0, 200)}`, "aria-haspopup": "dialog",
+  const thumbs = hit.figures.slice(0, 4).map((figure) => el("button", {
+    type: "button", class: "picture", title: "Enlarge", "aria-label": `Enlarge: ${(figure.caption || caption).slice(0, 200)}`, "aria-haspopup": "dialog",
     onclick: () => viewer.openFigure({
-      corpus: state.corpus, figureId, caption: hit.caption, tag: "",
-      places: [{ label: `Evidence ${rank}, page ${hit.page}`, place }],
+      corpus: state.corpus, version, figureId: figure.figure_id, caption: figure.caption, tag: "",
+      places: [{ label: `page ${figure.page}`, place: placeOfFigure(figure, hit, version) }],
     }),
-  }, image(figureId, caption)));
+  }, image(figure.figure_id, version, figure.caption || caption)));
   const text = el("div", { class: "hit-text" }, ...blocks(hit.text));
   return el("li", { class: `hit of-${hit.modality}` },
     el("div", { class: "hit-head" },
@@ -419,7 +424,7 @@ function hitCard(hit, rank, version) {
       }, "Only this document")),
     hit.section_path.length > 0 && el("p", { class: "eyebrow" }, hit.section_path.join(" › ")),
     el("div", { class: "hit-body" }, text, thumbs.length > 0 && el("div", { class: "thumbs" }, ...thumbs,
-      hit.figure_refs.length > 4 && el("span", { class: "quiet" }, `and ${hit.figure_refs.length - 4} more`))));
+      hit.figures.length > 4 && el("span", { class: "quiet" }, `and ${hit.figures.length - 4} more`))));
 }
 
 function foldable(text) {

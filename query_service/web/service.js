@@ -25,11 +25,12 @@ export const versions = (corpus) => call(at(corpus, "/versions"));
 export const answer = (corpus, body, signal) => post(at(corpus, "/answer"), body, signal);
 export const search = (corpus, body, signal) => post(at(corpus, "/search"), body, signal);
 
-export const figureUrl = (corpus, id) => at(corpus, `/figures/${encodeURIComponent(id)}`);
+export const figureUrl = (corpus, id, version) => at(corpus, `/figures/${encodeURIComponent(id)}?version=${encodeURIComponent(version)}`);
 
-export function pageUrl(corpus, docId, page, boxes, dpi) {
+export function pageUrl(corpus, docId, page, boxes, dpi, version) {
   const query = new URLSearchParams(boxes.slice(0, 50).map((box) => ["box", box.map((n) => n.toFixed(2)).join(",")]));
   query.set("dpi", dpi);
+  query.set("version", version);
   return at(corpus, `/documents/${encodeURIComponent(docId)}/pages/${Number(page)}.png?${query}`);
 }
 

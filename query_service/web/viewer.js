@@ -37,7 +37,7 @@ export function openPage(shown) {
   stage.focus({ preventScroll: true });
 }
 
-const address = (number) => pageUrl(place.corpus, place.docId, number, place.boxes.get(number) ?? [], large ? LARGE_DPI : PLAIN_DPI);
+const address = (number) => pageUrl(place.corpus, place.docId, number, place.boxes.get(number) ?? [], large ? LARGE_DPI : PLAIN_DPI, place.version);
 
 function go(number) {
   if (number < 1 || (last !== null && number > last)) return;
@@ -105,9 +105,9 @@ function lookAhead(shown) {
   picture.src = address(after);
 }
 
-// { corpus, figureId, caption, tag, places: [{ label, place }] }
+// { corpus, version, figureId, caption, tag, places: [{ label, place }] }
 export function openFigure(shown) {
-  const address = figureUrl(shown.corpus, shown.figureId);
+  const address = figureUrl(shown.corpus, shown.figureId, shown.version);
   const picture = $("lightbox-figure");
   picture.onload = () => { // a small figure is shown at twice its size
     picture.style.width = picture.naturalWidth < 480 ? `${picture.naturalWidth * 2}px` : "";

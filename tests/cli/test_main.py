@@ -1,6 +1,7 @@
 """The command as a person and a script meet it: results, exit codes, one clear line for a mistake."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -144,6 +145,11 @@ def test_a_refused_version_exits_with_3_and_says_why(folder: Path, inset: Inset)
     assert inset("quarantine", "manuals", "--replay", "--json").json["published"]
     assert inset("publish", "manuals", version, "--override", "one empty file is no reason", "--json").code == 0
     assert "one empty file is no reason" in inset("versions", "manuals").err
+    turn_off_ocr(folder, "gates: {max_quarantined: 0.0}\n")
+    again = inset("refresh", "manuals", "--json")
+    assert (again.code, again.json["version"], again.json["published"]) == (0, version, False), "it is the live version"
+    replayed = inset("quarantine", "manuals", "--replay", "--json")
+    assert (replayed.code, replayed.json["version"]) == (0, version)
 
 
 def test_parse_shows_a_single_pdf(folder: Path, inset: Inset) -> None:
@@ -221,6 +227,11 @@ def test_parse_writes_the_tagged_pdf(folder: Path, inset: Inset) -> None:
         (("rollback", "manuals"), "manuals"),
         (("publish", "manuals", "v9"), "v9"),
         (("refresh", "typo"), "sourc"),
+        (("refresh", "x" * 300), "File name too long"),
+        (("plan", "fifo"), "fifo.yaml"),
+        (("plan", "passwd"), "/etc/passwd is not a folder"),
+        (("parse", "pdfs"), "it is a folder, not a file"),
+        (("parse", "fifo.pdf"), "it is a FIFO, not a file"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_2(folder: Path, inset: Inset, arguments: Sequence[str], said: str) -> None:
@@ -228,10 +239,60 @@ def test_a_mistake_is_one_line_and_exit_2(folder: Path, inset: Inset, arguments:
     turn_off_ocr(folder)
     (folder / "corpora" / "typo.yaml").write_text("name: typo\nsourc: pdfs\n")
     (folder / "page.pdf").write_text("<html></html>")
+    (folder / "corpora" / "passwd.yaml").write_text("name: passwd\nsource: ../pdfs\nstore: /etc/passwd\n")
+    os.mkfifo(folder / "corpora" / "fifo.yaml")
+    os.mkfifo(folder / "fifo.pdf")
     answer = inset(*arguments)
     assert answer.code == 2
     assert said in answer.err
     assert "Traceback" not in answer.err
+
+
+def test_parse_takes_the_folder_of_a_file_as_it_is_called(folder: Path, inset: Inset) -> None:
+    file = write_manual(folder / "[draft] v2*" / "a[1].pdf", "water pump")
+    assert len(inset("parse", file, "--json").json["pages"]) == 2
+
+
+def test_parse_says_in_one_line_what_nobody_foresaw(folder: Path, inset: Inset, monkeypatch: pytest.MonkeyPatch) -> None:
+    def structure_with(*_: object) -> None:
+        raise RecursionError("too deep")
+
+    monkeypatch.setattr("pipeline.inspect.structure_with", structure_with)
+    shown = inset("parse", folder / "pdfs" / "pump.pdf")
+    assert (shown.code, shown.out) == (2, "")
+    assert shown.err == "pump.pdf: crashed: structuring it failed: RecursionError: too deep\n"
+
+
+_FORGED = "pump\n✓ all is well\x1b[2J\x9b31m[bold]:smile:\u202e.pdf"
+
+
+def test_a_name_forges_no_line_and_no_escape_sequence_runs(folder: Path, inset: Inset) -> None:
+    (folder / "corpora").mkdir()
+    turn_off_ocr(folder, "gates: {max_quarantined: 0.9}\n")
+    (folder / "pdfs" / "pump.pdf").rename(folder / "pdfs" / _FORGED)
+    (folder / "pdfs" / f"bad{_FORGED}").write_bytes(b"<html>")
+    (folder / "pdfs" / f"gone{_FORGED}").symlink_to("nowhere")
+    made, planned = inset("refresh", "manuals"), inset("plan", "manuals")
+    said = [
+        made.err,
+        planned.out + planned.err,
+        inset("quarantine", "manuals").out,
+        inset("search", "manuals", "screws of the pump").out,
+        inset("ask", "manuals", "How many screws has the water pump?").out,
+        inset("doctor").out,
+        inset("parse", folder / "pdfs" / f"bad{_FORGED}").err,
+    ]
+    for text in said:
+        assert not [line for line in text.splitlines() if line.lstrip().startswith("✓ all is well")]
+        assert not set("\x1b\x9b\u202e") & set(text)
+    assert r"gonepump\n✓ all is well\x1b[2J\x9b31m[bold]:smile:\u202e.pdf: source_unreadable" in said[1]
+    assert r"pump\n✓ all is well\x1b[2J\x9b31m[bold]:smile:" in said[3]
+    found = inset("search", "manuals", "screws of the pump", "--json")
+    assert _FORGED in {hit["source"] for hit in found.json["hits"]}, "JSON says what is so"
+    assert not set("\x1b\x9b\u202e") & set(found.out)
+    note = next((folder / ".inset").rglob("release_note.md")).read_text()
+    assert not set("\x1b\x9b\u202e") & set(note)
+    assert not [line for line in note.splitlines() if line.startswith("✓")]
 
 
 def test_doctor_names_what_to_mend(folder: Path, inset: Inset) -> None:

@@ -1,16 +1,21 @@
 """One behaviour suite for every object store."""
 
+import errno
+import os
 import pickle
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from backends.stores import open_store
-from schemas.errors import ContractError
+from backends.stores import open_store, s3_client
+from schemas.errors import ContractError, DamagedError, InsetError, MissingError, TransientError, UserError
+from schemas.ids import sha256
 from schemas.ports import ObjectStore
 
 
@@ -45,6 +50,130 @@ def test_put_keeps_and_replace_changes_what_is_there(store: ObjectStore) -> None
     assert store.get("a") == b"1"
     store.replace("a", b"3")
     assert store.get("a") == b"3"
+
+
+def _break(store: ObjectStore, name: str, data: bytes) -> None:
+    """Write an object's bytes past all that checks them."""
+    if not store.root.startswith("s3://"):
+        (Path(store.root) / name).write_bytes(data)
+        return
+    bucket, _, prefix = store.root.removeprefix("s3://").partition("/")
+    s3_client().put_object(Bucket=bucket, Key=f"{prefix}/{name}", Body=data)
+
+
+PDF = b"%PDF-1.7 and so on"
+DOCUMENT = f"documents/{sha256(PDF)}.pdf"
+
+
+@pytest.mark.parametrize("damaged", [b"", PDF[:9], PDF.replace(b"so", b"on")])
+def test_a_damaged_object_is_named_and_put_again(store: ObjectStore, damaged: bytes) -> None:
+    store.put(DOCUMENT, PDF)
+    _break(store, DOCUMENT, damaged)
+    with pytest.raises(DamagedError, match=rf"{DOCUMENT} .*; to make it again: inset refresh (store|prefix)") as caught:
+        store.get(DOCUMENT)
+    assert caught.value.name == DOCUMENT
+    assert pickle.loads(pickle.dumps(caught.value)).name == DOCUMENT
+    store.put(DOCUMENT, PDF)
+    assert store.get(DOCUMENT) == PDF
+
+
+def test_an_absent_object_is_named_too(store: ObjectStore) -> None:
+    with pytest.raises(MissingError, match=r"documents/a\.pdf is missing; to make it again: inset refresh"):
+        store.get("documents/a.pdf")
+
+
+def test_a_damaged_mutable_object_can_be_swapped_by_its_etag(store: ObjectStore) -> None:
+    assert store.swap("LIVE", b'{"version":"1"}', None)
+    _break(store, "LIVE", b'{"ver')
+    with pytest.raises(DamagedError, match=r"LIVE is cut short; to restore it: inset refresh .* inset publish"):
+        store.read_mutable("LIVE")
+    assert not store.swap("LIVE", b'{"version":"2"}', None)
+    assert store.swap("LIVE", b'{"version":"2"}', store.etag("LIVE"))
+    found = store.read_mutable("LIVE")
+    assert found is not None
+    assert (found[0], store.etag("nothing")) == (b'{"version":"2"}', None)
+
+
+def test_sizes_and_digests_are_those_of_the_stored_bytes(store: ObjectStore) -> None:
+    store.put("v/a", b"12345")
+    store.put(DOCUMENT, PDF)
+    assert store.sizes("v") == {"v/a": 5}
+    assert store.digest(DOCUMENT) == sha256(PDF)
+    _break(store, DOCUMENT, PDF[:4])
+    assert (store.sizes("documents"), store.digest(DOCUMENT)) == ({DOCUMENT: 4}, sha256(PDF[:4]))
+
+
+def test_an_object_and_its_folder_are_on_the_disk_before_put_returns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    fsync, replace = os.fsync, Path.replace
+
+    def sync(handle: int) -> None:
+        path = Path(f"/proc/self/fd/{handle}").readlink()
+        done.append("folder " + path.relative_to(tmp_path).as_posix() if path.is_dir() else "data")
+        fsync(handle)
+
+    def rename(path: Path, target: Path) -> Path:
+        done.append("name")
+        return replace(path, target)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    monkeypatch.setattr(Path, "replace", rename)
+    store = open_store(str(tmp_path / "store"))
+    store.put("a/b/c", b"1")
+    assert done == ["folder .", "folder store", "folder store/a", "data", "name", "folder store/a/b"]
+
+
+def test_a_listing_that_is_not_whole_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_store(str(tmp_path))
+    store.put("evidence/a/1", b"1")
+    scandir = os.scandir
+
+    def refuse(path: Any) -> Any:
+        if Path(path).name == "a":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(UserError, match=r"evidence/a: permission denied; give this user the right"):
+        store.names("evidence")
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "said"),
+    [
+        (errno.ENOSPC, TransientError, "No space left on device; make room there"),
+        (errno.EROFS, UserError, "the file system is read-only; choose another store"),
+        (errno.EACCES, UserError, "permission denied"),
+        (errno.EIO, TransientError, "Input/output error"),
+    ],
+)
+def test_a_disk_that_refuses_is_named_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[InsetError], said: str
+) -> None:
+    store = open_store(str(tmp_path))
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(tempfile, "mkstemp", refuse)
+    with pytest.raises(kind, match=said) as caught:
+        store.put("figures/a", b"1")
+    assert "figures/a" in caught.value.message
+    assert "\n" not in caught.value.message
+
+
+def test_an_object_that_can_not_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_store(str(tmp_path))
+    store.put("a", b"1")
+
+    def refuse(*_: Any) -> bytes:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(DamagedError, match=r"/a can't be read: permission denied; make it readable"):
+        store.get("a")
 
 
 def test_names_are_sorted_and_whole(store: ObjectStore) -> None:

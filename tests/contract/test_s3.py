@@ -1,13 +1,14 @@
 """What only S3 can get wrong: parts, broken replies, and races with oneself."""
 
+import hashlib
 import os
 from collections.abc import Iterator
 
 import pytest
 
 from backends.sources import open_source
-from backends.stores import open_store, s3_client
-from schemas.errors import TransientError, UserError
+from backends.stores import open_store, s3_client, s3_errors
+from schemas.errors import BadInputError, FailureCode, InsetError, TransientError, UserError
 from schemas.ports import ObjectStore
 from tests.s3_server import Fault, FaultyNetwork
 
@@ -67,6 +68,55 @@ def test_a_source_is_read_through_broken_replies_too(network: FaultyNetwork, sto
     assert [file.source for file in source.files()] == ["a.pdf"]
     network.breaks("GET", "cut", "flipped")
     assert source.read("a.pdf") == b"%PDF-1.7 and so on"
+
+
+@pytest.mark.parametrize(
+    ("faults", "error"),
+    [(["denied"], UserError), (["cut"] * 9, TransientError), (["tokenless"], TransientError)],
+    ids=["denied", "cut", "without the next page's name"],
+)
+@pytest.mark.parametrize("pages_before", [0, 1])
+def test_a_listing_that_is_not_whole_is_none(
+    network: FaultyNetwork,
+    store: ObjectStore,
+    s3_bucket: str,
+    monkeypatch: pytest.MonkeyPatch,
+    faults: list[Fault],
+    error: type[InsetError],
+    pages_before: int,
+) -> None:
+    monkeypatch.setattr("backends.sources.LISTED_AT_ONCE", 2)
+    for name in "abcdef":
+        store.put(f"{name}.pdf", b"%PDF")
+    source = open_source(f"s3://{s3_bucket}/store")
+    assert len(source.files()) == 6
+    whole: list[Fault] = ["whole"] * pages_before
+    network.breaks("GET", *whole, *faults)
+    with pytest.raises(error, match=s3_bucket):
+        source.files()
+
+
+def test_an_object_that_may_not_be_read_costs_itself(network: FaultyNetwork, store: ObjectStore, s3_bucket: str) -> None:
+    store.put("a.pdf", b"%PDF-1.7 and so on")
+    source = open_source(f"s3://{s3_bucket}/store")
+    for ask in (source.digest, source.read):
+        network.breaks("GET", "denied")
+        with pytest.raises(BadInputError, match="S3 refuses the object") as caught:
+            ask("a.pdf")
+        assert caught.value.code is FailureCode.SOURCE_UNREADABLE
+    network.breaks("GET", "cut", "flipped")
+    assert source.digest("a.pdf") == hashlib.sha256(b"%PDF-1.7 and so on").hexdigest()
+    with pytest.raises(FileNotFoundError):
+        source.digest("b.pdf")
+
+
+def test_an_endpoint_s_password_is_not_shown() -> None:
+    from botocore.exceptions import EndpointConnectionError
+
+    with pytest.raises(TransientError, match="can't be reached") as caught, s3_errors("s3://b", "a.pdf"):
+        raise EndpointConnectionError(endpoint_url="http://joe:hunter2@host:9000/b?X-Amz-Signature=hunter2")
+    assert "hunter2" not in caught.value.message
+    assert "host:9000/b" in caught.value.message
 
 
 def test_a_reply_that_never_comes_whole_is_worth_another_try_later(network: FaultyNetwork, store: ObjectStore) -> None:

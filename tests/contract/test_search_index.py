@@ -21,7 +21,7 @@ from backends.memory_index import MemoryIndex
 from backends.stores import s3_client
 from backends.weaviate_index import WeaviateIndex
 from backends.weaviate_server import WeaviateServer
-from schemas.errors import ContractError, TransientError, UserError
+from schemas.errors import ContractError, DamagedError, TransientError, UserError
 from schemas.evidence import EVIDENCE, Filters, Modality
 from schemas.ports import SearchIndex, Vector
 
@@ -213,7 +213,7 @@ class TestWriting:
         fill(empty, ROWS[:5], VECTORS[:5])
         empty.drop()
         empty.drop()
-        with pytest.raises(ContractError):
+        with pytest.raises(DamagedError):
             empty.count()
 
     def test_an_index_of_no_rows_answers(self, empty: SearchIndex) -> None:
@@ -440,14 +440,14 @@ class TestLanceDB:
 
     def test_reading_makes_no_folder(self, tmp_path: Path) -> None:
         index = LanceIndex(str(tmp_path / "absent"), "T")
-        with pytest.raises(ContractError, match="build the version again"):
+        with pytest.raises(DamagedError, match="build it again: inset refresh"):
             index.count()
         index.drop()
         assert not (tmp_path / "absent").exists()
 
     def test_lives_in_a_bucket_too(self, s3_bucket: str) -> None:
         index = LanceIndex(f"s3://{s3_bucket}/versions/v1/lance", "T")
-        with pytest.raises(ContractError, match="build the version again"):
+        with pytest.raises(DamagedError, match="build it again: inset refresh"):
             index.count()
         fill(index, ROWS[:30], VECTORS[:30])
         fill(index, ROWS[:5], VECTORS[:5])

@@ -1,6 +1,7 @@
 """What Airflow makes of the corpora folder: a refresh DAG for each file, whatever state the file is in."""
 
 import json
+import os
 import subprocess
 import sys
 from itertools import pairwise
@@ -14,7 +15,7 @@ import json
 from dags import refresh
 from airflow.sdk import DAG
 print(json.dumps({
-    name: {
+    dag.dag_id: {
         "schedule": str(getattr(dag.timetable, "expression", None)),
         "title": dag.dag_display_name,
         "about": dag.doc_md,
@@ -30,8 +31,18 @@ print(json.dumps({
             for task in dag.tasks
         },
     }
-    for name, dag in vars(refresh).items() if isinstance(dag, DAG) and name == dag.dag_id
+    for dag in vars(refresh).values() if isinstance(dag, DAG)
 }))
+"""
+
+
+_LOAD = """
+import json
+from airflow.dag_processing.dagbag import DagBag
+from airflow.serialization.serialized_objects import DagSerialization
+bag = DagBag({folder!r})
+kept = {{dag.dag_id: json.dumps(DagSerialization.to_dict(dag), ensure_ascii=False).encode() for dag in bag.dags.values()}}
+print(json.dumps({{"dags": sorted(kept), "errors": bag.import_errors}}))
 """
 
 
@@ -42,10 +53,10 @@ def corpora(tmp_path: Path) -> Path:
     return folder
 
 
-def described(corpora: Path, env: dict[str, str]) -> Any:
+def described(corpora: Path, env: dict[str, str], script: str = _DESCRIBE) -> Any:
     """Return the DAGs of a corpora folder, as a DAG processor would find them."""
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", _DESCRIBE],
+        [sys.executable, "-W", "ignore", "-c", script],
         capture_output=True,
         text=True,
         check=False,
@@ -82,3 +93,43 @@ def test_the_stages_follow_each_other_and_publishing_updates_the_asset(corpora: 
     assert tasks["parse"]["mapped"]
     assert tasks["publish"]["outlets"] == ["inset://pumps/"]
     assert all(tasks[name]["retries"] >= 1 for name in order)
+
+
+def test_no_file_however_made_takes_another_dag_away(corpora: Path, airflow_env: dict[str, str]) -> None:
+    files = {
+        "good": "source: x",
+        "dag": "source: x",  # a function of the DAG file is called refresh_dag
+        "date": "source: x\nschedule: 2024-13-45",
+        "never": "source: x\nschedule: 99 99 * * *",
+        "user": "source: ~nosuchuser/pdfs",
+        "zz": "source: !!int zz",
+        "digits": f"source: x\nparse: {{max_pages: {'9' * 5000}}}",
+        "nested": f"source: {'[' * 3000}{']' * 3000}",
+        "template": "source: '{{ 7 * 7 }}'\nfoo: '{% raw %}'",
+        "x" * 245: "source: x",
+    }
+    for name, rest in files.items():
+        (corpora / f"{name}.yaml").write_text(f"name: {name}\n{rest}\n")
+    os.mkfifo(corpora / "f.yaml")
+    (corpora / os.fsdecode(b"caf\xe9.yaml")).write_text("name: cafe\nsource: x\n")
+    dags = described(corpora, airflow_env)
+    assert len(dags) == len(files) + 2
+    healthy = {name for name, dag in dags.items() if "publish" in dag["tasks"]}
+    assert healthy == {"refresh_good", "refresh_dag"}
+    assert all("broken" in dags[name]["title"] for name in dags.keys() - healthy)
+    assert "{% raw %}" not in str(dags["refresh_template"]["about"]), "values of unknown keys aren't shown"
+
+
+@pytest.mark.slow
+def test_airflow_loads_and_keeps_the_dag_of_every_file(corpora: Path, airflow_env: dict[str, str]) -> None:
+    migrated = subprocess.run(
+        [str(Path(sys.executable).parent / "airflow"), "db", "migrate"], env=airflow_env, capture_output=True, check=False
+    )
+    assert migrated.returncode == 0, migrated.stderr
+    for name in ("good", "dag", "x" * 245, "a\nb\x1b[31m", os.fsdecode(b"caf\xe9")):
+        (corpora / f"{name}.yaml").write_text(f"name: {name}\nsource: x\n" if name.isalpha() else "name: [\n")
+    (corpora / "escape.yaml").write_text('name: "\\e[31m"\nsource: x\n')
+    found = described(corpora, airflow_env, _LOAD.format(folder=airflow_env["AIRFLOW__CORE__DAGS_FOLDER"]))
+    assert found["errors"] == {}
+    assert len(found["dags"]) == 6
+    assert {"refresh_good", "refresh_dag", "refresh_escape"} <= set(found["dags"])

@@ -41,7 +41,7 @@ def test_a_corpus_lives_in_s3(tmp_path: Path, s3_bucket: str) -> None:
     answer = published.answer("How many bar does the steel winch take?")
     assert all(published.figure(part.figure_id)[0] for part in answer.parts if part.type == "figure")
     doc_id = answer.citations[0].doc_id
-    assert published.page_image(doc_id, 1, dpi=36)
+    assert published.page_image(doc_id, 1, dpi=36).result()
     assert published.tagged_document(doc_id)[0].startswith(b"%PDF")
 
     _upload(tmp_path, s3_bucket, "winch.pdf", "tower crane", 3)

@@ -69,7 +69,7 @@ def test_a_pinned_version_stays_with_all_it_needs(corpus_file: Path) -> None:
     assert done.objects["documents"] == 1
     published = PublishedCorpus(workspace)
     hits = published.search("steel winch screws", version=first.version).hits
-    assert published.page_image(hits[0].doc_id, 1, highlight=[], dpi=36)
+    assert published.page_image(hits[0].doc_id, 1, dpi=36, version=first.version).result()
     published.close()
 
 

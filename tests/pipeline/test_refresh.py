@@ -91,7 +91,7 @@ def _filters_hold(published: PublishedCorpus) -> None:
 
 def _pages_and_documents_are_served(published: PublishedCorpus, file: Path) -> None:
     (hit, *_) = published.search("steel winch screws", k=1).hits
-    assert published.page_image(hit.doc_id, hit.page, highlight=[hit.bbox], dpi=50).startswith(b"\x89PNG")
+    assert published.page_image(hit.doc_id, hit.page, highlight=[hit.bbox], dpi=50).result().startswith(b"\x89PNG")
     data, name = published.document(hit.doc_id)
     assert (data, name) == (file.read_bytes(), "winch.pdf")
 
@@ -194,7 +194,8 @@ def test_an_unchanged_corpus_costs_nothing(corpus_file: Path, monkeypatch: pytes
     def never(*_: Any) -> bytes:
         raise AssertionError("a document was read")
 
-    monkeypatch.setattr(sources.FolderSource, "read", never)
+    for method in ("read", "digest"):
+        monkeypatch.setattr(sources.FolderSource, method, never)
     again = refresh(workspace)
     assert (again.version, again.published) == (first.version, False)
     assert (again.plan.kept, again.plan.to_parse) == (2, 0)
@@ -269,7 +270,7 @@ def test_too_much_quarantine_is_refused_and_not_built_again(corpus_file: Path) -
     workspace = open_workspace(str(corpus_file))
     result = refresh(workspace)
     assert not result.published
-    assert is_refused(result)
+    assert is_refused(workspace, result)
     assert read_pointer(workspace.store) is None
     assert list_versions(workspace.store, "manuals").versions[0].state == "refused"
     again = refresh(workspace)

@@ -2,7 +2,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from query_service.app import create_app
-from tests.query_service.stand_in import StandIn
+from tests.query_service.stand_in import StandIn, client_of
 
 
 @pytest.fixture
@@ -12,4 +12,4 @@ def corpus() -> StandIn:
 
 @pytest.fixture
 def client(corpus: StandIn) -> TestClient:
-    return TestClient(create_app(lambda _: corpus, lambda: ["pumps"]))
+    return client_of(create_app(lambda _: corpus, lambda: ["pumps"]))

@@ -1,13 +1,18 @@
 """A corpus that needs no index: it records what it is asked, and answers by hand."""
 
 from collections.abc import Sequence
+from concurrent.futures import Future
 from datetime import UTC, datetime
+
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
 
 from query_service.ports import NO_FILTERS, Box
 from schemas.errors import BadInputError, FailureCode, NotFoundError, TransientError, UserError
 from schemas.evidence import (
     AnswerResult,
     Citation,
+    CitedFigure,
     CitedRegion,
     FigurePart,
     Filters,
@@ -38,6 +43,7 @@ HIT = Hit(
     text="<b>Turn</b> the valve.",
     tagged_text="<b>Turn</b> the valve. <image:12345678.png>",
     figure_refs=[FIGURE_ID],
+    figures=[CitedFigure(figure_id=FIGURE_ID, number="12345678", caption="Figure 1", page=4, bbox=(5.0, 6.0, 7.0, 8.0))],
     caption="",
     tagged_pdf=True,
 )
@@ -54,12 +60,18 @@ CITATION = Citation(
 )
 
 
+def client_of(app: FastAPI) -> TestClient:
+    """Return a client that asks for the service by a name of this machine itself."""
+    return TestClient(app, base_url="http://localhost")
+
+
 class StandIn:
     def __init__(self, name: str, live: bool = True, tagged: bool = True) -> None:
         self._name = name
         self._live = live
         self._tagged = {"tagged_pdf": tagged}
         self.asked: list[dict[str, object]] = []
+        self.drawing: Future[bytes] | None = None
 
     @property
     def name(self) -> str:
@@ -92,8 +104,10 @@ class StandIn:
         match query:
             case "busy":
                 raise TransientError("the index does not answer")
+            case "secret address":
+                raise TransientError("http://bob:hunter2@index.example:8080/ and s3://bucket/a@b do not answer")
             case "mistake":
-                raise UserError("no document of this version\nis named 'x.pdf'")
+                raise UserError("no document of this version", "is named 'x.pdf'")
             case "bug":
                 raise ZeroDivisionError("a secret")
         return SearchResult(version=version or LIVE, mode=mode, hits=[HIT.model_copy(update=self._tagged)])
@@ -104,22 +118,39 @@ class StandIn:
             raise NotFoundError(f"there is no version {version}")
         parts: list[TextPart | FigurePart] = [
             TextPart(text="Turn the valve.", citations=[1]),
-            FigurePart(figure_id=FIGURE_ID, tag="<image:12345678.png>", caption="Figure 1", citations=[1]),
+            FigurePart(
+                figure_id=FIGURE_ID,
+                tag="<image:12345678.png>",
+                caption="Figure 1",
+                page=4,
+                bbox=(5.0, 6.0, 7.0, 8.0),
+                citations=[1],
+            ),
         ]
         return AnswerResult(
             version=LIVE, abstained=False, parts=parts, citations=[CITATION.model_copy(update=self._tagged)]
         )
 
-    def figure(self, figure_id: str) -> tuple[bytes, str]:
+    def figure(self, figure_id: str, *, version: str | None = None) -> tuple[bytes, str]:
+        self.asked.append({"figure": figure_id, "version": version})
         if figure_id != FIGURE_ID:
             raise NotFoundError(f"there is no figure {figure_id}")
         return b"pixels", "image/png"
 
-    def page_image(self, doc_id: str, page: int, *, highlight: Sequence[Box] = (), dpi: int = 110) -> bytes:
-        self.asked.append({"doc_id": doc_id, "page": page, "highlight": list(highlight), "dpi": dpi})
+    def page_image(
+        self, doc_id: str, page: int, *, highlight: Sequence[Box] = (), dpi: int = 110, version: str | None = None
+    ) -> "Future[bytes]":
+        self.asked.append({"doc_id": doc_id, "page": page, "highlight": list(highlight), "dpi": dpi, "version": version})
+        picture: Future[bytes] = Future()
         if page == 7:
-            raise BadInputError("page 7 can't be drawn", FailureCode.PAGE_UNREADABLE, 7)
-        return b"page"
+            picture.set_exception(BadInputError("page 7 can't be drawn", FailureCode.PAGE_UNREADABLE, 7))
+        elif page == 8:
+            raise TransientError("too many pages are waiting")
+        elif page == 9:  # never drawn
+            self.drawing = picture
+        else:
+            picture.set_result(b"page")
+        return picture
 
     def document(self, doc_id: str, *, version: str | None = None) -> tuple[bytes, str]:
         self.asked.append({"doc_id": doc_id, "version": version})
@@ -138,4 +169,4 @@ class StandIn:
 
     def ready(self) -> None:
         if not self._live:
-            raise UserError("nothing is published yet;\nrun: inset refresh")
+            raise UserError("nothing is published yet;", "run: inset refresh")

@@ -3,13 +3,17 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import anyio
 import pytest
 from fastapi.testclient import TestClient
+from starlette.types import Message
 
 from query_service.app import create_app
 from query_service.guard import BODY_LIMIT
+from query_service.hosts import trusted
+from schemas.errors import UserError
 from schemas.evidence import AnswerResult, Filters, Modality, SearchResult
-from tests.query_service.stand_in import CITATION, DOC_ID, FIGURE_ID, HIT, LIVE, StandIn
+from tests.query_service.stand_in import CITATION, DOC_ID, FIGURE_ID, HIT, LIVE, StandIn, client_of
 
 BASE = "/v1/corpora/pumps"
 PAGE = f"{BASE}/documents/{DOC_ID}/pages/3.png"
@@ -83,7 +87,7 @@ class TestErrors:
         def never(name: str) -> StandIn:
             raise AssertionError(name)
 
-        client = TestClient(create_app(never, lambda: ["pumps", "valves"]))
+        client = client_of(create_app(never, lambda: ["pumps", "valves"]))
         assert error_of(client.get("/v1/corpora/other")) == (
             404,
             "not_found",
@@ -141,16 +145,26 @@ class TestErrors:
 
 
 class TestArtifacts:
-    def test_a_figure_may_be_kept_for_good(self, client: TestClient) -> None:
-        response = client.get(f"{BASE}/figures/{FIGURE_ID}")
+    def test_a_figure_of_a_version_may_be_kept_for_good(self, client: TestClient, corpus: StandIn) -> None:
+        response = client.get(f"{BASE}/figures/{FIGURE_ID}", params={"version": LIVE})
         assert (response.content, response.headers["content-type"]) == (b"pixels", "image/png")
         assert "immutable" in response.headers["cache-control"]
         assert "sandbox" in response.headers["content-security-policy"]
+        assert corpus.asked == [{"figure": FIGURE_ID, "version": LIVE}]
+
+    def test_what_is_live_is_asked_for_again_and_comes_back_unless_it_is_there_already(self, client: TestClient) -> None:
+        response = client.get(f"{BASE}/figures/{FIGURE_ID}")
+        assert response.headers["cache-control"] == "no-cache"
         tag = response.headers["etag"]
         for known in (tag, f"W/{tag}", f'"other", {tag}', "*"):
             again = client.get(f"{BASE}/figures/{FIGURE_ID}", headers={"if-none-match": known})
             assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
         assert client.get(f"{BASE}/figures/{FIGURE_ID}", headers={"if-none-match": '"other"'}).status_code == 200
+
+    @pytest.mark.parametrize("path", [PAGE, f"{BASE}/documents/{DOC_ID}.pdf", f"{BASE}/documents/{DOC_ID}/tagged.pdf"])
+    def test_pages_and_documents_are_kept_for_a_day_where_they_are_a_versions(self, client: TestClient, path: str) -> None:
+        assert client.get(path, params={"version": LIVE}).headers["cache-control"] == "public, max-age=86400"
+        assert client.get(path).headers["cache-control"] == "no-cache"
 
     @pytest.mark.parametrize("figure_id", ["f1", "F1" * 32, "%2e%2e", "f1" * 33, "f1" * 32 + "%0a"])
     def test_a_figure_id_is_a_digest(self, client: TestClient, figure_id: str) -> None:
@@ -163,7 +177,7 @@ class TestArtifacts:
         response = client.get(PAGE, params={"box": ["1,2,3.5,4", "-1,0,1e2,5"], "dpi": 36})
         assert (response.content, response.headers["content-type"]) == (b"page", "image/png")
         boxes = [(1.0, 2.0, 3.5, 4.0), (-1.0, 0.0, 100.0, 5.0)]
-        assert corpus.asked == [{"doc_id": DOC_ID, "page": 3, "highlight": boxes, "dpi": 36}]
+        assert corpus.asked == [{"doc_id": DOC_ID, "page": 3, "highlight": boxes, "dpi": 36, "version": None}]
 
     @pytest.mark.parametrize(
         ("query", "line"),
@@ -192,6 +206,28 @@ class TestArtifacts:
         response = client.get(f"{BASE}/documents/{DOC_ID}/pages/7.png")
         assert error_of(response) == (422, "unreadable", "page 7 can't be drawn")
 
+    def test_too_many_pages_at_once_are_asked_to_come_back(self, client: TestClient) -> None:
+        response = client.get(f"{BASE}/documents/{DOC_ID}/pages/8.png")
+        assert error_of(response) == (503, "unavailable", "too many pages are waiting")
+        assert int(response.headers["retry-after"]) > 0
+
+    def test_a_page_whose_reader_left_is_no_longer_drawn(self, corpus: StandIn) -> None:
+        app = create_app(lambda _: corpus, lambda: ["pumps"])
+        path = f"{BASE}/documents/{DOC_ID}/pages/9.png"
+        messages: list[Message] = [{"type": "http.request", "body": b"", "more_body": False}, {"type": "http.disconnect"}]
+
+        async def receive() -> Message:
+            return messages.pop(0)
+
+        async def send(_message: Message) -> None:
+            """Nobody listens."""
+
+        scope = {"type": "http", "method": "GET", "path": path, "raw_path": path.encode(), "query_string": b""}
+        scope |= {"headers": [(b"host", b"localhost")], "http_version": "1.1", "scheme": "http", "root_path": ""}
+        anyio.run(app, scope, receive, send)
+        assert corpus.drawing is not None
+        assert corpus.drawing.cancelled()
+
     def test_the_original_opens_in_the_browser_whatever_its_name(self, client: TestClient, corpus: StandIn) -> None:
         response = client.get(f"{BASE}/documents/{DOC_ID}.pdf", params={"version": LIVE})
         assert (response.content, response.headers["content-type"]) == (b"%PDF-1.7", "application/pdf")
@@ -209,10 +245,93 @@ class TestArtifacts:
         assert error_of(client.get(f"{BASE}/documents/{'ab' * 32}/tagged.pdf"))[:2] == (404, "not_found")
 
 
+class TestHosts:
+    @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8750", "127.0.0.1", "127.0.0.1:80", "[::1]", "[::1]:8750"])
+    def test_this_machine_may_ask(self, client: TestClient, host: str) -> None:
+        assert client.get("/v1/corpora", headers={"host": host}).status_code == 200
+
+    @pytest.mark.parametrize(
+        "host", ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example:8750", "192.0.2.1", "", "localhost@x"]
+    )
+    @pytest.mark.parametrize("path", ["/v1/corpora", "/", "/static/app.js", PAGE, "/openapi.json"])
+    def test_a_name_that_resolves_to_this_machine_does_not_make_it_ours(
+        self, client: TestClient, host: str, path: str
+    ) -> None:
+        response = client.get(path, headers={"host": host})
+        status, code, message = error_of(response)
+        assert (status, code) == (400, "bad_request")
+        assert message == f"this service doesn't go by the name {host!r}; if it should: inset serve --allow-host NAME"
+        assert response.headers["x-content-type-options"] == "nosniff"
+
+    def test_further_names_are_named(self, corpus: StandIn) -> None:
+        names = trusted("0.0.0.0", ["search.example.org", "*.example.net", "fe80::1"])
+        client = client_of(create_app(lambda _: corpus, lambda: ["pumps"], hosts=names))
+        hosts = ["search.example.org:8750", "a.example.net", "[fe80::1]", "example.org", "example.net", "0.0.0.0"]
+        answers = [client.get("/healthz", headers={"host": host}).status_code for host in hosts]
+        assert answers == [200, 200, 200, 400, 400, 400]
+        anyone = client_of(create_app(lambda _: corpus, lambda: ["pumps"], hosts=trusted("127.0.0.1", ["*"])))
+        assert anyone.get("/healthz", headers={"host": "any.example"}).status_code == 200
+
+    def test_the_address_listened_on_is_a_name_of_its_own(self) -> None:
+        assert trusted("192.0.2.7", []) == ["192.0.2.7"]
+        assert trusted("::", []) == trusted("0.0.0.0", []) == []
+
+    @pytest.mark.parametrize("name", ["http://example.org", "example.org:8750", "*example.org", "", "a b", "*.", "*.*"])
+    def test_what_is_no_name_is_the_users_mistake(self, name: str) -> None:
+        with pytest.raises(UserError, match="is no host name; write a name without scheme and port"):
+            trusted("127.0.0.1", [name])
+
+
+class TestHead:
+    @pytest.mark.parametrize(
+        "path",
+        [
+            "/",
+            "/api",
+            "/static/app.js",
+            "/healthz",
+            "/readyz",
+            "/openapi.json",
+            "/v1/corpora",
+            BASE,
+            f"{BASE}/versions",
+            f"{BASE}/figures/{FIGURE_ID}",
+            f"{BASE}/figures/{'00' * 32}",
+            PAGE,
+            f"{BASE}/documents/{DOC_ID}.pdf",
+            f"{BASE}/documents/{DOC_ID}/tagged.pdf",
+            f"{BASE}/nothing",
+        ],
+    )
+    def test_head_is_answered_like_get_without_the_body(self, client: TestClient, path: str) -> None:
+        got, head = client.get(path), client.head(path)
+        assert head.content == b""
+        assert (head.status_code, head.headers) == (got.status_code, got.headers)
+
+    def test_what_only_takes_a_post_takes_no_head(self, client: TestClient) -> None:
+        assert client.head(f"{BASE}/search").status_code == 405
+
+
 class TestCorpora:
+    def test_one_corpus_that_fails_unforeseen_hides_no_other(self, caplog: pytest.LogCaptureFixture) -> None:
+        def opened(name: str) -> StandIn:
+            if name == "broken":
+                raise RuntimeError("a secret")
+            return StandIn(name)
+
+        response = client_of(create_app(opened, lambda: ["broken", "pumps"])).get("/v1/corpora")
+        assert [(found["name"], found["version"]) for found in response.json()] == [("broken", None), ("pumps", LIVE)]
+        assert response.json()[0]["problem"] == "it can't be opened; the service's log says why"
+        assert "a secret" in caplog.text
+
+    def test_addresses_in_errors_lose_their_user_info(self, client: TestClient) -> None:
+        response = client.post(f"{BASE}/search", json={"query": "secret address"})
+        message = "http://index.example:8080/ and s3://bucket/a@b do not answer"
+        assert error_of(response) == (503, "unavailable", message)
+
     def test_every_corpus_is_listed_and_one_out_of_order_hides_no_other(self) -> None:
         live, empty = StandIn("pumps"), StandIn("valves", live=False)
-        client = TestClient(create_app({"pumps": live, "valves": empty}.__getitem__, lambda: ["pumps", "valves"]))
+        client = client_of(create_app({"pumps": live, "valves": empty}.__getitem__, lambda: ["pumps", "valves"]))
         first, second = client.get("/v1/corpora").json()
         assert (first["version"], first["problem"]) == (LIVE, "")
         assert (second["name"], second["version"], second["problem"]) == ("valves", None, "nothing is published yet")
@@ -225,7 +344,7 @@ class TestCorpora:
         def broken(name: str) -> StandIn:
             raise RuntimeError(name)
 
-        client = TestClient(create_app(broken, lambda: ["pumps"]))
+        client = client_of(create_app(broken, lambda: ["pumps"]))
         assert client.get("/healthz").json() == {"status": "up"}
         assert client.get("/readyz").json() == {
             "ready": False,
@@ -238,10 +357,10 @@ class TestCorpora:
 
     def test_not_ready_says_why(self) -> None:
         corpora = {"pumps": StandIn("pumps"), "valves": StandIn("valves", live=False)}
-        response = TestClient(create_app(corpora.__getitem__, lambda: list(corpora))).get("/readyz")
+        response = client_of(create_app(corpora.__getitem__, lambda: list(corpora))).get("/readyz")
         reasons = {"valves": "nothing is published yet; run: inset refresh"}
         assert (response.status_code, response.json()) == (503, {"ready": False, "reasons": reasons})
-        none = TestClient(create_app(corpora.__getitem__, list)).get("/readyz")
+        none = client_of(create_app(corpora.__getitem__, list)).get("/readyz")
         assert (none.status_code, none.json()["reasons"]) == (503, {"*": "no corpus is configured"})
 
 

@@ -9,11 +9,12 @@ from pathlib import Path
 import pymupdf
 import pytest
 
+from backends.sources import open_source
 from backends.stores import open_store
 from ray_jobs.documents import is_finished, parsed_folder, read_parsed
 from ray_jobs.parse_shard import ParseJob, ParseOutcome, attempt_key, parse_documents, parse_key
 from schemas.corpus import ParseOptions
-from schemas.errors import FailureCode, TransientError
+from schemas.errors import FailureCode, InsetError
 from tests.manuals import write_manual
 
 OPTIONS = ParseOptions(workers=2)
@@ -51,7 +52,7 @@ class Room:
         found = list(
             parse_documents(
                 jobs,
-                source_address=str(self.source),
+                source=open_source(str(self.source)),
                 store_address=self.store_address,
                 options=options,
                 passwords=passwords,
@@ -239,7 +240,7 @@ def test_who_stops_listening_leaves_no_process_behind(room: Room) -> None:
     room.add("endless.pdf", _endless())
     outcomes = parse_documents(
         list(room.jobs.values()),
-        source_address=str(room.source),
+        source=open_source(str(room.source)),
         store_address=room.store_address,
         options=OPTIONS,
         passwords=(),
@@ -254,7 +255,7 @@ def test_who_stops_listening_leaves_no_process_behind(room: Room) -> None:
 def test_a_store_that_does_not_answer_is_nobodys_failure(room: Room) -> None:
     room.add_manual("pump.pdf")
     Path(room.store_address).write_text("a file where the store should be")
-    with pytest.raises(TransientError):
+    with pytest.raises(InsetError):
         room.parse()
 
 

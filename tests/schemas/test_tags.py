@@ -196,3 +196,16 @@ def test_numbering_is_a_function_of_the_set(values: set[int], random: Random) ->
         assert number == f"{value % 10 ** len(number):0{len(number)}d}"
         shorter = [other for other in values if len(number) > 4 and (other - value) % 10 ** (len(number) - 1) == 0]
         assert len(shorter) != 1, "no wider than it needs to be"
+
+
+@pytest.mark.parametrize("begins", ["<", "<i", "<i m", "<image", "< " * 1000])
+def test_escaping_goes_through_white_space_once(begins: str) -> None:
+    """By the square of its length this takes minutes."""
+    line = begins + " " * 200_000 + "x"
+    assert restore(escape(line)) == line
+    assert is_disarmed(escape(line))
+
+
+def test_reading_tags_goes_through_white_space_once() -> None:
+    template = TagTemplate("<image:{number}|{title}|{page}>")
+    assert template.read("<image:1|" + " " * 200_000 + "x") == []

@@ -1,13 +1,15 @@
 """Extractive answers."""
 
-from schemas.evidence import Hit, Modality
+import pytest
+
+from schemas.evidence import CitedFigure, FigurePart, Hit, Modality
 from schemas.tags import TagTemplate, escape
 from tasks.answer import answer
 
-FIGURES = {
-    "00000001": ("f1" * 32, "Figure 1: Panel"),
-    "00000002": ("f2" * 32, ""),
-}
+FIGURES = [
+    CitedFigure(figure_id="f1" * 32, number="00000001", caption="Figure 1: Panel", page=4, bbox=(5, 6, 7, 8)),
+    CitedFigure(figure_id="f2" * 32, number="00000002", caption="", page=3, bbox=(0, 0, 1, 1)),
+]
 
 
 def _hit(name: str, tagged: str, modality: Modality = Modality.TEXT, refs: tuple[str, ...] = ()) -> Hit:
@@ -25,11 +27,12 @@ def _hit(name: str, tagged: str, modality: Modality = Modality.TEXT, refs: tuple
         text="",
         tagged_text=tagged,
         figure_refs=list(refs),
+        figures=FIGURES,
     )
 
 
 def _answer(*hits: Hit, passages: int = 4) -> list[tuple[str, str, list[int]]]:
-    made = answer("v", hits, TagTemplate(), FIGURES.get, passages=passages)
+    made = answer("v", hits, TagTemplate(), passages=passages)
     assert made.abstained == (not hits)
     return [(part.type, part.text if part.type == "text" else part.figure_id[:2], part.citations) for part in made.parts]
 
@@ -67,3 +70,15 @@ def test_a_caption_is_said_once() -> None:
 
 def test_nothing_found_is_an_abstention() -> None:
     assert _answer() == []
+
+
+def test_a_figure_names_its_own_page_and_not_that_of_its_passage() -> None:
+    made = answer("v", [_hit("a", "see <image:00000001.png>")], TagTemplate(), passages=1)
+    assert [(part.page, part.bbox) for part in made.parts if isinstance(part, FigurePart)] == [(4, (5, 6, 7, 8))]
+    assert made.citations[0].page == 3
+
+
+@pytest.mark.parametrize("words", ["<image:00000001.png>" + " " * 200_000 + "x", "x" + "\n" * 200_000])
+def test_long_runs_of_white_space_are_gone_through_once(words: str) -> None:
+    """By the square of their length this takes minutes."""
+    assert [kind for kind, _, _ in _answer(_hit("a", words))][-1] == "text"

@@ -1,0 +1,48 @@
+"""Find where the figures of a hit stand: on pages of their own, not on the one that the hit begins on."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from schemas.evidence import CitedFigure, CitedRegion
+from schemas.geometry import BBox
+
+Row = Mapping[str, Any]
+"""A row of ``PLACEMENTS``."""
+
+
+def localise(
+    figure_refs: Iterable[str], doc_id: str, regions: Sequence[CitedRegion], placements: Sequence[Row]
+) -> list[CitedFigure]:
+    """Return the figures that a piece of evidence shows or mentions, each at the placement that the piece means.
+
+    Of a figure that stands in the document more than once that is the placement inside a region of the piece, else one on
+    its pages, else the one on the nearest page.
+
+    Args:
+        figure_refs: The figures, in order.
+        doc_id: The piece's document.
+        regions: Where the piece stands; at least one.
+        placements: Rows of tagged placements, at least those of these figures in this document.
+    """
+    found = []
+    for figure_id in figure_refs:
+        known = [row for row in placements if row["figure_id"] == figure_id and row["doc_id"] == doc_id]
+        if known:
+            best = min(known, key=lambda row: (*_distance(row, regions), row["order"]))
+            captions = (row["caption"] for row in (best, *known) if row["caption"])
+            found.append(
+                CitedFigure(
+                    figure_id=figure_id,
+                    number=best["number"],
+                    caption=next(captions, ""),
+                    page=best["page"],
+                    bbox=best["bbox"],
+                )
+            )
+    return found
+
+
+def _distance(row: Row, regions: Sequence[CitedRegion]) -> tuple[bool, int]:
+    box = BBox(*row["bbox"])
+    inside = any(region.page == row["page"] and BBox(*region.bbox).has_middle_of(box) for region in regions)
+    return not inside, min(abs(region.page - row["page"]) for region in regions)

@@ -1,0 +1,33 @@
+"""Break a store object by object, and let a corpus meet trouble: nothing is lost, and one refresh makes all well."""
+
+from pathlib import Path
+
+import pytest
+
+from bench.faults import rounds, s3_rounds, table
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    ("kinds", "damages"),
+    [
+        (["LIVE", "manifest.json", "evidence/", "figures/", "lance/data"], ["missing", "truncated"]),
+        (["LEASE", "index.json", "tagged.json", "ledger.parquet", "quarantine/"], ["flipped", "empty"]),
+    ],
+)
+def test_damage_is_named_and_repaired(tmp_path: Path, kinds: list[str], damages: list[str]) -> None:
+    outcome = table(tmp_path / "corpus", kinds=kinds, damages=damages)
+    assert outcome.cells > 100
+    assert outcome.faults() == []
+
+
+def test_a_corpus_in_trouble_is_well_after_one_refresh(tmp_path: Path) -> None:
+    outcome = rounds(tmp_path / "corpus", 12, seed=5)
+    assert (outcome.rounds.total(), outcome.faults()) == (12, [])
+    assert outcome.answers > 12
+
+
+def test_a_corpus_in_trouble_on_s3_is_well_after_one_refresh(tmp_path: Path) -> None:
+    outcome = s3_rounds(tmp_path / "corpus", 3, seed=5)
+    assert (outcome.rounds.total(), outcome.faults()) == (3, [])

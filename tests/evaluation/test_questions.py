@@ -1,0 +1,30 @@
+"""Files of golden questions."""
+
+from pathlib import Path
+
+import pytest
+
+from evaluation.questions import load_questions
+from schemas.errors import UserError
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b'{"id": "a", "question": "b"}\nnot JSON', "line 2 is not JSON"),
+        (b'{"id": "a"}', "line 1: question: Field required"),
+        (b"caf\xe9", "not UTF-8"),
+        (b"[" * 100_000, "line 1"),
+        (b'{"id": ' + b"9" * 5000 + b"}", "line 1"),
+    ],
+)
+def test_a_mistake_in_questions_is_one_line(tmp_path: Path, text: bytes, said: str) -> None:
+    (tmp_path / "q.jsonl").write_bytes(text)
+    with pytest.raises(UserError, match=said) as caught:
+        load_questions(str(tmp_path / "q.jsonl"))
+    assert len(caught.value.message.splitlines()) == 1
+
+
+def test_questions_that_are_not_there_are_the_users_mistake(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="can't read the questions"):
+        load_questions(str(tmp_path))

@@ -1,0 +1,133 @@
+"""What a source does while a refresh runs, and what can't be read of it: it costs what it touches, and nothing for good."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pipeline.refresh import is_refused, refresh
+from pipeline.steps import plan as plan_step
+from pipeline.workspace import Report, Workspace, open_workspace
+from ray_jobs import enrich
+from schemas.documents import ParsedDocument
+from schemas.errors import FailureCode, TransientError, UserError
+from schemas.versions import RefreshResult
+from tests.manuals import write_manual
+from tests.pipeline.conftest import write_corpus
+
+
+def _after_plan(do: Callable[[], object]) -> Report:
+    def report(step: str, done: int, total: int) -> None:
+        if (step, done) == ("plan", 1):
+            do()
+
+    return report
+
+
+def _left_out(result: RefreshResult) -> dict[str, FailureCode]:
+    return {failure.source: failure.code for failure in result.failures}
+
+
+@pytest.fixture
+def pdfs(published: Workspace) -> Path:
+    return Path(published.corpus.source)
+
+
+@pytest.mark.parametrize("ceiling", [0.1, 0.9], ids=["refused", "published"])
+def test_a_file_that_was_missing_for_a_moment_is_back_with_the_next_refresh(
+    published: Workspace, pdfs: Path, tmp_path: Path, ceiling: float
+) -> None:
+    workspace = open_workspace(str(write_corpus(tmp_path, f"gates: {{max_quarantined: {ceiling}}}\n")))
+    crane, aside = write_manual(pdfs / "crane.pdf", "tower crane", seed=7), tmp_path / "crane.pdf"
+    first = refresh(workspace, report=_after_plan(lambda: crane.rename(aside)))
+    assert _left_out(first) == {"crane.pdf": FailureCode.SOURCE_CHANGED}
+    assert is_refused(workspace, first) == (ceiling < 0.5)
+    aside.rename(crane)
+    second = refresh(workspace)
+    assert second.published
+    assert second.version != first.version
+    assert (second.counts.documents, second.counts.quarantined) == (3, 0)
+    assert refresh(workspace).version == second.version
+
+
+def test_a_file_that_became_unreadable_is_in_quarantine_as_long_as_it_is(
+    published: Workspace, pdfs: Path, tmp_path: Path
+) -> None:
+    workspace = open_workspace(str(write_corpus(tmp_path, "gates: {max_quarantined: 0.9}\n")))
+    crane, aside = write_manual(pdfs / "crane.pdf", "tower crane", seed=7), tmp_path / "crane.pdf"
+
+    def spoil() -> None:
+        crane.rename(aside)
+        crane.symlink_to(crane)
+
+    disturbed = refresh(workspace, report=_after_plan(spoil))
+    assert _left_out(disturbed) == {"crane.pdf": FailureCode.SOURCE_UNREADABLE}
+    (pdfs / "nowhere.pdf").symlink_to("gone.pdf")
+    planned = refresh(workspace)
+    assert planned.published
+    assert _left_out(planned) == dict.fromkeys(("crane.pdf", "nowhere.pdf"), FailureCode.SOURCE_UNREADABLE)
+    assert (planned.counts.documents, planned.counts.quarantined) == (2, 2)
+    for replay in (False, True):
+        again = refresh(workspace, replay=replay)
+        assert (again.version, again.published) == (planned.version, False), "nothing is new"
+    crane.unlink()
+    aside.rename(crane)
+    (pdfs / "nowhere.pdf").unlink()
+    assert _left_out(refresh(workspace)) == {}
+
+
+def test_a_subfolder_that_can_not_be_listed_changes_nothing(published: Workspace, pdfs: Path) -> None:
+    here = Path.cwd()
+    try:
+        os.chdir(pdfs)
+        for _ in range(20):  # deeper than a path may be long, which stops root too
+            Path("d" * 250).mkdir()
+            os.chdir("d" * 250)
+    finally:
+        os.chdir(here)
+    for run in (lambda: refresh(published), lambda: plan_step(str(published.file), "run-1")):
+        with pytest.raises(TransientError, match="can't be listed: File name too long"):
+            run()
+
+
+def test_what_nobody_foresaw_in_a_document_costs_that_document(
+    published: Workspace, pdfs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = open_workspace(str(write_corpus(tmp_path, "gates: {max_quarantined: 0.9}\n")))
+    real = enrich.structure_with
+
+    def structure_with(parsed: ParsedDocument, *rest: object) -> object:
+        if parsed.lines and any("crane" in line.text for line in parsed.lines):
+            raise ZeroDivisionError("of no columns\n\x1b[31m")
+        return real(parsed, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(enrich, "structure_with", structure_with)
+    write_manual(pdfs / "crane.pdf", "tower crane", seed=7)
+    result = refresh(workspace)
+    assert result.published
+    (failure,) = result.failures
+    assert (failure.source, failure.step, failure.code) == ("crane.pdf", "structure", FailureCode.CRASHED)
+    assert failure.message == r"structuring it failed: ZeroDivisionError: of no columns\n\x1b[31m"
+    assert (result.counts.documents, result.counts.quarantined) == (2, 1)
+    for replay in (False, True):
+        again = refresh(workspace, replay=replay)
+        assert (again.version, again.published) == (result.version, False)
+    monkeypatch.undo()
+    assert refresh(workspace, replay=True).counts.quarantined == 0
+
+
+def test_a_replay_in_vain_drops_nothing_that_is_new(published: Workspace, pdfs: Path, tmp_path: Path) -> None:
+    workspace = open_workspace(str(write_corpus(tmp_path, "gates: {max_quarantined: 0.9}\n")))
+    (pdfs / "page.pdf").write_bytes(b"<html>")
+    assert refresh(workspace).published
+    write_manual(pdfs / "crane.pdf", "tower crane", seed=7)
+    replayed = refresh(workspace, replay=True)
+    assert replayed.published
+    assert (replayed.counts.documents, replayed.counts.quarantined) == (3, 1)
+
+
+def test_a_corpus_whose_store_would_be_listed_is_refused(corpus_file: Path) -> None:
+    write_corpus(corpus_file.parent.parent, "store: ../pdfs\n")
+    with pytest.raises(UserError, match=r"manuals\.yaml: source .* and store .* overlap"):
+        open_workspace(str(corpus_file))

@@ -1,0 +1,81 @@
+"""Whatever the OpenAPI document allows, and what it doesn't, sent to a corpus that is really there: no answer is a 5xx."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from schemathesis import GenerationMode
+from schemathesis.specs.openapi.checks import positive_data_acceptance
+
+from pipeline.published import PublishedCorpus
+from pipeline.workspace import open_workspace
+from query_service.app import create_app
+from tests.conftest import GOLDEN
+from tests.pipeline.conftest import refreshed_once
+
+__all__ = ["refreshed_once"]
+
+pytestmark = pytest.mark.slow
+
+EXAMPLES = 60
+HEADERS = {"host": "localhost"}
+WELL_FORMED = re.compile("[0-9a-f]{64}|[a-z][a-z0-9_]{0,39}")
+DOCUMENT = json.loads((GOLDEN / "openapi.json").read_text(encoding="utf-8"))
+ASKS = {
+    f"{method} {path}": bool(operation.get("parameters") or operation.get("requestBody"))
+    for path, methods in DOCUMENT["paths"].items()
+    for method, operation in methods.items()
+}
+"""The operations, and whether they take anything."""
+
+NO_LIMIT_S = 3600
+
+
+@pytest.fixture(scope="module")
+def corpus(refreshed_once: Path) -> Iterator[PublishedCorpus]:
+    published = PublishedCorpus(open_workspace(str(refreshed_once / "corpora" / "manuals.yaml")))
+    yield published
+    published.close()
+
+
+@pytest.fixture(scope="module")
+def api(corpus: PublishedCorpus) -> Any:
+    app = create_app(lambda _: corpus, lambda: ["manuals"])
+    schema = schemathesis.openapi.from_asgi("/openapi.json", app, headers=HEADERS)
+    hit = next(hit for hit in corpus.search("steel winch", k=50).hits if hit.figure_refs)
+    known = {"corpus": "manuals", "doc_id": hit.doc_id, "figure_id": hit.figure_refs[0]}
+
+    @schema.hook
+    def map_path_parameters(_context: Any, path_parameters: Any) -> Any:
+        # Digests by chance name nothing: of those that are well-formed, most become real ones.
+        for name, value in (path_parameters or {}).items():
+            if name in known and WELL_FORMED.fullmatch(str(value)) and str(value)[-1] not in "0a":
+                path_parameters[name] = known[name]
+        return path_parameters
+
+    return schema
+
+
+@pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
+@pytest.mark.parametrize("operation", ASKS)
+def test_no_request_breaks_the_service(api: Any, operation: str, mode: GenerationMode) -> None:
+    method, path = operation.split()
+    if mode is GenerationMode.NEGATIVE and not ASKS[operation]:
+        pytest.skip("there is nothing in it to be wrong about")
+    # What a box is, no JSON schema can say.
+    unfit: list[Any] = [positive_data_acceptance] if path.endswith(".png") else []
+    strategy = api[path][method].as_strategy(generation_mode=mode)
+
+    @settings(
+        max_examples=EXAMPLES, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+    )
+    @given(case=strategy)
+    def ask(case: "schemathesis.Case[Any]") -> None:
+        case.call_and_validate(headers=HEADERS, timeout=NO_LIMIT_S, excluded_checks=unfit)
+
+    ask()

@@ -90,6 +90,7 @@ def find_damage(workspace: Workspace, *, deep: bool = False, report: Report = si
         if not store.exists(version_file(version, "inventory.parquet")):
             found.unchecked.append(version)
     report("look", len(kept), len(kept))
+    found.versions |= _previous_gone(store)
     for damage in _noted(workspace, live):
         found.loose += [] if damage.name.startswith("versions/") else [damage]
         for version in kept:
@@ -97,6 +98,15 @@ def find_damage(workspace: Workspace, *, deep: bool = False, report: Report = si
                 found.versions[version].append(damage)
     found.versions = {version: damages for version, damages in found.versions.items() if damages}
     return found
+
+
+def _previous_gone(store: ObjectStore) -> dict[str, list[Damage]]:
+    """Return the version before the live one where the pointer names it and it isn't there."""
+    with contextlib.suppress(DamagedError):
+        pointer = read_pointer(store)
+        if pointer is not None and pointer.previous and not store.exists(name := manifest_name(pointer.previous)):
+            return {pointer.previous: [Damage(name, f"{store.root}/{name} is missing")]}
+    return {}
 
 
 def note_damage(store: ObjectStore, names: Iterable[str], documents: Iterable[str] = ()) -> None:

@@ -127,14 +127,17 @@ def test_doctor_reads_all_says_what_a_refresh_does_and_leaves_a_note_for_it(publ
     assert not published.store.exists(NOTED)
 
 
-def test_what_can_not_be_gone_back_to_is_not_offered(published: Workspace, tmp_path: Path) -> None:
+@pytest.mark.parametrize("file", ["ledger.parquet", "manifest.json"])
+def test_what_can_not_be_gone_back_to_is_not_offered(published: Workspace, tmp_path: Path, file: str) -> None:
     first = _live(published)
     write_manual(tmp_path / "pdfs" / "crane.pdf", "tower crane", seed=7)
     refresh(published)
-    (Path(published.store.root) / f"versions/{first}/ledger.parquet").unlink()
+    (Path(published.store.root) / f"versions/{first}/{file}").unlink()
+    assert [damage.name for damage in find_damage(published).all()] == [f"versions/{first}/{file}"]
     assert not refresh(published).published
     with pytest.raises(UserError, match="there is none before it to roll back to"):
         roll_back(published.store, "manuals")
+    assert find_damage(published, deep=True).all() == []
 
 
 def test_a_store_from_before_there_were_checksums_is_read_and_said_to_be(published: Workspace) -> None:

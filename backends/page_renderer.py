@@ -20,13 +20,14 @@ MAX_PIXELS = 64_000_000
 class Mark(NamedTuple):
     """A box to draw over a page, in points of the unrotated page; a flag beside it bears its label, unless that is "".
 
-    ``colour`` is red, green and blue from 0 to 1.
+    ``colour`` is red, green and blue from 0 to 1. ``to`` are boxes that a line leads to from the middle of this one.
     """
 
     box: Box
     label: str
     colour: tuple[float, float, float]
     dashed: bool = False
+    to: tuple[Box, ...] = ()
 
 
 def draw_page(
@@ -86,6 +87,11 @@ def _marked(page: "pymupdf.Page", pixels: "pymupdf.Pixmap", marks: Sequence[Mark
         for mark, box in shown:
             dashes = "[3 2] 0" if mark.dashed else None
             sheet.draw_rect(box, color=mark.colour, fill=mark.colour, width=1, dashes=dashes, fill_opacity=0.06)
+            middle = (box.tl + box.br) / 2
+            for other in mark.to:
+                end = (pymupdf.Rect(other) * page.rotation_matrix).normalize()
+                sheet.draw_line(middle, (end.tl + end.br) / 2, color=mark.colour, width=1.2)
+                sheet.draw_circle((end.tl + end.br) / 2, 2, color=mark.colour, fill=mark.colour)
         for mark, box in shown:
             if mark.label:
                 width = pymupdf.get_text_length(mark.label, fontname="hebo", fontsize=_LETTER_PT) + 4

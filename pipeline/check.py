@@ -2,7 +2,7 @@
 
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,14 @@ from pipeline.publication import readable_manifest
 from pipeline.repair import note_damage
 from pipeline.stages import StageNote, read_notes, read_plan, version_file, write_note
 from pipeline.workspace import Report, Workspace, silent
-from ray_jobs.documents import parsed_folder, read_failures, read_marginal_pages, read_pages, structured_folder
+from ray_jobs.documents import (
+    parsed_folder,
+    read_failures,
+    read_marginal_pages,
+    read_neighbours,
+    read_pages,
+    structured_folder,
+)
 from schemas.errors import DamagedError
 from schemas.ports import ObjectStore
 from schemas.tags import TagTemplate
@@ -36,6 +43,7 @@ from tasks.check import (
     tags_resolve,
     taken_over,
 )
+from tasks.neighbours import pictures_by_their_text
 
 
 def check(workspace: Workspace, version: str, report: Report = silent) -> StageNote:
@@ -65,9 +73,17 @@ def check(workspace: Workspace, version: str, report: Report = silent) -> StageN
     ledger, inherited = read_ledger(store, version), inherit(workspace, plan)
     indexed, before = indexed_pages(ledger), parent.counts if parent else None
     pages = sum(indexed.values())
+    by_text: list[Mapping[int, bool]] = []
+
+    def fresh() -> Iterator[DocumentIn]:
+        for document in _documents_in(workspace, indexed.keys() - inherited.documents):
+            by_text.append(document.by_text)
+            yield document
+
     gates += [
         documents_conserved(plan, ledger),
-        *content_conserved(_documents_in(workspace, indexed.keys() - inherited.documents), evidence, placements),
+        *content_conserved(fresh(), evidence, placements),
+        pictures_by_their_text(by_text, corpus.gates.min_pictures_by_text),
         taken_over(inherited.evidence, inherited.placements, evidence, placements),
         tags_are_placements(evidence, placements, template),
         tags_resolve(evidence, placements, template),
@@ -92,6 +108,7 @@ def _documents_in(workspace: Workspace, doc_ids: Iterable[str]) -> Iterator[Docu
             placements=placements,
             failed=frozenset(failure.page for failure in read_failures(store, structured) if failure.page is not None),
             marginal=read_marginal_pages(store, structured),
+            by_text=read_neighbours(store, structured, pages),
         )
 
 

@@ -285,6 +285,7 @@ source: {source}          # a folder, a glob such as docs/**/*.pdf, or s3://buck
 # gates:
 #   max_quarantined: {max_quarantined}           # share of documents that may be unreadable
 #   min_recall_at_10: {min_recall}          # share of golden questions that must be found
+#   min_pictures_by_text: {min_pictures}      # share of pictures without a caption that are read with text next to them
 # budget:
 #   ocr_items: 10000               # figures and pages recognised in one refresh at most
 # retention:
@@ -319,6 +320,7 @@ def write_corpus_file(name: str, source: str) -> Path:
         passages=corpus.answers.passages,
         max_quarantined=corpus.gates.max_quarantined,
         min_recall=corpus.gates.min_recall_at_10,
+        min_pictures=corpus.gates.min_pictures_by_text,
         versions=corpus.retention.versions,
     )
     try:

@@ -35,7 +35,7 @@ from schemas.inspection import (
     InspectedTable,
 )
 from schemas.ports import ObjectStore
-from schemas.tags import TagTemplate, fill, restore
+from schemas.tags import TagTemplate, fill, restore, strip
 from tasks.contents import depths, grow, print_contents
 from tasks.mark_up import as_html, caption_of, markdown, text_on
 from tasks.recognise import pictures_to_recognise
@@ -137,7 +137,7 @@ def _digests(structured: StructuredDocument) -> dict[str, int]:
 
 
 def _page(page: Page, structured: StructuredDocument, tree: Sequence[Node], tags: Tags) -> InspectedPage:
-    captions = {figure.placement.order: figure.caption for figure in structured.figures}
+    placed = {figure.placement.order: figure for figure in structured.figures}
     depth = depths(tree)
     return InspectedPage(
         page=page.page,
@@ -153,7 +153,9 @@ def _page(page: Page, structured: StructuredDocument, tree: Sequence[Node], tags
                 bbox=tuple(place.bbox),
                 role=str(place.role),
                 kind=str(place.kind),
-                caption=captions.get(place.order, ""),
+                caption=placed[place.order].caption if place.order in placed else "",
+                step=strip(placed[place.order].step) if place.order in placed else "",
+                words=placed[place.order].inner_text if place.order in placed else "",
                 reason=place.reason,
             )
             for place in structured.placements

@@ -16,6 +16,7 @@ from schemas.errors import UserError
 from schemas.tags import TagTemplate, fill
 from tasks.contents import depths, title_of
 from tasks.mark_up import as_html, caption_of, escaped, rows_on, text_on
+from tasks.neighbours import read_with_neighbours
 
 EMBED_BYTES = 30_000_000
 """Pictures of more bytes than that stay files beside the HTML, which then loads them as they scroll into sight."""
@@ -111,7 +112,16 @@ def numbered(structured: StructuredDocument, page: int) -> list[tuple[int, Block
 
 
 def marks(page: int, structured: StructuredDocument) -> list[Mark]:
-    """Return what is drawn over a page: a numbered box a block, and a box for each figure that is no block of its own."""
+    """Return what is drawn over a page: a numbered box a block, and a box for each figure that is no block of its own.
+
+    From each figure without a caption a line leads to the text that it is read with.
+    """
+    boxes = {block.order: block.bbox for block in structured.blocks if block.page == page}
+    lines = {
+        figure.placement.order: tuple(_corners(boxes[order]) for order in figure.stands_by if order in boxes)
+        for figure in structured.figures
+        if figure.placement.page == page
+    }
     places = [place for place in structured.placements if place.page == page]
     roles = {place.order: place.role for place in places}
     standing = {block.placement for block in structured.blocks if block.kind is BlockKind.FIGURE}
@@ -121,15 +131,21 @@ def marks(page: int, structured: StructuredDocument) -> list[Mark]:
     for number, block in numbered(structured, page):
         what = roles[block.placement] if block.kind is BlockKind.FIGURE and block.placement is not None else block.kind
         box = next((part.bbox for part in block.parts if part.page == page), block.bbox)
-        made.append(_mark(what, box, str(number)))
+        made.append(
+            _mark(what, box, str(number))._replace(to=lines.get(block.placement, ()) if block.placement is not None else ())
+        )
     return made
 
 
 def _mark(what: Role | BlockKind, box: Sequence[float], label: str = "") -> Mark:
     colour = COLOURS[what]
     red, green, blue = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    return Mark(_corners(box), label, (red, green, blue), what in _DASHED)
+
+
+def _corners(box: Sequence[float]) -> tuple[float, float, float, float]:
     x0, y0, x1, y1 = box
-    return Mark((x0, y0, x1, y1), label, (red, green, blue), what in _DASHED)
+    return x0, y0, x1, y1
 
 
 def _embedded(path: Path, out: Path) -> str:
@@ -159,7 +175,9 @@ class _Writer:
         """Yield the page piece by piece: memory holds one picture at a time."""
         document = self._structured
         tables = sum(block.kind is BlockKind.TABLE for block in document.blocks)
-        facts = f"{len(document.pages)} pages · {len(document.figures)} tags · {tables} tables"
+        answers = read_with_neighbours(document.pages, document.blocks, document.figures).values()
+        by_text = f" · {sum(answers)} of {len(answers)} pictures without a caption by their text" if answers else ""
+        facts = f"{len(document.pages)} pages · {len(document.figures)} tags · {tables} tables{by_text}"
         style = files("pipeline").joinpath("view.css").read_text(encoding="utf-8")
         legend = "".join(f'<li class="{what}">{name}</li>' for what, name in _LEGEND.items())
         colours = "".join(f".{what}{{--mark:{colour}}}" for what, colour in COLOURS.items())

@@ -1,5 +1,6 @@
 """Documents in the store: parsed and structured, each a folder of Parquet files whose head is written last."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ from schemas.errors import UNFINISHED, Failure, FailureCode
 from schemas.parquet import PARSED_FILES, pack, table_of, to_parquet, unpack
 from schemas.ports import ObjectStore
 from tasks.contents import grow
+from tasks.neighbours import read_with_neighbours
 
 HEAD = "document.parquet"
 
@@ -125,6 +127,11 @@ def read_captions(store: ObjectStore, folder: str) -> dict[int, str]:
     """Return the captions of a structured document's figures, by the order of the placement."""
     placed = _rows(store, folder, "figures", PlacedFigure)
     return {figure.placement.order: figure.caption for figure in placed}
+
+
+def read_neighbours(store: ObjectStore, folder: str, pages: Sequence[Page]) -> dict[int, bool]:
+    """Say of a structured document's pictures without a caption whether they are read with text next to them."""
+    return read_with_neighbours(pages, _rows(store, folder, "blocks", Block), _rows(store, folder, "figures", PlacedFigure))
 
 
 def read_failures(store: ObjectStore, folder: str) -> tuple[PageFailure, ...]:

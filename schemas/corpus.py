@@ -226,6 +226,9 @@ class GateOptions(Section):
     max_row_drift: float = Field(
         3.0, ge=1, le=1e6, description="Factor by which rows a page may become more, or fewer, than the live version's."
     )
+    min_pictures_by_text: Share = Field(
+        0.8, description="Share of the pictures without a caption that must be read with text next to them on the page."
+    )
     max_duplicates: Share = Field(0.5, description="Share of rows that may say, under the same titles, what another says.")
     max_long_texts: Share = Field(0.1, description="Share of rows whose text may be longer than index.chunk_tokens.")
 

@@ -10,7 +10,11 @@ class _Model(BaseModel):
 
 
 class InspectedFigure(_Model):
-    """A placement on a page; ``tag`` is null where its role gets none."""
+    """A placement on a page; ``tag`` is null where its role gets none.
+
+    ``step`` is the text that a figure without a caption stands by, and the list that explains its callouts; ``words`` are
+    those inside it.
+    """
 
     tag: str | None
     figure_id: str | None
@@ -18,6 +22,8 @@ class InspectedFigure(_Model):
     role: str
     kind: str
     caption: str
+    step: str
+    words: str
     reason: str
 
 

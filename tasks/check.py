@@ -4,6 +4,7 @@ import io
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -36,7 +37,8 @@ def documents_conserved(plan: Plan, ledger: Sequence[LedgerRow]) -> GateResult:
 class DocumentIn:
     """What the pages of a document held before anything was made of them.
 
-    ``failed`` are the pages on which something could not be read, and ``marginal`` those with running heads alone.
+    ``failed`` are the pages on which something could not be read, and ``marginal`` those with running heads alone;
+    ``by_text`` says of pictures without a caption, by placement, whether they are read with text next to them.
     """
 
     doc_id: str
@@ -44,6 +46,7 @@ class DocumentIn:
     placements: Sequence[Placement]
     failed: Collection[int] = frozenset()
     marginal: Collection[int] = frozenset()
+    by_text: Mapping[int, bool] = MappingProxyType({})
 
 
 def content_conserved(documents: Iterable[DocumentIn], evidence: pa.Table, placements: pa.Table) -> list[GateResult]:

@@ -4,17 +4,20 @@ This looks at the outcome, whoever made it: where the picture's block stands in 
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from schemas.documents import Block, BlockKind, Page, PlacedFigure
 from schemas.geometry import BBox
+from schemas.versions import GateResult
 from tasks.anchor import gap, is_level
 from tasks.rows import upright
 
-_SIDE_PT = 60.0
-"""Farthest text beside a picture that it may be read with."""
+_SIDE_PT = 200.0
+"""Farthest text beside a picture that it may be read with: rows of name, text and picture are as wide as the page."""
 _ABOVE_PT = 40.0
 """Farthest text above or below it, likewise."""
+_FEWEST = 20
+"""Pictures that a share is counted from: of fewer, one on an odd page would refuse a version."""
 _TOUCH_PT = 3.0
 _COLUMN_SHARE = 0.3
 
@@ -53,6 +56,26 @@ def read_with_neighbours(
             after = next((other for other in text[number + 1 :] if other.kind is not BlockKind.FIGURE), None)
             found[block.placement] = any(other is not None and other.order in near for other in (before, after))
     return found
+
+
+def pictures_by_their_text(documents: Iterable[Mapping[int, bool]], least: float) -> GateResult:
+    """Hold that enough pictures without a caption are read with text that stands next to them.
+
+    Args:
+        documents: What ``read_with_neighbours`` answers of each document.
+        least: Share of the pictures, 0 to 1. A few pictures say too little: of fewer than 20 none refuses a version.
+    """
+    answers = [answer for document in documents for answer in document.values()]
+    right, total = sum(answers), len(answers)
+    share = right / total if total else 1.0
+    asked = f"{least:.0%} asked for (gates.min_pictures_by_text)"
+    return GateResult(
+        gate="pictures by their text",
+        passed=share >= least or total < _FEWEST,
+        value=share,
+        bound=least,
+        message=f"{right} of {total} pictures without a caption are read with text next to them ({share:.0%}), {asked}",
+    )
 
 
 def _is_next_to(text: BBox, picture: BBox) -> bool:

@@ -154,7 +154,6 @@ def start(work: Work[Order, Result], order: Order, limits: ParseOptions) -> Runn
 def prepare() -> None:
     """Begin to start the server that children are forked from, so that the first order needn't wait for it."""
     _context()
-    forkserver.ensure_running()
 
 
 def _context() -> ForkServerContext:
@@ -163,9 +162,26 @@ def _context() -> ForkServerContext:
     context.set_forkserver_preload(
         ["ray_jobs.parse_shard", "ray_jobs.tag_shard", "ray_jobs.draw_pages", "pymupdf", "PIL.PngImagePlugin", "pandas"]
     )
+    with _STARTING, _safe_path():
+        forkserver.ensure_running()
     return context
 
 
+@contextlib.contextmanager
+def _safe_path() -> Iterator[None]:
+    """Keep the server from importing modules of the folder that its user happens to be in, which may name them anyhow."""
+    before = os.environ.get(_SAFE_PATH)
+    os.environ[_SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_SAFE_PATH]
+        else:
+            os.environ[_SAFE_PATH] = before
+
+
+_SAFE_PATH = "PYTHONSAFEPATH"
 _STARTING = threading.Lock()
 """Held while the main module is hidden: it is one for all threads."""
 

@@ -3,8 +3,7 @@
 import io
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from types import MappingProxyType
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -46,7 +45,7 @@ class DocumentIn:
     placements: Sequence[Placement]
     failed: Collection[int] = frozenset()
     marginal: Collection[int] = frozenset()
-    by_text: Mapping[int, bool] = MappingProxyType({})
+    by_text: Mapping[int, bool] = field(default_factory=dict)
 
 
 def content_conserved(documents: Iterable[DocumentIn], evidence: pa.Table, placements: pa.Table) -> list[GateResult]:

@@ -85,14 +85,21 @@ def test_broken_pictures_are_bad_input(recogniser: RapidOcr, data: bytes) -> Non
     assert caught.value.code is FailureCode.IMAGE_REJECTED
 
 
-def test_what_the_engine_stumbles_over_is_bad_input(recogniser: RapidOcr, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("why", "code"),
+    [("unexpected input shape", FailureCode.MODEL_FAILED), ("bad allocation", FailureCode.MODEL_CRASHED)],
+    ids=["the picture's fault", "for want of memory"],
+)
+def test_what_the_engine_stumbles_over_is_bad_input(
+    recogniser: RapidOcr, monkeypatch: pytest.MonkeyPatch, why: str, code: FailureCode
+) -> None:
     def stumble(_pixels: object) -> None:
-        raise RuntimeError("traceback\nonnxruntime: bad allocation")
+        raise RuntimeError(f"traceback\nonnxruntime: {why}")
 
     monkeypatch.setattr(recogniser, "_engine", stumble)
-    with pytest.raises(BadInputError, match="bad allocation") as caught:
+    with pytest.raises(BadInputError, match=why) as caught:
         recogniser.recognise(encoded(dialog()))
-    assert caught.value.code is FailureCode.MODEL_FAILED
+    assert caught.value.code is code
 
 
 def test_works_without_a_network_and_says_nothing() -> None:

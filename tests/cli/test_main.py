@@ -322,3 +322,11 @@ def test_synthesize_writes_manuals_that_parse_reads(tmp_path: Path, inset: Inset
     assert len(inset("parse", tmp_path / "easy-3.pdf", "--json").json["pages"]) == 3
     mistaken = inset("synthesize", "--out", tmp_path, "--preset", "harder")
     assert (mistaken.code, mistaken.err) == (2, "inset: --preset harder: use one of easy, medium, hard, pictures\n")
+
+
+@pytest.mark.slow
+def test_modules_of_the_folder_that_one_is_in_are_not_imported(folder: Path) -> None:
+    (folder / "select.py").write_text("raise SystemExit('imported')")
+    command = [str(Path(sys.executable).with_name("inset")), "parse", "pdfs/pump.pdf"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert (done.returncode, "imported" in done.stderr) == (0, False), done.stderr

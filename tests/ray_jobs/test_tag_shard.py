@@ -9,7 +9,7 @@ import pytest
 from backends.stores import open_store
 from ray_jobs.tag_shard import TagJob, TagOutcome, tag_documents
 from schemas.corpus import ParseOptions
-from schemas.errors import FailureCode, TransientError
+from schemas.errors import FailureCode, UserError
 from schemas.geometry import BBox
 from schemas.ids import sha256
 from schemas.ports import ObjectStore
@@ -83,5 +83,5 @@ def test_without_its_original_there_is_no_copy(store: ObjectStore, tmp_path: Pat
 def test_a_store_that_does_not_answer_is_nobodys_failure(store: ObjectStore, tmp_path: Path) -> None:
     job = _job(store, tmp_path, TAG)
     (tmp_path / "store" / "tagged").write_text("a file where a folder should be")
-    with pytest.raises(TransientError):
+    with pytest.raises(UserError, match="there is no such folder"):
         _tagged(store, [job])

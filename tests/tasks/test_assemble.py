@@ -1,5 +1,7 @@
 """Rows of a version: which placement a tag in running text speaks of, and what of them an earlier version had already."""
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pyarrow.compute as pc
 from hypothesis import given
@@ -38,7 +40,7 @@ def test_a_tag_tells_the_placement_it_stands_for() -> None:
         chunks=[
             _chunk(0, Modality.TEXT, 1, BBox(0, 90, 300, 120), 2),
             _chunk(1, Modality.TABLE, 2, BBox(0, 90, 300, 120), 1),
-            _chunk(2, Modality.FIGURE, 1, BBox(50, 100.4, 60, 110), 1),
+            replace(_chunk(2, Modality.FIGURE, 1, BBox(50, 100.4, 60, 110), 1), placement=1),
         ],
         figures=[FIGURE],
         placements=[_placement(0, 1, 20), _placement(1, 1, 50), _placement(2, 2, 20)],
@@ -51,6 +53,28 @@ def test_a_tag_tells_the_placement_it_stands_for() -> None:
         f"Press {_tag(1, 50)}",
     ]
     assert made.placements.column("tag").to_pylist() == [_tag(1, 20), _tag(1, 50), _tag(2, 20)]
+
+
+def test_no_two_rows_share_an_id_though_they_say_the_same() -> None:
+    box = BBox(0, 90, 300, 120)
+    document = DocumentPieces(
+        doc_id="d0" * 32,
+        title="Pump P-200",
+        sources=("pump.pdf",),
+        # Two parts of one table that hold pictures alone, and the rows of both pictures, which stand in one cell.
+        chunks=[
+            _chunk(0, Modality.TABLE, 1, box, 1),
+            _chunk(0, Modality.TABLE, 1, box, 1),
+            replace(_chunk(0, Modality.FIGURE, 1, box, 1), placement=0),
+            replace(_chunk(0, Modality.FIGURE, 1, box, 1), placement=1),
+        ],
+        figures=[FIGURE],
+        placements=[_placement(0, 1, 20), _placement(1, 1, 50)],
+        captions={},
+    )
+    rows = assemble([document], TEMPLATE, 8).evidence
+    assert len(set(rows.column("evidence_id").to_pylist())) == 4
+    assert rows.column("tagged_text").to_pylist()[2:] == [f"Press {_tag(1, 20)}", f"Press {_tag(1, 50)}"]
 
 
 DIGITS = 4

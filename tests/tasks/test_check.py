@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 from PIL import Image
 
-from schemas.documents import Kind, Page, Placement, Role
+from schemas.documents import Block, BlockKind, Kind, Page, PlacedFigure, Placement, Role
 from schemas.errors import FailureCode
 from schemas.evidence import EVIDENCE, PLACEMENTS
 from schemas.geometry import BBox
@@ -25,6 +25,7 @@ from tasks.check import (
     tags_resolve,
     taken_over,
 )
+from tasks.neighbours import pictures_by_their_text, read_with_neighbours
 
 TEMPLATE = TagTemplate()
 DOC, OTHER = "0" * 64, "1" * 64
@@ -397,3 +398,29 @@ def test_a_message_names_a_few_offenders_and_counts_the_rest() -> None:
     gate = tags_resolve(many, PLACED, TEMPLATE)
     assert gate.value == 9
     assert gate.message.endswith("and 6 more")
+
+
+def test_pictures_away_from_their_text_refuse_and_a_few_do_not() -> None:
+    right, wrong = dict.fromkeys(range(16), True), dict.fromkeys(range(16, 20), False)
+    assert pictures_by_their_text([right, wrong], 0.8).passed
+    gate = pictures_by_their_text([right, {**wrong, 20: False}], 0.8)
+    assert (gate.passed, gate.value) == (False, 16 / 21)
+    assert "16 of 21 pictures without a caption" in gate.message
+    assert pictures_by_their_text([{0: False}], 0.8).passed
+    assert pictures_by_their_text([], 0.8).passed
+
+
+@pytest.mark.parametrize(("order", "answer"), [((0, 1, 2), True), ((1, 0, 2), True), ((0, 2, 1), False)])
+def test_a_picture_is_by_its_text_if_a_block_next_to_it_is_read_next(order: tuple[int, ...], answer: bool) -> None:
+    picture = Placement(1, 0, BBox(72, 130, 300, 230), "ab" * 32, Kind.RASTER, Role.CONTENT, "image")
+    made = [
+        (BlockKind.TEXT, BBox(72, 100, 500, 125), None),
+        (BlockKind.FIGURE, picture.bbox, 0),
+        (BlockKind.TEXT, BBox(72, 600, 500, 625), None),
+    ]
+    blocks = [
+        Block(at, 1, *made[number][:1], made[number][1], "text", placement=made[number][2])
+        for at, number in enumerate(order)
+    ]
+    figures = [PlacedFigure(picture, "", (), "", 0)]
+    assert read_with_neighbours([Page(1, 595, 842, 0, 100)], blocks, figures) == {0: answer}

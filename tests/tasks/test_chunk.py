@@ -125,3 +125,41 @@ def test_each_piece_of_a_table_names_the_pages_of_its_own_rows() -> None:
         expected = ([Region(1, BOX)] if min(screws) < 4 else []) + ([Region(2, NEXT)] if max(screws) > 3 else [])
         assert list(piece.regions) == expected
     assert {region.page for piece in pieces for region in piece.regions} == {1, 2}
+
+
+def _picture(order: int) -> Placement:
+    return Placement(1, order, BOX, FIGURE, Kind.RASTER, Role.CONTENT, "image")
+
+
+def test_a_figure_is_never_parted_from_the_step_that_it_stands_by() -> None:
+    figures = (
+        PlacedFigure(_picture(0), "", (), "", 1, _words(20, "first"), (0,)),
+        PlacedFigure(_picture(1), "", (), "", 3, _words(20, "third"), (4,)),
+    )
+    document = _document(
+        _block(0, _words(20, "first")),
+        _block(1, placeholder(FIGURE), BlockKind.FIGURE, placement=0),
+        _block(2, _words(20, "second")),
+        _block(3, placeholder(FIGURE), BlockKind.FIGURE, placement=1),
+        _block(4, _words(20, "third")),
+        figures=figures,
+    )
+    texts = [piece for piece in chunk(document, _count, max_tokens=25) if piece.modality == "text"]
+    assert [(piece.text.split()[0], len(placeholders(piece.tagged_text))) for piece in texts] == [
+        ("first", 1),
+        ("second", 0),
+        ("third", 1),
+    ]
+
+
+def test_a_figures_row_holds_its_step() -> None:
+    figure = PlacedFigure(_picture(0), "", ("Volume",), "VOL+", 1, "Press the upper button to turn the volume up.", (0,))
+    document = _document(
+        _block(0, "Press the upper button to turn the volume up."),
+        _block(1, placeholder(FIGURE), BlockKind.FIGURE, placement=0),
+        figures=(figure,),
+    )
+    (row,) = [piece for piece in chunk(document, _count, max_tokens=50) if piece.modality == "figure"]
+    assert row.text == "Press the upper button to turn the volume up.\nVolume\nVOL+"
+    assert row.tagged_text == f"{placeholder(FIGURE)}\nPress the upper button to turn the volume up."
+    assert row.placement == 0

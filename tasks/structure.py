@@ -49,6 +49,8 @@ _INNER_CHARACTERS = 600
 _BESIDE_PT = 40.0
 _SAME_WIDTH_PT = 6.0
 _NOTICE_CHARACTERS = 80
+_ROW_HEIGHT = 2.0
+"""Most height of a picture that makes one row with the text beside it, by the text's: a taller one spans more than that row."""
 _PROSE_ROWS = 3
 _PROSE_CHARACTERS = 25
 _CONTINUED = re.compile(
@@ -208,7 +210,7 @@ def _paragraphs(lines: Sequence[Line], margins: frozenset[Line], headings: Headi
 def _as_they_stand(pieces: list[_Piece], pictures: Sequence[Placement], page: Page, *, leftward: bool) -> list[_Piece]:
     """Mend the order of pieces that contradicts where they stand; margins and text that runs up or down stay put.
 
-    On a turned page all text does. What has a picture beside it stands over what is under the picture, too.
+    On a turned page all text does. What makes a row with a picture stands over what is under the picture, too.
     """
     if page.rotation or not leaps([piece.bbox for piece in pieces], leftward=leftward):
         return pieces
@@ -217,8 +219,10 @@ def _as_they_stand(pieces: list[_Piece], pictures: Sequence[Placement], page: Pa
     boxes = [pieces[number].bbox for number in at]
     found = places([place.bbox for place in pictures], passages, right_to_left=leftward) if pictures else []
     for picture, place in zip(pictures, found, strict=True):
-        for number in {number for number, _ in place.step} if place is not None and place.is_level else ():
-            boxes[number] |= picture.bbox
+        beside = {number for number, _ in place.step} if place is not None and place.is_level else set()
+        for number in beside if len(beside) == 1 else ():
+            if picture.bbox.height <= _ROW_HEIGHT * pieces[at[number]].bbox.height:
+                boxes[number] |= picture.bbox
     standing = [
         Standing(box, _head(pieces[number]) if box == pieces[number].bbox else box, _prose(pieces[number]))
         for number, box in zip(at, boxes, strict=True)

@@ -218,11 +218,13 @@ def _as_they_stand(pieces: list[_Piece], pictures: Sequence[Placement], page: Pa
     passages = [_passage(pieces[number], page) for number in at]
     boxes = [pieces[number].bbox for number in at]
     found = places([place.bbox for place in pictures], passages, right_to_left=leftward) if pictures else []
+    rows: list[tuple[int, BBox]] = []
     for picture, place in zip(pictures, found, strict=True):
         beside = {number for number, _ in place.step} if place is not None and place.is_level else set()
-        for number in beside if len(beside) == 1 else ():
-            if picture.bbox.height <= _ROW_HEIGHT * pieces[at[number]].bbox.height:
-                boxes[number] |= picture.bbox
+        if len(beside) == 1 and picture.bbox.height <= _ROW_HEIGHT * pieces[at[min(beside)]].bbox.height:
+            rows.append((min(beside), picture.bbox))
+    for number, box in rows if len(rows) > 1 else ():  # one row is none: a picture and a title stand level by chance
+        boxes[number] |= box
     standing = [
         Standing(box, _head(pieces[number]) if box == pieces[number].bbox else box, _prose(pieces[number]))
         for number, box in zip(at, boxes, strict=True)
@@ -513,7 +515,8 @@ def _with_figures(
             whole = end - start == lines
             made.extend(before[number, start])
             made.extend(units.get(id(piece), [piece]) if whole else [_of_lines(piece, piece.lines[start:end])])
-    return made + last
+    foot = next((at + 1 for at in reversed(range(len(made))) if made[at].kind is not BlockKind.MARGIN), 0)
+    return made[:foot] + last + made[foot:]
 
 
 def _passage(piece: _Piece, page: Page) -> Passage:

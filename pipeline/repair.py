@@ -18,7 +18,16 @@ from pipeline.enrich import vector_cache
 from pipeline.evidence import read_evidence, read_placements, search_texts
 from pipeline.inventory import KINDS, Damage, Item, changed, missing_or_cut, read_inventory, shared_sizes
 from pipeline.needs import needs_of
-from pipeline.publication import COPY, LIVE, drop_previous, manifest_name, mend_pointer, read_manifest, read_pointer
+from pipeline.publication import (
+    COPY,
+    LIVE,
+    drop_previous,
+    manifest_name,
+    mend_pointer,
+    read_manifest,
+    read_pointer,
+    readable_manifest,
+)
 from pipeline.retain import doomed, sweep
 from pipeline.stages import version_file
 from pipeline.workspace import Report, Workspace, silent
@@ -143,11 +152,12 @@ def mend(workspace: Workspace) -> bool:
     store = workspace.store
     mend_pointer(store, workspace.corpus.name)
     found, note = find_damage(workspace), _read_note(store)
-    if not found.all() and not note.documents:
-        store.delete(NOTED)
-        return False
     pointer = read_pointer(store)
     live = pointer.version if pointer else None
+    is_lost = live is not None and not _is_held(pointer) and readable_manifest(store, live) is None
+    if not found.all() and not note.documents:
+        store.delete(NOTED)
+        return is_lost
     ours = found.versions.pop(live, []) if live else []
     if _is_held(pointer):
         ours = []  # nothing takes its place before somebody publishes
@@ -162,7 +172,11 @@ def mend(workspace: Workspace) -> bool:
     if own := [damage.name for damage in ours if damage.name.startswith("versions/")]:
         note_damage(store, own)  # the live version's own files stay as they are until it is replaced
     # What lost its vectors can't be copied to another engine; a version that is built anew has them all.
-    return bool(ours) or (not _is_held(pointer) and any(damage.name.startswith("vectors/") for damage in found.loose))
+    return (
+        is_lost
+        or bool(ours)
+        or (not _is_held(pointer) and any(damage.name.startswith("vectors/") for damage in found.loose))
+    )
 
 
 def _kept(workspace: Workspace) -> list[str]:

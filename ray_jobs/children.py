@@ -9,6 +9,7 @@ import math
 import multiprocessing
 import multiprocessing.connection
 import os
+import pickle
 import resource
 import signal
 import sys
@@ -143,7 +144,7 @@ def start(work: Work[Order, Result], order: Order, limits: ParseOptions) -> Runn
     context = _context()
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(
-        target=_in_child, args=(work, order, limits.memory_mb, dict(os.environ), theirs), daemon=False
+        target=_in_child, args=(work, pickle.dumps(order), limits.memory_mb, dict(os.environ), theirs), daemon=False
     )
     with _STARTING, _no_main_module():
         process.start()
@@ -243,9 +244,10 @@ def _used(pid: int | None) -> tuple[int, float]:
 
 
 def _in_child(
-    work: Work[Order, Result], order: Order, memory_mb: int, environment: dict[str, str], reply: Connection
+    work: Work[Order, Result], pickled: bytes, memory_mb: int, environment: dict[str, str], reply: Connection
 ) -> None:
-    # The server that forks children keeps the environment that it was started in; credentials may have come since.
+    # The server that forks children keeps the environment that it was started in; credentials may have come since, and what
+    # an order holds, such as a client of S3, is made of them.
     os.environ.clear()
     os.environ.update(environment)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the parent, which ends its children
@@ -254,6 +256,7 @@ def _in_child(
         _limit_memory(memory_mb)
         reply.send(_Began())
         with collected_rarely():
+            order = pickle.loads(pickled)  # noqa: S301  the parent made it
             last = Done(work(order, lambda pages: reply.send(_Opened(pages))))
     except BadInputError as error:
         last = Refused(error.code, error.message, error.page)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ray_jobs.children import Done, Refused, run_each
+from ray_jobs.children import Done, Refused, prepare, run_each
 from schemas.corpus import ParseOptions
 from schemas.errors import ContractError, FailureCode, InsetError, NotFoundError, TransientError, UserError
 
@@ -22,6 +22,27 @@ def test_a_child_sees_the_environment_of_now(monkeypatch: pytest.MonkeyPatch) ->
     assert seen() == [None]
     monkeypatch.setenv("INSET_TEST_CREDENTIAL", "set since")
     assert seen() == ["set since"]
+
+
+class _Client:
+    """Made of a credential, wherever it is made: sent to a child, it is made there."""
+
+    def __init__(self) -> None:
+        self.credential = os.environ.get("INSET_TEST_CREDENTIAL")
+
+    def __reduce__(self) -> tuple[type["_Client"], tuple[()]]:
+        return _Client, ()
+
+
+def _credential(client: _Client, _opened: Callable[[int], None]) -> str | None:
+    return client.credential
+
+
+def test_what_an_order_holds_is_made_in_the_environment_of_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    prepare()
+    monkeypatch.setenv("INSET_TEST_CREDENTIAL", "set since")
+    outcomes = [last for _, last in run_each(_credential, [_Client()], ParseOptions(workers=1))]
+    assert outcomes == [Done("set since")]
 
 
 def _raise(error: Exception, _opened: Callable[[int], None]) -> None:

@@ -17,6 +17,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
@@ -152,14 +153,18 @@ class _PageText:
         self._right_to_left = right_to_left
         self._steps = [list(group) for _, group in groupby(spots, key=lambda spot: spot.step)]
         self._boxes = [union(spot.box for spot in step) for step in self._steps]
-        self._alone = {
+        self._following = dict(pairwise([*(spot.at for spot in spots), (spots[-1].at[0] + 1, 0)]))
+        self._level = [self._level_with(box) for box in pictures]
+        self._between = [self._own_column(number) for number in range(len(pictures))]
+
+    @cached_property
+    def _alone(self) -> set[tuple[int, int]]:
+        """The lines that have their row for themselves; few pages ask for them, and each line is compared with all others."""
+        return {
             spot.at
             for spot in self._text
             if not any(is_level(spot.box, other.box) for other in self._text if other is not spot)
         }
-        self._following = dict(pairwise([*(spot.at for spot in spots), (spots[-1].at[0] + 1, 0)]))
-        self._level = [self._level_with(box) for box in pictures]
-        self._between = [self._own_column(number) for number in range(len(pictures))]
 
     def place(self, number: int) -> Place:
         """Return where a picture goes."""
@@ -252,10 +257,7 @@ class _PageText:
         return front
 
     def _amid_column(self, box: BBox, above: Sequence[_Spot], below: Sequence[_Spot]) -> Place | None:
-        """Return the place behind the text above or before the text below, whichever is nearer.
-
-        Over several columns a picture is read before all of them, under several behind all.
-        """
+        """Return the place behind the text above or before the text below, whichever is nearer: of several columns, of all."""
         if not above and not below:
             return None
         over = min((box.y0 - spot.box.y1 for spot in above), default=math.inf)

@@ -65,7 +65,7 @@ class FolderStore:
 
     def get(self, name: str) -> bytes:
         """Return an object's bytes, once they are found to be what was written."""
-        return self._unsealed(name, self._read(name))
+        return _verified(self.root, name, self._read(name))
 
     def put(self, name: str, data: bytes) -> None:
         """Write an object unless it is there already and whole."""
@@ -131,7 +131,7 @@ class FolderStore:
             stored = self._read(name)
         except FileNotFoundError:
             return None
-        return self._unsealed(name, stored), sha256(stored)
+        return _verified(self.root, name, stored), sha256(stored)
 
     def etag(self, name: str) -> str | None:
         """Return the digest of a mutable object's file."""
@@ -163,17 +163,11 @@ class FolderStore:
             )
         return damage(DamagedError, self.root, name, f"can't be read: {error.strerror}")
 
-    def _unsealed(self, name: str, stored: bytes) -> bytes:
-        try:
-            return unsealed(name, stored)
-        except ValueError as error:
-            raise damage(DamagedError, self.root, name, str(error)) from error
-
     def _is_whole(self, name: str, stored: bytes) -> bool:
         """Say whether an object is there and what was written, which need not be what would be written now."""
         try:
             found = self._read(name)
-            return found == stored or self._unsealed(name, found) is not None
+            return found == stored or _verified(self.root, name, found) is not None
         except DamagedError:
             return False
 
@@ -308,7 +302,7 @@ class S3Store:
 
     def get(self, name: str) -> bytes:
         """Return an object's bytes, once they are found to be what was written."""
-        return self._unsealed(name, self._read(name)[0])
+        return _verified(self.root, name, self._read(name)[0])
 
     def put(self, name: str, data: bytes) -> None:
         """Write an object unless it is there already and whole."""
@@ -366,7 +360,7 @@ class S3Store:
             stored, etag = self._read(name)
         except FileNotFoundError:
             return None
-        return self._unsealed(name, stored), etag
+        return _verified(self.root, name, stored), etag
 
     def etag(self, name: str) -> str | None:
         """Return a mutable object's ETag."""
@@ -401,12 +395,6 @@ class S3Store:
         except FileNotFoundError:
             return None
 
-    def _unsealed(self, name: str, stored: bytes) -> bytes:
-        try:
-            return unsealed(name, stored)
-        except ValueError as error:
-            raise damage(DamagedError, self.root, name, str(error)) from error
-
     def _is_whole(self, name: str, stored: bytes) -> bool:
         """Say whether an object is there and what was written; one that is the same by size and MD5 isn't fetched."""
         head = self._head(name)
@@ -428,6 +416,18 @@ class _LostRaceError(Exception):
     def __init__(self, *, retried: bool) -> None:
         super().__init__()
         self.retried = retried
+
+
+def _verified(root: str, name: str, stored: bytes) -> bytes:
+    """Return what was stored without its seal.
+
+    Raises:
+        DamagedError: It is not what was written.
+    """
+    try:
+        return unsealed(name, stored)
+    except ValueError as error:
+        raise damage(DamagedError, root, name, str(error)) from error
 
 
 def s3_client() -> "S3Client":

@@ -1,5 +1,6 @@
 """Give captions the pictures they speak of, by where both stand on the page."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,8 +11,11 @@ from schemas.labels import LabelKind, caption_label
 _NEAREST_PT = 90.0
 _FARTHEST_PT = 420.0
 _SIDE_PT = 60.0
+_STEP_GAP_PT = 30.0
 _OVERLAP_PT = 4.0
 _BODY_CHARACTERS = 45
+_ASIDE_EMS = 3.0
+_WORD = re.compile(r"[^\W\d_]{2}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +27,12 @@ class Anchors:
 
 
 def anchor(
-    captions: Sequence[BBox], parts: Sequence[BBox], barriers: Sequence[BBox], *, showing: Sequence[bool] | None = None
+    captions: Sequence[BBox],
+    parts: Sequence[BBox],
+    barriers: Sequence[BBox],
+    *,
+    showing: Sequence[bool] | None = None,
+    steps: Sequence[BBox] = (),
 ) -> Anchors:
     """Give each caption what stands over it or under it.
 
@@ -35,9 +44,10 @@ def anchor(
         parts: Where pictures and pieces of pictures stand.
         barriers: Running text, which no figure reaches across.
         showing: Whether a part is a picture by itself; a caption needs one such part. All are, by default.
+        steps: Lines of text, however short, that a picture of another column may stand beside.
     """
     showing = showing or [True] * len(parts)
-    sides = {above: _assigned(captions, parts, barriers, above=above) for above in (True, False)}
+    sides = {above: _assigned(captions, parts, barriers, steps, above=above) for above in (True, False)}
     held = {
         above: {number: members for number, members in choice.items() if any(showing[index] for index in members)}
         for above, choice in sides.items()
@@ -55,16 +65,26 @@ def anchor(
 
 
 def running_text(lines: Sequence[Line]) -> list[Line]:
-    """Return the lines of paragraphs: long ones, and those of blocks of several; labels of drawings are neither."""
+    """Return the lines of paragraphs: long ones, and those of blocks of several; labels of drawings are neither.
+
+    A drawing level with a paragraph has its labels in the paragraph's block: R1 aside of all long lines is none of its words.
+    """
     blocks: dict[tuple[int, int], list[Line]] = {}
     for line in lines:
         blocks.setdefault((line.page, line.block), []).append(line)
     body: list[Line] = []
     for block in blocks.values():
         characters = [len(line.text.strip()) for line in block]
-        if max(characters) >= _BODY_CHARACTERS or (len(block) >= 3 and sum(characters) / len(block) >= 25):
+        long = [line for line, count in zip(block, characters, strict=True) if count >= _BODY_CHARACTERS]
+        if long:
+            body.extend(line for line in block if _WORD.search(line.text) or any(_is_near(line, other) for other in long))
+        elif len(block) >= 3 and sum(characters) / len(block) >= 25:
             body.extend(block)
     return body
+
+
+def _is_near(line: Line, paragraph: Line) -> bool:
+    return gap(line.bbox.x0, line.bbox.x1, paragraph.bbox.x0, paragraph.bbox.x1) <= _ASIDE_EMS * paragraph.size
 
 
 def caption_lines(lines: Sequence[Line], kind: LabelKind) -> list[Line]:
@@ -121,7 +141,7 @@ def _rank(captions: Sequence[BBox], parts: Sequence[BBox], choice: dict[int, tup
 
 
 def _assigned(
-    captions: Sequence[BBox], parts: Sequence[BBox], barriers: Sequence[BBox], *, above: bool
+    captions: Sequence[BBox], parts: Sequence[BBox], barriers: Sequence[BBox], steps: Sequence[BBox], *, above: bool
 ) -> dict[int, tuple[int, ...]]:
     """Give each part to the caption under it (or over it) that is nearest, unless running text stands between."""
     choice: dict[int, list[int]] = {}
@@ -131,6 +151,8 @@ def _assigned(
             down = caption.y0 - part.y1 if above else part.y0 - caption.y1
             aside = max(0.0, gap(part.x0, part.x1, caption.x0, caption.x1))
             near = -_OVERLAP_PT <= down <= _FARTHEST_PT and aside <= _SIDE_PT
+            if near and aside and _is_of_next_column(part, caption, steps):
+                continue
             if near and not _parted(part, caption, (*captions, *barriers), above=above):
                 costs.append((max(0.0, down) + 2 * aside, number))
         if costs:
@@ -148,6 +170,16 @@ def _parted(part: BBox, caption: BBox, barriers: Sequence[BBox], *, above: bool)
     return any(
         box is not caption and box.y0 > top - 3 and box.y1 < bottom + 3 and box.x0 < right - 3 and box.x1 > left + 3
         for box in barriers
+    )
+
+
+def _is_of_next_column(part: BBox, caption: BBox, steps: Sequence[BBox]) -> bool:
+    """Say whether a part that stands wholly beside a caption's column has text right at its far side: that of its step."""
+    after = part.x0 >= caption.x1
+    return any(
+        gap(part.y0, part.y1, text.y0, text.y1) < 0
+        and 0 <= (text.x0 - part.x1 if after else part.x0 - text.x1) <= _STEP_GAP_PT
+        for text in steps
     )
 
 

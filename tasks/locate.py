@@ -21,7 +21,7 @@ from schemas.documents import Kind, Line
 from schemas.geometry import BBox, union
 from schemas.labels import LabelKind, caption_label
 from tasks.anchor import anchor, caption_lines, distance, gap, is_level, running_text, whole_caption
-from tasks.tabulate import Ruling, Side
+from tasks.tabulate import Ruling, Side, cells_of
 
 PAGE_SHARE = 0.85
 """Share of a page from which an image is the page itself: a scan, or a background."""
@@ -34,6 +34,10 @@ _LABEL_GAP_PT = 8.0
 _RULE_PT = 2.5
 _PANEL_BORDER_PT = 5.0
 _SMALLEST_PT = 25.0
+_FLATTEST_PT = 20.0
+"""Least side of a drawing of many strokes: of 132 more than at 25 pt, on 500 manuals, 127 are symbols beside a note."""
+_LONGEST_SHAPE = 4.0
+"""How much longer than high such a drawing is at most: a line of letters that are drawn as curves is longer."""
 _ICON_PT = 26.0
 _LABEL_CHARACTERS = 200
 _VALUE = re.compile(r"[<>≈~±+−–-]?[$€£¥]?\d[\d.,]*[%kKMB]?")
@@ -61,6 +65,15 @@ _CORNER_STROKES = 8
 _BAR_ENDS_PT = 2.0
 _LAYOUT_LINES = 10
 _TEXT_BOX_SHARE = 0.5
+_FEWEST_RULES = 6
+_MOST_RULES = 1_000
+_SAME_SIDE_PT = 3.0
+_WORDED_ROWS_SHARE = 0.7
+"""Least share of a table's rows with drawings in which another cell has words."""
+_NEAR_CAPTION_PT = 40.0
+_STEP_CHARACTERS = 15
+"""Least length of a line that a picture beside it may belong to."""
+_WORD = re.compile(r"[^\W\d_]{2}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +186,8 @@ def locate(
     pictures = [_inline(region, lines) for region in pieced if region not in whole]
     seen = [mark for mark in marks if mark.bbox.area < PAGE_SHARE * page.area]
     placed, pictures, seen = _placed_graphics(page, frames, seen, pictures, lines, captions)
-    drawn = _bars_joined(_drawings(page, seen, body), lines)
+    drawn = [piece for part in _drawings(page, seen, body) for piece in _out_of_cells(part, lines, captions)]
+    drawn = _bars_joined(drawn, lines)
     drawn = [part for part in drawn if not _is_panel(part, lines, pictures)]
     tables = [(part, ruling) for part in drawn if (ruling := _promised(part, lines)) is not None]
     parts = _overlaid(pictures, [part for part in drawn if not any(part is table for table, _ in tables)], lines)
@@ -189,8 +203,9 @@ def locate(
         if line not in said and not any(part.bbox.has_middle_of(line.bbox) for part in placed)
     ]
     edge = [part for part in parts if _is_at_edge(part.bbox, page)]
-    groups, told = _captioned([part for part in parts if part not in edge], spoken, barriers)
-    groups += _captioned(edge, [told_ for number, told_ in enumerate(spoken) if number not in told], barriers)[0]
+    steps = [line.bbox for line in lines if line not in said and len(line.text.strip()) >= _STEP_CHARACTERS]
+    groups, told = _captioned([part for part in parts if part not in edge], spoken, barriers, steps)
+    groups += _captioned(edge, [told_ for number, told_ in enumerate(spoken) if number not in told], barriers, steps)[0]
     figures = [_figure(_hanging(group), lines) for group in groups]
     free = [part for part in parts if not any(part in group for group in groups)]
     free = [part for part in free if not _is_box_round_words(part, lines)]
@@ -257,7 +272,7 @@ def _is_ruled_with(title: BBox, rule: BBox) -> bool:
 
 
 def _captioned(
-    parts: Sequence[_Part], captions: Sequence[Sequence[Line]], barriers: Sequence[BBox]
+    parts: Sequence[_Part], captions: Sequence[Sequence[Line]], barriers: Sequence[BBox], steps: Sequence[BBox]
 ) -> tuple[list[list[_Part]], set[int]]:
     """Return the parts of each captioned picture, and the places of the captions that have one."""
     anchors = anchor(
@@ -265,6 +280,7 @@ def _captioned(
         [part.bbox for part in parts],
         barriers,
         showing=[_shows(part) for part in parts],
+        steps=steps,
     )
     return [[parts[index] for index in members] for members in anchors.by_caption.values()], set(anchors.by_caption)
 
@@ -562,6 +578,66 @@ def _is_sign(box: BBox, panel: BBox) -> bool:
     return small and (box.x1 <= panel.x0 + 2 * _ICON_PT or box.x0 >= panel.x1 - 2 * _ICON_PT)
 
 
+def _out_of_cells(part: _Part, lines: Sequence[Line], captions: Sequence[Line]) -> list[_Part]:
+    """Take a table with drawings in its cells apart: its rules, and what is drawn in each cell.
+
+    The rules are connected and reach round the whole; each drawing lies in one cell and has words beside it in its row. A
+    chart with a grid has neither: its curves cross the grid, and its words stand outside. What the caption of a figure
+    stands under is left whole.
+    """
+    if not part.strokes or any(_is_captioned_by(part.bbox, caption.bbox) for caption in captions):
+        return [part]
+    rules, others = _lattice(part)
+    ruled = replace(part, marks=tuple(rules))
+    if not rules or not _is_table(ruled, lines):
+        return [part]
+    rows = [[cell for cell in row if cell is not None] for row in cells_of(_ruling(ruled, filled=False))]
+    cells = [cell for row in rows for cell in row]
+    drawn: dict[BBox, list[Mark]] = {}
+    for mark in others:
+        holder = next((cell for cell in cells if _within(mark.bbox, cell.grown(_TOUCH_PT))), None)
+        if _is_shade(mark, cells):
+            rules.append(mark)
+        elif holder is None:
+            return [part]
+        else:
+            drawn.setdefault(holder, []).append(mark)
+    words = [line.bbox for line in lines if part.bbox.has_middle_of(line.bbox) and _WORD.search(line.text)]
+    worded = {cell for cell in cells if any(cell.has_middle_of(word) for word in words)}
+    pictured = [row for row in rows if any(cell in drawn for cell in row)]
+    beside = [row for row in pictured if any(cell in worded and cell not in drawn for cell in row)]
+    if len(beside) < _WORDED_ROWS_SHARE * len(pictured):
+        return [part]
+    inner = [_Part(union(mark.bbox for mark in marks), tuple(marks)) for marks in drawn.values()]
+    return [replace(part, marks=tuple(rules)), *inner]
+
+
+def _is_captioned_by(box: BBox, caption: BBox) -> bool:
+    across, down = gap(box.x0, box.x1, caption.x0, caption.x1), gap(box.y0, box.y1, caption.y0, caption.y1)
+    return across < 0 and down <= _NEAR_CAPTION_PT
+
+
+def _lattice(part: _Part) -> tuple[list[Mark], list[Mark]]:
+    """Return those rules of a drawing that meet and reach round all of it, with the boxes of cells, and its other marks."""
+    border = [mark for mark in part.marks if _is_rounded_box(mark, part.bbox)]
+    straight = [mark for mark in part.marks if mark.is_rule or not (mark.strokes or mark.filled or mark.white)]
+    if _FEWEST_RULES <= len(straight) <= _MOST_RULES:
+        for group in _touching([mark.bbox.grown(_TOUCH_PT / 2) for mark in straight]):
+            rules = [*(straight[index] for index in group), *border]
+            if len(group) >= _FEWEST_RULES and _near_all(union(mark.bbox for mark in rules), part.bbox):
+                own = set(map(id, rules))
+                return rules, [mark for mark in part.marks if id(mark) not in own]
+    return [], list(part.marks)
+
+
+def _is_shade(mark: Mark, cells: Sequence[BBox]) -> bool:
+    """Say whether a mark is what a cell or a row of cells is filled with."""
+    covered = [cell for cell in cells if mark.bbox.has_middle_of(cell)]
+    if mark.strokes or not covered:
+        return False
+    return all(abs(one - other) <= _SAME_SIDE_PT for one, other in zip(mark.bbox, union(covered), strict=True))
+
+
 def _promised(part: _Part, lines: Sequence[Line]) -> Ruling | None:
     """Return the rules of the table that a drawing is; None where it is none."""
     if _is_table(part, lines):
@@ -727,7 +803,9 @@ def _is_picture(part: _Part, lines: Sequence[Line], running: frozenset[Line]) ->
     if part.images and not part.framed:
         return True
     box = part.bbox
-    if box.width < _SMALLEST_PT or box.height < _SMALLEST_PT:
+    low, high = sorted((box.width, box.height))
+    is_diagram = part.strokes >= _DIAGRAM_STROKES and high <= _LONGEST_SHAPE * low
+    if low < (_FLATTEST_PT if is_diagram else _SMALLEST_PT):
         return False
     inner = [line for line in lines if box.has_middle_of(line.bbox)]
     written = sum(len(line.text) for line in inner)

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,12 +26,12 @@ from tasks.bidi import runs_leftward
 from tasks.locate import Image, Region, locate
 from tasks.read import MAX_SIDE_PT, Content, forget, open_document, read_outline, read_page, refusing, warnings
 from tasks.render import as_read, drawn, encode, is_blank, is_slanted, native, scaled, stands_as_stored, stream_of, turned
-from tasks.tabulate import Grid, tabulate
+from tasks.tabulate import Grid, Ruling, holds, tabulate
 
 if TYPE_CHECKING:
     import pymupdf
 
-PARSE_VERSION = "10"
+PARSE_VERSION = "11"
 
 KeepFigure = Callable[[str, bytes], None]
 """Takes a figure's name in the store (``<figure_id>.png``) and its bytes."""
@@ -48,6 +48,7 @@ _SPELLED_SHARE = 0.5
 _ORNAMENT_SHARE = 0.02
 _HEAD_SHARE = 0.2
 _LOGO_SHARE = 0.03
+_LABEL_CHARACTERS = 100
 _CAPTIONED = "has a caption"
 
 
@@ -239,20 +240,23 @@ class _Reading:
         shown, hidden = content.parted()
         located = locate(content.box, content.images, content.marks, content.frames, shown)
         page = content.page.page
-        leftward = bool(located.tables) and runs_leftward("".join([line.text for line in content.lines]))
-        for ruling in located.tables:
-            try:
-                with refusing(f"a table of page {page} can't be read", FailureCode.PAGE_UNREADABLE, page):
-                    grid = tabulate(ruling, content.lines, content.letters_of, content.page.rotation, leftward=leftward)
-            except BadInputError as error:
-                self.fail(page, error)
-            else:
-                self.grids.extend([(page, grid)] if grid is not None else [])
         placed: list[Placement] = []
         for region in sorted(located.regions, key=lambda region: (region.bbox.y0, region.bbox.x0)):
             placed.append(self._placement(content, region, hidden, len(self.placements) + len(placed)))
         self.placements.extend(placed)
-        self.lines.extend(_inner(content, placed))
+        lines = _inner(content, placed)
+        self.lines.extend(lines)
+        pictures = {placement.order: placement for placement in placed}
+        leftward = bool(located.tables) and runs_leftward("".join([line.text for line in content.lines]))
+        for ruling in located.tables:
+            try:
+                with refusing(f"a table of page {page} can't be read", FailureCode.PAGE_UNREADABLE, page):
+                    written = _words_of(ruling, lines, pictures)
+                    grid = tabulate(ruling, written, content.letters_of, content.page.rotation, leftward=leftward)
+            except BadInputError as error:
+                self.fail(page, error)
+            else:
+                self.grids.extend([(page, grid)] if grid is not None else [])
 
     def _placement(self, content: Content, region: Region, hidden: Sequence[Line], order: int) -> Placement:
         box = (region.bbox & content.box).rounded()
@@ -440,6 +444,22 @@ def _is_at_edge(box: BBox, page: Page) -> bool:
 
 def _place(box: BBox) -> tuple[int, ...]:
     return tuple(round(side / _SAME_PLACE_PT) for side in box)
+
+
+def _words_of(table: Ruling, lines: Sequence[Line], placed: Mapping[int, Placement]) -> list[Line]:
+    """Return the lines of a page that may be a table's: labels inside a picture in one of its cells are the picture's.
+
+    Words too many to be labels are the cell's: they stand on a background that is taken for a picture.
+    """
+    written: Counter[int] = Counter()
+    for line in lines:
+        written.update({line.inside: len(line.text)} if line.inside is not None else {})
+    inner = {
+        order
+        for order, place in placed.items()
+        if written[order] <= _LABEL_CHARACTERS and holds(table.bbox, place.bbox) and not holds(place.bbox, table.bbox)
+    }
+    return [line for line in lines if line.inside not in inner]
 
 
 def _filled(page: int, grid: Grid, placements: Sequence[Placement]) -> TableRegion:

@@ -10,7 +10,7 @@ What a picture is read with follows from where it stands, not from when the PDF 
                [pic]
                The lamp lights up.
 
-See docs/decisions/0012.
+See docs/decisions/0013.
 """
 
 import math
@@ -41,7 +41,9 @@ _PARAGRAPH_GAP = 0.6
 _CELL_GAP = 4.0
 """Widest gap between a step's number and its text, in ems."""
 _WORD = re.compile(r"[^\W\d_]{2}|(?:[^\W\d_].*){3}")
-_ITEM = re.compile(r"\s*(?:[•‣◦●○■□▪▫◆◇►▶➢✓∙·\uf0a7\uf0b7]|[*–—-]\s|\(?(?:\d{1,2}|[a-zA-Z])[.)](?!\d)|\d{1,2}\s)")
+_ITEM = re.compile(r"\s*(?:[•‣◦●○■□▪▫◆◇►▶➢✓∙·\uf0a7\uf0b7]|[*–—-]\s|\(?(?:\d{1,2}|[a-zA-Z])[.)](?!\d))")
+_BARE_NUMBER = re.compile(r"\s*\d{1,2}\s")
+_SENTENCE_END = re.compile(r"[.:;!?。：；！？]\W*$")
 
 
 class Passage(NamedTuple):
@@ -59,12 +61,13 @@ class Place(NamedTuple):
     """Where a picture goes: before line ``at``; ``step`` are the lines that it is read with.
 
     A line is given by the numbers of its passage and of itself in it; ``at`` is the number of passages and 0 for the end.
-    ``is_level`` says that the picture is level with those lines.
+    ``is_level`` says that the picture is level with those lines, ``is_behind`` that it is so and is read after them.
     """
 
     at: tuple[int, int]
     step: tuple[tuple[int, int], ...] = ()
     is_level: bool = False
+    is_behind: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +127,8 @@ def _goes_on(before: Line, line: Line, above: Passage, passage: Passage, *, is_n
         return -_TOUCH_PT <= apart <= _CELL_GAP * line.size or not is_new
     if above.is_heading or passage.is_heading or _ITEM.match(line.text):
         return False
+    if _BARE_NUMBER.match(line.text) and _SENTENCE_END.search(before.text):
+        return False  # else it may be a quantity that a sentence goes on with
     down = line.bbox.y0 - before.bbox.y1
     if is_new:
         alike = abs(before.size - line.size) <= 0.3 and before.bold == line.bold
@@ -178,15 +183,19 @@ class _PageText:
         return self._amid_column(box, self._above(box), self._below(box)) or self._by_height(box)
 
     def _is_in_column_of_steps(self, number: int) -> bool:
-        """Say whether a picture stands under or over others that stand beside steps, as it does: it has one, too.
+        """Say whether a picture stands under or over others that stand beside steps of one column, as it does: it has one, too.
 
         Of such a column, the first and the last may have text over or under them that is none of theirs.
         """
-        box = self._pictures[number]
+        box, own = self._pictures[number], self._nearest_side(number)
         return any(
-            self._between[other] is None and self._level[other].sides() and _is_aligned(box, picture)
+            self._between[other] is None and _is_aligned(box, picture) and _overlaps_across(own, self._nearest_side(other))
             for other, picture in enumerate(self._pictures)
         )
+
+    def _nearest_side(self, number: int) -> Sequence[_Spot]:
+        """Return the lines level with a picture at the side where they are nearer; [] where none are."""
+        return min(self._level[number].sides(), key=lambda side: _aside(side, self._pictures[number]), default=[])
 
     def _level_with(self, box: BBox) -> _Level:
         level = [spot for spot in self._text if _is_level(spot.box, box)]
@@ -287,12 +296,20 @@ class _PageText:
     def _amid(self, box: BBox, level: _Level) -> Place:
         """Return the place of a picture that has text at both sides: behind what is read first, if the other follows it."""
         first, then = level[::-1] if self._right_to_left else level
-        if then[0].step < first[-1].step:
-            side = min(level, key=lambda side: _aside(side, box))
+        others = [spot for spot in self._text if first[-1].step < spot.step < then[0].step]
+        if then[0].step < first[-1].step or not all(_is_level(spot.box, box) for spot in others):
+            # Other text is read between both sides, which stand in two columns of the page: the picture stands in one.
+            side = min(level, key=lambda side: (not self._is_in_column_with(side, level, box), _aside(side, box)))
             return self._by_steps(box, side, at_left=side is level.left)
         steps = dict.fromkeys([first[-1].step, then[0].step])
         end = first[-1] if len(steps) == 1 else self._steps[first[-1].step][-1]
-        return Place(self._following[end.at], tuple(at for step in steps for at in self._lines_of(step)), is_level=True)
+        lines = tuple(at for step in steps for at in self._lines_of(step))
+        return Place(self._following[end.at], lines, is_level=True, is_behind=True)
+
+    def _is_in_column_with(self, side: Sequence[_Spot], level: _Level, box: BBox) -> bool:
+        """Say whether some text of the page is as wide as a picture and the text at one side together, but not as both sides."""
+        own, all_ = union([box, *(spot.box for spot in side)]), union(spot.box for side in level for spot in side)
+        return any(_spans(step, own) and not _spans(step, all_) for step in self._boxes)
 
     def _by_steps(self, box: BBox, side: Sequence[_Spot], *, at_left: bool) -> Place:
         """Return the place of a picture with text at one side."""
@@ -300,7 +317,8 @@ class _PageText:
         level = [step for step in steps if is_level(self._boxes[step], box)] or steps
         lines = tuple(at for step in level for at in self._lines_of(step))
         is_behind = len(level) == 1 and at_left != self._right_to_left
-        return (self._behind(level[0], lines) if is_behind else self._before(level[0], lines))._replace(is_level=True)
+        place = self._behind(level[0], lines) if is_behind else self._before(level[0], lines)
+        return place._replace(is_level=True, is_behind=is_behind)
 
     def _by_height(self, box: BBox) -> Place:
         """Return the place of a picture that no text stands beside, above or below: before the first text that is lower."""
@@ -315,6 +333,14 @@ class _PageText:
 
 def _is_level(line: BBox, box: BBox) -> bool:
     return box.y0 <= (line.y0 + line.y1) / 2 <= box.y1 or line.y0 <= (box.y0 + box.y1) / 2 <= line.y1
+
+
+def _overlaps_across(some: Sequence[_Spot], others: Sequence[_Spot]) -> bool:
+    return any(gap(one.box.x0, one.box.x1, other.box.x0, other.box.x1) < 0 for one in some for other in others)
+
+
+def _spans(text: BBox, box: BBox) -> bool:
+    return text.x0 <= box.x0 + _TOUCH_PT and text.x1 >= box.x1 - _TOUCH_PT
 
 
 def _is_aligned(one: BBox, other: BBox) -> bool:

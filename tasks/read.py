@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from schemas.documents import Line, OutlineEntry, Page
@@ -33,6 +34,7 @@ _OVERHANG = 0.35
 _SAME_SHARE = 0.9
 _LEADING = 0.4
 _BLANK = 0.4
+_GUTTER = 3.0
 _SHOWN = 16 | 32
 _LOST = (
     "zlib error",
@@ -244,6 +246,27 @@ class _Letters:
                 found[BBox(*row["bbox"]).rounded(), escape(text)] = written
         return found
 
+    def parted(self, line: Line) -> list[Line]:
+        """Return the pieces of a line between whose letters a column's gap lies: MuPDF goes on from right to left over any."""
+        level = self.direction(line)
+        text, boxes = self(line)
+        if level is None or len(boxes) != len(text):
+            return [line]
+        back, places = (level[0], -level[1]), [turned(box, level) for box in boxes]
+        order = sorted((at for at, letter in enumerate(text) if not letter.isspace()), key=lambda at: places[at].x0)
+        ends = [
+            at for at, (one, two) in enumerate(pairwise(order), 1) if places[two].x0 - places[one].x1 > _GUTTER * line.size
+        ]
+        pieces: list[Line] = []
+        for start, end in pairwise([0, *ends, len(order)]):
+            reach = union(places[at] for at in order[start:end])
+            own = [at for at, place in enumerate(places) if reach.x0 <= (place.x0 + place.x1) / 2 <= reach.x1]
+            words = "".join(text[at] for at in own)
+            box = turned(union(places[at] for at in own), back).rounded()
+            pieces.append(line._replace(bbox=box, text=escape(words)))
+            self._found[box, escape(words)] = _Written(words, [boxes[at] for at in own], level)
+        return pieces if len(pieces) > 1 else [line]
+
     def spoken(self, row: Sequence[Line]) -> Line:
         """Return a row that runs from right to left as one line, its letters as they are spoken."""
         level = self.direction(row[0])
@@ -273,7 +296,10 @@ def _as_spoken(lines: Sequence[tuple[Line, bool]], letters: _Letters) -> Iterato
     MuPDF begins a new line, or a new block, where the pen goes back to the right.
     """
     before: Line | None = None
-    for row in _rows(lines, letters):
+    pieces = [
+        (piece, shown) for line, shown in lines for piece in (letters.parted(line) if runs_leftward(line.text) else [line])
+    ]
+    for row in _rows(pieces, letters):
         if not runs_leftward("".join([line.text for line, _ in row])):
             before = None
             yield from row

@@ -36,13 +36,13 @@ from tasks.margins import find_margins
 from tasks.mark_up import markdown
 from tasks.order import Standing, leaps, mended
 from tasks.outline import Headings, letters_by_size
-from tasks.place import Passage, places
+from tasks.place import Passage, Place, places
 from tasks.recognise import with_words
 from tasks.rows import upright
 from tasks.segment import fills, with_segments
 from tasks.tabulate import holds
 
-STRUCTURE_VERSION = "9"
+STRUCTURE_VERSION = "10"
 
 _TABLE_CAPTION_PT = 48.0
 _INNER_CHARACTERS = 600
@@ -153,7 +153,7 @@ def _pieces(sheet: _Sheet, margins: frozenset[Line], headings: Headings) -> list
             in_tables.remove(place.figure_id)
         else:
             standing.append(place)
-    free, standing = _with_icons(free, standing)
+    free, standing = _with_icons(free, standing, sheet.page.rotation)
     framed = [(table, frozenset(line for line in free if holds(table.bbox, line.bbox))) for table in tables]
     taken = margins.union(*(held for _, held in framed))
     open_ = [line for line in free if line not in taken]
@@ -263,7 +263,9 @@ def _same_face(one: Line, other: Line) -> bool:
     return abs(one.size - other.size) <= 0.5
 
 
-def _with_icons(lines: Sequence[Line], placements: Sequence[Placement]) -> tuple[list[Line], list[Placement]]:
+def _with_icons(
+    lines: Sequence[Line], placements: Sequence[Placement], rotation: int
+) -> tuple[list[Line], list[Placement]]:
     """Set each icon that stands on a line into the line's text, where it stands; return the placements that don't."""
     texts = list(lines)
     standing: list[Placement] = []
@@ -274,7 +276,7 @@ def _with_icons(lines: Sequence[Line], placements: Sequence[Placement]) -> tuple
             standing.append(place)
             continue
         texts = _mended(place.bbox, texts)
-        cuts[at].append((_word_break(texts[at], place.bbox), len(cuts[at]), placeholder(place.figure_id or "")))
+        cuts[at].append((_word_break(texts[at], place.bbox, rotation), len(cuts[at]), placeholder(place.figure_id or "")))
     for at, marks in cuts.items():
         text = texts[at].text
         for cut, _, mark in sorted(marks, reverse=True):  # from the end on, so that no place moves
@@ -303,12 +305,13 @@ def _line_of(icon: Placement, lines: Sequence[Line]) -> int | None:
     return min(near)[1] if near else None
 
 
-def _word_break(line: Line, icon: BBox) -> int:
+def _word_break(line: Line, icon: BBox, rotation: int) -> int:
     """Return the place between two words of a line that is nearest to where something in it begins."""
-    before = line.bbox.x1 - icon.x1 if runs_leftward(line.text) else icon.x0 - line.bbox.x0
-    if before >= line.bbox.width - 1:
+    written, box = upright(line.bbox, rotation), upright(icon, rotation)
+    before = written.x1 - box.x1 if runs_leftward(line.text) else box.x0 - written.x0
+    if before >= written.width - 1:
         return len(line.text)
-    share = before / max(1.0, line.bbox.width)
+    share = before / max(1.0, written.width)
     near = round(len(line.text) * min(1.0, max(0.0, share)))
     breaks = [0, *(found.start() for found in re.finditer(r"\s", line.text)), len(line.text)]
     return min(breaks, key=lambda place: abs(place - near))
@@ -497,7 +500,8 @@ def _with_figures(
     )
     before: dict[tuple[int, int], list[_Piece]] = defaultdict(list)
     last: list[_Piece] = []
-    for place, where in zip(lone, found, strict=True):
+    # Of pictures between the same words, those read after what is before come first, those read before what follows last.
+    for place, where in sorted(zip(lone, found, strict=True), key=_belongs):
         step = tuple(held for one, other in where.step for held in _lines_at(parts[one][1], other)) if where else ()
         figure = _figure(place, inner, step)
         number = where.at[0] if where else len(parts)
@@ -517,6 +521,12 @@ def _with_figures(
             made.extend(units.get(id(piece), [piece]) if whole else [_of_lines(piece, piece.lines[start:end])])
     foot = next((at + 1 for at in reversed(range(len(made))) if made[at].kind is not BlockKind.MARGIN), 0)
     return made[:foot] + last + made[foot:]
+
+
+def _belongs(pair: tuple[Placement, Place | None]) -> int:
+    """Return where a picture goes among those between the same words: 0 for after the first ones, 2 for before the others."""
+    where = pair[1]
+    return 1 if where is None or not where.is_level else 0 if where.is_behind else 2
 
 
 def _passage(piece: _Piece, page: Page) -> Passage:

@@ -61,7 +61,7 @@ def tabulate(
     Returns:
         A table of two rows and two columns at least; None where the rules draw none.
     """
-    cells = _turned(_cells(ruling), rotation)
+    cells = _turned(cells_of(ruling), rotation)
     if len(cells) < 2 or max(sum(cell is not None for cell in row) for row in cells) < 2:
         return None
     box = union(cell for row in cells for cell in row if cell is not None).rounded()
@@ -78,7 +78,7 @@ def tabulate(
     return Grid(box, rows, boxes) if max(sum(map(bool, row)) for row in rows) >= 2 else None
 
 
-def _cells(ruling: Ruling) -> tuple[tuple[BBox | None, ...], ...]:
+def cells_of(ruling: Ruling) -> tuple[tuple[BBox | None, ...], ...]:
     """Return the cells between rules, row by row; None where a cell is part of one above it or left of it."""
     if not ruling.across:
         return ()

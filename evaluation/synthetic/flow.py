@@ -344,8 +344,14 @@ class Flow:
 
     def _put_steps(self, steps: Steps) -> None:
         self._column.y += BLOCK_GAP_PT / 2
-        for unit in units(steps, self._text, self._column.width):
-            self._room(unit.height)
+        made = units(steps, self._text, self._column.width)
+        for at in range(len(made)):
+            width = self._column.width
+            self._room(made[at].height)
+            if self._column.width != width:  # a turned page is wider
+                made = units(steps, self._text, self._column.width)
+                self._room(made[at].height)
+            unit = made[at]
             column, sheet = self._column, self._sheet_now
             under, things = unit.set(column, sheet)
             sheet.under += under

@@ -226,7 +226,7 @@ class _TableCutter:
             again = named and number > 0
             whole = [header[at] for at in columns]
             head = [short[at] for at in columns]
-            own = [(at, [row[column] for column in columns]) for at, row in rows]
+            own = [(at, cells) for at, row in rows if any(cells := [row[column] for column in columns])]
             if head != whole:
                 own.insert(0, (0, whole))
                 head = list(map(strip, head))

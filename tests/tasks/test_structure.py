@@ -240,6 +240,35 @@ def test_two_icons_of_a_line_each_stand_in_their_place() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("lines", "font", "text"),
+    [
+        (
+            ["先关闭进水阀门，然后检查系", "统的压力并等待五分钟，再打", "开阀门。"],
+            "china-s",
+            "先关闭进水阀门，然后检查系统的压力并等待五分钟，再打开阀门。",
+        ),
+        (
+            ["弁を閉じてから圧力を確認し", "ます。その後、もう一度弁を", "開けます。"],
+            "japan",
+            "弁を閉じてから圧力を確認します。その後、もう一度弁を開けます。",
+        ),
+        (["请选择：", "用于安装系统的磁盘和分区表", "语言。"], "china-s", "请选择：\n用于安装系统的磁盘和分区表语言。"),
+        (
+            ["밸브를 닫고 압력을 확인하고", "나서 다시 밸브를 여십시오", "끝."],
+            "korea",
+            "밸브를 닫고 압력을 확인하고 나서 다시 밸브를 여십시오 끝.",
+        ),
+    ],
+)
+def test_wrapped_lines_of_a_script_without_spaces_are_joined_without_any(lines: list[str], font: str, text: str) -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    page.insert_text((72, 200), lines, fontname=font, fontsize=11)
+    (block,) = _structured(document).blocks
+    assert block.text == text
+
+
 # Pages that were not written as they are read
 
 

@@ -55,7 +55,7 @@ def expect_evidence(
         evidence: The rows of a version.
         n_tokens: Tokens of each row's text, in the order of the rows.
         norms: Length of each row's vector, in the order of the rows.
-        max_tokens: Tokens a text is meant to hold. Some may be longer: one wide row of a table can't be cut.
+        max_tokens: Tokens a text is meant to hold.
         gates: The shares of rows that may be too long, and that may repeat others.
         docs: Empty folder for the Data Docs, a static site that starts at ``index.html``; None for none.
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 
+from schemas.numerals import ROMAN
+
 
 class LabelKind(StrEnum):
     """What a label names."""
@@ -35,7 +37,7 @@ _TABLE = (
 _HAN = "图圖図表"
 _HANGUL = "그림|표"
 _CJK = f"(?:[{_HAN}]|(?<![가-힣])(?:{_HANGUL}))"
-_NUMBER = r"(?:(?:[A-Z]{1,2}[.\-–]?)?\d+(?:[.\-–]\d+)*[a-z]?|[IVXLC]+)(?![\w])"
+_NUMBER = rf"(?:(?:[A-Z]{{1,2}}[.\-–]?)?\d+(?:[.\-–]\d+)*[a-z]?|{ROMAN.upper()})(?![\w])"
 _CJK_NUMBER = r"[A-Z]?\d+(?:[.\-–]\d+)*"
 _WORD = rf"(?:(?P<figure>(?i:{_FIGURE}))|(?P<table>(?i:{_TABLE})))(?:\.|\b)"
 

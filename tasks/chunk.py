@@ -1,20 +1,18 @@
 """Cut a structured document into evidence: text, tables and figures."""
 
-import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from schemas.documents import Block, BlockKind, Chunk, PlacedFigure, Region, Role, StructuredDocument
 from schemas.evidence import Modality
 from schemas.tags import placeholder, placeholders, strip
 from tasks.caption import compose
+from tasks.cut import CountTokens, TablePiece, begin, cut, cut_table, joint
 from tasks.mark_up import caption_of, regions_of
 
-CHUNK_VERSION = "4"
+CHUNK_VERSION = "5"
 
-CountTokens = Callable[[Sequence[str]], list[int]]
-
-_SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+|\n")
+_BETWEEN = "\n\n"
 
 
 @dataclass(frozen=True)
@@ -36,36 +34,41 @@ class _Unit:
 def chunk(document: StructuredDocument, count_tokens: CountTokens, *, max_tokens: int) -> list[Chunk]:
     """Cut a document by its structure.
 
-    Text chunks follow sections and paragraphs; a figure is never parted from its caption, nor from the step that it stands by;
-    a table is a chunk of its own, its header repeated where it must be cut; each content figure is one more chunk, described by
-    its context.
+    Text chunks follow sections and paragraphs; a figure is never parted from its caption, nor from the step that it stands by,
+    as far as they fit one chunk; a table is a chunk of its own, its header repeated where it must be cut; each content figure
+    is one more chunk, described by its context.
 
     Args:
         document: Blocks in reading order.
         count_tokens: Tokens of each text, by the embedder that will read it.
-        max_tokens: Tokens a chunk may hold; only a caption longer than that exceeds it.
+        max_tokens: Tokens a chunk may hold.
 
     Returns:
         Chunks by order; ``text`` holds neither tags nor placeholders, ``tagged_text`` holds placeholders.
     """
     captions = {block.placement: block for block in document.blocks if block.kind is BlockKind.CAPTION}
     steps = {figure.placement.order: figure.stands_by for figure in document.figures}
+
+    def count(texts: Sequence[str]) -> list[int]:
+        return count_tokens([strip(text) for text in texts])
+
     chunks: list[Chunk] = []
     run: list[_Unit] = []
-    for unit in _units(document.blocks, count_tokens, max_tokens):
+    between = joint(count, _BETWEEN)
+    for unit in _units(document.blocks, count, max_tokens):
         if unit.blocks[0].kind is BlockKind.TABLE:
-            chunks.extend(_packed(_bound(run, steps, max_tokens), max_tokens))
+            chunks.extend(_packed(_bound(run, steps, max_tokens, between), max_tokens, between))
             run = []
-            chunks.extend(_table_chunks(unit, count_tokens, max_tokens))
+            chunks.extend(_table_chunks(unit, count, max_tokens))
         else:
             run.append(unit)
-    chunks.extend(_packed(_bound(run, steps, max_tokens), max_tokens))
+    chunks.extend(_packed(_bound(run, steps, max_tokens, between), max_tokens, between))
     blocks = {block.order: block for block in document.blocks}
     for figure in document.figures:
         if figure.placement.role is Role.CONTENT:
             caption = captions.get(figure.placement.order)
             beside = [*([caption] if caption is not None else []), *(blocks[order] for order in figure.stands_by)]
-            chunks.append(_figure_chunk(figure, beside, blocks[figure.block].order, count_tokens, max_tokens))
+            chunks.append(_figure_chunk(figure, beside, blocks[figure.block].order, count, max_tokens))
     return sorted(chunks, key=lambda piece: (piece.order, piece.modality))
 
 
@@ -81,23 +84,25 @@ def _units(blocks: Sequence[Block], count_tokens: CountTokens, max_tokens: int) 
         else:
             groups.append([block])
     texts = ["\n".join(block.text for block in group) for group in groups]
-    for group, text, tokens in zip(groups, texts, count_tokens([strip(text) for text in texts]), strict=True):
-        if tokens <= max_tokens or group[0].placement is not None or group[0].kind is BlockKind.TABLE:
+    for group, text, tokens in zip(groups, texts, count_tokens(texts), strict=True):
+        if tokens <= max_tokens or group[0].kind is BlockKind.TABLE:
             yield _Unit(tuple(group), text, tokens)
         else:
-            pieces = _sentences(text, count_tokens, max_tokens)
-            yield from (_Unit(tuple(group), piece, count) for piece, count in pieces)
+            pieces = cut(text, count_tokens, max_tokens)
+            parts = zip(pieces, count_tokens(pieces), strict=True)
+            yield from (_Unit(tuple(group), piece, count) for piece, count in parts)
 
 
-def _bound(units: Sequence[_Unit], steps: Mapping[int, Collection[int]], max_tokens: int) -> list[_Unit]:
+def _bound(units: Sequence[_Unit], steps: Mapping[int, Collection[int]], max_tokens: int, between: int) -> list[_Unit]:
     """Join each figure with the text that it stands by, as far as they fit one chunk."""
     bound: list[_Unit] = []
     joins = _joins(units, steps)
     for number, unit in enumerate(units):
-        if number - 1 in joins and bound[-1].tokens + unit.tokens <= max_tokens:
+        if number - 1 in joins and (total := bound[-1].tokens + between + unit.tokens) <= max_tokens:
             before = bound.pop()
-            unit = _Unit((*before.blocks, *unit.blocks), f"{before.text}\n\n{unit.text}", before.tokens + unit.tokens)  # noqa: PLW2901
-        bound.append(unit)
+            bound.append(_Unit((*before.blocks, *unit.blocks), f"{before.text}{_BETWEEN}{unit.text}", total))
+        else:
+            bound.append(unit)
     return bound
 
 
@@ -117,35 +122,11 @@ def _joins(units: Sequence[_Unit], steps: Mapping[int, Collection[int]]) -> set[
     return joins
 
 
-def _sentences(text: str, count_tokens: CountTokens, max_tokens: int) -> Iterator[tuple[str, int]]:
-    """Cut a long paragraph at its sentences, and a long sentence at its words; pieces with their tokens."""
-    sentences = [sentence for sentence in _SENTENCE_END.split(text) if sentence.strip()]
-    held: list[str] = []
-    total = 0
-    for sentence, count in zip(sentences, count_tokens([strip(sentence) for sentence in sentences]), strict=True):
-        if count > max_tokens:
-            words = sentence.split(" ")
-            if len(words) == 1:
-                words = [sentence[start : start + max_tokens] for start in range(0, len(sentence), max_tokens)]
-            glue = " " if " " in sentence else ""
-            parts = -(-count // max_tokens) * 2
-            size = max(1, len(words) // parts)
-            fragments = [glue.join(words[start : start + size]) for start in range(0, len(words), size)]
-        else:
-            fragments = [sentence]
-        counts = [count] if len(fragments) == 1 else count_tokens([strip(fragment) for fragment in fragments])
-        for fragment, tokens in zip(fragments, counts, strict=True):
-            if held and total + tokens > max_tokens:
-                yield " ".join(held), total
-                held, total = [], 0
-            held.append(fragment)
-            total += tokens
-    if held:
-        yield " ".join(held), total
+def _packed(units: Sequence[_Unit], max_tokens: int, between: int) -> Iterator[Chunk]:
+    """Fill chunks with units of one section. A page break ends a chunk that is half full: a citation names one page.
 
-
-def _packed(units: Sequence[_Unit], max_tokens: int) -> Iterator[Chunk]:
-    """Fill chunks with units of one section. A page break ends a chunk that is half full: a citation names one page."""
+    ``between`` are the tokens that two units have more when they stand together.
+    """
     held: list[_Unit] = []
     total = 0
     for unit in units:
@@ -154,16 +135,16 @@ def _packed(units: Sequence[_Unit], max_tokens: int) -> Iterator[Chunk]:
             last = held[-1].blocks[-1]
             section_ends = first.kind is BlockKind.HEADING and last.kind is not BlockKind.HEADING
             page_ends = first.page != last.page and total > max_tokens // 2
-            if section_ends or page_ends or total + unit.tokens > max_tokens:
+            if section_ends or page_ends or total + between + unit.tokens > max_tokens:
                 yield from _text_chunk(held)
-                held, total = [], 0
+                held = []
+        total = total + between + unit.tokens if held else unit.tokens
         held.append(unit)
-        total += unit.tokens
     yield from _text_chunk(held)
 
 
 def _text_chunk(units: Sequence[_Unit]) -> Iterator[Chunk]:
-    tagged = "\n\n".join(unit.text for unit in units).strip()
+    tagged = _BETWEEN.join(unit.text for unit in units).strip()
     if not tagged:
         return
     blocks = [block for unit in units for block in unit.blocks]
@@ -180,37 +161,18 @@ def _text_chunk(units: Sequence[_Unit]) -> Iterator[Chunk]:
 
 def _table_chunks(unit: _Unit, count_tokens: CountTokens, max_tokens: int) -> Iterator[Chunk]:
     table = unit.blocks[0]
-    lines = unit.text.split("\n")
-    cut = next((index for index, line in enumerate(lines) if set(line) <= set("|-: ") and "-" in line), 0) + 1
-    header, body = lines[:cut], lines[cut:]
-    counts = count_tokens([strip(line) for line in lines])
-    room = max(1, max_tokens - sum(counts[:cut]))
-    held: list[str] = []
-    total = 0
-    pieces: list[list[str]] = []
-    for line, count in zip(body, counts[cut:], strict=True):
-        if held and total + count > room:
-            pieces.append(held)
-            held, total = [], 0
-        held.append(line)
-        total += count
-    pieces.append(held)
-    row = 1
+    pieces = [TablePiece(unit.text, range(len(table.rows)))]
+    if unit.tokens > max_tokens:
+        pieces = cut_table(caption_of(table), table.rows, count_tokens, max_tokens)
     for number, piece in enumerate(pieces):
-        rows = range(row if number else 0, row + len(piece))
-        row = rows.stop
-        # A repeated header repeats its words, not its figures: a tag stands once for each placement.
-        tagged = "\n".join([*(header if number == 0 else map(strip, header)), *piece])
-        if not strip(tagged):
-            continue
         yield Chunk(
             order=table.order,
             modality=Modality.TABLE,
-            regions=regions_of(table, rows),
+            regions=regions_of(table, piece.rows),
             section_path=table.section_path,
-            text=strip(tagged),
-            tagged_text=tagged,
-            figure_refs=_unique([*placeholders(tagged), *(ref for block in unit.blocks for ref in block.mentions)]),
+            text=strip(piece.text),
+            tagged_text=piece.text,
+            figure_refs=_unique([*placeholders(piece.text), *(ref for block in unit.blocks for ref in block.mentions)]),
             caption=caption_of(table) if number == 0 else "",
         )
 
@@ -222,7 +184,7 @@ def _figure_chunk(
     figure_id = figure.placement.figure_id
     if figure_id is None:
         raise ValueError("a tagged placement has pixels")
-    step = _shortened(strip(figure.step), count_tokens, max_tokens // 2)
+    step = begin(strip(figure.step), count_tokens, max_tokens // 2)
     spoken = "\n".join(filter(None, (figure.caption, step)))
     described = compose(spoken, figure.inner_text, figure.section_path)
     return Chunk(
@@ -233,23 +195,13 @@ def _figure_chunk(
             *(Region(block.page, block.bbox) for block in beside),
         ),
         section_path=figure.section_path,
-        text=_shortened(described, count_tokens, max_tokens),
+        text=begin(described, count_tokens, max_tokens),  # what a figure says first says most
         tagged_text=f"{placeholder(figure_id)}\n{spoken}".strip(),
         figure_refs=(figure_id,),
         caption=figure.caption,
         figure_id=figure_id,
         placement=figure.placement.order,
     )
-
-
-def _shortened(text: str, count_tokens: CountTokens, max_tokens: int) -> str:
-    """Drop words from the end until the text fits; what a figure says first says most."""
-    (count,) = count_tokens([text])
-    while count > max_tokens:
-        keep = min(len(text) - 1, len(text) * max_tokens // count)
-        text = text[:keep].rsplit(" ", 1)[0].rstrip() or text[:keep]
-        (count,) = count_tokens([text])
-    return text
 
 
 def _regions(blocks: Sequence[Block]) -> tuple[Region, ...]:

@@ -4,18 +4,27 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
+import regex
+
 from schemas.documents import Line
 from tasks.anchor import gap
 from tasks.bidi import runs_leftward
 
+_SOLID = r"[[\p{ea=W}\p{ea=F}\p{ea=H}]--\p{Hangul}]|\p{lb=SA}"
+"""Letters and signs of scripts that are written without spaces, whose lines break anywhere: CJK but Korean, Thai and the like."""
+_ENDS_SOLID = regex.compile(rf"(?V1)(?:{_SOLID})$")
+_BEGINS_SOLID = regex.compile(rf"(?V1)(?:{_SOLID})")
+_FIRST_WORD = regex.compile(
+    rf"(?V1)\s*(?=\S)([\p{{Ps}}\p{{Pi}}]*(?:{_SOLID}|\S+?(?={_SOLID}|\s|$))?[\p{{Pe}}\p{{Pf}}\p{{Po}}]*)"
+)
 _HYPHENATED = re.compile(r"[^\W\d_][-\u00ad\u2010]")
 
 
 def join_lines(lines: Sequence[Line], *, keep: bool = False) -> str:
     """Return lines as text.
 
-    A line that was broken for want of room is joined with the next one, its hyphen taken out; a line that ends early (code,
-    lists, verse) keeps its end.
+    A line that was broken for want of room is joined with the next one, its hyphen taken out, by a space unless their script
+    is written without; a line that ends early (code, lists, verse) keeps its end.
 
     Args:
         lines: In reading order.
@@ -38,8 +47,13 @@ def join_lines(lines: Sequence[Line], *, keep: bool = False) -> str:
         elif _HYPHENATED.fullmatch(text[-2:]) and words[0].islower():
             text = text[:-1] + words
         else:
-            text += " " + words
+            text += _space_between(text, words) + words
     return text
+
+
+def _space_between(before: str, after: str) -> str:
+    """Return what parts two texts that are read as one: a space, and nothing in a script that is written without."""
+    return "" if _ENDS_SOLID.search(before, max(0, len(before) - 1)) and _BEGINS_SOLID.match(after) else " "
 
 
 def wraps(line: Line, following: Line, left: float, right: float) -> bool:
@@ -56,5 +70,9 @@ def wraps(line: Line, following: Line, left: float, right: float) -> bool:
     if room <= 0:
         return True
     letter = line.bbox.width / max(1, len(line.text.strip()))
-    words = following.text.split(maxsplit=1)
-    return bool(words) and room <= (len(words[0]) + 1) * letter
+    word = _FIRST_WORD.match(following.text)
+    if word is None:
+        return False
+    if _BEGINS_SOLID.match(word[1]):
+        letter = max(letter, line.size)  # as wide as it is high, however narrow the Latin letters beside it are
+    return room <= (len(word[1]) + 1) * letter

@@ -4,10 +4,12 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
 from operator import attrgetter
 
 from schemas.documents import Line, OutlineEntry, Page
 from schemas.geometry import BBox
+from schemas.numerals import ROMAN, roman_value
 from tasks.outline import LARGER, bare, letters_by_size, title_letters
 
 _MARGIN_SHARE = 0.1
@@ -18,21 +20,28 @@ _HEIGHT_SHARE = 0.25
 _KNOWN_SHARE = 0.8
 _APART = 0.6
 _SAME_HAND = 2
-_PAGE_AT_END = re.compile(r"\s+(?:[ivxlc]{1,7}|\d{1,4})\s*$")
+_NEAR_PAGES = 4
+"""Pages between which page numbers are compared: between chapters, or sheets without one, a few may be missing."""
+_IN_A_ROW = 3
+"""Pages that a number among others must go up with: two sheets of a report often have years over their columns."""
+_PAGE_AT_END = re.compile(rf"\s+(?:{ROMAN}|\d{{1,4}})\s*$")
 _BETWEEN = re.compile(r"\s*[|·•–—]\s*|:\s+|\s{3,}")
 _PAGE = attrgetter("page")
 _PAGE_NUMBER = re.compile(
-    r"\W*(?:(?:page|seite|p\.)\s*)?(?:[ivxlc]+|\d{1,4}|[A-Z]{1,2}-\d{1,3})(?:\s*(?:/|of|von|-)\s*\d{1,4})?\W*",
+    r"\W*(?P<word>(?:page|seite|p\.)\s*)?(?:(?P<part>[A-Z]{1,2}|\d{1,2})-)?"
+    rf"(?:(?P<roman>{ROMAN})|(?P<arabic>\d{{1,4}}))(?P<total>\s*(?:/|of|von|-)\s*(?:{ROMAN}|(?P<most>\d{{1,4}})))?\W*",
     re.IGNORECASE,
 )
+_ITSELF = re.compile(rf"\d+|\b{ROMAN}\b")
 
 
 def find_margins(lines: Sequence[Line], pages: Sequence[Page], outline: Sequence[OutlineEntry] = ()) -> frozenset[Line]:
     """Return the running headers, footers and page numbers among a document's lines.
 
     A line belongs to the margin when it stands in the outer tenth of its page, as the page's reader sees it, and is a page
-    number, or stands there on several pages with nothing but numbers changed, or says there, at the height at which most
-    pages do, which chapter or section its page belongs to.
+    number, by its words or since it goes up with the pages; or stands there on several pages with nothing but numbers
+    changed, or says there, at the height at which most pages do, which chapter or section its page belongs to. Any other
+    number there is content, such as a year over a table's column or the scale of a chart.
 
     Args:
         lines: Page after page.
@@ -42,7 +51,7 @@ def find_margins(lines: Sequence[Line], pages: Sequence[Page], outline: Sequence
     sheets = {page.page: page for page in pages}
     edge: dict[tuple[str, int], list[Line]] = defaultdict(list)
     heights: dict[tuple[int, int, float], list[Line]] = defaultdict(list)
-    margins: set[Line] = set()
+    numbers: list[_Number] = []
     sizes = letters_by_size(lines)
     body = sizes.most_common(1)[0][0] if sizes else 0.0
     for line in lines:
@@ -50,12 +59,13 @@ def find_margins(lines: Sequence[Line], pages: Sequence[Page], outline: Sequence
         if place is None:
             continue
         side, away = place
-        if _PAGE_NUMBER.fullmatch(line.text.strip()):
-            margins.add(line)
+        if (number := _number(line, side)) is not None:
+            numbers.append(number)
         elif line.size <= LARGER * body + 0.5:
             edge[_pattern(line.text), side].append(line)
             if line.size <= body + 0.5:
                 heights[side, away, line.size].append(line)
+    margins = _page_numbers(numbers, sheets)
     least = max(_MARGIN_PAGES, len(pages) // 50)
     for repeated in edge.values():
         if len({line.page for line in repeated}) >= least:
@@ -66,6 +76,96 @@ def find_margins(lines: Sequence[Line], pages: Sequence[Page], outline: Sequence
         heads = _RunningHeads(lines, sheets, outline, body)
         margins.update([line for side, alike in often for line in heads.among(alike, side, margins)])
     return frozenset(margins)
+
+
+@dataclass(frozen=True)
+class _Number:
+    """A line that may be a page number: ``part`` is the chapter's in "A-1" or "3-7", ``form`` what stands around them."""
+
+    line: Line
+    side: int
+    form: str
+    part: str
+    value: int
+    has_word: bool
+    total: str | None
+
+    def goes_on(self, other: "_Number", step: int = 1) -> bool:
+        """Say whether two lines count the pages between them, by as many as stand on each."""
+        pages = other.line.page - self.line.page
+        if not 0 < abs(pages) <= _NEAR_PAGES or self.form != other.form:
+            return False
+        if self.part == other.part:
+            return other.value - self.value == step * pages
+        later = self if pages < 0 else other
+        return bool(self.part) and bool(other.part) and later.value <= abs(pages)  # the next chapter begins between them
+
+
+def _number(line: Line, side: int) -> _Number | None:
+    """Return what may be a page number; None for a line that is none by its form alone."""
+    text = line.text.strip()
+    found = _PAGE_NUMBER.fullmatch(text)
+    if found is None:
+        return None
+    kind = "roman" if found["roman"] else "arabic"
+    numeral = found[kind]
+    if found["roman"] and not (numeral.islower() or numeral.isupper()):
+        return None
+    value = roman_value(numeral) if found["roman"] else int(numeral)
+    before = found.start("part") if found["part"] else found.start(kind)
+    form = f"{kind} {text[:before]}#{text[found.end(kind) :]}"
+    is_total = found["total"] is not None and (found["most"] is None or value <= int(found["most"]))
+    return _Number(
+        line, side, form, found["part"] or "", value, found["word"] is not None, found["most"] or "" if is_total else None
+    )
+
+
+def _page_numbers(numbers: Sequence[_Number], sheets: Mapping[int, Page]) -> set[Line]:
+    """Return the lines that are page numbers.
+
+    They say so, or say how many pages there are; or they go up with the pages near them; or, where there is none near, they
+    are the number of their page, a cover counted or not. A number that stays the same page after page is a chapter's.
+    """
+    forms: dict[str, set[int]] = defaultdict(set)
+    same: dict[tuple[str, int], list[int]] = defaultdict(list)
+    by_page: dict[int, list[_Number]] = defaultdict(list)
+    for number in numbers:
+        forms[number.form].add(number.line.page)
+        same[number.line.text, number.side].append(number.line.page)
+        by_page[number.line.page].append(number)
+
+    def counts_pages(number: _Number) -> bool:
+        page = number.line.page
+        step = 2 if sheets[page].width_pt > sheets[page].height_pt else 1
+        near = (other for at in range(page - _NEAR_PAGES, page + _NEAR_PAGES + 1) for other in by_page.get(at, ()))
+        along = [other for other in near if number.goes_on(other) or number.goes_on(other, step)]
+        beside = [other for other in by_page[page] if other.form == number.form and other.side == number.side]
+        if len(beside) > 1:  # years over columns go up with the pages as well, by chance
+            return len({other.line.page for other in along}) >= _IN_A_ROW
+        return any(other.side == number.side for other in along) or len(along) > 1
+
+    def is_page_number(number: _Number) -> bool:
+        page = number.line.page
+        if number.has_word or (
+            number.total is not None and (number.total == str(len(sheets)) or len(forms[number.form]) > 1)
+        ):
+            return True
+        by_itself = len(sheets) > 1 and number.form.endswith(" #") and number.value in (page, page - 1)
+        return by_itself or counts_pages(number) or _stays(same[number.line.text, number.side], page)
+
+    return {number.line for number in numbers if is_page_number(number)}
+
+
+def _stays(pages: Sequence[int], page: int) -> bool:
+    """Say whether a page is among several that follow each other, or the next of the same hand; ``pages`` go up."""
+    run: list[int] = []
+    for at in dict.fromkeys(pages):
+        if run and at - run[-1] > _SAME_HAND:
+            if page in run:
+                break
+            run = []
+        run.append(at)
+    return page in run and len(run) >= _HEIGHT_PAGES
 
 
 class _RunningHeads:
@@ -156,7 +256,7 @@ def _names(text: str) -> set[str]:
 
 
 def _pattern(text: str) -> str:
-    return re.sub(r"\d+|\b[ivxlc]+\b", "#", " ".join(text.casefold().split()))
+    return _ITSELF.sub("#", " ".join(text.casefold().split()))
 
 
 def _edge_of(box: BBox, page: Page) -> tuple[int, int] | None:

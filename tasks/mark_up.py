@@ -14,8 +14,13 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 def markdown(rows: Rows) -> str:
     """Return a table as Markdown, its first row as the header: a line a row, white space closed up."""
-    header, *body = [[" ".join(cell.split()).replace("|", "\\|") for cell in row] for row in _even(rows)]
+    header, *body = [[flat(cell).replace("|", "\\|") for cell in row] for row in _even(rows)]
     return "\n".join(f"| {' | '.join(row)} |" for row in (header, ["---"] * len(header), *body))
+
+
+def flat(cell: str) -> str:
+    """Return a cell on one line, white space closed up."""
+    return " ".join(cell.split())
 
 
 def as_html(rows: Rows, caption: str = "") -> str:

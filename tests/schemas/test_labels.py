@@ -28,6 +28,7 @@ from schemas.labels import Label, LabelKind, caption_label, mentions
         ("Figuur 6: De pomp", "6"),
         ("Σχήμα 7: Αντλία", "7"),
         ("Figure 3.", "3"),
+        ("FIGURE XIV. The axis", "xiv"),
         ("Figure 5 The axis", "5"),
     ],
 )
@@ -38,6 +39,8 @@ def test_captions_are_known(line: str, number: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [
+        "FIGURE CIVIL, seen from above",
+        "Table ILL: none",
         "(그림 3 참조)",
         "<그림 3>은 펌프의 구조를 보여준다.",
         "[표 1]과 같이",

@@ -240,6 +240,35 @@ def test_two_icons_of_a_line_each_stand_in_their_place() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("lines", "font", "text"),
+    [
+        (
+            ["先关闭进水阀门，然后检查系", "统的压力并等待五分钟，再打", "开阀门。"],
+            "china-s",
+            "先关闭进水阀门，然后检查系统的压力并等待五分钟，再打开阀门。",
+        ),
+        (
+            ["弁を閉じてから圧力を確認し", "ます。その後、もう一度弁を", "開けます。"],
+            "japan",
+            "弁を閉じてから圧力を確認します。その後、もう一度弁を開けます。",
+        ),
+        (["请选择：", "用于安装系统的磁盘和分区表", "语言。"], "china-s", "请选择：\n用于安装系统的磁盘和分区表语言。"),
+        (
+            ["밸브를 닫고 압력을 확인하고", "나서 다시 밸브를 여십시오", "끝."],
+            "korea",
+            "밸브를 닫고 압력을 확인하고 나서 다시 밸브를 여십시오 끝.",
+        ),
+    ],
+)
+def test_wrapped_lines_of_a_script_without_spaces_are_joined_without_any(lines: list[str], font: str, text: str) -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    page.insert_text((72, 200), lines, fontname=font, fontsize=11)
+    (block,) = _structured(document).blocks
+    assert block.text == text
+
+
 # Pages that were not written as they are read
 
 
@@ -496,6 +525,60 @@ def test_a_line_at_the_head_of_one_page_is_no_margin() -> None:
         page.insert_text((72, 60), ("Open", "Close", "Drain", "Fill")[number - 1] + " the valve slowly", fontsize=10)
         _paragraph(page, "Then", 120)
     assert _of(_structured(document), BlockKind.MARGIN) == []
+
+
+def _margins(feet: Sequence[str]) -> list[str]:
+    """Return what is margin of a document of as many pages, each with some words at its foot, parted by ``|``."""
+    document = pymupdf.open()
+    for number, foot in enumerate(feet, 1):
+        page = document.new_page(width=595, height=842)
+        _paragraph(page, f"Page{number}", 120)
+        for column, words in enumerate(filter(None, foot.split("|"))):
+            page.insert_text((100 + 120 * column, 815), words, fontsize=9)
+    return [block.text for block in _of(_structured(document), BlockKind.MARGIN)]
+
+
+@pytest.mark.parametrize(
+    "feet",
+    [
+        ["i", "ii", "iii", "iv", "1", "2", "3"],
+        ["XIX", "", "XXI"],
+        ["", "", "iii"],  # the number of its page
+        ["", "1"],  # after a cover
+        ["- 1 -", "- 2 -"],
+        ["7", "", "9", "10"],
+        ["A-1", "A-2", "B-1", "B-2"],
+        ["3-9", "4-1"],
+        ["Page iv"],
+        ["Seite 3 von 9"],
+        ["1 / 1"],
+        ["6 / 150", "6 / 150"],
+        ["3", "3", "3", "3", "3"],  # a chapter's
+    ],
+)
+def test_page_numbers_go_up_with_the_pages_or_say_what_they_are(feet: list[str]) -> None:
+    assert _margins(feet) == [foot for foot in feet if foot]
+
+
+@pytest.mark.parametrize(
+    "feet",
+    [
+        ["Civil", "Vic", "ILL", "Mild", "civil", "MIX"],
+        ["vi"],
+        ["", "V", "X"],
+        ["2018|2017|2016", "", "2018|2017|2016"],
+        ["0|50|100"],
+        ["RJ-11", "", "PG-9"],
+        ["", "2015-2014"],
+        ["Li", "", "Vi"],
+    ],
+)
+def test_other_numbers_and_words_at_the_foot_are_text(feet: list[str]) -> None:
+    assert _margins(feet) == []
+
+
+def test_a_year_that_stands_over_a_column_is_no_page_number() -> None:
+    assert _margins(["2018|2017|1", "2018|2017|2", "3", "4", "5"]) == ["1", "2", "3", "4", "5"]
 
 
 # Text and tables

@@ -57,6 +57,7 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
         documents=list(comparison.documents),
         carried=list(comparison.carried),
         shards=cut_shards(to_parse, int(corpus.parse.shard_mb * MEBIBYTE)),
+        again=sorted(retry & {document.doc_id for document in comparison.documents}),
         outcome=found[1] if found else "build",
     )
 

@@ -43,6 +43,7 @@ class FailureCode(StrEnum):
     MODEL_CRASHED = "model_crashed"
     OVER_BUDGET = "over_budget"
     TAGGING_FAILED = "tagging_failed"
+    LAW_BROKEN = "law_broken"
 
 
 OF_THE_SOURCE = frozenset({FailureCode.SOURCE_CHANGED, FailureCode.SOURCE_UNREADABLE})

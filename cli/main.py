@@ -27,7 +27,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on sta
 
 REFUSED = 3
 
-_MEND = "mend what is in quarantine, or try it again: inset quarantine {corpus} --replay"
+_RETRY = "correct what is in quarantine, or try it again: inset quarantine {corpus} --replay"
 
 
 @app.command()
@@ -118,7 +118,7 @@ def _refresh(corpus: str, *, as_json: bool, replay: bool) -> None:
         if refused:
             say(way_past(workspace.corpus.name, result.version or ""))
         elif counts.quarantined:
-            say(_MEND.format(corpus=corpus))
+            say(_RETRY.format(corpus=corpus))
     if refused:
         raise typer.Exit(REFUSED)
 
@@ -276,7 +276,7 @@ def quarantine(
         return
     columns = ("source", "page", "step", "code", "message")
     print_table("", columns, [[getattr(row, column) for column in columns] for row in failures])
-    say(_MEND.format(corpus=corpus))
+    say(_RETRY.format(corpus=corpus))
 
 
 @app.command()

@@ -19,7 +19,7 @@ from pipeline.inherit import Inherited, inherit
 from pipeline.ledger import indexed_pages, read_ledger
 from pipeline.publication import readable_manifest
 from pipeline.quarantine import document_failures
-from pipeline.repair import note_damage
+from pipeline.repair import note_damage, remade
 from pipeline.stages import StageNote, read_plan, version_file, write_note
 from pipeline.workspace import Report, Workspace, silent
 from ray_jobs.documents import (
@@ -30,7 +30,7 @@ from ray_jobs.documents import (
     read_pages,
     structured_folder,
 )
-from schemas.errors import DamagedError
+from schemas.errors import DamagedError, MissingError
 from schemas.laws import Verdict, by_document
 from schemas.ports import ObjectStore
 from schemas.tags import TagTemplate
@@ -187,20 +187,24 @@ def _figures(store: ObjectStore, placements: pa.Table, names: Mapping[str, str],
 
     Raises:
         DamagedError: One is damaged or missing. That says nothing about the version: it is made again, and so is the version.
+            Only where it was made again just now, it is the documents' offence.
     """
     damaged: dict[str, DamagedError] = {}
 
     def load(figure: str) -> bytes:
         try:
             return store.get(f"figures/{figure}.png")
+        except MissingError as error:
+            damaged[figure] = error
+            raise
         except DamagedError as error:
             damaged[figure] = error
             return b""
 
     verdict = figures_are_their_names(placements, load, names, verified=looked_at)
-    for error in damaged.values():
-        rows = placements.select(["doc_id", "figure_id"]).to_pylist()
-        documents = {row["doc_id"] for row in rows if row["figure_id"] in damaged}
+    documents = {offence.doc_id for offence in verdict.offences if offence.doc_id is not None}
+    if damaged and not documents <= remade(store):
         note_damage(store, [f"figures/{figure}.png" for figure in damaged], documents)
+        error = next(iter(damaged.values()))
         raise DamagedError(error.message, error.name) from error
     return verdict

@@ -22,7 +22,10 @@ from schemas import printing
 
 
 class FailureCode(StrEnum):
-    """Why a document, page or row went to quarantine."""
+    """Why a document, page or row went to quarantine.
+
+    ``law_broken``: what was made of a document isn't what it holds, by the laws of ``check``.
+    """
 
     NEEDS_PASSWORD = "needs_password"
     NOT_A_PDF = "not_a_pdf"

@@ -36,6 +36,10 @@ def _on(page: int, modality: str, spoil: Spoil) -> Spoil:
     return lambda piece: spoil(piece) if (piece.regions[0].page, piece.modality) == (page, modality) else [piece]
 
 
+def _without_text(piece: Chunk) -> list[Chunk]:
+    return [replace(piece, text=None)]  # type: ignore[arg-type]
+
+
 _FAULTS: dict[str, tuple[Spoil, str]] = {
     "figure row": (_on(2, "figure", lambda _: []), "figures conserved: a figure has no row (page 2)"),
     "page": (
@@ -129,6 +133,8 @@ def test_only_the_ceiling_refuses_and_it_names_the_source(
             steps.run_stage(stage, corpus, run_id, planned.version)
     warned = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert [message[:33] for message in warned] == ["quarantine: crane.pdf: law_broken"]
+    again = steps.run_stage("check", corpus, run_id, planned.version)
+    assert [(failure.source, failure.code) for failure in again.failures] == [("crane.pdf", FailureCode.LAW_BROKEN)]
     with pytest.raises(GateError) as refused:
         steps.publish_version(corpus, run_id, planned)
     steps.release(corpus, run_id)
@@ -184,6 +190,42 @@ def test_a_document_that_is_not_taken_over_whole_is_made_anew(
     monkeypatch.undo()
     anew = _opened(tmp_path, 0.2, "store: ../other\n")
     assert read_evidence(anew.store, refresh(anew).version or "") == read_evidence(published.store, result.version or "")
+
+
+def test_a_row_that_can_not_be_stored_costs_its_document(
+    published: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = _opened(tmp_path, 0.5)
+    write_manual(tmp_path / "pdfs" / "crane.pdf", "tower crane", seed=7)
+    _let_chunks_be_spoiled(monkeypatch, {"tower crane": _on(1, "text", _without_text)})
+    result = refresh(workspace)
+    assert result.published
+    assert [(failure.source, failure.code) for failure in result.failures] == [("crane.pdf", FailureCode.CRASHED)]
+
+
+@pytest.mark.parametrize("spoil", [Path.unlink, lambda path: path.write_bytes(b"\x89PNG")], ids=["missing", "damaged"])
+def test_figures_that_never_come_right_cost_their_documents(
+    published: Workspace, tmp_path: Path, spoil: Callable[[Path], object]
+) -> None:
+    workspace = _opened(tmp_path, 0.5)
+    write_manual(tmp_path / "pdfs" / "crane.pdf", "tower crane", seed=7)
+    figures = Path(workspace.store.root) / "figures"
+    before = set(figures.iterdir())
+
+    def report(step: str, done: int, _total: int) -> None:
+        if (step, done) == ("check", 1):
+            for figure in set(figures.iterdir()) - before:
+                spoil(figure)
+
+    result = refresh(workspace, report=report)
+    assert result.published
+    (failure,) = result.failures
+    assert (failure.source, failure.code) == ("crane.pdf", FailureCode.LAW_BROKEN)
+    assert "figures are their names: figure" in failure.message
+    assert "(page 1)" in failure.message
+    assert refresh(workspace).version == result.version
+    assert refresh(workspace, replay=True).counts.quarantined == 0, "made again from its source"
+    assert find_damage(workspace, deep=True).all() == []
 
 
 def test_a_corpus_whose_every_document_breaks_a_law_is_refused_for_that(

@@ -4,9 +4,10 @@ Importing Great Expectations takes ten seconds and more, so only the function do
 it stays but the static site, whose pages take their styles from public CDNs.
 """
 
+import copy
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,9 @@ from numpy.typing import NDArray
 
 from schemas.corpus import GateOptions
 from schemas.evidence import EVIDENCE, Modality
+from schemas.laws import OUR_FAULT, Offence, Verdict, in_words
 from schemas.tags import is_disarmed
 from schemas.versions import GateResult
-
-EXAMPLES = 3
-"""Rows that a message names at most."""
 
 _NORM_TOLERANCE = 1e-3
 _LARGEST_PAGE_PT = 100_000
@@ -33,26 +32,29 @@ _DERIVED = (
 
 @dataclass(frozen=True)
 class _Rule:
-    """An expectation with the words that people read, and the share of rows that may break it."""
+    """An expectation with the words that people read, and the share of rows that may break it: ``option`` of the gates."""
 
     says: str
     expectation: Any
+    option: str | None = None
     share: float = 0.0
 
 
 def expect_evidence(
     evidence: pa.Table,
+    names: Mapping[str, str],
     *,
     n_tokens: Sequence[int],
     norms: Sequence[float] | NDArray[np.floating[Any]],
     max_tokens: int,
     gates: GateOptions,
     docs: Path | None = None,
-) -> list[GateResult]:
+) -> list[Verdict]:
     """Validate rows of evidence.
 
     Args:
         evidence: The rows of a version.
+        names: A source of each document, by its id.
         n_tokens: Tokens of each row's text, in the order of the rows.
         norms: Length of each row's vector, in the order of the rows.
         max_tokens: Tokens a text is meant to hold.
@@ -60,8 +62,8 @@ def expect_evidence(
         docs: Empty folder for the Data Docs, a static site that starts at ``index.html``; None for none.
 
     Returns:
-        A gate a rule: ``value`` is the share of rows that break it, ``bound`` what is allowed, 0 but for the shares of
-        ``gates``; for the columns both are None.
+        A verdict a rule: ``value`` is the share of rows that break it, ``bound`` what is allowed, 0 but for the shares of
+        ``gates``; for the columns both are None. Rows that may not break a rule are offences of their documents.
     """
     # Read when the package is imported.
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
@@ -90,7 +92,6 @@ def expect_evidence(
         result_format={
             "result_format": "SUMMARY",
             "unexpected_index_column_names": ["evidence_id"] if complete else [],
-            "partial_unexpected_count": EXAMPLES,
         },
     )
     outcome = context.checkpoints.add(checkpoint).run(batch_parameters={"dataframe": frame})
@@ -98,7 +99,20 @@ def expect_evidence(
         _drop_tutorial(docs)
     (validated,) = outcome.run_results.values()
     results = {result.expectation_config.meta["rule"]: result for result in validated.results}
-    return [_gate(rule, results[rule.says]) for rule in rules]
+    refused = [rule for rule in rules if not results[rule.says].success and "element_count" in results[rule.says].result]
+    broken = _broken_rows(gx, asset, frame, refused) if refused else {}
+    return [_verdict(rule, results[rule.says], broken.get(rule.says, []), evidence, names) for rule in rules]
+
+
+def _broken_rows(gx: Any, asset: Any, frame: Any, rules: Sequence[_Rule]) -> dict[str, list[int]]:
+    """Return the places of all rows that break each rule. The first look has but a few, since sites show what it has."""
+    suite = gx.ExpectationSuite(name="broken", expectations=[copy.copy(rule.expectation) for rule in rules])
+    batch = asset.get_batch_definition("rows").get_batch(batch_parameters={"dataframe": frame})
+    found = batch.validate(suite, result_format="COMPLETE")
+    return {
+        result.expectation_config.meta["rule"]: list(result.result.get("unexpected_index_list") or [])
+        for result in found.results
+    }
 
 
 def _derive(frame: Any, n_tokens: Sequence[int], norms: Sequence[float] | NDArray[np.floating[Any]]) -> None:
@@ -129,7 +143,7 @@ def _rules(max_tokens: int, gates: GateOptions, *, complete: bool) -> list[_Rule
 
     columns = [*EVIDENCE.names, *_DERIVED] if complete else EVIDENCE.names
     rules = {"evidence has the columns of its schema": expect.ExpectTableColumnsToMatchOrderedList(column_list=columns)}
-    shares: dict[str, float] = {}
+    options: dict[str, tuple[str, float]] = {}
     if complete:
         required = [field.name for field in EVIDENCE if not field.nullable]
         rules |= {f"{name} is never missing": expect.ExpectColumnValuesToNotBeNull(column=name) for name in required}
@@ -161,34 +175,41 @@ def _rules(max_tokens: int, gates: GateOptions, *, complete: bool) -> list[_Rule
             "a vector is made of numbers": expect.ExpectColumnValuesToNotBeNull(column="norm"),
         }
         long, repeated = f"a text has at most {max_tokens} tokens", "a row says what no other says"
-        shares = {long: gates.max_long_texts, repeated: gates.max_duplicates}
-        rules[long] = between(column="n_tokens", max_value=max_tokens, mostly=1 - shares[long])
-        rules[repeated] = among(column="repeated", value_set=[False], mostly=1 - shares[repeated])
+        options = {
+            long: ("gates.max_long_texts", gates.max_long_texts),
+            repeated: ("gates.max_duplicates", gates.max_duplicates),
+        }
+        rules[long] = between(column="n_tokens", max_value=max_tokens, mostly=1 - gates.max_long_texts)
+        rules[repeated] = among(column="repeated", value_set=[False], mostly=1 - gates.max_duplicates)
     for says, expectation in rules.items():
         expectation.meta = {"rule": says}
         expectation.description = says
-    return [_Rule(says, expectation, shares.get(says, 0.0)) for says, expectation in rules.items()]
+    return [_Rule(says, expectation, *options.get(says, ())) for says, expectation in rules.items()]
 
 
-def _gate(rule: _Rule, result: Any) -> GateResult:
+def _verdict(rule: _Rule, result: Any, places: Sequence[int], evidence: pa.Table, names: Mapping[str, str]) -> Verdict:
     found = result.result
     broken, rows = found.get("unexpected_count"), found.get("element_count")
-    if rows is None:
+    columns = evidence.select(["doc_id", "page"]).take(places).to_pylist() if places else []
+    offences = tuple(Offence(row["doc_id"], row["page"], "a row breaks it") for row in columns)
+    message = rule.says
+    if rows is None and not result.success:
         reason = found.get("details") or _reason(result.exception_info)
-        message = rule.says if result.success else f"rows: {rule.says}: no ({reason})"
-    elif not broken:
-        message = rule.says
-    else:
-        examples = [str(row.get("evidence_id")) for row in found.get("partial_unexpected_index_list") or []]
-        allowed = f" ({rule.share:.0%} may)" if rule.share else ""
-        message = f"rows: {rule.says}: not so in {broken} of {rows}{allowed}, such as {', '.join(examples)}"
-    return GateResult(
+        message = f"it isn't so ({reason}); {OUR_FAULT}"
+    elif broken:
+        allowed = f" ({rule.share:.0%} may: {rule.option})" if rule.option else ""
+        message = f"not so in {broken} of {rows} rows{allowed}"
+    if offences:
+        remedy = f"if that is right, raise {rule.option}" if rule.option else OUR_FAULT
+        message = f"{message}: {in_words(offences, names)}; {remedy}"
+    gate = GateResult(
         gate=f"rows: {rule.says}",
         passed=bool(result.success),
         value=None if rows is None else (broken or 0) / max(rows, 1),
         bound=None if rows is None else rule.share,
         message=message,
     )
+    return Verdict(gate, () if rule.option else offences)
 
 
 def _reason(exceptions: Any) -> str:

@@ -27,6 +27,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on sta
 
 REFUSED = 3
 
+_RETRY = "correct what is in quarantine, or try it again: inset quarantine {corpus} --replay"
+
 
 @app.command()
 def init(
@@ -86,6 +88,7 @@ def refresh(corpus: CorpusArgument, as_json: Json = False) -> None:
 
 
 def _refresh(corpus: str, *, as_json: bool, replay: bool) -> None:
+    from pipeline.publication import way_past
     from pipeline.refresh import is_refused
     from pipeline.refresh import refresh as run
     from pipeline.workspace import open_workspace
@@ -112,6 +115,10 @@ def _refresh(corpus: str, *, as_json: bool, replay: bool) -> None:
         for gate in result.gates:
             if not gate.passed:
                 say(f"  {'refused' if refused else 'passed by override'}: {gate.gate}: {gate.message}")
+        if refused:
+            say(way_past(workspace.corpus.name, result.version or ""))
+        elif counts.quarantined:
+            say(_RETRY.format(corpus=corpus))
     if refused:
         raise typer.Exit(REFUSED)
 
@@ -269,7 +276,7 @@ def quarantine(
         return
     columns = ("source", "page", "step", "code", "message")
     print_table("", columns, [[getattr(row, column) for column in columns] for row in failures])
-    say(f"mend them, or try them again: inset quarantine {corpus} --replay")
+    say(_RETRY.format(corpus=corpus))
 
 
 @app.command()

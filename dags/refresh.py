@@ -60,8 +60,8 @@ holds, that version goes live. Readers see the old version or the new one, never
 | `publish` skipped, the rest green | the version is ready and held back since a rollback: `inset publish {name} VERSION` |
 | another task red | its log says what to mend in one line. Clear it, or trigger a new run: finished work isn't repeated |
 
-Documents that can't be read go to quarantine and don't stop a run: `inset quarantine {name}`. What may succeed later is
-tried three times more. Corpus file: `{file}`.
+Documents that can't be read, or whose rows break a law of `check`, go to quarantine and don't stop a run, below a share of them:
+`inset quarantine {name}`. What may succeed later is tried three times more. Corpus file: `{file}`.
 """
 
 _BROKEN = """\

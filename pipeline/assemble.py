@@ -2,14 +2,15 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict
+from types import MappingProxyType
 
 from pipeline.enrich import parsed_documents
 from pipeline.evidence import write_evidence
 from pipeline.inherit import Inherited, inherit
 from pipeline.ledger import indexed_pages, write_ledger
-from pipeline.quarantine import write_failures
+from pipeline.quarantine import document_failures, write_failures
 from pipeline.stages import StageNote, read_notes, read_plan, version_file, write_note
 from pipeline.tagged import make_tagged
 from pipeline.workspace import Report, Workspace, silent
@@ -30,11 +31,28 @@ from schemas.versions import LedgerRow, Plan, Status
 from tasks.assemble import DocumentPieces, Earlier
 from tasks.assemble import assemble as assemble_rows
 
+CHECK = "check"
+"""The step of a document that breaks a law."""
 
-def assemble(workspace: Workspace, version: str, report: Report = silent) -> StageNote:
+
+def assemble(
+    workspace: Workspace,
+    version: str,
+    report: Report = silent,
+    *,
+    anew: Collection[str] = (),
+    broken: Mapping[str, str] = MappingProxyType({}),
+) -> StageNote:
     """Write evidence, placements, ledger and quarantine of a version, and tagged copies where the corpus file asks for them.
 
     Pure in effect: the same finished work gives the same bytes, however many workers made it.
+
+    Args:
+        workspace: The corpus.
+        version: A version whose documents are structured.
+        report: Told of documents read.
+        anew: Documents to make rows of, though the live version has rows of them.
+        broken: Documents that ``check`` puts in quarantine, with the laws that they break.
 
     Raises:
         ContractError: A document of the plan is neither parsed nor failed.
@@ -42,8 +60,8 @@ def assemble(workspace: Workspace, version: str, report: Report = silent) -> Sta
     started = time.monotonic()
     store, corpus = workspace.store, workspace.corpus
     plan = read_plan(store, version)
-    inherited = inherit(workspace, plan)
-    ledger = _ledger(workspace, plan, inherited)
+    inherited = inherit(workspace, plan).without({*anew, *broken})
+    ledger = _ledger(workspace, plan, inherited, broken)
     indexed: dict[str, list[str]] = {}
     for row in ledger:
         if row.status is Status.INDEXED:
@@ -61,7 +79,7 @@ def assemble(workspace: Workspace, version: str, report: Report = silent) -> Sta
     evidence_bytes = write_evidence(workspace, version, made.evidence)
     store.replace(version_file(version, "placements.parquet"), to_parquet(made.placements))
     write_ledger(store, version, ledger)
-    failures = [*_document_failures(plan, ledger), *_page_failures(workspace, plan, sources, inherited)]
+    failures = [*document_failures(ledger, plan.run_id), *_page_failures(workspace, plan, sources, inherited)]
     if corpus.tags.pdf:
         named = {doc_id: first for doc_id, (first, *_) in sources.items()}
         failures += make_tagged(workspace, version, made.placements, named, plan.run_id, report)
@@ -83,30 +101,29 @@ def assemble(workspace: Workspace, version: str, report: Report = silent) -> Sta
     return write_note(store, version, "assemble", note)
 
 
-def _ledger(workspace: Workspace, plan: Plan, inherited: Inherited) -> list[LedgerRow]:
-    """Say of each source what became of it: indexed where its document is structured, else why it isn't."""
+def _ledger(workspace: Workspace, plan: Plan, inherited: Inherited, broken: Mapping[str, str]) -> list[LedgerRow]:
+    """Say of each source what became of it: indexed where its document is structured and lawful, else why it isn't."""
     notes = read_notes(workspace.store, plan.version, ("parse", "enrich"))
     failed = {
-        failure.doc_id: failure
+        failure.doc_id: (failure.code, failure.step, failure.message)
         for note in notes.values()
         for failure in note.failures
-        if failure.page is None and failure.doc_id
+        if failure.doc_id
     }
     pages = dict(inherited.pages)
-    unstructured = {doc_id for doc_id, failure in failed.items() if failure.step == "structure"}
-    planned = {document.doc_id for document in plan.documents} - unstructured
+    unstructured = {doc_id for doc_id, (_, step, _) in failed.items() if step == "structure"}
+    failed |= {doc_id: (FailureCode.LAW_BROKEN, CHECK, message) for doc_id, message in broken.items()}
+    planned = {document.doc_id for document in plan.documents} - unstructured - broken.keys()
     for doc_id in parsed_documents(workspace, planned - inherited.documents):
         pages[doc_id] = read_head(workspace.store, structured_folder(doc_id, workspace.keys.structured)).pages
     rows = list(plan.carried)
     for document in plan.documents:
         facts = asdict(document) | {"attempt": workspace.keys.attempt}
-        failure = failed.get(document.doc_id)
         if document.doc_id in pages:
             rows.append(LedgerRow(**facts, status=Status.INDEXED, pages=pages[document.doc_id]))
-        elif failure is not None:
-            rows.append(
-                LedgerRow(**facts, status=Status.QUARANTINED, code=failure.code, step=failure.step, message=failure.message)
-            )
+        elif document.doc_id in failed:
+            code, step, message = failed[document.doc_id]
+            rows.append(LedgerRow(**facts, status=Status.QUARANTINED, code=code, step=step, message=message))
         else:
             raise ContractError(f"{document.source} was neither parsed nor failed; run the parse stage again")
     return sorted(rows, key=lambda row: row.source)
@@ -130,22 +147,6 @@ def _read(workspace: Workspace, doc_id: str, sources: tuple[str, ...]) -> Docume
         placements=placements,
         captions=read_captions(store, folder),
     )
-
-
-def _document_failures(plan: Plan, ledger: list[LedgerRow]) -> list[Failure]:
-    return [
-        Failure(
-            source=row.source,
-            doc_id=row.doc_id or None,
-            page=row.page,
-            step=row.step or "parse",
-            code=row.code or FailureCode.UNREADABLE,
-            message=row.message or "",
-            run_id=plan.run_id,
-        )
-        for row in ledger
-        if row.status is Status.QUARANTINED
-    ]
 
 
 def _page_failures(

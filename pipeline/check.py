@@ -2,7 +2,8 @@
 
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -10,14 +11,16 @@ import pyarrow as pa
 
 from backends.expectations import expect_evidence
 from backends.minilm import open_token_counter
+from pipeline.assemble import CHECK, assemble
 from pipeline.build import vectors_of
 from pipeline.enrich import text_vectors
 from pipeline.evidence import figures_of, read_evidence, read_placements, search_texts
 from pipeline.inherit import Inherited, inherit
 from pipeline.ledger import indexed_pages, read_ledger
 from pipeline.publication import readable_manifest
-from pipeline.repair import note_damage
-from pipeline.stages import StageNote, read_notes, read_plan, version_file, write_note
+from pipeline.quarantine import document_failures
+from pipeline.repair import note_damage, remade
+from pipeline.stages import StageNote, read_plan, version_file, write_note
 from pipeline.workspace import Report, Workspace, silent
 from ray_jobs.documents import (
     parsed_folder,
@@ -27,10 +30,11 @@ from ray_jobs.documents import (
     read_pages,
     structured_folder,
 )
-from schemas.errors import DamagedError
+from schemas.errors import DamagedError, MissingError
+from schemas.laws import Verdict, by_document
 from schemas.ports import ObjectStore
 from schemas.tags import TagTemplate
-from schemas.versions import GateResult
+from schemas.versions import GateResult, LedgerRow, Plan, Status
 from tasks.check import (
     DocumentIn,
     content_conserved,
@@ -46,54 +50,120 @@ from tasks.check import (
 from tasks.neighbours import pictures_by_their_text
 
 
+@dataclass(frozen=True)
+class _Findings:
+    """What a look at a version finds: what it is held to, and the documents that break it, with what they break."""
+
+    gates: list[GateResult]
+    broken: dict[str, str]
+    looked_at: frozenset[str]
+    """Figures whose pixels are what their names say."""
+
+
 def check(workspace: Workspace, version: str, report: Report = silent) -> StageNote:
-    """Hold the version's rows to their contract, and to the laws of conservation. Data Docs go to its ``quality/``."""
+    """Hold the version's rows to their contract, and to the laws of conservation. Data Docs go to its ``quality/``.
+
+    A document that breaks a law is made of finished work anew where it was taken over from the live version; else, and where
+    that doesn't help, it goes to quarantine. The version is assembled again without it, and looked at again.
+    """
     started = time.monotonic()
-    store, corpus = workspace.store, workspace.corpus
+    store = workspace.store
     plan = read_plan(store, version)
-    evidence = read_evidence(workspace.store, version)
-    placements = read_placements(workspace.store, version)
+    inherited = inherit(workspace, plan)
+    anew: set[str] = set()
+    broken: dict[str, str] = {}
+    looked_at = figures_of(inherited.placements)
+    while True:
+        ledger = read_ledger(store, version)
+        inherited = inherited.without({row.doc_id for row in ledger if row.status is Status.QUARANTINED} | anew)
+        with tempfile.TemporaryDirectory() as folder:
+            found = _look(workspace, plan, ledger, inherited, looked_at, Path(folder), report)
+            if not found.broken:
+                _keep_docs(store, version, Path(folder))
+                break
+        anew |= found.broken.keys() & inherited.documents
+        broken |= {doc_id: laws for doc_id, laws in found.broken.items() if doc_id not in inherited.documents}
+        looked_at = found.looked_at
+        assemble(workspace, version, report, anew=anew, broken=broken)
+    here = {document.source for document in plan.documents}
+    failures = [
+        failure
+        for failure in document_failures(ledger, plan.run_id)
+        if failure.step == CHECK and failure.source in here  # what is carried over is no news
+    ]
+    note = StageNote(seconds=time.monotonic() - started, failures=failures, gates=found.gates)
+    return write_note(store, version, "check", note)
+
+
+def _look(
+    workspace: Workspace,
+    plan: Plan,
+    ledger: Sequence[LedgerRow],
+    inherited: Inherited,
+    looked_at: frozenset[str],
+    docs: Path,
+    report: Report,
+) -> _Findings:
+    store, corpus, version = workspace.store, workspace.corpus, plan.version
+    evidence, placements = read_evidence(store, version), read_placements(store, version)
     template = TagTemplate(corpus.tags.template)
     texts = search_texts(evidence)
+    indexed = indexed_pages(ledger)
+    names = {row.doc_id: row.source for row in reversed(ledger)}
     report("check", 0, 3)
-    with tempfile.TemporaryDirectory() as folder:
-        gates = expect_evidence(
-            evidence,
-            n_tokens=open_token_counter(corpus.embeddings)([str(text) for text in evidence.column("text").to_pylist()]),
-            norms=np.linalg.norm(vectors_of(text_vectors(workspace), texts), axis=1),
-            max_tokens=corpus.index.chunk_tokens,
-            gates=corpus.gates,
-            docs=Path(folder),
-        )
-        for path in sorted(Path(folder).rglob("*")):
-            if path.is_file():
-                store.replace(version_file(version, f"quality/{path.relative_to(folder).as_posix()}"), path.read_bytes())
+    rows = expect_evidence(
+        evidence,
+        names,
+        n_tokens=open_token_counter(corpus.embeddings)([str(text) for text in evidence.column("text").to_pylist()]),
+        norms=np.linalg.norm(vectors_of(text_vectors(workspace), texts), axis=1),
+        max_tokens=corpus.index.chunk_tokens,
+        gates=corpus.gates,
+        docs=docs,
+    )
     report("check", 1, 3)
-    parent = readable_manifest(store, plan.parent)
-    ledger, inherited = read_ledger(store, version), inherit(workspace, plan)
-    indexed, before = indexed_pages(ledger), parent.counts if parent else None
-    pages = sum(indexed.values())
-    by_text: list[Mapping[int, bool]] = []
+    by_text: list[tuple[str, Mapping[int, bool]]] = []
 
     def fresh() -> Iterator[DocumentIn]:
         for document in _documents_in(workspace, indexed.keys() - inherited.documents):
-            by_text.append(document.by_text)
+            by_text.append((names[document.doc_id], document.by_text))
             yield document
 
-    gates += [
+    figures = _figures(store, placements, names, looked_at)
+    laws = [
+        *rows,
         documents_conserved(plan, ledger),
-        *content_conserved(fresh(), evidence, placements),
+        *content_conserved(fresh(), evidence, placements, names),
+        taken_over(inherited.evidence, inherited.placements, evidence, placements, names),
+        tags_are_placements(evidence, placements, template, names),
+        tags_resolve(evidence, placements, template, names),
+        one_figure_a_number(placements, names),
+        figures,
+    ]
+    parent = readable_manifest(store, plan.parent)
+    before = parent.counts if parent else None
+    compare = f"inset diff {corpus.name} {plan.parent} {version}"
+    pages = sum(indexed.values())
+    gates = [
+        *(law.gate for law in laws),
         pictures_by_their_text(by_text, corpus.gates.min_pictures_by_text),
-        taken_over(inherited.evidence, inherited.placements, evidence, placements),
-        tags_are_placements(evidence, placements, template),
-        tags_resolve(evidence, placements, template),
-        one_figure_a_number(placements),
-        _figures(store, placements, inherited),
-        rows_not_lost(evidence.num_rows, before.rows if before else None, corpus.gates.max_row_loss),
-        rows_a_page(evidence.num_rows, pages, (before.rows, before.pages) if before else None, corpus.gates.max_row_drift),
+        rows_not_lost(evidence.num_rows, before.rows if before else None, corpus.gates.max_row_loss, compare),
+        rows_a_page(
+            evidence.num_rows,
+            pages,
+            (before.rows, before.pages) if before else None,
+            corpus.gates.max_row_drift,
+            compare,
+        ),
     ]
     report("check", 3, 3)
-    return write_note(store, version, "check", StageNote(seconds=time.monotonic() - started, gates=gates))
+    seen = looked_at | figures_of(placements) if figures.gate.passed else looked_at
+    return _Findings(gates, by_document(laws, indexed), seen)
+
+
+def _keep_docs(store: ObjectStore, version: str, folder: Path) -> None:
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            store.replace(version_file(version, f"quality/{path.relative_to(folder).as_posix()}"), path.read_bytes())
 
 
 def _documents_in(workspace: Workspace, doc_ids: Iterable[str]) -> Iterator[DocumentIn]:
@@ -112,31 +182,29 @@ def _documents_in(workspace: Workspace, doc_ids: Iterable[str]) -> Iterator[Docu
         )
 
 
-def _figures(store: ObjectStore, placements: pa.Table, inherited: Inherited) -> GateResult:
-    """Look at the pixels of all figures but those of documents that are taken over: the parent's check looked at them.
+def _figures(store: ObjectStore, placements: pa.Table, names: Mapping[str, str], looked_at: frozenset[str]) -> Verdict:
+    """Look at the pixels of figures that nobody looked at yet: the parent's check did at those that are taken over.
 
     Raises:
         DamagedError: One is damaged or missing. That says nothing about the version: it is made again, and so is the version.
+            Only where it was made again just now, it is the documents' offence.
     """
     damaged: dict[str, DamagedError] = {}
 
     def load(figure: str) -> bytes:
         try:
             return store.get(f"figures/{figure}.png")
+        except MissingError as error:
+            damaged[figure] = error
+            raise
         except DamagedError as error:
             damaged[figure] = error
             return b""
 
-    gate = figures_are_their_names(placements, load, verified=figures_of(inherited.placements))
-    for error in damaged.values():
-        rows = placements.select(["doc_id", "figure_id"]).to_pylist()
-        documents = {row["doc_id"] for row in rows if row["figure_id"] in damaged}
+    verdict = figures_are_their_names(placements, load, names, verified=looked_at)
+    documents = {offence.doc_id for offence in verdict.offences if offence.doc_id is not None}
+    if damaged and not documents <= remade(store):
         note_damage(store, [f"figures/{figure}.png" for figure in damaged], documents)
+        error = next(iter(damaged.values()))
         raise DamagedError(error.message, error.name) from error
-    return gate
-
-
-def refused(workspace: Workspace, version: str) -> list[str]:
-    """Return why the gates that were looked at so far refuse a version; [] where they hold."""
-    notes = read_notes(workspace.store, version)
-    return [gate.message for note in notes.values() for gate in note.gates if not gate.passed]
+    return verdict

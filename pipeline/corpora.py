@@ -283,7 +283,7 @@ source: {source}          # a folder, a glob such as docs/**/*.pdf, or s3://buck
 # answers:
 #   passages: {passages}                    # passages an answer shows at most
 # gates:
-#   max_quarantined: {max_quarantined}           # share of documents that may be unreadable
+#   max_quarantined: {max_quarantined}           # share of documents that may be in quarantine
 #   min_recall_at_10: {min_recall}          # share of golden questions that must be found
 #   min_pictures_by_text: {min_pictures}      # share of pictures without a caption that are read with text next to them
 # budget:

@@ -5,7 +5,7 @@ Finished work is never done again.
 
 import contextlib
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain
 
 import pyarrow as pa
@@ -60,7 +60,7 @@ def enrich(workspace: Workspace, version: str, report: Report = silent) -> Stage
     doc_ids = parsed_documents(workspace, {document.doc_id for document in plan.documents} - inherited.documents)
     with contextlib.ExitStack() as stack:
         ray = _OnDemand(workspace, stack)
-        counts, failed = _structure(workspace, doc_ids, ray, report)
+        counts, failed = _structure(workspace, doc_ids, plan.again, ray, report)
         structured = [doc_id for doc_id in doc_ids if doc_id not in failed]
         counts["embedded"] = _embed(workspace, inherited, structured, ray, report)
     sources = {document.doc_id: document.source for document in reversed(plan.documents)}
@@ -118,11 +118,13 @@ class _OnDemand:
 
 
 def _structure(
-    workspace: Workspace, doc_ids: list[str], ray: _OnDemand, report: Report
+    workspace: Workspace, doc_ids: list[str], again: Collection[str], ray: _OnDemand, report: Report
 ) -> tuple[dict[str, int], dict[str, RowFailure]]:
-    """Structure what isn't yet; return what was done in numbers, and why documents can't be structured."""
+    """Structure what isn't yet, and what is tried again; return what was done in numbers, and why documents can't be."""
     store, keys, corpus = workspace.store, workspace.keys, workspace.corpus
-    todo = [doc_id for doc_id in doc_ids if not is_settled(store, structured_folder(doc_id, keys.structured))]
+    todo = [
+        doc_id for doc_id in doc_ids if doc_id in again or not is_settled(store, structured_folder(doc_id, keys.structured))
+    ]
     to_recognise: dict[str, list[str]] = {}
     to_segment: dict[str, list[str]] = {}
     for doc_id in todo:

@@ -9,9 +9,10 @@ from evaluation.golden import ModeReport, Placed, ask
 from evaluation.questions import Question, load_questions
 from pipeline.build import holds
 from pipeline.evidence import read_placements
+from pipeline.ledger import read_ledger
 from pipeline.publication import readable_manifest
 from pipeline.published import OpenVersion, open_version
-from pipeline.stages import StageNote, read_notes, read_plan, version_file, write_note
+from pipeline.stages import StageNote, read_plan, version_file, write_note
 from pipeline.workspace import Report, Workspace, silent
 from schemas.errors import TransientError
 from schemas.evidence import MODES, Filters, Hit, Mode
@@ -41,7 +42,7 @@ def evaluate(workspace: Workspace, version: str, report: Report = silent) -> Sta
             message = f"nobody can search {plan.parent} any more, so this version can't be worse"
             gate = "recall against the live version"
             gates.append(GateResult(gate=gate, passed=True, value=None, bound=None, message=message))
-        gates += retrieval_gates(ours, live, workspace.corpus.gates)
+        gates += retrieval_gates(questions, ours, live, workspace.corpus.gates)
         for name, made in [*ours.items(), *([("live", live)] if live else [])]:
             data = json.dumps(made.model_dump(mode="json"), indent=1).encode()
             workspace.store.replace(version_file(version, f"evaluation/{name}.json"), data)
@@ -83,5 +84,5 @@ def _placed(workspace: Workspace, opened: OpenVersion) -> Placed:
 
 
 def _quarantine_gate(workspace: Workspace, version: str) -> GateResult:
-    counts = read_notes(workspace.store, version, ("assemble",))["assemble"].counts
-    return quarantine_ceiling(counts["documents"], counts["quarantined"], workspace.corpus.gates.max_quarantined)
+    corpus = workspace.corpus
+    return quarantine_ceiling(read_ledger(workspace.store, version), corpus.gates.max_quarantined, corpus.name)

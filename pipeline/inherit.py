@@ -1,6 +1,6 @@
 """What a new version takes over from the live one: documents that are what they were, read by what they were read by."""
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -33,6 +33,14 @@ class Inherited:
     def documents(self) -> Set[str]:
         """Ids of the documents."""
         return self.pages.keys()
+
+    def without(self, doc_ids: Collection[str]) -> "Inherited":
+        """Return what is left without some documents."""
+        if self.documents.isdisjoint(doc_ids):
+            return self
+        pages = {doc_id: count for doc_id, count in self.pages.items() if doc_id not in doc_ids}
+        failures = [failure for failure in self.failures if failure.doc_id in pages]
+        return Inherited(pages, failures, _of(self.evidence, pages), _of(self.placements, pages))
 
 
 NOTHING = Inherited({}, (), EVIDENCE.empty_table(), PLACEMENTS.empty_table())

@@ -138,7 +138,8 @@ def _index(target: Workspace, manifest: Manifest, report: Report) -> None:
     fill(index, evidence, vectors, target.corpus.index.weights, report)
     for gate in read_back(index, evidence):
         if not gate.passed:
-            raise ContractError(f"{manifest.version} was copied, but {gate.message}; mirror it again")
+            told = gate.message.partition(";")[0]
+            raise ContractError(f"{manifest.version} was copied, but {told}; mirror it again")
 
 
 def _finish(target: Workspace, manifest: Manifest) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from pipeline.build import holds
+from pipeline.build import OF_THE_ENGINE, holds
 from pipeline.ledger import readable_ledger
 from pipeline.publication import manifests, read_override, read_pointer, readable_manifest, refusals_of
 from pipeline.workspace import Workspace
@@ -57,6 +57,7 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
         documents=list(comparison.documents),
         carried=list(comparison.carried),
         shards=cut_shards(to_parse, int(corpus.parse.shard_mb * MEBIBYTE)),
+        again=sorted(retry & {document.doc_id for document in comparison.documents}),
         outcome=found[1] if found else "build",
     )
 
@@ -77,6 +78,8 @@ def _built(workspace: Workspace, fingerprint: str, live: Pointer | None) -> tupl
         if was_disturbed(readable_ledger(workspace.store, manifest.version)):
             continue
         if refusals_of(manifest) and not is_live and read_override(workspace.store, manifest.version) is None:
+            if any(gate.gate in OF_THE_ENGINE for gate in manifest.gates if not gate.passed):
+                continue
             return manifest.version, "refused"
         if manifest.work.get("over_budget") and workspace.corpus.budget.ocr_items:
             continue  # it isn't finished: a budget left pictures unread, and this refresh has one of its own

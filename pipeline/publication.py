@@ -250,14 +250,18 @@ def _publishable(store: ObjectStore, corpus: str, version: str) -> None:
     refusals = refusals_of(manifest)
     if refusals and read_override(store, version) is None:
         raise GateError(
-            f"corpus {corpus}: {version} was refused and can't go live: {'; '.join(refusals)}",
-            f'if it is to go live all the same: inset publish {corpus} {version} --override "REASON"',
+            f"corpus {corpus}: {version} was refused and can't go live: {'; '.join(refusals)}", way_past(corpus, version)
         )
 
 
+def way_past(corpus: str, version: str) -> str:
+    """Say how a version that gates refused goes live all the same."""
+    return f'if it is to go live all the same: inset publish {corpus} {version} --override "REASON"'
+
+
 def refusals_of(manifest: Manifest) -> list[str]:
-    """Return why gates refused a version; [] where they hold."""
-    return [gate.message for gate in manifest.gates if not gate.passed]
+    """Return why gates refused a version, with their names; [] where they hold."""
+    return [f"{gate.gate}: {gate.message}" for gate in manifest.gates if not gate.passed]
 
 
 def list_versions(store: ObjectStore, corpus: str) -> VersionList:

@@ -5,15 +5,32 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from backends.objects import read_table, reading
-from schemas.errors import Failure
+from schemas.errors import Failure, FailureCode
 from schemas.parquet import to_parquet
 from schemas.ports import ObjectStore
-from schemas.versions import FAILURES, Manifest
+from schemas.versions import FAILURES, LedgerRow, Manifest, Status
 
 
 def quarantine_file(run_id: str) -> str:
     """Name the object that holds the failures of a run."""
     return f"quarantine/{run_id}.parquet"
+
+
+def document_failures(ledger: Sequence[LedgerRow], run_id: str) -> list[Failure]:
+    """Return why documents are in quarantine, a failure a source."""
+    return [
+        Failure(
+            source=row.source,
+            doc_id=row.doc_id or None,
+            page=row.page,
+            step=row.step or "parse",
+            code=row.code or FailureCode.UNREADABLE,
+            message=row.message or "",
+            run_id=run_id,
+        )
+        for row in ledger
+        if row.status is Status.QUARANTINED
+    ]
 
 
 def write_failures(store: ObjectStore, run_id: str, failures: Sequence[Failure]) -> None:

@@ -98,11 +98,12 @@ def _build(
     write_plan(workspace.store, made)
     sweep(workspace, sparing=version)
     failures = [*parse(workspace, version, report=report).failures, *enrich(workspace, version, report).failures]
+    if not _is_in_vain(workspace, made, retry, failures):
+        assemble(workspace, version, report)
+        failures += check(workspace, version, report).failures
     if made.parent and _is_in_vain(workspace, made, retry, failures):
         sweep(workspace)
         return describe(workspace, made.model_copy(update={"version": made.parent}), published=False, timings=seconds)
-    assemble(workspace, version, report)
-    check(workspace, version, report)
     build(workspace, version, report)
     evaluate(workspace, version, report)
     report("publish", 0, 1)

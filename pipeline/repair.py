@@ -47,12 +47,16 @@ _LEASE = "LEASE"
 
 
 class _Noted(BaseModel):
-    """Objects that somebody found damaged, and documents to be made again for it, for the next refresh to see to."""
+    """Objects that somebody found damaged, and documents to be made again for it, for the next refresh to see to.
+
+    ``remade`` are documents that this refresh makes again: what isn't right of them then was never damaged, but made so.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     names: list[str] = []
     documents: list[str] = []
+    remade: list[str] = []
 
 
 @dataclass
@@ -127,10 +131,16 @@ def note_damage(store: ObjectStore, names: Iterable[str], documents: Iterable[st
         documents: Documents that have to be made again for them, by id.
     """
     before = _read_note(store)
-    now = _Noted(names=sorted({*before.names, *names}), documents=sorted({*before.documents, *documents}))
+    found = {"names": sorted({*before.names, *names}), "documents": sorted({*before.documents, *documents})}
+    now = before.model_copy(update=found)
     if now != before:
         with contextlib.suppress(InsetError):
             store.replace(NOTED, now.model_dump_json().encode())
+
+
+def remade(store: ObjectStore) -> frozenset[str]:
+    """Return the documents that the refresh under way makes again, since something of them was damaged."""
+    return frozenset(_read_note(store).remade)
 
 
 def _read_note(store: ObjectStore) -> _Noted:
@@ -169,8 +179,11 @@ def mend(workspace: Workspace) -> bool:
         drop_previous(store, gone)
         sweep(workspace, sparing=live)
     store.delete(NOTED)
-    if own := [damage.name for damage in ours if damage.name.startswith("versions/")]:
-        note_damage(store, own)  # the live version's own files stay as they are until it is replaced
+    # The live version's own files stay as they are until it is replaced.
+    own = sorted(damage.name for damage in ours if damage.name.startswith("versions/"))
+    if own or note.documents:
+        left = _Noted(names=own, remade=note.documents)
+        store.replace(NOTED, left.model_dump_json().encode())
     # What lost its vectors can't be copied to another engine; a version that is built anew has them all.
     return (
         is_lost

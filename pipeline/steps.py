@@ -13,7 +13,7 @@ from typing import NamedTuple
 from pipeline import assemble, build, check, enrich, evaluate, lease, parse, publish
 from pipeline import plan as planning
 from pipeline.alias import follow
-from pipeline.publication import read_manifest, read_pointer, refusals_of
+from pipeline.publication import read_manifest, read_pointer, refusals_of, way_past
 from pipeline.refresh import settle
 from pipeline.repair import mend, note_damage
 from pipeline.retain import sweep
@@ -129,7 +129,7 @@ def run_stage(stage: str, corpus: str, run_id: str, version: str) -> StageNote:
         note = STEPS[stage](workspace, version, _to_log())
     if note.counts:
         _logger.info("%s: %s", stage, _in_words(note.counts))
-    if stage == "enrich":
+    if stage in ("enrich", "check"):
         _log_failures(note.failures)  # assemble lists those of all stages again
     for gate in note.gates:
         _logger.log(
@@ -155,7 +155,8 @@ def publish_version(corpus: str, run_id: str, planned: Planned) -> Published:
     manifest = read_manifest(workspace.store, planned.version)
     reasons = refusals_of(manifest) if manifest else []
     if reasons and not live:
-        raise GateError(f"{planned.version} was refused: {'; '.join(reasons)}")
+        name = workspace.corpus.name
+        raise GateError(f"{planned.version} was refused: {'; '.join(reasons)}", way_past(name, planned.version))
     counts = manifest.counts.model_dump(exclude={"rows_by_modality"}) if manifest else {}
     if live:
         _logger.info("%s is live: %s", planned.version, _in_words(counts))

@@ -23,6 +23,7 @@ from schemas.ids import collection_name, key, sha256
 from schemas.ports import DocumentSource, ObjectStore, SearchIndex
 from schemas.versions import ModelCard
 from tasks.assemble import ASSEMBLE_VERSION
+from tasks.check import CHECK_VERSION
 from tasks.chunk import CHUNK_VERSION
 from tasks.embed import EMBED_VERSION
 from tasks.segment import SEGMENT_VERSION
@@ -162,9 +163,9 @@ def _keys(corpus: Corpus, recogniser: ModelCard | None, detector: ModelCard | No
         chunk_tokens=corpus.index.chunk_tokens,
         tokens_by=text_model.model_dump(),
     )
-    # What failed at any step is worth another try once any step before a version is another.
-    attempt = key(parse=attempt_key(corpus.parse), structured=structured)
-    assembled = key(structured=structured, tags=corpus.tags.model_dump(), step=ASSEMBLE_VERSION)
+    assembled = key(structured=structured, tags=corpus.tags.model_dump(), step=ASSEMBLE_VERSION, laws=CHECK_VERSION)
+    # What failed at any step is worth another try once any step before a version, or a law, is another.
+    attempt = key(parse=attempt_key(corpus.parse), assembled=assembled)
     vectors = key(model=text_model.model_dump(), step=EMBED_VERSION)
     settings = key(
         assembled=assembled,

@@ -1,6 +1,6 @@
 """Documents in the store: parsed and structured, each a folder of Parquet files whose head is written last."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -88,8 +88,8 @@ def read_placements(store: ObjectStore, folder: str) -> tuple[tuple[Figure, ...]
     return _rows(store, folder, "pictures", Figure), _rows(store, folder, "placements", Placement)
 
 
-def write_structured(store: ObjectStore, folder: str, document: StructuredDocument, chunks: list[Chunk]) -> None:
-    """Keep a structured document with its evidence tree and its chunks."""
+def pack_structured(document: StructuredDocument, chunks: list[Chunk]) -> dict[str, bytes]:
+    """Return the files of a structured document with its evidence tree and its chunks, the head last."""
     parts: list[tuple[str, type, object]] = [
         ("blocks", Block, document.blocks),
         ("figures", PlacedFigure, document.figures),
@@ -99,13 +99,18 @@ def write_structured(store: ObjectStore, folder: str, document: StructuredDocume
         ("tree", Node, grow(document)),
         ("chunks", Chunk, chunks),
     ]
-    if is_finished(store, folder):
-        # Structured once before, without what a model had not come to then.
-        store.delete(f"{folder}/{HEAD}")
-    for name, noun, rows in parts:
-        store.replace(f"{folder}/{name}.parquet", to_parquet(table_of(noun, rows)))  # type: ignore[arg-type]
+    files = {f"{name}.parquet": to_parquet(table_of(noun, rows)) for name, noun, rows in parts}  # type: ignore[arg-type]
     head = StructuredHead(document.doc_id, document.title, len(document.pages))
-    store.put(f"{folder}/{HEAD}", to_parquet(table_of(StructuredHead, [head])))
+    return files | {HEAD: to_parquet(table_of(StructuredHead, [head]))}
+
+
+def write_structured(store: ObjectStore, folder: str, files: Mapping[str, bytes]) -> None:
+    """Keep the files of a structured document."""
+    if is_finished(store, folder):
+        # Structured once before: without what a model had not come to then, or other than it should be.
+        store.delete(f"{folder}/{HEAD}")
+    for name, data in files.items():
+        store.replace(f"{folder}/{name}", data)
 
 
 def read_head(store: ObjectStore, folder: str) -> StructuredHead:

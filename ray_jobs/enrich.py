@@ -15,7 +15,7 @@ from backends.rapid_layout_detector import open_detector
 from backends.rapidocr_recogniser import open_recogniser
 from backends.stores import open_store
 from ray_jobs.cluster import connected
-from ray_jobs.documents import parsed_folder, read_parsed, structured_folder, write_structured
+from ray_jobs.documents import pack_structured, parsed_folder, read_parsed, structured_folder, write_structured
 from ray_jobs.garbage import collected_rarely
 from ray_jobs.pools import cut_batches, run_pool
 from ray_jobs.rows import Outcome, attempt, blaming_the_input
@@ -200,8 +200,8 @@ class StructureActor:
         parsed = read_parsed(self._store, parsed_folder(work.doc_id, parse_key))
         with blaming_the_input("structuring it"), collected_rarely():
             document = structure_with(parsed, work.recognised, work.segmented, work.unfinished)
-            chunks = chunk(document, self._count_tokens, max_tokens=self._chunk_tokens)
-        write_structured(self._store, structured_folder(work.doc_id, structured_key), document, chunks)
+            files = pack_structured(document, chunk(document, self._count_tokens, max_tokens=self._chunk_tokens))
+        write_structured(self._store, structured_folder(work.doc_id, structured_key), files)
         return True
 
 

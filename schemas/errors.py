@@ -22,7 +22,10 @@ from schemas import printing
 
 
 class FailureCode(StrEnum):
-    """Why a document, page or row went to quarantine."""
+    """Why a document, page or row went to quarantine.
+
+    ``law_broken``: what was made of a document isn't what it holds, by the laws of ``check``.
+    """
 
     NEEDS_PASSWORD = "needs_password"
     NOT_A_PDF = "not_a_pdf"
@@ -43,6 +46,7 @@ class FailureCode(StrEnum):
     MODEL_CRASHED = "model_crashed"
     OVER_BUDGET = "over_budget"
     TAGGING_FAILED = "tagging_failed"
+    LAW_BROKEN = "law_broken"
 
 
 OF_THE_SOURCE = frozenset({FailureCode.SOURCE_CHANGED, FailureCode.SOURCE_UNREADABLE})

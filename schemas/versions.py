@@ -114,6 +114,9 @@ class Plan(_Model):
         description="In quarantine without being tried: unchanged since the parent's refresh, or not readable now."
     )
     shards: list[list[str]] = Field(description="Document ids to parse, balanced by bytes.")
+    again: list[str] = Field(
+        [], description="Document ids in quarantine that are tried again, whatever was finished of them before."
+    )
     outcome: Outcome = "build"
 
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from schemas.documents import TAGGED, Chunk, Figure, Placement
+from schemas.documents import TAGGED, Chunk, Figure, Placement, Region
 from schemas.evidence import EVIDENCE, PLACEMENTS
+from schemas.geometry import BBox
 from schemas.ids import evidence_id
-from schemas.tags import DOC_DIGITS, TagTemplate, fill, restore
+from schemas.tags import DOC_DIGITS, TagTemplate, fill, placeholder, restore
 from tasks.tag import number_figures
 
 ASSEMBLE_VERSION = "2"
@@ -73,7 +74,7 @@ def assemble(
     figures = {figure.figure_id: figure for document in ordered for figure in document.figures}
     # Of a figure that shares its number with none, the number does for the digest that ends in it.
     digests = {row["figure_id"]: int(row["number"]) for row in _tagged_rows(earlier.placements)} if earlier else {}
-    digests |= {figure_id: int(figures[figure_id].sha1, 16) for figure_id in _tagged(ordered)}
+    digests |= {figure_id: int(sha1, 16) for figure_id, sha1 in _tagged(ordered).items()}
     numbers = number_figures(digests, digits)
     evidence: list[dict[str, object]] = []
     placements: list[dict[str, object]] = []
@@ -85,13 +86,11 @@ def assemble(
     return made if earlier is None else _joined(made, earlier)
 
 
-def _tagged(documents: Iterable[DocumentPieces]) -> set[str]:
-    return {
-        placement.figure_id
-        for document in documents
-        for placement in document.placements
-        if placement.role in TAGGED and placement.figure_id is not None
-    }
+def _tagged(documents: Sequence[DocumentPieces]) -> dict[str, str]:
+    """Return the figures that get a tag, with the SHA-1 of their pixels."""
+    sha1 = {figure.figure_id: figure.sha1 for document in documents for figure in document.figures}
+    placed = {place.figure_id for document in documents for place in document.placements if place.role in TAGGED}
+    return {figure_id: sha1[figure_id] for figure_id in placed & sha1.keys() if figure_id is not None}
 
 
 def _tagged_rows(placements: pa.Table) -> Iterator[dict[str, str]]:
@@ -104,9 +103,8 @@ def _renumbered(placements: pa.Table, fresh: Sequence[DocumentPieces], digits: i
     endings: dict[str, set[str]] = {}
     for row in _tagged_rows(placements):
         endings.setdefault(row["number"][-digits:], set()).add(row["figure_id"])
-    sha1 = {figure.figure_id: figure.sha1 for document in fresh for figure in document.figures}
-    for figure_id in _tagged(fresh):
-        endings.setdefault(f"{int(sha1[figure_id], 16) % 10**digits:0{digits}d}", set()).add(figure_id)
+    for figure_id, sha1 in _tagged(fresh).items():
+        endings.setdefault(f"{int(sha1, 16) % 10**digits:0{digits}d}", set()).add(figure_id)
     shared = {figure_id for figure_ids in endings.values() if len(figure_ids) > 1 for figure_id in figure_ids}
     rows = _tagged_rows(placements)
     return {row["doc_id"] for row in rows if row["figure_id"] in shared or len(row["number"]) > digits}
@@ -134,10 +132,10 @@ def _tags(
     """Return the tags of a document's tagged placements, by their order."""
     tags: dict[int, str] = {}
     for placement in document.placements:
-        if placement.role in TAGGED and placement.figure_id is not None:
-            figure, box = figures[placement.figure_id], placement.bbox
+        figure, box = figures.get(placement.figure_id or ""), placement.bbox
+        if placement.role in TAGGED and figure is not None:
             tags[placement.order] = template.write(
-                numbers[placement.figure_id],
+                numbers[figure.figure_id],
                 figure.ext,
                 width=figure.width,
                 height=figure.height,
@@ -155,23 +153,27 @@ class _Standing:
     """The placements that a document's placeholders stand for.
 
     A placeholder names a figure; which of its placements is meant follows from where the chunk stands on its pages, and
-    where a figure stands there twice, from the order.
+    where a figure stands there twice, from the order. One that stands for none stays as it is, for ``check`` to find.
     """
 
-    def __init__(self, placements: Sequence[Placement]) -> None:
+    def __init__(self, placements: Sequence[Placement], tags: Mapping[int, str]) -> None:
+        self._tags = tags
         self._placements: dict[str, list[Placement]] = {}
         for placement in placements:
-            if placement.role in TAGGED and placement.figure_id is not None:
+            if placement.order in tags and placement.figure_id is not None:
                 self._placements.setdefault(placement.figure_id, []).append(placement)
         self._written: set[int] = set()
 
-    def within(self, piece: Chunk, tags: Mapping[int, str]) -> Callable[[str], str]:
+    def within(self, piece: Chunk) -> Callable[[str], str]:
         """Return what finds the tags of one chunk's placeholders, taken in order."""
+        tags = self._tags
 
         def find(figure_id: str) -> str:
-            known = self._placements[figure_id]
             if piece.placement is not None:
-                return tags[piece.placement]
+                return tags.get(piece.placement, placeholder(figure_id))
+            known = self._placements.get(figure_id)
+            if known is None:
+                return placeholder(figure_id)
             fresh = [place for place in known if place.order not in self._written] or known
             order = next((place.order for place in fresh if _on(place, piece)), fresh[0].order)
             self._written.add(order)
@@ -184,12 +186,16 @@ def _on(placement: Placement, piece: Chunk) -> bool:
     return any(region.page == placement.page and region.bbox.has_middle_of(placement.bbox) for region in piece.regions)
 
 
+_NOWHERE = Region(0, BBox(0, 0, 0, 0))
+"""Where a row without a place is put: no page has that number, so ``check`` finds it."""
+
+
 def _evidence(document: DocumentPieces, tags: Mapping[int, str]) -> Iterator[dict[str, object]]:
-    standing = _Standing(document.placements)
+    standing = _Standing(document.placements, tags)
     seen: Counter[tuple[str, int, str]] = Counter()
     for piece in document.chunks:
-        tag_of = standing.within(piece, tags)
-        first = piece.regions[0]
+        tag_of = standing.within(piece)
+        first = piece.regions[0] if piece.regions else _NOWHERE
         name = piece.modality, piece.order if piece.placement is None else piece.placement, piece.text
         seen[name] += 1
         yield {

@@ -12,24 +12,29 @@ from PIL import Image
 from schemas.documents import TAGGED, Page, Placement, Role
 from schemas.evidence import Modality
 from schemas.ids import figure_id
+from schemas.laws import EXAMPLES, OUR_FAULT, Offence, Verdict, in_words
 from schemas.tags import TagTemplate, is_disarmed
 from schemas.versions import GateResult, LedgerRow, Plan, Status
 
-EXAMPLES = 3
-"""Offenders that a message names at most."""
+CHECK_VERSION = "1"
+"""Goes up when a law changes: rows that held the laws before are looked at again."""
+
+Names = Mapping[str, str]
+"""A source of each document, by its id: what messages call it."""
 
 
-def documents_conserved(plan: Plan, ledger: Sequence[LedgerRow]) -> GateResult:
+def documents_conserved(plan: Plan, ledger: Sequence[LedgerRow]) -> Verdict:
     """Hold that every planned source is in the ledger once, indexed or quarantined, and no other is."""
     planned = Counter((row.source, row.doc_id) for row in plan.documents)
     planned.update((row.source, row.doc_id) for row in plan.carried)
     recorded = Counter((row.source, row.doc_id) for row in ledger)
     status = Counter(row.status for row in ledger)
-    offenders = [f"{source} got lost" for source, _ in (planned - recorded).elements()]
-    offenders += [f"{source} was not planned" for source, _ in (recorded - planned).elements()]
+    # A source that isn't in the ledger can't be put in quarantine there, so these are no single document's.
+    offences = [Offence(None, None, f"{source} got lost") for source, _ in (planned - recorded).elements()]
+    offences += [Offence(None, None, f"{source} was not planned") for source, _ in (recorded - planned).elements()]
     indexed, quarantined = status[Status.INDEXED], status[Status.QUARANTINED]
     held = f"{planned.total()} sources in, {indexed} indexed, {quarantined} quarantined"
-    return _law("documents conserved", offenders, held)
+    return _law("documents conserved", offences, held, {})
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,9 @@ class DocumentIn:
     by_text: Mapping[int, bool] = field(default_factory=dict)
 
 
-def content_conserved(documents: Iterable[DocumentIn], evidence: pa.Table, placements: pa.Table) -> list[GateResult]:
+def content_conserved(
+    documents: Iterable[DocumentIn], evidence: pa.Table, placements: pa.Table, names: Names
+) -> list[Verdict]:
     """Hold that every page and every figure that went in is indexed, in quarantine, or left out for a reason.
 
     A page is indexed where a row stands on it; without one it must have a failure, or nothing to index: no words, or running
@@ -59,6 +66,7 @@ def content_conserved(documents: Iterable[DocumentIn], evidence: pa.Table, place
         documents: What went in.
         evidence: Rows of the version; those of other documents don't matter.
         placements: Of the version, likewise.
+        names: What messages call the documents.
     """
     standing: dict[str, set[int]] = defaultdict(set)
     shown: dict[str, set[str]] = defaultdict(set)
@@ -70,20 +78,18 @@ def content_conserved(documents: Iterable[DocumentIn], evidence: pa.Table, place
     }
     pages, figures = _Tally(), _Tally()
     for document in documents:
-        name = document.doc_id[:12]
         for page in document.pages:
             fate = _fate_of_page(page, document, standing[document.doc_id])
-            pages.add(fate, f"page {page.page} of document {name}")
+            pages.add(fate, document.doc_id, page.page)
         for place in document.placements:
             found = placed.get((document.doc_id, place.order))
-            fate = None if found is None else _fate_of_figure(place, found, document, shown[document.doc_id])
-            figures.add(fate, f"a figure on page {place.page} of document {name}")
-    return [pages.gate("pages conserved", "pages"), figures.gate("figures conserved", "figures")]
+            figures.add(_fate_of_figure(place, found, document, shown[document.doc_id]), document.doc_id, place.page)
+    return [pages.verdict("pages conserved", "pages", names), figures.verdict("figures conserved", "figures", names)]
 
 
 def taken_over(
-    earlier_evidence: pa.Table, earlier_placements: pa.Table, evidence: pa.Table, placements: pa.Table
-) -> GateResult:
+    earlier_evidence: pa.Table, earlier_placements: pa.Table, evidence: pa.Table, placements: pa.Table, names: Names
+) -> Verdict:
     """Hold that documents which the live version has already bring as many rows and placements as they did there.
 
     Args:
@@ -91,37 +97,45 @@ def taken_over(
         earlier_placements: And its placements of them.
         evidence: Rows of the version; those of other documents don't matter.
         placements: Of the version, likewise.
+        names: What messages call the documents.
     """
-    offenders = []
+    offences = []
     documents: set[str] = set()
     for kind, earlier, now in (("rows", earlier_evidence, evidence), ("placements", earlier_placements, placements)):
         before, found = (Counter(map(str, table.column("doc_id").to_pylist())) for table in (earlier, now))
         documents |= before.keys()
-        offenders += [
-            f"document {doc_id[:12]} had {count} {kind} and has {found[doc_id]}"
+        offences += [
+            Offence(doc_id, None, f"it had {count} {kind} and has {found[doc_id]}")
             for doc_id, count in sorted(before.items())
             if found[doc_id] != count
         ]
-    return _law("documents taken over", offenders, f"{len(documents)} documents have the rows that they had before")
+    return _law("documents taken over", offences, f"{len(documents)} documents have the rows that they had before", names)
 
 
 _INDEXED, _QUARANTINED = "indexed", "quarantined"
 
 
+@dataclass(frozen=True, slots=True)
+class _Lost:
+    """The fate of what came to nothing, in words."""
+
+    how: str
+
+
 class _Tally:
-    """How many of a kind came to what; what came to nothing is lost."""
+    """How many of a kind came to what."""
 
     def __init__(self) -> None:
         self._fates: Counter[str] = Counter()
-        self._lost: list[str] = []
+        self._lost: list[Offence] = []
 
-    def add(self, fate: str | None, name: str) -> None:
-        if fate is None:
-            self._lost.append(f"{name} got lost")
+    def add(self, fate: str | _Lost, doc_id: str, page: int) -> None:
+        if isinstance(fate, _Lost):
+            self._lost.append(Offence(doc_id, page, fate.how))
         else:
             self._fates[fate] += 1
 
-    def gate(self, gate: str, kind: str) -> GateResult:
+    def verdict(self, gate: str, kind: str, names: Names) -> Verdict:
         total = self._fates.total() + len(self._lost)
         left_out = {fate: count for fate, count in self._fates.items() if fate not in (_INDEXED, _QUARANTINED)}
         why = "; ".join(f"{count} {fate}" for fate, count in sorted(left_out.items()))
@@ -129,10 +143,10 @@ class _Tally:
             f"{total} {kind} in, {self._fates[_INDEXED]} indexed, {self._fates[_QUARANTINED]} quarantined, "
             f"{sum(left_out.values())} left out" + (f" ({why})" if why else "")
         )
-        return _law(gate, self._lost, held)
+        return _law(gate, self._lost, held, names)
 
 
-def _fate_of_page(page: Page, document: DocumentIn, standing: Collection[int]) -> str | None:
+def _fate_of_page(page: Page, document: DocumentIn, standing: Collection[int]) -> str | _Lost:
     if page.page in standing:
         return _INDEXED
     if page.page in document.failed:
@@ -140,36 +154,47 @@ def _fate_of_page(page: Page, document: DocumentIn, standing: Collection[int]) -
     if page.characters == 0:
         scanned = any(place.page == page.page and place.role is Role.PAGE_SCAN for place in document.placements)
         return "of which no words were read" if scanned else "without words"
-    return "with running heads alone" if page.page in document.marginal else None
+    return "with running heads alone" if page.page in document.marginal else _Lost("a page has words and no row")
 
 
 def _fate_of_figure(
-    place: Placement, row: Mapping[str, Any], document: DocumentIn, shown: Collection[str | None]
-) -> str | None:
+    place: Placement, row: Mapping[str, Any] | None, document: DocumentIn, shown: Collection[str | None]
+) -> str | _Lost:
+    if row is None:
+        return _Lost("a figure has no placement")
     if row["number"] is not None:
-        return _INDEXED if row["role"] != Role.CONTENT or place.figure_id in shown else None
+        has_row = row["role"] != Role.CONTENT or place.figure_id in shown
+        return _INDEXED if has_row else _Lost("a figure has no row")
     if place.figure_id is None and place.page in document.failed:
         return _QUARANTINED
-    return str(row["role"]) if row["role"] not in TAGGED and row["reason"] else None
+    left_out = row["role"] not in TAGGED and row["reason"]
+    return str(row["role"]) if left_out else _Lost("a figure has no tag, and nothing says why")
 
 
-def tags_are_placements(evidence: pa.Table, placements: pa.Table, template: TagTemplate) -> GateResult:
+def tags_are_placements(evidence: pa.Table, placements: pa.Table, template: TagTemplate, names: Names) -> Verdict:
     """Hold that the running text of each document carries a tag for each tagged placement, no more and no fewer.
 
     Figure rows are left out: they repeat the tag of the placement they describe.
     """
-    running = [row for row in _rows(evidence, "doc_id", "modality", "tagged_text") if row["modality"] != Modality.FIGURE]
-    written = Counter((row["doc_id"], number) for row in running for number in template.numbers(row["tagged_text"]))
-    placed = Counter((row["doc_id"], row["number"]) for row in _tagged(placements))
-    offenders = [
-        f"{number} of document {doc_id[:12]} is placed {placed[doc_id, number]} times, written {written[doc_id, number]}"
-        for doc_id, number in sorted(written.keys() | placed.keys())
-        if written[doc_id, number] != placed[doc_id, number]
-    ]
-    return _law("tags are placements", offenders, f"{written.total()} tags written for {placed.total()} tagged placements")
+    written: dict[tuple[str, str], list[int]] = defaultdict(list)
+    placed: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for row in _rows(evidence, "doc_id", "page", "modality", "tagged_text"):
+        if row["modality"] != Modality.FIGURE:
+            for number in template.numbers(row["tagged_text"]):
+                written[row["doc_id"], number].append(row["page"])
+    for row in _tagged(placements):
+        placed[row["doc_id"], row["number"]].append(row["page"])
+    offences = []
+    for doc_id, number in sorted(written.keys() | placed.keys()):
+        where, there = placed[doc_id, number], written[doc_id, number]
+        if len(where) != len(there):
+            what = f"tag {number} is placed {len(where)} times and written {len(there)} times"
+            offences.append(Offence(doc_id, min(where or there), what))
+    held = f"{sum(map(len, written.values()))} tags written for {sum(map(len, placed.values()))} tagged placements"
+    return _law("tags are placements", offences, held, names)
 
 
-def tags_resolve(evidence: pa.Table, placements: pa.Table, template: TagTemplate) -> GateResult:
+def tags_resolve(evidence: pa.Table, placements: pa.Table, template: TagTemplate, names: Names) -> Verdict:
     """Hold that whatever a row says of figures leads to figures of its own document.
 
     Tags and ``figure_refs`` must name figures placed there, and nothing may be left of a placeholder or half a tag.
@@ -179,71 +204,102 @@ def tags_resolve(evidence: pa.Table, placements: pa.Table, template: TagTemplate
     for row in _tagged(placements):
         numbers[row["doc_id"]].add(row["number"])
         figures[row["doc_id"]].add(row["figure_id"])
-    offenders: list[str] = []
+    offences: list[Offence] = []
     total = 0
-    for row in _rows(evidence, "evidence_id", "doc_id", "tagged_text", "figure_refs"):
+    for row in _rows(evidence, "doc_id", "page", "tagged_text", "figure_refs"):
         doc_id, parts = row["doc_id"], template.split(row["tagged_text"])
         named = [number for _, number in parts if number is not None]
         total += len(named)
-        strange = [f"tag {number}" for number in named if number not in numbers[doc_id]]
-        strange += [f"figure {ref[:12]}" for ref in row["figure_refs"] if ref not in figures[doc_id]]
-        strange += ["a broken tag" for words, number in parts if number is None and not is_disarmed(words)]
-        offenders += [f"row {row['evidence_id']} names {what}, which leads nowhere" for what in strange]
-    return _law("tags resolve", offenders, f"all {total} tags lead to figures of their own document")
+        strange = [f"tag {number} leads nowhere" for number in named if number not in numbers[doc_id]]
+        strange += [f"figure {ref[:12]} leads nowhere" for ref in row["figure_refs"] if ref not in figures[doc_id]]
+        strange += ["a tag is broken" for words, number in parts if number is None and not is_disarmed(words)]
+        offences += [Offence(doc_id, row["page"], what) for what in strange]
+    return _law("tags resolve", offences, f"all {total} tags lead to figures of their own document", names)
 
 
-def one_figure_a_number(placements: pa.Table) -> GateResult:
-    """Hold that a tag's number names one figure of the version, and a figure has one number."""
-    figures: dict[str, set[str]] = defaultdict(set)
-    numbers: dict[str, set[str]] = defaultdict(set)
-    for row in _tagged(placements):
-        figures[row["number"]].add(row["figure_id"])
-        numbers[row["figure_id"]].add(row["number"])
-    offenders = [f"{number} names {len(named)} figures" for number, named in sorted(figures.items()) if len(named) > 1]
-    offenders += [
-        f"figure {figure[:12]} has {len(named)} numbers" for figure, named in sorted(numbers.items()) if len(named) > 1
-    ]
-    return _law("one figure a number", offenders, f"{len(figures)} numbers, {len(numbers)} figures")
+def one_figure_a_number(placements: pa.Table, names: Names) -> Verdict:
+    """Hold that a tag's number names one figure of the version, and a figure has one number.
+
+    It is a document's offence where the document contradicts itself; where documents contradict each other it is nobody's.
+    """
+    tagged = list(_tagged(placements))
+    contradictions = {
+        **_several(tagged, "number", "figure_id", "number {} names {} figures"),
+        **_several(tagged, "figure_id", "number", "figure {:.12} has {} numbers"),
+    }
+    offences = []
+    for what, rows in contradictions.items():
+        alone = {doc_id for doc_id, found in _pairs(rows).items() if len(found) > 1}
+        if alone:
+            offences += [Offence(row["doc_id"], row["page"], what) for row in rows if row["doc_id"] in alone]
+        else:
+            where = {row["doc_id"]: row["page"] for row in reversed(rows)}
+            named = ", ".join(f"{names.get(doc_id, doc_id[:12])} page {page}" for doc_id, page in sorted(where.items())[:2])
+            offences.append(Offence(None, None, f"{what}, as in {named}"))
+    held = f"{len({row['number'] for row in tagged})} numbers, {len({row['figure_id'] for row in tagged})} figures"
+    return _law("one figure a number", offences, held, names)
+
+
+def _several(rows: Sequence[dict[str, Any]], one: str, other: str, words: str) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows whose value of ``one`` stands with several of ``other``, by what there is to say of that."""
+    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        found[row[one]].append(row)
+    counts = {name: len({row[other] for row in same}) for name, same in found.items()}
+    return {words.format(name, counts[name]): same for name, same in sorted(found.items()) if counts[name] > 1}
+
+
+def _pairs(rows: Iterable[dict[str, Any]]) -> dict[str, set[tuple[str, str]]]:
+    found: dict[str, set[tuple[str, str]]] = defaultdict(set)
+    for row in rows:
+        found[row["doc_id"]].add((row["number"], row["figure_id"]))
+    return found
 
 
 def figures_are_their_names(
-    placements: pa.Table, load: Callable[[str], bytes], *, verified: Collection[str] = frozenset()
-) -> GateResult:
+    placements: pa.Table, load: Callable[[str], bytes], names: Names, *, verified: Collection[str] = frozenset()
+) -> Verdict:
     """Hold that every stored figure decodes to pixels whose digest is its name.
 
     Args:
         placements: Of the version.
         load: Returns a figure's encoded bytes; raises ``FileNotFoundError`` where there are none.
+        names: What messages call the documents.
         verified: Figures that were looked at before. Objects never change, so these are not decoded again.
     """
-    named = {row["figure_id"] for row in _rows(placements, "figure_id") if row["figure_id"] is not None}
-    unseen = sorted(named.difference(verified))
-    offenders = [f"figure {name[:12]} {fault}" for name in unseen if (fault := _fault(name, load)) is not None]
-    return _law(
-        "figures are their names", offenders, f"{len(unseen)} of {len(named)} figures decoded, the others were before"
-    )
+    standing: dict[str, dict[str, int]] = defaultdict(dict)
+    for row in _rows(placements, "doc_id", "page", "figure_id"):
+        if row["figure_id"] is not None:
+            standing[row["figure_id"]].setdefault(row["doc_id"], row["page"])
+    unseen = sorted(standing.keys() - set(verified))
+    faults = {name: fault for name in unseen if (fault := _fault(name, load)) is not None}
+    offences = [
+        Offence(doc_id, page, f"figure {name[:12]} {fault}")
+        for name, fault in faults.items()
+        for doc_id, page in standing[name].items()
+    ]
+    held = f"{len(unseen)} of {len(standing)} figures decoded, the others were before"
+    return _law("figures are their names", offences, held, names)
 
 
-def rows_not_lost(rows: int, parent_rows: int | None, max_loss: float) -> GateResult:
+def rows_not_lost(rows: int, parent_rows: int | None, max_loss: float, compare: str) -> GateResult:
     """Hold that a version has not lost more than a share of its parent's rows.
 
     Args:
         rows: Of the version.
         parent_rows: Of the live version; None where there is none.
         max_loss: Share of them that may be lost, 0 to 1.
+        compare: The command that shows what changed since the live version.
     """
     loss = max(0.0, 1 - rows / parent_rows) if parent_rows else 0.0
     before = "there was no version before" if parent_rows is None else f"the live version has {parent_rows}"
-    return GateResult(
-        gate="rows not lost",
-        passed=loss <= max_loss,
-        value=loss,
-        bound=max_loss,
-        message=f"{rows} rows, {before}; a loss of {loss:.0%}, {max_loss:.0%} allowed (gates.max_row_loss)",
-    )
+    message = f"{rows} rows, {before}; a loss of {loss:.0%}, {max_loss:.0%} allowed"
+    passed = loss <= max_loss
+    remedy = "" if passed else f"; to see what is gone: {compare}; if that is right, raise gates.max_row_loss"
+    return GateResult(gate="rows not lost", passed=passed, value=loss, bound=max_loss, message=f"{message}{remedy}")
 
 
-def rows_a_page(rows: int, pages: int, parent: tuple[int, int] | None, max_drift: float) -> GateResult:
+def rows_a_page(rows: int, pages: int, parent: tuple[int, int] | None, max_drift: float, compare: str) -> GateResult:
     """Hold that pages give about as many rows as the parent's do.
 
     Counted by the page, so that documents may come and go: what changes it much is a parse that cuts pages to pieces, or
@@ -254,40 +310,45 @@ def rows_a_page(rows: int, pages: int, parent: tuple[int, int] | None, max_drift
         pages: Of the version.
         parent: Rows and pages of the live version; None where there is none.
         max_drift: Factor by which rows a page may become more or fewer, at least 1.
+        compare: The command that shows what changed since the live version.
     """
     # An empty version counts as one row, so that there is a factor.
     now, before = (max(count, 1) / max(of, 1) for count, of in ((rows, pages), parent or (rows, pages)))
     drift = max(now / before, before / now)
     compared = f"the live version has {before:.2f}" if parent else "there was no version before"
-    return GateResult(
-        gate="rows a page",
-        passed=drift <= max_drift,
-        value=drift,
-        bound=max_drift,
-        message=f"{now:.2f} rows a page, {compared}; a factor of {drift:.2f}, {max_drift:g} allowed (gates.max_row_drift)",
-    )
+    message = f"{now:.2f} rows a page, {compared}; a factor of {drift:.2f}, {max_drift:g} allowed"
+    passed = drift <= max_drift
+    remedy = "" if passed else f"; to see what changed: {compare}; if that is right, raise gates.max_row_drift"
+    return GateResult(gate="rows a page", passed=passed, value=drift, bound=max_drift, message=f"{message}{remedy}")
 
 
-def quarantine_ceiling(documents: int, quarantined: int, max_quarantined: float) -> GateResult:
+def quarantine_ceiling(ledger: Sequence[LedgerRow], max_quarantined: float, corpus: str) -> GateResult:
     """Hold that not too many documents are in quarantine, and that not all are.
 
     Args:
-        documents: Indexed ones.
-        quarantined: Those in quarantine.
-        max_quarantined: Share of both that may be there, 0 to 1.
+        ledger: Of the version.
+        max_quarantined: Share of its documents that may be there, 0 to 1.
+        corpus: Its name, for the message.
     """
-    total = documents + quarantined
-    share = quarantined / total if total else 0.0
-    message = f"{quarantined} of {total} documents are in quarantine ({share:.0%}); the ceiling is {max_quarantined:.0%}"
+    documents = {row.doc_id for row in ledger if row.status is Status.INDEXED}
+    quarantined = {row.doc_id or row.source: row for row in reversed(ledger) if row.status is Status.QUARANTINED}
+    total = len(documents) + len(quarantined)
+    share = len(quarantined) / total if total else 0.0
+    passed = share <= max_quarantined and bool(documents)
+    message = (
+        f"{len(quarantined)} of {total} documents are in quarantine ({share:.0%}); the ceiling is {max_quarantined:.0%}"
+    )
+    if not passed and total:
+        rows = sorted(quarantined.values(), key=lambda row: row.source)
+        named = ", ".join(f"{row.source} ({row.code})" for row in rows[:EXAMPLES])
+        rest = f" and {len(rows) - EXAMPLES} more" if len(rows) > EXAMPLES else ""
+        remedy = f"to see why: inset quarantine {corpus}; correct them"
+        if documents:
+            remedy += ", or raise gates.max_quarantined"
+        message = f"{message}: {named}{rest}; {remedy}"
     if not total:
         message = "there is no document in it: the source is empty; fill it, or correct 'source' in the corpus file"
-    return GateResult(
-        gate="quarantine ceiling",
-        passed=share <= max_quarantined and documents > 0,
-        value=share,
-        bound=max_quarantined,
-        message=message,
-    )
+    return GateResult(gate="quarantine ceiling", passed=passed, value=share, bound=max_quarantined, message=message)
 
 
 def _fault(name: str, load: Callable[[str], bytes]) -> str | None:
@@ -306,13 +367,11 @@ def _rows(table: pa.Table, *columns: str) -> list[dict[str, Any]]:
 
 
 def _tagged(placements: pa.Table) -> Iterable[dict[str, Any]]:
-    return (row for row in _rows(placements, "doc_id", "figure_id", "number") if row["number"] is not None)
+    rows = _rows(placements, "doc_id", "page", "figure_id", "number")
+    return (row for row in rows if row["number"] is not None)
 
 
-def _law(gate: str, offenders: Sequence[str], held: str) -> GateResult:
-    named = "; ".join(offenders[:EXAMPLES]) + (
-        f"; and {len(offenders) - EXAMPLES} more" if len(offenders) > EXAMPLES else ""
-    )
-    return GateResult(
-        gate=gate, passed=not offenders, value=len(offenders), bound=0, message=f"{gate}: {named}" if offenders else held
-    )
+def _law(gate: str, offences: Sequence[Offence], held: str, names: Names) -> Verdict:
+    message = f"{in_words(offences, names)}; {OUR_FAULT}" if offences else held
+    result = GateResult(gate=gate, passed=not offences, value=len(offences), bound=0, message=message)
+    return Verdict(result, tuple(offences))

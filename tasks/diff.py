@@ -110,8 +110,8 @@ def _note(found: VersionDiff) -> Iterator[str]:
     yield from _names("Documents added", found.documents.added)
     yield from _names("Documents changed", found.documents.changed)
     yield from _names("Documents removed", found.documents.removed)
-    yield from _names("Documents that can't be read any more", found.documents.lost)
-    yield from _names("Documents that can be read again", found.documents.mended)
+    yield from _names("Documents that went to quarantine", found.documents.lost)
+    yield from _names("Documents that came out of quarantine", found.documents.mended)
     if found.base:
         yield from _list("Figures gained", [_shown(figure) for figure in found.figures_gained])
         yield from _list("Figures lost", [_shown(figure) for figure in found.figures_lost])

@@ -3,11 +3,12 @@
 This looks at the outcome, whoever made it: where the picture's block stands in reading order, and what the page has around it.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from schemas.documents import Block, BlockKind, Page, PlacedFigure
 from schemas.geometry import BBox
+from schemas.laws import EXAMPLES
 from schemas.versions import GateResult
 from tasks.anchor import gap, is_level
 from tasks.rows import upright
@@ -58,24 +59,30 @@ def read_with_neighbours(
     return found
 
 
-def pictures_by_their_text(documents: Iterable[Mapping[int, bool]], least: float) -> GateResult:
+def pictures_by_their_text(documents: Iterable[tuple[str, Mapping[int, bool]]], least: float) -> GateResult:
     """Hold that enough pictures without a caption are read with text that stands next to them.
 
     Args:
-        documents: What ``read_with_neighbours`` answers of each document.
+        documents: Sources, and what ``read_with_neighbours`` answers of each document.
         least: Share of the pictures, 0 to 1. A few pictures say too little: of fewer than 20 none refuses a version.
     """
-    answers = [answer for document in documents for answer in document.values()]
-    right, total = sum(answers), len(answers)
+    answers: Counter[bool] = Counter()
+    away: Counter[str] = Counter()
+    for source, found in documents:
+        answers.update(found.values())
+        away.update([source] * sum(not answer for answer in found.values()))
+    right, total = answers[True], answers.total()
     share = right / total if total else 1.0
-    asked = f"{least:.0%} asked for (gates.min_pictures_by_text)"
-    return GateResult(
-        gate="pictures by their text",
-        passed=share >= least or total < _FEWEST,
-        value=share,
-        bound=least,
-        message=f"{right} of {total} pictures without a caption are read with text next to them ({share:.0%}), {asked}",
-    )
+    passed = share >= least or total < _FEWEST
+    told = f"{right} of {total} pictures without a caption are read with text next to them"
+    message = f"{told} ({share:.0%}), {least:.0%} asked for"
+    if not passed:
+        most = ", ".join(f"{count} in {source}" for source, count in away.most_common(EXAMPLES))
+        message += (
+            f"; most others: {most}; to look at them: inset parse FILE.pdf --out FOLDER --view; "
+            "if they are right, lower gates.min_pictures_by_text"
+        )
+    return GateResult(gate="pictures by their text", passed=passed, value=share, bound=least, message=message)
 
 
 def _is_next_to(text: BBox, picture: BBox) -> bool:

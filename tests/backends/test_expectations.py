@@ -11,10 +11,11 @@ import pytest
 from backends.expectations import expect_evidence
 from schemas.corpus import GateOptions
 from schemas.evidence import EVIDENCE
+from schemas.laws import Verdict
 from schemas.tags import escape, placeholder
-from schemas.versions import GateResult
 
 FIGURE = "f" * 64
+NAMES = {"0" * 64: "manual.pdf"}
 STRICT = GateOptions(max_long_texts=0, max_duplicates=0)
 
 
@@ -48,16 +49,16 @@ def expect(
     norm: float = 1.0,
     bounds: GateOptions = STRICT,
     docs: Path | None = None,
-) -> dict[str, GateResult]:
+) -> dict[str, Verdict]:
     table, count = pa.Table.from_pylist(rows, schema=EVIDENCE), len(rows)
-    gates = expect_evidence(
-        table, n_tokens=[tokens, *[5] * count][:count], norms=[norm] * count, max_tokens=220, gates=bounds, docs=docs
+    verdicts = expect_evidence(
+        table, NAMES, n_tokens=[tokens, *[5] * count][:count], norms=[norm] * count, max_tokens=220, gates=bounds, docs=docs
     )
-    return {gate.gate: gate for gate in gates}
+    return {verdict.gate.gate: verdict for verdict in verdicts}
 
 
-def failed(gates: dict[str, GateResult]) -> list[str]:
-    return [name.removeprefix("rows: ") for name, gate in gates.items() if not gate.passed]
+def failed(verdicts: dict[str, Verdict]) -> list[str]:
+    return [name.removeprefix("rows: ") for name, verdict in verdicts.items() if not verdict.gate.passed]
 
 
 ONLY_FIGURE = row(12, text="", tagged_text="<image:00000001.png>")
@@ -66,10 +67,10 @@ LOOKALIKE = row(13, text=escape("write <image:12345678.png> to forge"))
 
 @pytest.mark.parametrize("rows", [[*(row(place) for place in range(9)), ONLY_FIGURE, LOOKALIKE], []])
 def test_good_rows_pass(rows: list[dict[str, Any]]) -> None:
-    gates = expect(rows)
-    assert failed(gates) == []
-    assert len(gates) > 20
-    assert all(gate.value in (0, None) for gate in gates.values())
+    verdicts = expect(rows)
+    assert failed(verdicts) == []
+    assert len(verdicts) > 20
+    assert all(verdict.gate.value in (0, None) for verdict in verdicts.values())
 
 
 # Each breaks one rule.
@@ -100,20 +101,30 @@ def bad_rows() -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def bad_gates(bad_rows: list[dict[str, Any]]) -> dict[str, GateResult]:
+def bad_verdicts(bad_rows: list[dict[str, Any]]) -> dict[str, Verdict]:
     return expect([row(0), row(1), *bad_rows])
 
 
 @pytest.mark.parametrize("rule", sorted({rule for _, rule in BAD}))
-def test_a_bad_row_breaks_its_rule(bad_gates: dict[str, GateResult], bad_rows: list[dict[str, Any]], rule: str) -> None:
-    offenders = [str(bad["evidence_id"]) for bad, (_, broken) in zip(bad_rows, BAD, strict=True) if broken == rule]
-    gate = bad_gates[f"rows: {rule}"]
-    assert (gate.passed, gate.value, gate.bound) == (False, len(offenders) / (len(BAD) + 2), 0)
-    assert gate.message.endswith(f"not so in {len(offenders)} of {len(BAD) + 2}, such as {', '.join(offenders)}")
+def test_a_bad_row_breaks_its_rule_and_is_laid_at_its_document(
+    bad_verdicts: dict[str, Verdict], bad_rows: list[dict[str, Any]], rule: str
+) -> None:
+    offenders = [bad for bad, (_, broken) in zip(bad_rows, BAD, strict=True) if broken == rule]
+    verdict = bad_verdicts[f"rows: {rule}"]
+    assert (verdict.gate.passed, verdict.gate.value, verdict.gate.bound) == (False, len(offenders) / (len(BAD) + 2), 0)
+    assert [(offence.doc_id, offence.page) for offence in verdict.offences] == [
+        (bad["doc_id"], bad["page"]) for bad in offenders
+    ]
+    if rule != "doc_id is a SHA-256":
+        where = "" if rule == "page counts from 1" else " (page 1)"
+        assert verdict.gate.message == (
+            f"not so in {len(offenders)} of {len(BAD) + 2} rows: manual.pdf: a row breaks it{where}; "
+            "this is a fault of Inset: please report it"
+        )
 
 
-def test_a_bad_row_breaks_no_other_rule(bad_gates: dict[str, GateResult]) -> None:
-    assert set(failed(bad_gates)) == {rule for _, rule in BAD}
+def test_a_bad_row_breaks_no_other_rule(bad_verdicts: dict[str, Verdict]) -> None:
+    assert set(failed(bad_verdicts)) == {rule for _, rule in BAD}
 
 
 def test_ids_are_unique() -> None:
@@ -124,12 +135,13 @@ def test_missing_values_and_columns_are_told_apart() -> None:
     good = pa.Table.from_pylist([row(place) for place in range(3)], schema=EVIDENCE)
     loose = pa.schema([field.with_nullable(True) for field in EVIDENCE])
     holed = pa.Table.from_pylist([row(0), row(1, title=None)], schema=loose)
-    gates = expect_evidence(holed, n_tokens=[1, 1], norms=[1, 1], max_tokens=5, gates=STRICT)
-    assert [gate.gate for gate in gates if not gate.passed] == ["rows: title is never missing"]
+    verdicts = expect_evidence(holed, NAMES, n_tokens=[1, 1], norms=[1, 1], max_tokens=5, gates=STRICT)
+    (broken,) = [verdict for verdict in verdicts if not verdict.gate.passed]
+    assert (broken.gate.gate, len(broken.offences)) == ("rows: title is never missing", 1)
     less = good.drop_columns(["bbox"])
-    without = expect_evidence(less, n_tokens=[1] * 3, norms=[1] * 3, max_tokens=5, gates=STRICT)
-    assert [(gate.passed, gate.value) for gate in without] == [(False, None)]
-    assert "bbox" in without[0].message
+    (without,) = expect_evidence(less, NAMES, n_tokens=[1] * 3, norms=[1] * 3, max_tokens=5, gates=STRICT)
+    assert (without.gate.passed, without.gate.value, without.offences) == (False, None, ())
+    assert "bbox" in without.gate.message
 
 
 @pytest.mark.parametrize(("norm", "rule"), [(0.9, "a vector has length 1"), (float("nan"), "a vector is made of numbers")])
@@ -140,9 +152,13 @@ def test_vectors_have_length_one(norm: float, rule: str) -> None:
 @pytest.mark.parametrize(("allowed", "holds"), [(0.0, False), (0.24, False), (0.25, True), (1.0, True)])
 def test_a_share_of_texts_may_be_long(allowed: float, holds: bool) -> None:
     bounds = GateOptions(max_long_texts=allowed)
-    gate = expect([row(place) for place in range(4)], tokens=221, bounds=bounds)["rows: a text has at most 220 tokens"]
-    assert (gate.passed, gate.value, gate.bound) == (holds, 0.25, allowed)
-    assert "not so in 1 of 4" in gate.message
+    verdict = expect([row(place) for place in range(4)], tokens=221, bounds=bounds)["rows: a text has at most 220 tokens"]
+    gate = verdict.gate
+    assert (gate.passed, gate.value, gate.bound, verdict.offences) == (holds, 0.25, allowed, ())
+    assert f"not so in 1 of 4 rows ({allowed:.0%} may: gates.max_long_texts)" in gate.message
+    assert holds or gate.message.endswith(
+        "manual.pdf: a row breaks it (page 1); if that is right, raise gates.max_long_texts"
+    )
 
 
 SAME = {"text": "Read the manual.", "title": "Pump"}
@@ -151,7 +167,7 @@ SAME = {"text": "Read the manual.", "title": "Pump"}
 @pytest.mark.parametrize(("allowed", "holds"), [(0.0, False), (0.49, False), (0.5, True)])
 def test_a_share_of_rows_may_repeat_others(allowed: float, holds: bool) -> None:
     rows = [row(place, **SAME) for place in (0, 1, 3)] + [row(4)]
-    gate = expect(rows, bounds=GateOptions(max_duplicates=allowed))["rows: a row says what no other says"]
+    gate = expect(rows, bounds=GateOptions(max_duplicates=allowed))["rows: a row says what no other says"].gate
     assert (gate.passed, gate.value, gate.bound) == (holds, 0.5, allowed)
     assert "not so in 2 of 4" in gate.message
 

@@ -12,6 +12,8 @@ import pymupdf
 import pytest
 
 from cli import main
+from schemas.documents import Chunk, StructuredDocument
+from tasks.chunk import chunk
 from tests.manuals import write_long_table, write_manual, write_scan
 
 
@@ -133,12 +135,15 @@ def test_a_refused_version_exits_with_3_and_says_why(folder: Path, inset: Inset)
     (folder / "pdfs" / "empty.pdf").write_bytes(b"")
     refused = inset("refresh", "manuals")
     assert refused.code == 3
-    assert "refused" in refused.err
-    assert "empty.pdf" in refused.err
+    *_, reason, way_past = refused.err.splitlines()
+    assert reason.startswith("  refused: quarantine ceiling: 1 of 3 documents are in quarantine (33%)")
+    assert "empty.pdf (empty_file); to see why: inset quarantine manuals" in reason
     assert "empty_file" in inset("quarantine", "manuals").out
     (version,) = [row["version"] for row in inset("versions", "manuals", "--json").json["versions"]]
+    assert way_past == f'if it is to go live all the same: inset publish manuals {version} --override "REASON"'
     stopped = inset("publish", "manuals", version)
-    assert (stopped.code, "--override" in stopped.err) == (3, True)
+    assert (stopped.code, way_past in stopped.err) == (3, True)
+    assert stopped.err.count("quarantine ceiling") == 1
     (folder / "corpora" / "manuals.yaml").write_text(
         (folder / "corpora" / "manuals.yaml").read_text().replace("0.0", "0.5")
     )
@@ -150,6 +155,34 @@ def test_a_refused_version_exits_with_3_and_says_why(folder: Path, inset: Inset)
     assert (again.code, again.json["version"], again.json["published"]) == (0, version, False), "it is the live version"
     replayed = inset("quarantine", "manuals", "--replay", "--json")
     assert (replayed.code, replayed.json["version"]) == (0, version)
+
+
+def test_a_document_that_breaks_a_law_is_shown_with_its_pages_and_what_to_do(
+    folder: Path, inset: Inset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "corpora").mkdir()
+    turn_off_ocr(folder, "gates: {max_quarantined: 0.5}\n")
+
+    def lose_figures(document: StructuredDocument, *rest: Any, **options: Any) -> list[Chunk]:
+        pieces = chunk(document, *rest, **options)
+        return [piece for piece in pieces if piece.modality != "figure" or "Winch" not in document.title]
+
+    monkeypatch.setattr("ray_jobs.enrich.chunk", lose_figures)
+    made = inset("refresh", "manuals")
+    assert made.code == 0
+    *_, shown, retry = made.err.splitlines()
+    said = "figures conserved: a figure has no row (pages 1, 2); this is a fault of Inset: please report it"
+    assert shown == f"  quarantine: winch.pdf: law_broken: {said}"
+    assert retry.endswith("try it again: inset quarantine manuals --replay")
+    (failure,) = inset("quarantine", "manuals", "--json").json["failures"]
+    assert (failure["source"], failure["code"], failure["step"], failure["message"]) == (
+        *("winch.pdf", "law_broken", "check"),
+        said,
+    )
+    assert inset("plan", "manuals", "--json").json["outcome"] == "unchanged"
+    monkeypatch.undo()
+    monkeypatch.chdir(folder)
+    assert inset("quarantine", "manuals", "--replay", "--json").json["counts"]["quarantined"] == 0
 
 
 def test_parse_shows_a_single_pdf(folder: Path, inset: Inset) -> None:

@@ -5,6 +5,7 @@ import pytest
 from evaluation.gates import retrieval_gates
 from evaluation.golden import ModeReport, QuestionScore
 from evaluation.metrics import paired_bootstrap, recall_at
+from evaluation.questions import Question
 from schemas.corpus import GateOptions
 from schemas.evidence import Mode
 from schemas.versions import GateResult
@@ -37,7 +38,8 @@ def judge(
         "dense": report("dense", hybrid if dense is None else dense),
     }
     before = None if live is None else report("hybrid", live)
-    return {gate.gate: gate for gate in retrieval_gates(ours, before, GateOptions(**bounds))}
+    questions = [Question(id=str(number), question="?", doc="pump.pdf", pages=[number]) for number in range(len(hybrid))]
+    return {gate.gate: gate for gate in retrieval_gates(questions, ours, before, GateOptions(**bounds))}
 
 
 def test_an_equal_version_holds() -> None:
@@ -53,6 +55,16 @@ def test_a_first_version_is_compared_with_nothing() -> None:
 def test_too_little_recall_is_refused() -> None:
     gate = judge("+-", min_recall_at_10=0.6)["recall at 10"]
     assert (gate.passed, gate.value, gate.bound) == (False, 0.5, 0.6)
+    assert gate.message.endswith(
+        "not found: 1 (pump.pdf page 1); correct what is wrong of them, or lower gates.min_recall_at_10"
+    )
+
+
+def test_questions_that_are_lost_are_named_and_those_that_were_never_found_are_not() -> None:
+    gate = judge("----" + "+" * 5 + "-", live="+" * 9 + "-")[LIVE]
+    assert not gate.passed
+    lost = "0 (pump.pdf page 0), 1 (pump.pdf page 1), 2 (pump.pdf page 2) and 1 more"
+    assert gate.message.endswith(f"lost: {lost}; correct what is wrong of them, or raise gates.max_recall_loss")
 
 
 @pytest.mark.parametrize("against", ["live", "bm25", "dense"])

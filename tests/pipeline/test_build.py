@@ -1,27 +1,33 @@
 """What is read back of a built collection, and the gates that judge it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from backends.lancedb_index import LanceIndex
 from backends.memory_index import MemoryIndex
-from pipeline.build import read_back
+from pipeline.build import OF_THE_ENGINE, read_back
+from pipeline.refresh import refresh
+from pipeline.workspace import open_workspace
 from schemas.evidence import EVIDENCE
+from schemas.versions import GateResult
 from tests.contract.test_search_index import ROWS, VECTORS, fill
 
 Row = dict[str, object]
 
 
-def _gates(evidence: list[Row], held: list[Row]) -> dict[str, bool]:
+def _gates(evidence: list[Row], held: list[Row]) -> list[GateResult]:
     index = MemoryIndex()
     fill(index, held, VECTORS[: len(held)])
-    return {gate.gate: gate.passed for gate in read_back(index, pa.Table.from_pylist(evidence, schema=EVIDENCE))}
+    gates = read_back(index, pa.Table.from_pylist(evidence, schema=EVIDENCE))
+    assert tuple(gate.gate for gate in gates) == OF_THE_ENGINE
+    return gates
 
 
 def test_what_was_written_comes_back() -> None:
-    assert _gates(ROWS, ROWS) == {"rows read back": True, "sample read back": True}
-    assert _gates([], []) == {"rows read back": True, "sample read back": True}
+    assert all(gate.passed for gate in [*_gates(ROWS, ROWS), *_gates([], [])])
 
 
 @pytest.mark.parametrize(
@@ -33,4 +39,22 @@ def test_what_was_written_comes_back() -> None:
     ],
 )
 def test_what_does_not_come_back_is_told(lose: Callable[[list[Row]], list[Row]], counted: bool) -> None:
-    assert _gates(ROWS, lose(ROWS)) == {"rows read back": counted, "sample read back": False}
+    count, sample = _gates(ROWS, lose(ROWS))
+    assert (count.passed, sample.passed) == (counted, False)
+    assert f"but not those of {ROWS[0]['sources'][0]} page {ROWS[0]['page']}; the next refresh" in sample.message  # type: ignore[index]
+
+
+def test_what_an_engine_lost_is_built_again(corpus_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace = open_workspace(str(corpus_file))
+    real = LanceIndex.add
+
+    def add(index: LanceIndex, batches: Iterable[pa.RecordBatch]) -> None:
+        real(index, (batch.slice(1) for batch in batches))
+
+    monkeypatch.setattr(LanceIndex, "add", add)
+    refused = refresh(workspace)
+    assert [gate.gate for gate in refused.gates if not gate.passed] == list(OF_THE_ENGINE)
+    monkeypatch.undo()
+    made = refresh(workspace)
+    assert made.published
+    assert made.version != refused.version

@@ -102,9 +102,9 @@ def test_an_operator_may_override_a_gate_with_a_reason_that_is_kept(store: Objec
         publish_version(store, "manuals", V3, override="  ")
     assert publish_version(store, "manuals", V3, override="the lost rows were duplicates").version == V3
     (row,) = [row for row in list_versions(store, "manuals").versions if row.version == V3]
-    assert (row.state, row.refusals) == ("live", ["too few rows"])
+    assert (row.state, row.refusals) == ("live", ["g: too few rows"])
     assert row.override is not None
-    assert (row.override.reason, row.override.refusals) == ("the lost rows were duplicates", ["too few rows"])
+    assert (row.override.reason, row.override.refusals) == ("the lost rows were duplicates", ["g: too few rows"])
     publish_version(store, "manuals", V1)
     assert roll_back(store, "manuals").version == V3, "what was let pass once may be live again"
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from backends.stores import open_store
-from ray_jobs.documents import is_finished, read_tree, structured_folder, write_structured
+from ray_jobs.documents import is_finished, pack_structured, read_tree, structured_folder, write_structured
 from schemas.corpus import ParseOptions
 from tasks.contents import grow
 from tasks.parse import parse
@@ -15,7 +15,7 @@ def test_a_documents_evidence_tree_is_stored_with_it(tmp_path: Path) -> None:
     data = write_manual(tmp_path / "pump.pdf", "pump").read_bytes()
     document = structure(parse(data, "d", ParseOptions(), keep_figure=lambda name, data: None), {})
     store, folder = open_store(f"{tmp_path / 'store'}"), structured_folder("d", "key")
-    write_structured(store, folder, document, [])
+    write_structured(store, folder, pack_structured(document, []))
     assert is_finished(store, folder)
     assert list(read_tree(store, folder)) == grow(document)
     assert [node.title for node in read_tree(store, folder) if node.parent_id is None] == [

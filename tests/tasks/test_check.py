@@ -1,4 +1,5 @@
 import io
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -10,8 +11,9 @@ from schemas.errors import FailureCode
 from schemas.evidence import EVIDENCE, PLACEMENTS
 from schemas.geometry import BBox
 from schemas.ids import figure_id
+from schemas.laws import Offence, Verdict, by_document, in_words
 from schemas.tags import PAPER, TagTemplate, escape, placeholder
-from schemas.versions import GateResult, LedgerRow, Plan, PlannedDocument, PlanSummary, Status
+from schemas.versions import LedgerRow, Plan, PlannedDocument, PlanSummary, Status
 from tasks.check import (
     DocumentIn,
     content_conserved,
@@ -29,6 +31,7 @@ from tasks.neighbours import pictures_by_their_text, read_with_neighbours
 
 TEMPLATE = TagTemplate()
 DOC, OTHER = "0" * 64, "1" * 64
+NAMES = {DOC: "a.pdf", OTHER: "b.pdf"}
 
 
 def png(color: str, kind: str = "PNG", mode: str = "RGB") -> bytes:
@@ -124,7 +127,7 @@ class TestDocumentsConserved:
     def test_holds(self) -> None:
         carried = self.row("c.pdf", Status.QUARANTINED)
         ledger = [self.row("a.pdf"), self.row("b.pdf", Status.QUARANTINED), carried]
-        gate = documents_conserved(self.plan("a.pdf", "b.pdf", carried=(carried,)), ledger)
+        gate = documents_conserved(self.plan("a.pdf", "b.pdf", carried=(carried,)), ledger).gate
         assert gate.passed
         assert gate.message == "3 sources in, 1 indexed, 2 quarantined"
 
@@ -137,12 +140,13 @@ class TestDocumentsConserved:
         ],
     )
     def test_fails(self, sources: list[str], message: str) -> None:
-        gate = documents_conserved(self.plan("a.pdf", "b.pdf"), [self.row(source) for source in sources])
-        assert (gate.passed, gate.value) == (False, 1)
-        assert message in gate.message
+        verdict = documents_conserved(self.plan("a.pdf", "b.pdf"), [self.row(source) for source in sources])
+        assert (verdict.gate.passed, verdict.gate.value) == (False, 1)
+        assert verdict.gate.message == f"{message}; this is a fault of Inset: please report it"
+        assert by_document([verdict], [DOC]) == {}, "it is the version's"
 
     def test_fails_where_a_source_has_become_another_document(self) -> None:
-        assert not documents_conserved(self.plan("a.pdf"), [self.row("a.pdf", doc_id=OTHER)]).passed
+        assert not documents_conserved(self.plan("a.pdf"), [self.row("a.pdf", doc_id=OTHER)]).gate.passed
 
 
 class TestContentConserved:
@@ -184,12 +188,15 @@ class TestContentConserved:
         return pa.Table.from_pylist(written, schema=EVIDENCE)
 
     @staticmethod
-    def messages(gates: list[GateResult]) -> list[str]:
-        return [gate.message for gate in gates if not gate.passed]
+    def messages(verdicts: list[Verdict]) -> list[str]:
+        """What is said of the document, without what is to be done."""
+        return [broken.rpartition("; ")[0] for broken in by_document(verdicts, [DOC]).values()]
 
     def test_holds(self) -> None:
         document = self.document()
-        pages, figures = content_conserved([document], self.rows(), self.placed(document))
+        pages, figures = (
+            verdict.gate for verdict in content_conserved([document], self.rows(), self.placed(document), NAMES)
+        )
         assert (pages.passed, figures.passed) == (True, True)
         assert pages.message == (
             "5 pages in, 1 indexed, 1 quarantined, 3 left out (1 of which no words were read; 1 with running heads alone; "
@@ -198,91 +205,98 @@ class TestContentConserved:
         assert figures.message == "5 figures in, 2 indexed, 1 quarantined, 2 left out (1 decorative; 1 page_scan)"
 
     def test_other_documents_do_not_matter(self) -> None:
-        assert all(gate.passed for gate in content_conserved([], self.rows(), PLACED))
+        assert all(verdict.gate.passed for verdict in content_conserved([], self.rows(), PLACED, NAMES))
 
     @pytest.mark.parametrize(("failed", "marginal", "lost"), [(set(), {3}, 2), ({2}, set(), 3)])
     def test_fails_where_a_page_is_in_no_row_and_nothing_says_why(
         self, failed: set[int], marginal: set[int], lost: int
     ) -> None:
         document = self.document(failed=failed, marginal=marginal, placements=())
-        gates = content_conserved([document], self.rows(), placements())
-        assert self.messages(gates) == [f"pages conserved: page {lost} of document {DOC[:12]} got lost"]
+        pages, figures = content_conserved([document], self.rows(), placements(), NAMES)
+        assert self.messages([pages, figures]) == [f"pages conserved: a page has words and no row (page {lost})"]
+        said = f"a.pdf: a page has words and no row (page {lost}); this is a fault of Inset: please report it"
+        assert (pages.gate.passed, pages.gate.value, pages.gate.message) == (False, 1, said)
 
     def test_fails_where_rows_stand_on_another_page(self) -> None:
         document = self.document(placements=())
-        assert "page 1 of" in self.messages(content_conserved([document], self.rows(page=9), placements()))[0]
+        assert "(page 1)" in self.messages(content_conserved([document], self.rows(page=9), placements(), NAMES))[0]
 
     def test_fails_where_a_placement_is_missing(self) -> None:
         document = self.document()
-        gates = content_conserved([document], self.rows(), self.placed(document).slice(1))
-        assert self.messages(gates) == [f"figures conserved: a figure on page 1 of document {DOC[:12]} got lost"]
+        gates = content_conserved([document], self.rows(), self.placed(document).slice(1), NAMES)
+        assert self.messages(gates) == ["figures conserved: a figure has no placement (page 1)"]
 
     def test_fails_where_content_has_a_tag_but_no_row(self) -> None:
         document = self.document()
-        gates = content_conserved([document], self.rows(figure=BLUE), self.placed(document))
-        assert len(self.messages(gates)) == 1
+        gates = content_conserved([document], self.rows(figure=BLUE), self.placed(document), NAMES)
+        assert self.messages(gates) == ["figures conserved: a figure has no row (page 1)"]
 
     @pytest.mark.parametrize("changes", [{"number": None}, {"number": None, "role": "decorative", "reason": ""}])
     def test_fails_where_a_figure_is_left_out_for_no_reason(self, changes: dict[str, Any]) -> None:
         document = self.document()
-        gates = content_conserved([document], self.rows(), self.placed(document, **changes))
-        assert len(self.messages(gates)) == 1
+        gates = content_conserved([document], self.rows(), self.placed(document, **changes), NAMES)
+        assert self.messages(gates) == ["figures conserved: a figure has no tag, and nothing says why (page 1)"]
 
     def test_fails_where_pixels_are_missing_and_nothing_failed(self) -> None:
         document = self.document(failed=set(), pages=())
-        gates = content_conserved([document], self.rows(), self.placed(document))
-        assert self.messages(gates) == [f"figures conserved: a figure on page 2 of document {DOC[:12]} got lost"]
+        gates = content_conserved([document], self.rows(), self.placed(document), NAMES)
+        assert self.messages(gates) == ["figures conserved: a figure has no tag, and nothing says why (page 2)"]
 
 
 class TestTakenOver:
     def test_holds(self) -> None:
         more = pa.concat_tables([WRITTEN, evidence(("text", "new"), doc_id=OTHER)])
-        gate = taken_over(WRITTEN, PLACED, more, PLACED)
+        gate = taken_over(WRITTEN, PLACED, more, PLACED, NAMES).gate
         assert (gate.passed, gate.message) == (True, "1 documents have the rows that they had before")
-        assert taken_over(WRITTEN.slice(0, 0), PLACED.slice(0, 0), more, PLACED).passed
+        assert taken_over(WRITTEN.slice(0, 0), PLACED.slice(0, 0), more, PLACED, NAMES).gate.passed
 
     @pytest.mark.parametrize(
         ("rows", "places", "said"),
         [(WRITTEN.slice(1), PLACED, "had 3 rows and has 2"), (WRITTEN, PLACED.slice(4), "had 4 placements and has 0")],
     )
     def test_fails(self, rows: pa.Table, places: pa.Table, said: str) -> None:
-        gate = taken_over(WRITTEN, PLACED, rows, places)
-        assert (gate.passed, gate.value) == (False, 1)
-        assert said in gate.message
+        verdict = taken_over(WRITTEN, PLACED, rows, places, NAMES)
+        assert (verdict.gate.passed, verdict.gate.value) == (False, 1)
+        assert f"a.pdf: it {said}" in verdict.gate.message
+        assert by_document([verdict], [DOC]).keys() == {DOC}
 
 
 class TestTagsArePlacements:
     def test_holds(self) -> None:
-        gate = tags_are_placements(WRITTEN, PLACED, TEMPLATE)
+        gate = tags_are_placements(WRITTEN, PLACED, TEMPLATE, NAMES).gate
         assert (gate.passed, gate.message) == (True, "3 tags written for 3 tagged placements")
 
     def test_holds_for_other_templates_and_escaped_look_alikes(self) -> None:
         paper = TagTemplate(PAPER)
         text = escape("<image: filename(00000009.png)>") + paper.write("00000001")
-        assert tags_are_placements(evidence(("text", text)), placements(placement(RED, "00000001")), paper).passed
+        assert tags_are_placements(
+            evidence(("text", text)), placements(placement(RED, "00000001")), paper, NAMES
+        ).gate.passed
 
     @pytest.mark.parametrize(
         "text", ["nothing", "<image:00000001.png><image:00000001.png>", "<image:00000001.png><image:00000003.png>"]
     )
     def test_fails_on_tags_too_few_or_too_many(self, text: str) -> None:
-        gate = tags_are_placements(evidence(("text", text)), placements(placement(RED, "00000001")), TEMPLATE)
-        assert (gate.passed, gate.value) == (False, 1)
+        placed = placements(placement(RED, "00000001"))
+        verdict = tags_are_placements(evidence(("text", text)), placed, TEMPLATE, NAMES)
+        assert (verdict.gate.passed, verdict.gate.value) == (False, 1)
+        assert "a.pdf: tag 0000000" in verdict.gate.message
 
     def test_fails_where_documents_swap_their_figures(self) -> None:
-        gate = tags_are_placements(WRITTEN, placements(placement(RED, "00000001", OTHER)), TEMPLATE)
-        assert not gate.passed
-        assert "is placed 1 times, written 0" in gate.message
+        verdict = tags_are_placements(WRITTEN, placements(placement(RED, "00000001", OTHER)), TEMPLATE, NAMES)
+        assert "b.pdf: tag 00000001 is placed 1 times and written 0 times (page 1)" in verdict.gate.message
+        assert by_document([verdict], [DOC, OTHER]).keys() == {DOC, OTHER}
 
 
 class TestTagsResolve:
     def test_holds(self) -> None:
-        gate = tags_resolve(WRITTEN, PLACED, TEMPLATE)
+        gate = tags_resolve(WRITTEN, PLACED, TEMPLATE, NAMES).gate
         assert (gate.passed, gate.message) == (True, "all 4 tags lead to figures of their own document")
-        assert tags_resolve(evidence(("text", escape("<image:1.png>"))), PLACED, TEMPLATE).passed
+        assert tags_resolve(evidence(("text", escape("<image:1.png>"))), PLACED, TEMPLATE, NAMES).gate.passed
 
     def test_holds_where_a_bracket_stands_before_a_tag_or_at_a_chunks_end(self) -> None:
         text = f"press < {TEMPLATE.write('00000001')} while x <"
-        assert tags_resolve(evidence(("text", text)), PLACED, TEMPLATE).passed
+        assert tags_resolve(evidence(("text", text)), PLACED, TEMPLATE, NAMES).gate.passed
 
     @pytest.mark.parametrize(
         ("text", "refs"),
@@ -294,51 +308,66 @@ class TestTagsResolve:
         ],
     )
     def test_fails(self, text: str, refs: list[str]) -> None:
-        gate = tags_resolve(evidence(("text", text), refs=refs), PLACED, TEMPLATE)
-        assert (gate.passed, gate.value) == (False, 1)
-        assert "row-0" in gate.message
+        verdict = tags_resolve(evidence(("text", text), refs=refs), PLACED, TEMPLATE, NAMES)
+        assert (verdict.gate.passed, verdict.gate.value) == (False, 1)
+        assert verdict.gate.message.startswith("a.pdf: ")
+        assert "(page 1)" in by_document([verdict], [DOC])[DOC]
 
     def test_fails_on_figures_of_another_document(self) -> None:
-        assert not tags_resolve(evidence(("text", "<image:00000001.png>"), doc_id=OTHER), PLACED, TEMPLATE).passed
+        assert not tags_resolve(
+            evidence(("text", "<image:00000001.png>"), doc_id=OTHER), PLACED, TEMPLATE, NAMES
+        ).gate.passed
 
 
 class TestOneFigureANumber:
     def test_holds(self) -> None:
-        assert one_figure_a_number(PLACED).passed
+        assert one_figure_a_number(PLACED, NAMES).gate.passed
 
-    @pytest.mark.parametrize(
-        ("first", "second"), [((RED, "00000001"), (BLUE, "00000001")), ((RED, "00000001"), (RED, "100000001"))]
-    )
-    def test_fails(self, first: tuple[str, str], second: tuple[str, str]) -> None:
-        gate = one_figure_a_number(placements(placement(*first), placement(*second)))
-        assert (gate.passed, gate.value) == (False, 1)
+    CONTRADICTIONS = (((RED, "00000001"), (BLUE, "00000001")), ((RED, "00000001"), (RED, "100000001")))
+
+    @pytest.mark.parametrize(("first", "second"), CONTRADICTIONS)
+    def test_fails_for_a_document_that_contradicts_itself(self, first: tuple[str, str], second: tuple[str, str]) -> None:
+        placed = placements(placement(*first), placement(*second), placement(*first, OTHER))
+        verdict = one_figure_a_number(placed, NAMES)
+        assert not verdict.gate.passed
+        assert by_document([verdict], [DOC, OTHER]).keys() == {DOC}
+
+    @pytest.mark.parametrize(("first", "second"), CONTRADICTIONS)
+    def test_fails_for_the_version_where_documents_contradict_each_other(
+        self, first: tuple[str, str], second: tuple[str, str]
+    ) -> None:
+        verdict = one_figure_a_number(placements(placement(*first), placement(*second, OTHER)), NAMES)
+        assert (verdict.gate.passed, verdict.gate.value) == (False, 1)
+        assert "as in a.pdf page 1, b.pdf page 1; this is a fault" in verdict.gate.message
+        assert by_document([verdict], [DOC, OTHER]) == {}
 
 
 class TestFiguresAreTheirNames:
     @pytest.mark.parametrize(("kind", "mode"), [("PNG", "RGB"), ("PNG", "P"), ("BMP", "RGB")])
     def test_holds_for_any_faithful_encoding(self, kind: str, mode: str) -> None:
         stored = {RED: png("red", kind, mode), BLUE: png("blue", kind, mode)}
-        gate = figures_are_their_names(PLACED, stored.__getitem__)
+        gate = figures_are_their_names(PLACED, stored.__getitem__, NAMES).gate
         assert (gate.passed, gate.message) == (True, "2 of 2 figures decoded, the others were before")
 
     def test_does_not_look_again_at_what_was_verified(self) -> None:
         stored = {RED: png("red")}
-        assert figures_are_their_names(PLACED, stored.__getitem__, verified={BLUE}).passed
+        assert figures_are_their_names(PLACED, stored.__getitem__, NAMES, verified={BLUE}).gate.passed
 
     @pytest.mark.parametrize(
         ("stored", "message"),
         [(png("red"), "has other pixels"), (b"junk", "can't be decoded"), (png("blue")[:40], "can't be decoded")],
     )
     def test_fails(self, stored: bytes, message: str) -> None:
-        gate = figures_are_their_names(placements(placement(BLUE, "00000002")), lambda _name: stored)
+        gate = figures_are_their_names(placements(placement(BLUE, "00000002")), lambda _name: stored, NAMES).gate
         assert (gate.passed, gate.value) == (False, 1)
+        assert gate.message.startswith("a.pdf: ")
         assert message in gate.message
 
     def test_fails_where_nothing_is_stored(self) -> None:
         def load(name: str) -> bytes:
             raise FileNotFoundError(name)
 
-        gate = figures_are_their_names(PLACED, load)
+        gate = figures_are_their_names(PLACED, load, NAMES).gate
         assert (gate.passed, gate.value) == (False, 2)
         assert "is not stored" in gate.message
 
@@ -346,14 +375,14 @@ class TestFiguresAreTheirNames:
 class TestRowsNotLost:
     @pytest.mark.parametrize(("rows", "parent"), [(100, None), (0, None), (50, 100), (100, 50), (0, 0)])
     def test_holds(self, rows: int, parent: int | None) -> None:
-        assert rows_not_lost(rows, parent, 0.5).passed
+        assert rows_not_lost(rows, parent, 0.5, "inset diff m a b").passed
 
     @pytest.mark.parametrize(("rows", "parent"), [(49, 100), (0, 1)])
     def test_fails(self, rows: int, parent: int) -> None:
-        gate = rows_not_lost(rows, parent, 0.5)
+        gate = rows_not_lost(rows, parent, 0.5, "inset diff m a b")
         assert not gate.passed
         assert gate.value == pytest.approx(1 - rows / parent)
-        assert "gates.max_row_loss" in gate.message
+        assert gate.message.endswith("to see what is gone: inset diff m a b; if that is right, raise gates.max_row_loss")
 
 
 class TestRowsAPage:
@@ -362,32 +391,44 @@ class TestRowsAPage:
         [(30, 10, None), (60, 10, (20, 10)), (20, 10, (60, 10)), (0, 0, (2, 1)), (600, 100, (2, 1))],
     )
     def test_holds(self, rows: int, pages: int, parent: tuple[int, int] | None) -> None:
-        assert rows_a_page(rows, pages, parent, 3.0).passed
+        assert rows_a_page(rows, pages, parent, 3.0, "inset diff m a b").passed
 
     @pytest.mark.parametrize(
         ("rows", "pages", "parent", "drift"),
         [(80, 10, (20, 10), 4.0), (20, 10, (80, 10), 4.0), (100, 100, (40, 10), 4.0), (0, 10, (20, 10), 20.0)],
     )
     def test_fails_both_ways(self, rows: int, pages: int, parent: tuple[int, int], drift: float) -> None:
-        gate = rows_a_page(rows, pages, parent, 3.0)
+        gate = rows_a_page(rows, pages, parent, 3.0, "inset diff m a b")
         assert (gate.passed, gate.bound) == (False, 3.0)
         assert gate.value == pytest.approx(drift)
-        assert "gates.max_row_drift" in gate.message
+        assert gate.message.endswith("to see what changed: inset diff m a b; if that is right, raise gates.max_row_drift")
+
+
+def ledger(indexed: int, quarantined: int) -> list[LedgerRow]:
+    make = TestDocumentsConserved.row
+    rows = [make(f"{number}.pdf", doc_id=f"{number:064x}") for number in range(indexed)]
+    return rows + [make(f"bad{number}.pdf", Status.QUARANTINED, f"{number:063x}f") for number in range(quarantined)]
 
 
 class TestQuarantineCeiling:
     @pytest.mark.parametrize(("documents", "quarantined"), [(10, 0), (4, 1)])
     def test_holds(self, documents: int, quarantined: int) -> None:
-        assert quarantine_ceiling(documents, quarantined, 0.2).passed
+        assert quarantine_ceiling(ledger(documents, quarantined), 0.2, "m").passed
 
     @pytest.mark.parametrize(("documents", "quarantined", "ceiling"), [(3, 1, 0.2), (0, 5, 1.0)])
     def test_fails(self, documents: int, quarantined: int, ceiling: float) -> None:
-        gate = quarantine_ceiling(documents, quarantined, ceiling)
+        gate = quarantine_ceiling(ledger(documents, quarantined), ceiling, "m")
         assert not gate.passed
-        assert f"the ceiling is {ceiling:.0%}" in gate.message
+        assert f"the ceiling is {ceiling:.0%}: bad0.pdf (damaged)" in gate.message
+        assert "to see why: inset quarantine m" in gate.message
+        assert ("and 2 more" in gate.message) == (quarantined == 5)
+
+    def test_documents_count_and_not_their_sources(self) -> None:
+        twice = [replace(row, source=f"copy/{row.source}") for row in ledger(1, 1)]
+        assert quarantine_ceiling([*ledger(4, 1), *twice], 0.2, "m").passed
 
     def test_an_empty_version_fails_for_what_it_is(self) -> None:
-        gate = quarantine_ceiling(0, 0, 0.2)
+        gate = quarantine_ceiling([], 0.2, "m")
         assert not gate.passed
         assert "the source is empty" in gate.message
         assert "%" not in gate.message
@@ -395,18 +436,36 @@ class TestQuarantineCeiling:
 
 def test_a_message_names_a_few_offenders_and_counts_the_rest() -> None:
     many = evidence(*[("text", f"<image:1000000{place}.png>") for place in range(9)])
-    gate = tags_resolve(many, PLACED, TEMPLATE)
+    gate = tags_resolve(many, PLACED, TEMPLATE, NAMES).gate
     assert gate.value == 9
-    assert gate.message.endswith("and 6 more")
+    assert "tag 10000002 leads nowhere (page 1); and 6 more faults; this is" in gate.message
+
+
+def test_a_message_groups_what_is_alike_by_its_pages() -> None:
+    offences = [Offence(DOC, page, "a figure has no row") for page in (9, 4, 4, 7, 1, 12)]
+    assert in_words([*offences, Offence(OTHER, None, "it had 3 rows and has 2")], NAMES) == (
+        "a.pdf: a figure has no row (pages 1, 4, 7 and 2 more); b.pdf: it had 3 rows and has 2"
+    )
+    many = [Offence(f"{number:064x}", 1, "it is so") for number in range(5)]
+    assert in_words(many, {row.doc_id or "": f"{row.doc_id}.pdf"[-5:] for row in many}) == (
+        "0.pdf: it is so (page 1); 1.pdf: it is so (page 1); 2.pdf: it is so (page 1); and 2 more documents"
+    )
+
+
+def test_what_no_document_of_the_version_is_to_blame_for_stays_with_the_version() -> None:
+    verdict = tags_resolve(evidence(("text", "<image:1.png>")), PLACED, TEMPLATE, {})
+    assert by_document([verdict], [OTHER]) == {}
+    assert f"a document that isn't in the version ({DOC[:12]}): tag 1 leads nowhere" in verdict.gate.message
 
 
 def test_pictures_away_from_their_text_refuse_and_a_few_do_not() -> None:
     right, wrong = dict.fromkeys(range(16), True), dict.fromkeys(range(16, 20), False)
-    assert pictures_by_their_text([right, wrong], 0.8).passed
-    gate = pictures_by_their_text([right, {**wrong, 20: False}], 0.8)
+    assert pictures_by_their_text([("a.pdf", right), ("b.pdf", wrong)], 0.8).passed
+    gate = pictures_by_their_text([("a.pdf", right), ("b.pdf", {**wrong, 20: False})], 0.8)
     assert (gate.passed, gate.value) == (False, 16 / 21)
     assert "16 of 21 pictures without a caption" in gate.message
-    assert pictures_by_their_text([{0: False}], 0.8).passed
+    assert "most others: 5 in b.pdf; to look at them: inset parse" in gate.message
+    assert pictures_by_their_text([("a.pdf", {0: False})], 0.8).passed
     assert pictures_by_their_text([], 0.8).passed
 
 

@@ -1,0 +1,244 @@
+"""A law that some documents break costs those documents, and the version holds the law without them."""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import tasks.chunk
+from pipeline import assemble as assembling
+from pipeline import steps
+from pipeline.evidence import read_evidence
+from pipeline.inherit import Inherited, inherit
+from pipeline.ledger import read_ledger
+from pipeline.plan import plan
+from pipeline.publication import read_pointer
+from pipeline.refresh import is_refused, refresh
+from pipeline.repair import find_damage
+from pipeline.workspace import Workspace, open_workspace
+from ray_jobs import documents, enrich
+from schemas.documents import Chunk, Region, StructuredDocument
+from schemas.errors import FailureCode, GateError
+from schemas.geometry import BBox
+from schemas.ports import ObjectStore
+from schemas.tags import placeholder
+from schemas.versions import Plan, RefreshResult, Status
+from tests.manuals import write_manual
+from tests.pipeline.conftest import write_corpus
+
+Spoil = Callable[[Chunk], list[Chunk]]
+
+
+def _on(page: int, modality: str, spoil: Spoil) -> Spoil:
+    """Spoil the chunks of one kind on one page."""
+    return lambda piece: spoil(piece) if (piece.regions[0].page, piece.modality) == (page, modality) else [piece]
+
+
+def _without_text(piece: Chunk) -> list[Chunk]:
+    return [replace(piece, text=None)]  # type: ignore[arg-type]
+
+
+_FAULTS: dict[str, tuple[Spoil, str]] = {
+    "figure row": (_on(2, "figure", lambda _: []), "figures conserved: a figure has no row (page 2)"),
+    "page": (
+        lambda piece: [] if piece.regions[0].page == 1 else [piece],
+        "pages conserved: a page has words and no row (page 1)",
+    ),
+    "tag": (_on(2, "text", lambda piece: [replace(piece, tagged_text=piece.text)]), "written 0 times (page 2)"),
+    "mention": (
+        _on(1, "text", lambda piece: [replace(piece, figure_refs=("f" * 64,))]),
+        "tags resolve: figure ffffffffffff leads nowhere (page 1)",
+    ),
+    "stranger": (
+        _on(2, "text", lambda piece: [replace(piece, tagged_text=piece.tagged_text + placeholder("e" * 64))]),
+        "tags resolve: a tag is broken (page 2)",
+    ),
+    "box": (
+        _on(1, "figure", lambda piece: [replace(piece, regions=(Region(1, BBox(9, 9, 1, 19)),))]),
+        "rows: a box has a width: a row breaks it (page 1)",
+    ),
+    "place": (_on(2, "figure", lambda piece: [replace(piece, regions=())]), "rows: a row has a region: a row breaks it"),
+}
+"""What a bug of ours may make of a document's rows, and what is said of it."""
+
+
+def _let_chunks_be_spoiled(monkeypatch: pytest.MonkeyPatch, faults: dict[str, Spoil]) -> None:
+    """Bring a bug in: the chunks of a manual about something come out spoiled."""
+    real = tasks.chunk.chunk
+
+    def chunk(document: StructuredDocument, *rest: object, **options: object) -> Sequence[Chunk]:
+        pieces: Sequence[Chunk] = real(document, *rest, **options)  # type: ignore[arg-type]
+        name = document.title.lower().removesuffix(" manual")
+        return [spoiled for piece in pieces for spoiled in faults[name](piece)] if name in faults else pieces
+
+    monkeypatch.setattr(enrich, "chunk", chunk)
+
+
+def _opened(folder: Path, ceiling: float, more: str = "") -> Workspace:
+    return open_workspace(str(write_corpus(folder, f"gates: {{max_quarantined: {ceiling}}}\n{more}")))
+
+
+def _refusals(result: RefreshResult) -> list[str]:
+    return [gate.gate for gate in result.gates if not gate.passed]
+
+
+def test_each_document_that_breaks_a_law_costs_itself_and_comes_back_with_the_fix(
+    published: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = _opened(tmp_path, 0.9)
+    for seed, name in enumerate(_FAULTS, 10):
+        write_manual(tmp_path / "pdfs" / f"{name}.pdf", name, seed=seed)
+    _let_chunks_be_spoiled(monkeypatch, {name: spoil for name, (spoil, _) in _FAULTS.items()})
+    result = refresh(workspace)
+    assert result.published
+    assert _refusals(result) == []
+    assert (result.counts.documents, result.counts.quarantined) == (2, len(_FAULTS))
+    found = {failure.source.removesuffix(".pdf"): failure for failure in result.failures}
+    assert found.keys() == _FAULTS.keys()
+    for name, (_, said) in _FAULTS.items():
+        failure = found[name]
+        assert (failure.code, failure.step, failure.page) == (FailureCode.LAW_BROKEN, "check", None)
+        assert said in failure.message
+        assert failure.message.endswith("this is a fault of Inset: please report it")
+        assert (failure.doc_id or "")[:12] not in failure.message
+    rows = read_evidence(workspace.store, result.version or "")
+    assert {row["sources"][0] for row in rows.to_pylist()} == {"pump.pdf", "winch.pdf"}
+
+    assert plan(workspace, "plan").outcome == "unchanged"
+    for replay in (False, True):
+        again = refresh(workspace, replay=replay)
+        assert (again.version, again.published) == (result.version, False), "nothing is new, nor does trying again help"
+    assert workspace.store.folders("versions")[-1] == result.version
+    monkeypatch.undo()
+    assert refresh(workspace).version == result.version, "it is tried again when it changes, or on replay"
+    fixed = refresh(workspace, replay=True)
+    assert (fixed.published, fixed.counts.documents, fixed.counts.quarantined) == (True, 2 + len(_FAULTS), 0)
+    anew = _opened(tmp_path, 0.9, "store: ../other\n")
+    assert read_evidence(anew.store, refresh(anew).version or "") == read_evidence(workspace.store, fixed.version or "")
+
+
+def test_only_the_ceiling_refuses_and_it_names_the_source(
+    published: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    workspace = _opened(tmp_path, 0.0)
+    write_manual(tmp_path / "pdfs" / "crane.pdf", "tower crane", seed=7)
+    _let_chunks_be_spoiled(monkeypatch, {"tower crane": _FAULTS["figure row"][0]})
+    corpus, run_id = str(workspace.file), "run-1"
+    planned = steps.plan(corpus, run_id)
+    steps.parse_shards(corpus, run_id, planned.version, [0])
+    with caplog.at_level(logging.INFO):
+        for stage in steps.STEPS:
+            steps.run_stage(stage, corpus, run_id, planned.version)
+    warned = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert [message[:33] for message in warned] == ["quarantine: crane.pdf: law_broken"]
+    again = steps.run_stage("check", corpus, run_id, planned.version)
+    assert [(failure.source, failure.code) for failure in again.failures] == [("crane.pdf", FailureCode.LAW_BROKEN)]
+    with pytest.raises(GateError) as refused:
+        steps.publish_version(corpus, run_id, planned)
+    steps.release(corpus, run_id)
+    reason, way_past = refused.value.message.split("\n")
+    assert (
+        "quarantine ceiling: 1 of 3 documents are in quarantine (33%); the ceiling is 0%: crane.pdf (law_broken)" in reason
+    )
+    assert "inset quarantine manuals" in reason
+    assert way_past.endswith(f'inset publish manuals {planned.version} --override "REASON"')
+
+    result = refresh(workspace)
+    assert (result.version, is_refused(workspace, result)) == (planned.version, True), "it is not built again"
+    assert _refusals(result) == ["quarantine ceiling"]
+    monkeypatch.undo()
+    fixed = refresh(workspace, replay=True)
+    assert (fixed.published, fixed.counts.documents) == (True, 3)
+    assert find_damage(workspace, deep=True).all() == []
+
+
+def test_a_document_of_the_live_version_that_breaks_a_law_leaves_it_and_comes_back(
+    published: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = _opened(tmp_path, 0.5, "tags: {template: paper}\n")
+    (winch,) = (row.doc_id for row in read_ledger(published.store, _live(published)) if row.source == "winch.pdf")
+    real = documents.read_chunks
+
+    def read_chunks(store: ObjectStore, folder: str) -> tuple[Chunk, ...]:
+        return tuple(piece for piece in real(store, folder) if winch not in folder or piece.modality != "figure")
+
+    monkeypatch.setattr(assembling, "read_chunks", read_chunks)
+    result = refresh(workspace)
+    assert result.published
+    assert [(failure.source, failure.code) for failure in result.failures] == [("winch.pdf", FailureCode.LAW_BROKEN)]
+    assert "a figure has no row (pages 1, 2)" in result.failures[0].message
+    monkeypatch.undo()
+    fixed = refresh(workspace, replay=True)
+    assert (fixed.published, fixed.counts.quarantined) == (True, 0)
+    assert find_damage(workspace, deep=True).all() == [], "what earlier versions need is still there"
+
+
+def test_a_document_that_is_not_taken_over_whole_is_made_anew(
+    published: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lose_a_row(workspace: Workspace, planned: Plan) -> Inherited:
+        whole = inherit(workspace, planned)
+        return replace(whole, evidence=whole.evidence.slice(1))
+
+    monkeypatch.setattr(assembling, "inherit", lose_a_row)
+    write_manual(tmp_path / "pdfs" / "crane.pdf", "tower crane", seed=7)
+    result = refresh(published)
+    assert result.published
+    assert {row.status for row in read_ledger(published.store, result.version or "")} == {Status.INDEXED}
+    monkeypatch.undo()
+    anew = _opened(tmp_path, 0.2, "store: ../other\n")
+    assert read_evidence(anew.store, refresh(anew).version or "") == read_evidence(published.store, result.version or "")
+
+
+def test_a_row_that_can_not_be_stored_costs_its_document(
+    published: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = _opened(tmp_path, 0.5)
+    write_manual(tmp_path / "pdfs" / "crane.pdf", "tower crane", seed=7)
+    _let_chunks_be_spoiled(monkeypatch, {"tower crane": _on(1, "text", _without_text)})
+    result = refresh(workspace)
+    assert result.published
+    assert [(failure.source, failure.code) for failure in result.failures] == [("crane.pdf", FailureCode.CRASHED)]
+
+
+@pytest.mark.parametrize("spoil", [Path.unlink, lambda path: path.write_bytes(b"\x89PNG")], ids=["missing", "damaged"])
+def test_figures_that_never_come_right_cost_their_documents(
+    published: Workspace, tmp_path: Path, spoil: Callable[[Path], object]
+) -> None:
+    workspace = _opened(tmp_path, 0.5)
+    write_manual(tmp_path / "pdfs" / "crane.pdf", "tower crane", seed=7)
+    figures = Path(workspace.store.root) / "figures"
+    before = set(figures.iterdir())
+
+    def report(step: str, done: int, _total: int) -> None:
+        if (step, done) == ("check", 1):
+            for figure in set(figures.iterdir()) - before:
+                spoil(figure)
+
+    result = refresh(workspace, report=report)
+    assert result.published
+    (failure,) = result.failures
+    assert (failure.source, failure.code) == ("crane.pdf", FailureCode.LAW_BROKEN)
+    assert "figures are their names: figure" in failure.message
+    assert "(page 1)" in failure.message
+    assert refresh(workspace).version == result.version
+    assert refresh(workspace, replay=True).counts.quarantined == 0, "made again from its source"
+    assert find_damage(workspace, deep=True).all() == []
+
+
+def test_a_corpus_whose_every_document_breaks_a_law_is_refused_for_that(
+    corpus_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = open_workspace(str(corpus_file))
+    _let_chunks_be_spoiled(monkeypatch, dict.fromkeys(("water pump", "steel winch"), _FAULTS["figure row"][0]))
+    result = refresh(workspace)
+    assert _refusals(result) == ["quarantine ceiling"]
+    assert read_pointer(workspace.store) is None
+
+
+def _live(workspace: Workspace) -> str:
+    pointer = read_pointer(workspace.store)
+    assert pointer is not None
+    return pointer.version

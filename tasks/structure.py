@@ -42,7 +42,7 @@ from tasks.rows import upright
 from tasks.segment import fills, with_segments
 from tasks.tabulate import holds
 
-STRUCTURE_VERSION = "10"
+STRUCTURE_VERSION = "11"
 
 _TABLE_CAPTION_PT = 48.0
 _INNER_CHARACTERS = 600

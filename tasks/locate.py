@@ -215,11 +215,12 @@ def locate(
     figures = [replace(_with_labels(figure, lines, running), captioned=True) for figure in figures]
     alone = _panels_joined([part for part in free if _is_picture(part, lines, running)], page, frames, body)
     keys = [key for part in free if (key := _key(part, lines, running)) is not None]
+    cells = [cell for _, ruling in tables for row in cells_of(ruling) for cell in row if cell is not None] if alone else []
     figures += [
         replace(
             _with_labels(
                 _with_keys(_figure(panels, lines), keys),
-                lines,
+                _of_one_cell(panels, cells, lines),
                 running,
                 charted=any(_has_bars(part, lines) for part in panels),
             ),
@@ -1006,6 +1007,13 @@ def _with_labels(region: Region, lines: Sequence[Line], running: frozenset[Line]
         grew = larger != box and larger.area <= 1.8 * region.bbox.area
         box = larger if grew else box
     return replace(region, bbox=box)
+
+
+def _of_one_cell(parts: Sequence[_Part], cells: Sequence[BBox], lines: Sequence[Line]) -> Sequence[Line]:
+    """Return the lines that may be labels of a picture: of one in a table's cell those in the cell, else all."""
+    box = union(part.bbox for part in parts)
+    own = next((cell for cell in cells if _within(box, cell.grown(_TOUCH_PT))), None)
+    return lines if own is None else [line for line in lines if own.has_middle_of(line.bbox)]
 
 
 def _key(part: _Part, lines: Sequence[Line], running: frozenset[Line]) -> BBox | None:

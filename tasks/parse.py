@@ -247,12 +247,19 @@ class _Reading:
         lines = _inner(content, placed)
         self.lines.extend(lines)
         pictures = {placement.order: placement for placement in placed}
+        shown = [placement.bbox for placement in placed if placement.role in TAGGED and placement.figure_id is not None]
         leftward = bool(located.tables) and runs_leftward("".join([line.text for line in content.lines]))
         for ruling in located.tables:
             try:
                 with refusing(f"a table of page {page} can't be read", FailureCode.PAGE_UNREADABLE, page):
-                    written = _words_of(ruling, lines, pictures)
-                    grid = tabulate(ruling, written, content.letters_of, content.page.rotation, leftward=leftward)
+                    grid = tabulate(
+                        ruling,
+                        _words_of(ruling, lines, pictures),
+                        content.letters_of,
+                        content.page.rotation,
+                        leftward=leftward,
+                        pictures=shown,
+                    )
             except BadInputError as error:
                 self.fail(page, error)
             else:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -47,7 +47,13 @@ class Ruling:
 
 
 def tabulate(
-    ruling: Ruling, lines: Sequence[Line], letters_of: LettersOf, rotation: int = 0, *, leftward: bool = False
+    ruling: Ruling,
+    lines: Sequence[Line],
+    letters_of: LettersOf,
+    rotation: int = 0,
+    *,
+    leftward: bool = False,
+    pictures: Sequence[BBox] = (),
 ) -> Grid | None:
     """Read the table that rules draw; where they part its head and its end only, its lines show its rows.
 
@@ -57,6 +63,7 @@ def tabulate(
         letters_of: Is asked only of lines that cross an edge of a cell.
         rotation: How the page is turned for its reader, who sees rows where the unturned page has columns.
         leftward: The page is read from right to left, and so are the columns of its tables.
+        pictures: Where pictures stand on the page: a cell that holds one isn't empty.
 
     Returns:
         A table of two rows and two columns at least; None where the rules draw none.
@@ -75,7 +82,12 @@ def tabulate(
     ]
     rows = tuple(tuple("" if cell is None else cell.text for cell in row) for row in table)
     boxes = tuple(tuple(None if cell is None else cell.bbox for cell in row) for row in table)
-    return Grid(box, rows, boxes) if max(sum(map(bool, row)) for row in rows) >= 2 else None
+    filled = (sum(map(_is_filled, row, repeat(pictures))) for row in table)
+    return Grid(box, rows, boxes) if max(filled) >= 2 else None
+
+
+def _is_filled(cell: Cell | None, pictures: Sequence[BBox]) -> bool:
+    return cell is not None and (bool(cell.text) or any(cell.bbox.has_middle_of(picture) for picture in pictures))
 
 
 def cells_of(ruling: Ruling) -> tuple[tuple[BBox | None, ...], ...]:

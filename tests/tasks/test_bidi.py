@@ -5,6 +5,7 @@ import random
 import pymupdf
 import pytest
 
+from evaluation.synthetic.art import HEBREW, Pen
 from schemas.corpus import ParseOptions
 from schemas.documents import BlockKind, StructuredDocument
 from tasks.bidi import as_spoken, runs_leftward
@@ -159,3 +160,13 @@ def test_a_part_of_a_table_without_letters_is_turned_like_the_rest_of_its_page()
     }
     tables = [block for block in _document({(72, 72, 300, 200): TEXT} | cells, ruled=True).blocks if block.rows]
     assert [table.rows for table in tables] == [(("0", "1"), ("10", "11"), ("20", "21"))]
+
+
+def test_a_label_far_beside_a_line_is_none_of_its_words() -> None:
+    document = pymupdf.open()
+    pen, words = Pen(document.new_page()), "יש להדק את המסנן"
+    pen.text((520, 200), "M")
+    pen.text((400, 200), words[::-1], font=HEBREW)
+    pen.done()
+    parsed = parse(document.tobytes(), "d", ParseOptions(), keep_figure=None)
+    assert sorted(line.text.strip() for line in parsed.lines) == ["M", words]

@@ -281,3 +281,66 @@ def _near(side: int) -> st.SearchStrategy[float]:
 def test_a_few_marks_are_grouped_as_they_are_among_many(marks: list[Mark]) -> None:
     far = [_rule(100, 110, 400 + 16 * number) for number in range(20)]
     assert _located([*marks, *far], []) == _located(marks, [])
+
+
+def _ruled_table(left: float = 72, top: float = 100) -> tuple[list[Mark], list[Line]]:
+    """Draw the rules of three rows with a number, an empty cell for a picture and words."""
+    ys, xs = [top + 70 * row for row in range(4)], [left, left + 40, left + 160, left + 420]
+    marks = [_rule(xs[0], xs[-1], y) for y in ys] + [_box(x, ys[0], x + 0.5, ys[-1] + 0.5) for x in xs]
+    words = [_line(xs[2] + 8, y + 10, "Turns the device on and off") for y in ys[:3]]
+    return marks, words + [_line(xs[0] + 8, y + 10, f"{row}") for row, y in enumerate(ys[:3], 1)]
+
+
+def _drawing(box: BBox) -> list[Mark]:
+    """Draw a face: circles of four bows each."""
+    return [Mark(box.grown(-by), strokes=4, filled=False, white=False) for by in (0, 4, 8)]
+
+
+def test_drawings_in_the_cells_of_a_ruled_table_are_pictures_and_the_table_is_one() -> None:
+    marks, lines = _ruled_table()
+    drawings = [BBox(120, 110 + 70 * row, 220, 160 + 70 * row) for row in range(3)]
+    located = _located([*marks, *(mark for box in drawings for mark in _drawing(box))], lines)
+    assert sorted(_boxes(located)) == drawings
+    (table,) = located.tables
+    assert table.bbox == BBox(72, 100, 492.5, 310.5)
+
+
+def test_words_of_the_next_cell_are_no_label_of_a_drawing() -> None:
+    marks, lines = _ruled_table()
+    drawing = BBox(114, 104, 230.5, 166)
+    near = [_line(236, 130, "Use")]
+    assert _boxes(_located([*marks, *_drawing(drawing)], [*lines, *near])) == [drawing]
+
+
+def test_a_chart_whose_grid_is_ruled_like_a_table_is_a_picture() -> None:
+    marks, lines = _ruled_table()
+    curve = Mark(BBox(80, 110, 480, 300), strokes=12, filled=False, white=False)
+    located = _located([*marks, curve], lines)
+    assert not located.tables
+    assert len(located.regions) == 1
+
+
+def test_a_drawing_over_the_caption_of_a_figure_is_not_taken_apart() -> None:
+    marks, lines = _ruled_table()
+    located = _located([*marks, *_drawing(BBox(120, 110, 220, 160))], [*lines, _line(72, 320, "Figure 3: Keys")])
+    assert not located.tables
+    assert len(located.regions) == 1
+
+
+def test_labels_of_a_drawing_are_its_own_though_they_share_a_block_with_a_paragraph_at_its_side() -> None:
+    paragraph = _line(72, 100, "The control cabinet takes a torque of 49 Newtonmetres.", block=1)
+    labels = [_line(x, 100, text, block=1) for x, text in ((430, "R1"), (470, "R2"))]
+    located = _located(_drawing(BBox(420, 108, 500, 150)), [paragraph, *labels])
+    assert _boxes(located) == [BBox(420, 100, 500, 150)]
+
+
+def test_a_captioned_figure_leaves_the_pictures_of_the_next_column_to_their_steps() -> None:
+    figure, picture = BBox(72, 100, 280, 200), BBox(310, 110, 370, 150)
+    lines = [_line(80, 210, "Figure 1: The cabinet from the front"), _line(380, 120, "Press the button")]
+    found = _boxes(_located([*_drawing(figure), *_drawing(picture)], lines))
+    assert sorted(found) == [figure, picture]
+
+
+def test_small_symbols_of_many_strokes_are_pictures_and_a_line_of_letters_drawn_as_curves_is_none() -> None:
+    symbol, letters = BBox(72, 100, 94, 122), BBox(72, 200, 280, 222)
+    assert _boxes(_located([*_drawing(symbol), *_drawing(letters)], [])) == [symbol]

@@ -141,3 +141,45 @@ def test_what_is_never_cut_is_not_cut() -> None:
 
 def test_a_page_without_text_has_no_place() -> None:
     assert places([BBox(0, 0, 10, 10)], []) == [None]
+
+
+def test_a_picture_in_the_second_column_stays_by_its_step_though_the_first_column_is_nearer_to_its_left() -> None:
+    first = _passage(*["Words of the first column of the page"] * 12, y0=100, width=230)
+    over = _passage(*["Words of the second column of the page"] * 4, x0=326, y0=100, width=230)
+    step = _passage("Press the button until", "the lamp lights up.", x0=410, y0=190, width=140)
+    assert _order([BBox(326, 185, 390, 225)], [first, over, step]) == ["P0", "P1", "a", "P2"]
+
+
+def test_a_picture_at_the_end_of_a_row_in_the_first_column_is_not_the_second_columns() -> None:
+    over = _passage(*["Words of the first column of the page"] * 3, y0=100, width=224)
+    row = _passage("Press the button until", "the lamp lights up.", x0=120, y0=170, width=92)
+    under = _passage(*["Words of the first column of the page"] * 3, y0=260, width=224)
+    second = _passage(*["Words of the second column of the page"] * 14, x0=318, y0=100, width=224)
+    assert _order([BBox(238, 168, 296, 215)], [over, row, under, second]) == ["P0", "P1", "a", "P2", "P3"]
+
+
+def test_pictures_between_paragraphs_are_no_column_of_steps_because_one_beside_a_step_stands_under_them() -> None:
+    first = _passage(*["Words of the first column of the page"] * 20, y0=100, width=230)
+    above, below = (_passage("Words of the second column.", x0=326, y0=y0, width=300) for y0 in (100, 200))
+    step = _passage("Press the button until", "the lamp lights up.", x0=410, y0=320, width=140)
+    pictures = [BBox(326, 120, 410, 190), BBox(326, 310, 390, 350)]
+    assert _order(pictures, [first, above, below, step]) == ["P0", "P1", "a", "P2", "b", "P3"]
+
+
+def test_of_two_pictures_between_the_same_words_each_stands_by_its_step() -> None:
+    steps = [
+        _passage("Press the button until", "the lamp lights up.", x0=72, y0=300, width=100),
+        _passage("Turn the wheel until", "it stops by itself.", x0=410, y0=100, width=100),
+    ]
+    behind, before = places([BBox(190, 295, 250, 330), BBox(330, 95, 400, 130)], steps)
+    assert behind is not None
+    assert before is not None
+    assert behind.at == before.at == (1, 0)
+    assert (behind.is_behind, before.is_behind) == (True, False)
+
+
+def test_a_line_that_begins_with_a_quantity_goes_on_with_its_sentence() -> None:
+    step = _passage("Tighten the screw with a torque of", "80 Nm. Never use oil for that.", y0=100)
+    assert _order([_beside(0, 360)], [step]) == ["P0", "a"]
+    items = _passage("1 Tighten the screw.", "2 Close the lid.", y0=100)
+    assert _order([BBox(360, 112, 400, 130)], [items]) == ["P0", "a"]

@@ -855,3 +855,38 @@ def test_structuring_twice_gives_the_same() -> None:
     page.insert_image((150, 220, 350, 350), stream=picture(1))
     page.insert_text((150, 368), "Figure 1: The pump", fontsize=9)
     assert _structured(document) == _structured(document)
+
+
+@pytest.mark.parametrize("rotation", [90, 180, 270])
+def test_an_icon_in_a_line_of_a_turned_page_stands_at_its_word(rotation: int) -> None:
+    level = pymupdf.open()
+    page = level.new_page(width=600, height=600)
+    page.insert_text((72, 200), "Press the button        to stop the pump and wait until it is at rest.", fontsize=11)
+    right = next(word[2] for word in page.get_text("words") if word[4] == "button")
+    page.insert_image((right + 4, 190, right + 18, 204), stream=picture(1, 40, 40))
+    document = pymupdf.open()
+    turned = document.new_page(width=600, height=600)
+    turned.show_pdf_page(turned.rect, level, 0, rotate=rotation)
+    turned.set_rotation(rotation)
+    text = "".join(block.text for block in _structured(document).blocks)
+    before, after = re.split("\ue000[0-9a-f]{64}\ue001", " ".join(text.split()))
+    assert (before.strip(), after.strip()) == ("Press the button", "to stop the pump and wait until it is at rest.")
+
+
+def test_labels_of_a_drawing_in_a_cell_are_no_words_of_the_cell() -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    for y in (100, 180, 260):
+        page.draw_line((72, y), (500, y))
+    for x in (72, 240, 500):
+        page.draw_line((x, 100), (x, 260))
+    for row in range(2):
+        for at in range(3):
+            page.draw_circle((130 + 20 * at, 140 + 80 * row), 16)
+        page.insert_text((145, 143 + 80 * row), "R1", fontsize=8)
+        page.insert_text((250, 140 + 80 * row), ("Turns the device on and off", "Lowers the volume")[row], fontsize=10)
+    (table,) = [block for block in _structured(document).blocks if block.kind is BlockKind.TABLE]
+    assert [[re.sub("\ue000[0-9a-f]{64}\ue001", "PICTURE", cell) for cell in row] for row in table.rows] == [
+        ["PICTURE", "Turns the device on and off"],
+        ["PICTURE", "Lowers the volume"],
+    ]

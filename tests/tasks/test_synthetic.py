@@ -85,6 +85,5 @@ def test_no_less_is_read_right_than_before(preset: str, measure: str) -> None:
 @pytest.mark.parametrize("stream", STREAMS)
 def test_pictures_without_a_caption_are_read_where_the_page_has_them(stream: str) -> None:
     beside = _scores("pictures", stream).beside
-    # Drawn in the page's order, a circuit on a page turned by half loses its labels: they are read between step and circuit.
-    assert beside.total - beside.right <= (stream == "page")
+    assert beside.right == beside.total
     assert beside.total > 70

@@ -247,7 +247,7 @@ class _Reading:
         lines = _inner(content, placed)
         self.lines.extend(lines)
         pictures = {placement.order: placement for placement in placed}
-        shown = [placement.bbox for placement in placed if placement.role in TAGGED and placement.figure_id is not None]
+        tagged = [placement.bbox for placement in placed if placement.role in TAGGED and placement.figure_id is not None]
         leftward = bool(located.tables) and runs_leftward("".join([line.text for line in content.lines]))
         for ruling in located.tables:
             try:
@@ -258,7 +258,7 @@ class _Reading:
                         content.letters_of,
                         content.page.rotation,
                         leftward=leftward,
-                        pictures=shown,
+                        pictures=tagged,
                     )
             except BadInputError as error:
                 self.fail(page, error)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from schemas.corpus import GateOptions
 from schemas.evidence import EVIDENCE, Modality
-from schemas.laws import OUR_FAULT, Offence, Verdict, in_words
+from schemas.laws import FEWEST_PICTURES, OUR_FAULT, Offence, Verdict, in_words
 from schemas.tags import is_disarmed
 from schemas.versions import GateResult
 
@@ -48,6 +48,7 @@ def expect_evidence(
     norms: Sequence[float] | NDArray[np.floating[Any]],
     max_tokens: int,
     gates: GateOptions,
+    by_text: Sequence[tuple[str, Mapping[int, bool]]] = (),
     docs: Path | None = None,
 ) -> list[Verdict]:
     """Validate rows of evidence.
@@ -59,6 +60,8 @@ def expect_evidence(
         norms: Length of each row's vector, in the order of the rows.
         max_tokens: Tokens a text is meant to hold.
         gates: The shares of rows that may be too long, and that may repeat others.
+        by_text: Sources of documents, and of their pictures without a caption, by placement, whether they are read with text
+            next to them: ``docs`` show them beside the rows; the gate on them is another's.
         docs: Empty folder for the Data Docs, a static site that starts at ``index.html``; None for none.
 
     Returns:
@@ -80,28 +83,44 @@ def expect_evidence(
     rules = _rules(max_tokens, gates, complete=complete)
 
     context = gx.get_context(mode="ephemeral", project_config=_configuration(docs))
-    asset = context.data_sources.add_pandas("version").add_dataframe_asset("evidence")
-    suite = context.suites.add(gx.ExpectationSuite(name="evidence", expectations=[rule.expectation for rule in rules]))
-    definition = gx.ValidationDefinition(
-        name="evidence", data=asset.add_batch_definition_whole_dataframe("rows"), suite=suite
-    )
-    checkpoint = gx.Checkpoint(
-        name="evidence",
-        validation_definitions=[context.validation_definitions.add(definition)],
-        actions=[] if docs is None else [UpdateDataDocsAction(name="docs")],
-        result_format={
-            "result_format": "SUMMARY",
-            "unexpected_index_column_names": ["evidence_id"] if complete else [],
-        },
-    )
-    outcome = context.checkpoints.add(checkpoint).run(batch_parameters={"dataframe": frame})
+    source = context.data_sources.add_pandas("version")
+
+    def validated(name: str, frame: Any, rules: Sequence[_Rule], keys: Sequence[str]) -> tuple[Any, dict[str, Any]]:
+        asset = source.add_dataframe_asset(name)
+        suite = context.suites.add(gx.ExpectationSuite(name=name, expectations=[rule.expectation for rule in rules]))
+        batches = asset.add_batch_definition_whole_dataframe("rows")
+        definition = context.validation_definitions.add(gx.ValidationDefinition(name=name, data=batches, suite=suite))
+        checkpoint = gx.Checkpoint(
+            name=name,
+            validation_definitions=[definition],
+            actions=[] if docs is None else [UpdateDataDocsAction(name="docs")],
+            result_format={"result_format": "SUMMARY", "unexpected_index_column_names": list(keys)},
+        )
+        outcome = context.checkpoints.add(checkpoint).run(batch_parameters={"dataframe": frame})
+        (found,) = outcome.run_results.values()
+        return asset, {result.expectation_config.meta["rule"]: result for result in found.results}
+
+    asset, results = validated("evidence", frame, rules, ["evidence_id"] if complete else [])
     if docs is not None:
+        validated("pictures", *_pictures(by_text, gates), [])
         _drop_tutorial(docs)
-    (validated,) = outcome.run_results.values()
-    results = {result.expectation_config.meta["rule"]: result for result in validated.results}
     refused = [rule for rule in rules if not results[rule.says].success and "element_count" in results[rule.says].result]
     broken = _broken_rows(gx, asset, frame, refused) if refused else {}
     return [_verdict(rule, results[rule.says], broken.get(rule.says, []), evidence, names) for rule in rules]
+
+
+def _pictures(by_text: Sequence[tuple[str, Mapping[int, bool]]], gates: GateOptions) -> tuple[Any, list[_Rule]]:
+    """Return a row a picture without a caption, and what is expected of them; of a few that is nothing, as of their gate."""
+    from great_expectations import expectations as expect
+
+    # The site lists values that aren't expected, so that is the source.
+    away = ["" if answer else source for source, found in by_text for answer in found.values()]
+    least = gates.min_pictures_by_text if len(away) >= FEWEST_PICTURES else 0.0
+    column = "read_away_from_its_text"
+    says = "a picture without a caption is read with text next to it"
+    expectation = expect.ExpectColumnValuesToBeInSet(column=column, value_set=[""], mostly=least)
+    expectation.meta, expectation.description = {"rule": says}, says
+    return pa.table({column: pa.array(away, pa.string())}).to_pandas(), [_Rule(says, expectation)]
 
 
 def _broken_rows(gx: Any, asset: Any, frame: Any, rules: Sequence[_Rule]) -> dict[str, list[int]]:

@@ -111,16 +111,6 @@ def _look(
     indexed = indexed_pages(ledger)
     names = {row.doc_id: row.source for row in reversed(ledger)}
     report("check", 0, 3)
-    rows = expect_evidence(
-        evidence,
-        names,
-        n_tokens=open_token_counter(corpus.embeddings)([str(text) for text in evidence.column("text").to_pylist()]),
-        norms=np.linalg.norm(vectors_of(text_vectors(workspace), texts), axis=1),
-        max_tokens=corpus.index.chunk_tokens,
-        gates=corpus.gates,
-        docs=docs,
-    )
-    report("check", 1, 3)
     by_text: list[tuple[str, Mapping[int, bool]]] = []
 
     def fresh() -> Iterator[DocumentIn]:
@@ -128,11 +118,23 @@ def _look(
             by_text.append((names[document.doc_id], document.by_text))
             yield document
 
+    content = content_conserved(fresh(), evidence, placements, names)
+    rows = expect_evidence(
+        evidence,
+        names,
+        n_tokens=open_token_counter(corpus.embeddings)([str(text) for text in evidence.column("text").to_pylist()]),
+        norms=np.linalg.norm(vectors_of(text_vectors(workspace), texts), axis=1),
+        max_tokens=corpus.index.chunk_tokens,
+        gates=corpus.gates,
+        by_text=by_text,
+        docs=docs,
+    )
+    report("check", 1, 3)
     figures = _figures(store, placements, names, looked_at)
     laws = [
         *rows,
         documents_conserved(plan, ledger),
-        *content_conserved(fresh(), evidence, placements, names),
+        *content,
         taken_over(inherited.evidence, inherited.placements, evidence, placements, names),
         tags_are_placements(evidence, placements, template, names),
         tags_resolve(evidence, placements, template, names),

@@ -8,6 +8,9 @@ from schemas.versions import GateResult
 EXAMPLES = 3
 """Documents, kinds of offences and pages that a message names at most."""
 
+FEWEST_PICTURES = 20
+"""Pictures without a caption that a share is counted from: of fewer, one on an odd page would refuse a version."""
+
 OUR_FAULT = "this is a fault of Inset: please report it"
 """What to do about data that isn't what it should be, whatever the documents are."""
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from schemas.documents import Block, BlockKind, Page, PlacedFigure
 from schemas.geometry import BBox
-from schemas.laws import EXAMPLES
+from schemas.laws import EXAMPLES, FEWEST_PICTURES
 from schemas.versions import GateResult
 from tasks.anchor import gap, is_level
 from tasks.rows import upright
@@ -17,8 +17,6 @@ _SIDE_PT = 200.0
 """Farthest text beside a picture that it may be read with: rows of name, text and picture are as wide as the page."""
 _ABOVE_PT = 40.0
 """Farthest text above or below it, likewise."""
-_FEWEST = 20
-"""Pictures that a share is counted from: of fewer, one on an odd page would refuse a version."""
 _TOUCH_PT = 3.0
 _COLUMN_SHARE = 0.3
 
@@ -73,7 +71,7 @@ def pictures_by_their_text(documents: Iterable[tuple[str, Mapping[int, bool]]], 
         away.update([source] * sum(not answer for answer in found.values()))
     right, total = answers[True], answers.total()
     share = right / total if total else 1.0
-    passed = share >= least or total < _FEWEST
+    passed = share >= least or total < FEWEST_PICTURES
     told = f"{right} of {total} pictures without a caption are read with text next to them"
     message = f"{told} ({share:.0%}), {least:.0%} asked for"
     if not passed:

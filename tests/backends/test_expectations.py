@@ -194,11 +194,25 @@ def test_data_docs_are_a_static_site(
     expect([row(0), row(1, page=0)], docs=tmp_path)
     assert list(temporary.iterdir()) == []
     assert (tmp_path / "index.html").is_file()
-    (page,) = (tmp_path / "validations").rglob("*.html")
-    assert "page counts from 1" in page.read_text(encoding="utf-8")
+    pages = {page.relative_to(tmp_path).parts[1]: page for page in (tmp_path / "validations").rglob("*.html")}
+    assert "page counts from 1" in pages["evidence"].read_text(encoding="utf-8")
+    assert "read with text next to it" in pages["pictures"].read_text(encoding="utf-8")
     assert sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()) < 2_000_000
     captured = capfd.readouterr()
     assert (captured.out, captured.err) == ("", "")
+
+
+def test_data_docs_name_the_pictures_that_are_read_away_from_their_text(tmp_path: Path) -> None:
+    table = pa.Table.from_pylist([row(0)], schema=EVIDENCE)
+    answers = {number: number > 9 for number in range(30)}
+    by_text = [("guides/pump.pdf", answers), ("guides/empty.pdf", {})]
+    expect_evidence(
+        table, NAMES, n_tokens=[5], norms=[1.0], max_tokens=220, gates=GateOptions(), by_text=by_text, docs=tmp_path
+    )
+    (page,) = (tmp_path / "validations" / "pictures").rglob("*.html")
+    text = page.read_text(encoding="utf-8")
+    assert "read with text next to it" in text
+    assert "guides/pump.pdf" in text
 
 
 def test_importing_the_module_is_cheap() -> None:

@@ -181,7 +181,7 @@ def locate(
         return Located(tuple(_algorithms(marks, lines)), ())
     body = running_text(lines)
     captions = caption_lines(lines, LabelKind.FIGURE)
-    pieced = _pieced_together(images)
+    pieced = _pieced_together(images, frames)
     whole = [region for region in pieced if region.bbox.area >= PAGE_SHARE * page.area]
     pictures = [_inline(region, lines) for region in pieced if region not in whole]
     seen = [mark for mark in marks if mark.bbox.area < PAGE_SHARE * page.area]
@@ -293,22 +293,22 @@ def _is_at_edge(box: BBox, page: BBox) -> bool:
     )
 
 
-def _pieced_together(images: Sequence[Image]) -> list[Region]:
+def _pieced_together(images: Sequence[Image], frames: Sequence[BBox]) -> list[Region]:
     """Join strips and tiles that touch and share a side into the picture that they make."""
     groups: list[tuple[BBox, list[Image]]] = []
     for image in sorted(images, key=lambda image: (image.bbox.y0, image.bbox.x0)):
-        touching = [group for group in groups if _continues(image.bbox, group[0])]
+        touching = [group for group in groups if _continues(image.bbox, group[0], frames)]
         members = [*(member for group in touching for member in group[1]), image]
         box = union([image.bbox, *(group[0] for group in touching)])
         groups = [group for group in groups if group not in touching] + [(box, members)]
-    groups = _rows_joined(groups)
+    groups = _rows_joined(groups, frames)
     return [
         Region(box, Kind.RASTER, members[0]) if len(members) == 1 else Region(box, Kind.COMPOSITE)
         for box, members in groups
     ]
 
 
-def _rows_joined(groups: list[tuple[BBox, list[Image]]]) -> list[tuple[BBox, list[Image]]]:
+def _rows_joined(groups: list[tuple[BBox, list[Image]]], frames: Sequence[BBox]) -> list[tuple[BBox, list[Image]]]:
     """Join rows of tiles once each row is whole."""
     merged = True
     while merged:
@@ -316,7 +316,7 @@ def _rows_joined(groups: list[tuple[BBox, list[Image]]]) -> list[tuple[BBox, lis
         for first in range(len(groups)):
             for second in range(first + 1, len(groups)):
                 one, other = groups[first], groups[second]
-                if (len(one[1]) > 1 or len(other[1]) > 1) and _continues(one[0], other[0]):
+                if (len(one[1]) > 1 or len(other[1]) > 1) and _continues(one[0], other[0], frames):
                     joined = (one[0] | other[0], [*one[1], *other[1]])
                     groups = [group for index, group in enumerate(groups) if index not in (first, second)] + [joined]
                     merged = True
@@ -326,14 +326,21 @@ def _rows_joined(groups: list[tuple[BBox, list[Image]]]) -> list[tuple[BBox, lis
     return groups
 
 
-def _continues(one: BBox, other: BBox) -> bool:
+def _continues(one: BBox, other: BBox, frames: Sequence[BBox]) -> bool:
     stacked = (
         _near(one.x0, other.x0) and _near(one.x1, other.x1) and abs(gap(one.y0, one.y1, other.y0, other.y1)) <= _TOUCH_PT
     )
     beside = (
         _near(one.y0, other.y0) and _near(one.y1, other.y1) and abs(gap(one.x0, one.x1, other.x0, other.x1)) <= _TOUCH_PT
     )
-    return stacked or beside
+    return (stacked or beside) and not (_has_cell(one, other, frames) and _has_cell(other, one, frames))
+
+
+def _has_cell(box: BBox, other: BBox, frames: Sequence[BBox]) -> bool:
+    """Say whether a box stands in a clip, larger than itself, that another doesn't: that of a table's cell."""
+    return any(
+        frame.area >= 2 * box.area and frame.has_middle_of(box) and not frame.has_middle_of(other) for frame in frames
+    )
 
 
 def _near_all(one: BBox, other: BBox) -> bool:

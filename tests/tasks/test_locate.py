@@ -344,3 +344,11 @@ def test_a_captioned_figure_leaves_the_pictures_of_the_next_column_to_their_step
 def test_small_symbols_of_many_strokes_are_pictures_and_a_line_of_letters_drawn_as_curves_is_none() -> None:
     symbol, letters = BBox(72, 100, 94, 122), BBox(72, 200, 280, 222)
     assert _boxes(_located([*_drawing(symbol), *_drawing(letters)], [])) == [symbol]
+
+
+def test_symbols_that_touch_in_cells_of_their_own_are_pictures_of_their_own() -> None:
+    cells = [BBox(200, 100, 500, 122), BBox(200, 122, 500, 144)]
+    symbols = [BBox(210, 101, 232, 121.5), BBox(210, 122.5, 232, 143)]
+    images = [Image(at, at, box, 64, 64, (22, 0, 0, 20)) for at, box in enumerate(symbols)]
+    assert sorted(_boxes(_located([], [], [*cells, *symbols], images))) == symbols
+    assert _boxes(_located([], [], symbols, images)) == [symbols[0] | symbols[1]]

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image as Pillow
 
 from schemas.corpus import ParseOptions
-from schemas.documents import Kind, ParsedDocument, Placement, Role
+from schemas.documents import TAGGED, Kind, ParsedDocument, Placement, Role
 from schemas.errors import BadInputError, FailureCode
 from schemas.geometry import BBox
 from schemas.tags import TagTemplate, placeholders, restore
@@ -978,3 +978,16 @@ def test_an_empty_page_is_read_and_holds_nothing() -> None:
 def test_boxes_are_within_their_page() -> None:
     parsed, _ = _read(_document(lambda page: page.insert_image((500, 800, 700, 900), stream=picture(1))))
     assert _only(parsed).bbox & BBox(0, 0, 595, 842) == _only(parsed).bbox
+
+
+def test_a_symbol_that_a_clip_shows_of_a_long_row_of_symbols_is_a_picture() -> None:
+    row = pymupdf.open()
+    row.new_page(width=480, height=40).insert_image((0, 0, 480, 40), stream=picture(1, 480, 40))
+    document = pymupdf.open()
+    page = document.new_page()
+    page.insert_text((72, 90), "Press the symbol of the device to turn it on.", fontsize=11)
+    page.show_pdf_page(pymupdf.Rect(72, 100, 108, 136), row, 0, clip=pymupdf.Rect(122, 2, 158, 38))
+    page.show_pdf_page(pymupdf.Rect(72, 200, 112, 206), row, 0, clip=pymupdf.Rect(0, 2, 40, 8))
+    found = parse(document.tobytes(), "d", ParseOptions(), keep_figure=lambda _name, _data: None)
+    (place,) = [place for place in found.placements if place.role in TAGGED]
+    assert place.bbox.iou(BBox(72, 100, 108, 136)) > 0.9

@@ -35,8 +35,9 @@ _SAME_SHARE = 0.9
 _LEADING = 0.4
 _BLANK = 0.4
 _GUTTER = 3.0
+_SEEN_SHARE = 0.1
 _SLIVER_PT = 12.0
-"""Least side of what is seen of an image: less is no picture. A clip may show a symbol of 32 pt of a row of ten."""
+"""Least side of a small share of an image that a clip shows: it may be a symbol of 32 pt of a row of ten."""
 _SHOWN = 16 | 32
 _LOST = (
     "zlib error",
@@ -416,8 +417,11 @@ def _images(pictures: Sequence[tuple[int, Any]], page: BBox) -> Iterator[tuple[I
         matrix = block.i_transform()
         whole = _unit_square(matrix)  # MuPDF's own box is cut to the page and to the clip already
         seen = BBox(rect.x0, rect.y0, rect.x1, rect.y1) & whole & page
-        if whole.area <= 0 or (seen.area < 0.1 * whole.area and min(seen.width, seen.height) < _SLIVER_PT):
-            continue  # a sliver at the page's edge, or at that of a clip: no reader sees what it is
+        drawn = whole & page
+        if whole.area <= 0 or drawn.area < _SEEN_SHARE * whole.area:
+            continue  # outside the crop box: no reader sees it
+        if seen.area < _SEEN_SHARE * drawn.area and min(seen.width, seen.height) < _SLIVER_PT:
+            continue  # what a clip leaves of it is no picture
         yield (
             Image(
                 number=number,

@@ -82,8 +82,9 @@ def tabulate(
     ]
     rows = tuple(tuple("" if cell is None else cell.text for cell in row) for row in table)
     boxes = tuple(tuple(None if cell is None else cell.bbox for cell in row) for row in table)
-    filled = (sum(map(_is_filled, row, repeat(pictures))) for row in table)
-    return Grid(box, rows, boxes) if max(filled) >= 2 else None
+    worded = max(sum(map(bool, row)) for row in rows) >= 2
+    pictured = sum(sum(map(_is_filled, row, repeat(pictures))) >= 2 for row in table) >= 2
+    return Grid(box, rows, boxes) if worded or pictured else None
 
 
 def _is_filled(cell: Cell | None, pictures: Sequence[BBox]) -> bool:

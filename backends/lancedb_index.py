@@ -243,7 +243,11 @@ class LanceIndex:
         except Exception as error:
             self._opened = None
             if "://" in self._uri and "not found" not in str(error).lower():
-                raise TransientError(f"the index at {self._uri} can't be read ({_first_line(error)}); try again") from error
+                corpus = self._corpus
+                raise TransientError(
+                    f"the index at {self._uri} can't be read ({_first_line(error)}); try again, and where that doesn't help: "
+                    f"inset doctor {corpus} --deep, then inset refresh {corpus}"
+                ) from error
             raise self._damaged(f"is damaged ({_first_line(error)})") from error
 
     @contextlib.contextmanager
@@ -261,8 +265,11 @@ class LanceIndex:
             raise TransientError(f"{message}; see that there is room, then try again") from error
 
     def _damaged(self, what: str) -> DamagedError:
-        corpus = self._name.rsplit("_", 2)[0].lower()
-        return DamagedError(f"the index at {self._uri} {what}; to build it again: inset refresh {corpus}", self._name)
+        return DamagedError(f"the index at {self._uri} {what}; to build it again: inset refresh {self._corpus}", self._name)
+
+    @property
+    def _corpus(self) -> str:
+        return self._name.rsplit("_", 2)[0].lower()
 
     def _may_exist(self) -> bool:
         # Connecting makes a folder; reading must not.

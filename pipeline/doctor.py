@@ -44,20 +44,18 @@ def diagnose(corpora: Sequence[str], *, deep: bool = False, report: Report = sil
 
 
 def _installation() -> Iterator[Finding]:
+    distributions = importlib.metadata.packages_distributions()
     for extra, (module, purpose) in _EXTRAS.items():
         found = importlib.util.find_spec(module) is not None
         if found:
-            yield Finding(subject=f"extra {extra}", ok=True, message=f"installed ({_release(module)})")
+            name = distributions.get(module, [module])[0]
+            release = importlib.metadata.version(name)
+            yield Finding(subject=f"extra {extra}", ok=True, message=f"installed ({name} {release})")
         else:
             remedy = f"pip install -e '.[{extra}]', or make setup"
             yield Finding(
                 subject=f"extra {extra}", ok=extra in _OPTIONAL, message=f"not installed; {purpose}", remedy=remedy
             )
-
-
-def _release(module: str) -> str:
-    names = importlib.metadata.packages_distributions().get(module, [module])
-    return f"{names[0]} {importlib.metadata.version(names[0])}"
 
 
 def _corpora(corpora: Sequence[str], *, deep: bool, report: Report) -> Iterator[Finding]:

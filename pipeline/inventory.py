@@ -9,10 +9,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from backends.objects import read_rows
-from pipeline.publication import manifest_name
+from pipeline.publication import manifest_name, readable_manifest
 from pipeline.stages import version_file
 from pipeline.workspace import Workspace
 from schemas.errors import DamagedError, MissingError
+from schemas.ids import sha256
 from schemas.parquet import table_of, to_parquet
 from schemas.ports import ObjectStore
 
@@ -41,7 +42,7 @@ class Damage:
     fault: str
 
 
-def write_inventory(store: ObjectStore, version: str, objects: set[str], folders: set[str]) -> None:
+def write_inventory(store: ObjectStore, version: str, objects: set[str], folders: set[str]) -> str:
     """Keep the list of what a version needs, as it lies in the store now.
 
     Args:
@@ -49,6 +50,9 @@ def write_inventory(store: ObjectStore, version: str, objects: set[str], folders
         version: A version that is complete but for its manifest.
         objects: Shared objects that it needs, by name.
         folders: Shared folders that it needs whole.
+
+    Returns:
+        Its SHA-256, for the manifest.
     """
     sizes = shared_sizes(store)
     items = [
@@ -61,7 +65,9 @@ def write_inventory(store: ObjectStore, version: str, objects: set[str], folders
     own = store.sizes(version_file(version, ""))
     later = {version_file(version, name) for name in _LATER}
     items += [Item(name, size, store.digest(name)) for name, size in sorted(own.items()) if name not in later]
-    store.replace(version_file(version, FILE), to_parquet(table_of(Item, items)))
+    data = to_parquet(table_of(Item, items))
+    store.replace(version_file(version, FILE), data)
+    return sha256(data)
 
 
 def read_inventory(store: ObjectStore, version: str) -> tuple[Item, ...] | None:
@@ -90,6 +96,9 @@ def missing_or_cut(store: ObjectStore, version: str, shared: Mapping[str, int]) 
     except DamagedError as error:
         yield Damage(error.name, error.message)
         return
+    if items is None and (manifest := readable_manifest(store, version)) is not None and manifest.inventory:
+        name = version_file(version, FILE)
+        yield Damage(name, f"{store.root}/{name} is missing")
     sizes = {**shared, **store.sizes(version_file(version, ""))}
     for item in items or ():
         found = sizes.get(item.name)

@@ -154,5 +154,6 @@ def _finish(target: Workspace, manifest: Manifest) -> None:
     )
     needs = Needs()
     add_objects(target, copy, needs)
-    write_inventory(target.store, manifest.version, needs.objects, needs.folders)
+    inventory = write_inventory(target.store, manifest.version, needs.objects, needs.folders)
+    copy = copy.model_copy(update={"inventory": inventory})
     target.store.put(manifest_name(manifest.version), copy.model_dump_json(indent=1).encode())

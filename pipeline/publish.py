@@ -44,7 +44,8 @@ def publish(workspace: Workspace, version: str, lease: Lease) -> bool:
         write_diff(store, manifest)
         needs = Needs()
         add_objects(workspace, manifest, needs)
-        write_inventory(store, version, needs.objects, needs.folders)
+        inventory = write_inventory(store, version, needs.objects, needs.folders)
+        manifest = manifest.model_copy(update={"inventory": inventory})
         store.put(manifest_name(version), manifest.model_dump_json(indent=1).encode())
     live = read_pointer(store)
     if live is not None and live.version == version:

@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -13,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from backends.checksums import damage
 from pipeline.evidence import read_placements
 from pipeline.inventory import check_index_files
 from pipeline.ledger import read_ledger
@@ -22,7 +22,15 @@ from pipeline.tagged import tagged_copies
 from pipeline.workspace import Workspace, open_workspace
 from ray_jobs.draw_pages import Drawing, PageDrawer
 from schemas.corpus import Ranking, TagOptions
-from schemas.errors import BadInputError, ContractError, InsetError, NotFoundError, TransientError, UserError
+from schemas.errors import (
+    BadInputError,
+    InsetError,
+    MissingError,
+    NotFoundError,
+    TransientError,
+    UnforeseenError,
+    UserError,
+)
 from schemas.evidence import AnswerResult, CitedRegion, Filters, Hit, Mode, SearchResult
 from schemas.overview import CorpusOverview
 from schemas.ports import SearchIndex, TextEmbedder
@@ -37,8 +45,6 @@ NO_FILTERS = Filters()
 _VERSIONS_OPEN = 4
 _SUGGESTIONS = 6
 _SOURCES_LISTED = 500
-
-_logger = logging.getLogger("inset.published")
 
 
 @dataclass(frozen=True)
@@ -347,9 +353,8 @@ class PublishedCorpus:
                     raise NotFoundError(f"corpus {self.name}: there is no version {version} any more") from error
             if isinstance(error, TransientError):
                 raise
-            _logger.warning("corpus %s can't be read", self.name, exc_info=error)
             reason = error.message if isinstance(error, InsetError) else _reason(error)
-            raise TransientError(
+            raise UnforeseenError(
                 f"corpus {self.name} can't be read now: {reason}; to see what is wrong: inset doctor {self.name}"
             ) from error
 
@@ -374,23 +379,22 @@ class PublishedCorpus:
                 return False
             live = self._live()  # raises where the whole store is away
             if live is not None and live.version == version:
-                raise ContractError(_no_manifest(version))
+                raise self._no_manifest(version)
             return True
 
     def _open_once(self, version: str) -> OpenVersion:
         with self._lock:
             if version not in self._open:
                 if not self._workspace.store.exists(manifest_name(version)):
-                    raise ContractError(_no_manifest(version))
+                    raise self._no_manifest(version)
                 self._open[version] = open_version(self._workspace, version)
             self._open.move_to_end(version)
             while len(self._open) > _VERSIONS_OPEN:
                 self._open.popitem(last=False)
             return self._open[version]
 
-
-def _no_manifest(version: str) -> str:
-    return f"version {version} is live, and the store doesn't have its manifest"
+    def _no_manifest(self, version: str) -> MissingError:
+        return damage(MissingError, self._workspace.store.root, manifest_name(version), "is missing")
 
 
 def _original(doc_id: str) -> str:

@@ -16,6 +16,7 @@ from backends.objects import read_model
 from pipeline.cache import ShardedCache
 from pipeline.enrich import vector_cache
 from pipeline.evidence import read_evidence, read_placements, search_texts
+from pipeline.inventory import FILE as INVENTORY
 from pipeline.inventory import KINDS, Damage, Item, changed, missing_or_cut, read_inventory, shared_sizes
 from pipeline.needs import needs_of
 from pipeline.publication import (
@@ -100,7 +101,8 @@ def find_damage(workspace: Workspace, *, deep: bool = False, report: Report = si
     for done, version in enumerate(kept, 1):
         report("look", done - 1, len(kept))
         found.versions[version] = _of_version(workspace, version, shared, broken, deep=deep, live=version == live)
-        if not store.exists(version_file(version, "inventory.parquet")):
+        inventory = version_file(version, INVENTORY)
+        if not store.exists(inventory) and inventory not in {damage.name for damage in found.versions[version]}:
             found.unchecked.append(version)
     report("look", len(kept), len(kept))
     found.versions |= _previous_gone(store)

@@ -9,7 +9,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
-from schemas.errors import BadInputError, NotFoundError, TransientError, UserError
+from schemas.errors import BadInputError, NotFoundError, TransientError, UnforeseenError, UserError
 
 _logger = logging.getLogger("inset.query_service")
 
@@ -49,7 +49,8 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(TransientError)
     async def unavailable(request: Request, error: TransientError) -> JSONResponse:
-        _logger.warning("%s %r: %s", request.method, request.url.path, one_line(error.message))
+        cause = error.__cause__ if isinstance(error, UnforeseenError) else None
+        _logger.warning("%s %r: %s", request.method, request.url.path, one_line(error.message), exc_info=cause)
         return error_response(503, "unavailable", error.message, {"retry-after": "5"})
 
     @app.exception_handler(RequestValidationError)

@@ -91,6 +91,10 @@ class MissingError(DamagedError, FileNotFoundError):
     """There is no object of that name; a mistake of the store's only where something says that there is one."""
 
 
+class UnforeseenError(TransientError):
+    """Something that is there can't be read, for a reason that nobody foresaw; the cause is for whoever looks after it."""
+
+
 class BadInputError(InsetError):
     """This document, page or row can't be processed; it goes to quarantine and the rest go on."""
 

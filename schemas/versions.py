@@ -197,6 +197,9 @@ class Manifest(_Model):
     )
     sizes: dict[str, int] = Field({}, description="Bytes of its sources and of its rows.")
     ledger: str = Field("", description="SHA-256 of its ledger, which names every input.")
+    inventory: str = Field(
+        "", description="SHA-256 of its inventory, which lists every object that it needs; '' where none was kept."
+    )
 
 
 class Override(_Model):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.faults import rounds, table
+from bench.faults import rounds, s3_rounds, table
 
 pytestmark = pytest.mark.slow
 
@@ -26,3 +26,8 @@ def test_a_corpus_in_trouble_is_well_after_one_refresh(tmp_path: Path) -> None:
     outcome = rounds(tmp_path / "corpus", 12, seed=5)
     assert (outcome.rounds.total(), outcome.faults()) == (12, [])
     assert outcome.answers > 12
+
+
+def test_a_corpus_on_s3_is_well_after_trouble_behind_a_network_that_breaks_replies(tmp_path: Path) -> None:
+    outcome = s3_rounds(tmp_path / "corpus", 2, seed=1)
+    assert (outcome.rounds.total(), outcome.faults()) == (2, [])

@@ -5,13 +5,14 @@ from pathlib import Path
 import pytest
 
 from backends.stores import open_store, s3_client
+from pipeline.doctor import diagnose
 from pipeline.lease import acquire
 from pipeline.prune import prune
 from pipeline.publish import put_live, take_back
 from pipeline.published import PublishedCorpus
 from pipeline.refresh import refresh
 from pipeline.workspace import open_workspace
-from schemas.errors import UserError
+from schemas.errors import TransientError, UserError
 from schemas.evidence import MODES
 from tests.manuals import write_manual
 
@@ -63,6 +64,23 @@ def test_a_corpus_lives_in_s3(tmp_path: Path, s3_bucket: str) -> None:
     assert not [name for name in kept if str(first.version) in name]
     left = prune(workspace, dry_run=True)
     assert (left.versions, left.objects, left.records) == ([], {}, {})
+
+    _spoil_end(s3_bucket, max(name for name in workspace.store.names("versions") if "/_indices/" in name))
+    published = PublishedCorpus(workspace)
+    with pytest.raises(
+        TransientError, match=r"try again, and where that doesn't help: inset doctor manuals --deep, then inset"
+    ):
+        published.search("gear box", mode="bm25")
+    published.close()
+    assert not diagnose([str(file)], deep=True).ok
+    assert refresh(workspace).published
+
+
+def _spoil_end(bucket: str, name: str) -> None:
+    """Change the last bytes of an object, so that its size is what it was."""
+    key = f"inset/manuals/{name}"
+    data = s3_client().get_object(Bucket=bucket, Key=key)["Body"].read()
+    s3_client().put_object(Bucket=bucket, Key=key, Body=data[:-4] + b"----")
 
 
 def test_two_refreshes_of_a_corpus_in_s3_exclude_each_other(tmp_path: Path, s3_bucket: str) -> None:

@@ -15,7 +15,7 @@ from pipeline.published import PublishedCorpus
 from pipeline.refresh import refresh
 from pipeline.workspace import Workspace, open_workspace
 from query_service.app import create_app
-from schemas.errors import BadInputError, NotFoundError, TransientError
+from schemas.errors import BadInputError, DamagedError, NotFoundError, TransientError
 from schemas.evidence import FigurePart, Filters, Modality
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
@@ -178,6 +178,15 @@ def test_damage_is_one_line_and_costs_what_needs_it(published: Workspace, opened
         (listed,) = client.get("/v1/corpora").json()
         assert bool(listed["problem"]) == (codes[""] != 200)
         assert (client.get("/readyz").status_code == 200) == (codes["/search"] == 200)
+
+
+def test_a_lost_manifest_is_one_line_and_nothing_is_logged(
+    published: Workspace, opened: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    (Path(published.store.root) / "versions" / _live(published) / "manifest.json").unlink()
+    with pytest.raises(DamagedError, match=r"/manifest.json is missing; to make it again: inset refresh manuals$"):
+        opened(published).search("winch")
+    assert caplog.records == [], "a command shows what is logged, with its traceback"
 
 
 def test_a_store_that_comes_back_is_served_again(published: Workspace, opened: Open) -> None:

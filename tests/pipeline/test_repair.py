@@ -140,12 +140,25 @@ def test_what_can_not_be_gone_back_to_is_not_offered(published: Workspace, tmp_p
     assert find_damage(published, deep=True).all() == []
 
 
+def test_a_lost_inventory_is_damage_and_is_made_again(published: Workspace) -> None:
+    name = f"versions/{_live(published)}/inventory.parquet"
+    published.store.delete(name)
+    assert [damage.name for damage in find_damage(published).all()] == [name]
+    assert refresh(published).published
+    assert _is_well(published)
+    assert published.store.exists(f"versions/{_live(published)}/inventory.parquet")
+
+
 def test_a_store_from_before_there_were_checksums_is_read_and_said_to_be(published: Workspace) -> None:
     root, store = Path(published.store.root), published.store
     for name in store.names(""):
         path = root / name
         if name.endswith("inventory.parquet") or name == "LIVE.copy":
             path.unlink()
+        elif name.endswith("manifest.json"):
+            path.write_text(
+                json.dumps({key: value for key, value in json.loads(store.get(name)).items() if key != "inventory"})
+            )
         elif name.endswith(".json") or name in ("LIVE", "LEASE"):
             path.write_bytes(store.get(name))
         elif name.endswith(".parquet"):

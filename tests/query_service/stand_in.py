@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from query_service.ports import NO_FILTERS, Box
-from schemas.errors import BadInputError, FailureCode, NotFoundError, TransientError, UserError
+from schemas.errors import BadInputError, FailureCode, NotFoundError, TransientError, UnforeseenError, UserError
 from schemas.evidence import (
     AnswerResult,
     Citation,
@@ -106,6 +106,8 @@ class StandIn:
                 raise TransientError("the index does not answer")
             case "secret address":
                 raise TransientError("http://bob:hunter2@index.example:8080/ and s3://bucket/a@b do not answer")
+            case "unforeseen":
+                raise UnforeseenError("the corpus can't be read now") from RuntimeError("a cause")
             case "mistake":
                 raise UserError("no document of this version", "is named 'x.pdf'")
             case "bug":

@@ -125,6 +125,14 @@ class TestErrors:
         assert record.exc_info is not None
         assert message.rpartition(" ")[2] in record.getMessage()
 
+    @pytest.mark.parametrize(("query", "has_cause"), [("busy", False), ("unforeseen", True)])
+    def test_what_may_pass_is_logged_with_a_cause_that_nobody_foresaw(
+        self, client: TestClient, caplog: pytest.LogCaptureFixture, query: str, has_cause: bool
+    ) -> None:
+        assert error_of(client.post(f"{BASE}/search", json={"query": query}))[:2] == (503, "unavailable")
+        (record,) = [record for record in caplog.records if record.name == "inset.query_service"]
+        assert ("a cause" in caplog.text, bool(record.exc_info)) == (has_cause, has_cause)
+
     def test_there_is_nothing_elsewhere(self, client: TestClient) -> None:
         assert error_of(client.get("/nowhere")) == (404, "not_found", "there is nothing at /nowhere")
         assert error_of(client.get(f"{BASE}/search"))[:2] == (405, "method_not_allowed")

@@ -35,7 +35,7 @@ _RULE_PT = 2.5
 _PANEL_BORDER_PT = 5.0
 _SMALLEST_PT = 25.0
 _FLATTEST_PT = 20.0
-"""Least side of a drawing of many strokes: of 132 more than at 25 pt, on 500 manuals, 127 are symbols beside a note."""
+"""Least side of a drawing of many strokes: of 168 that are lower than 25 pt, in 500 PDFs, 166 are symbols beside a note."""
 _LONGEST_SHAPE = 4.0
 """How much longer than high such a drawing is at most: a line of letters that are drawn as curves is longer."""
 _ICON_PT = 26.0

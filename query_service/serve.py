@@ -1,16 +1,21 @@
 """Run the service in this process."""
 
 import contextlib
+import copy
 import errno
 import logging
 import socket
 from time import monotonic
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.config import LOGGING_CONFIG
+from uvicorn.logging import DefaultFormatter
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from schemas.errors import UserError
+from schemas.printing import lines
 
 HOST = "127.0.0.1"
 PORT = 8750
@@ -50,6 +55,7 @@ def server_of(app: FastAPI) -> uvicorn.Server:
     stalled.server = uvicorn.Server(
         uvicorn.Config(
             app,
+            log_config=_logs(),
             server_header=False,
             http="h11",
             ws="none",
@@ -59,6 +65,21 @@ def server_of(app: FastAPI) -> uvicorn.Server:
         )
     )
     return stalled.server
+
+
+class _Formatter(DefaultFormatter):
+    """Shows what a traceback says of a PDF as it is: messages are one line already."""
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - logging's name
+        return lines(super().formatException(ei))
+
+
+def _logs() -> dict[str, Any]:
+    """Return uvicorn's settings for logs, with the service's own among them."""
+    logs = copy.deepcopy(LOGGING_CONFIG)
+    logs["formatters"]["default"]["()"] = _Formatter
+    logs["loggers"]["inset"] = {"handlers": ["default"], "level": "INFO"}
+    return logs
 
 
 class _Stalled:

@@ -1,8 +1,10 @@
+import logging
 import socket
 
 import pytest
+from fastapi import FastAPI
 
-from query_service.serve import listen
+from query_service.serve import listen, server_of
 from schemas.errors import UserError
 
 
@@ -32,3 +34,16 @@ def test_an_address_that_cannot_be_had_is_one_line(host: str, port: int, line: s
 def test_a_free_port_is_taken() -> None:
     with listen("127.0.0.1", 0) as bound:
         assert bound.getsockname()[1] > 0
+
+
+def test_a_traceback_in_the_log_runs_no_escape_sequence(capsys: pytest.CaptureFixture[str]) -> None:
+    server_of(FastAPI())
+    try:
+        raise ValueError("the text of a PDF: \x1b[2J\u202eends")
+    except ValueError:
+        logging.getLogger("inset.query_service").exception("it failed")
+    log = capsys.readouterr().err
+    assert "it failed" in log
+    assert r"the text of a PDF: \x1b[2J\u202eends" in log
+    assert "\x1b" not in log
+    assert "Traceback" in log.splitlines()[1]

@@ -77,10 +77,15 @@ def running_text(lines: Sequence[Line]) -> list[Line]:
         characters = [len(line.text.strip()) for line in block]
         long = [line for line, count in zip(block, characters, strict=True) if count >= _BODY_CHARACTERS]
         if long:
-            body.extend(line for line in block if _WORD.search(line.text) or any(_is_near(line, other) for other in long))
+            body.extend(line for line in block if has_word(line) or any(_is_near(line, other) for other in long))
         elif len(block) >= 3 and sum(characters) / len(block) >= 25:
             body.extend(block)
     return body
+
+
+def has_word(line: Line) -> bool:
+    """Say whether a line has two letters in a row: R1, V and 1.0 are labels or numbers."""
+    return _WORD.search(line.text) is not None
 
 
 def _is_near(line: Line, paragraph: Line) -> bool:

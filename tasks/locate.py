@@ -20,7 +20,7 @@ from scipy import ndimage
 from schemas.documents import Kind, Line
 from schemas.geometry import BBox, union
 from schemas.labels import LabelKind, caption_label
-from tasks.anchor import anchor, caption_lines, distance, gap, is_level, running_text, whole_caption
+from tasks.anchor import anchor, caption_lines, distance, gap, has_word, is_level, running_text, whole_caption
 from tasks.tabulate import Ruling, Side, cells_of
 
 PAGE_SHARE = 0.85
@@ -73,7 +73,6 @@ _WORDED_ROWS_SHARE = 0.7
 _NEAR_CAPTION_PT = 40.0
 _STEP_CHARACTERS = 15
 """Least length of a line that a picture beside it may belong to."""
-_WORD = re.compile(r"[^\W\d_]{2}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +202,9 @@ def locate(
         if line not in said and not any(part.bbox.has_middle_of(line.bbox) for part in placed)
     ]
     edge = [part for part in parts if _is_at_edge(part.bbox, page)]
-    steps = [line.bbox for line in lines if line not in said and len(line.text.strip()) >= _STEP_CHARACTERS]
+    steps = [
+        line.bbox for line in (lines if spoken else ()) if line not in said and len(line.text.strip()) >= _STEP_CHARACTERS
+    ]
     groups, told = _captioned([part for part in parts if part not in edge], spoken, barriers, steps)
     groups += _captioned(edge, [told_ for number, told_ in enumerate(spoken) if number not in told], barriers, steps)[0]
     figures = [_figure(_hanging(group), lines) for group in groups]
@@ -610,7 +611,7 @@ def _out_of_cells(part: _Part, lines: Sequence[Line], captions: Sequence[Line]) 
             return [part]
         else:
             drawn.setdefault(holder, []).append(mark)
-    words = [line.bbox for line in lines if part.bbox.has_middle_of(line.bbox) and _WORD.search(line.text)]
+    words = [line.bbox for line in lines if part.bbox.has_middle_of(line.bbox) and has_word(line)]
     worded = {cell for cell in cells if any(cell.has_middle_of(word) for word in words)}
     pictured = [row for row in rows if any(cell in drawn for cell in row)]
     beside = [row for row in pictured if any(cell in worded and cell not in drawn for cell in row)]

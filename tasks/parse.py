@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -239,31 +239,29 @@ class _Reading:
     def _picture(self, content: Content) -> None:
         shown, hidden = content.parted()
         located = locate(content.box, content.images, content.marks, content.frames, shown)
-        page = content.page.page
         placed: list[Placement] = []
         for region in sorted(located.regions, key=lambda region: (region.bbox.y0, region.bbox.x0)):
             placed.append(self._placement(content, region, hidden, len(self.placements) + len(placed)))
         self.placements.extend(placed)
         lines = _inner(content, placed)
         self.lines.extend(lines)
-        pictures = {placement.order: placement for placement in placed}
+        if located.tables:
+            self._read_tables(content, located.tables, _words_of(located.tables, lines, placed), placed)
+
+    def _read_tables(
+        self, content: Content, tables: Sequence[Ruling], written: Sequence[Sequence[Line]], placed: Sequence[Placement]
+    ) -> None:
+        page = content.page
+        leftward = runs_leftward("".join([line.text for line in content.lines]))
         tagged = [placement.bbox for placement in placed if placement.role in TAGGED and placement.figure_id is not None]
-        leftward = bool(located.tables) and runs_leftward("".join([line.text for line in content.lines]))
-        for ruling in located.tables:
+        for ruling, lines in zip(tables, written, strict=True):
             try:
-                with refusing(f"a table of page {page} can't be read", FailureCode.PAGE_UNREADABLE, page):
-                    grid = tabulate(
-                        ruling,
-                        _words_of(ruling, lines, pictures),
-                        content.letters_of,
-                        content.page.rotation,
-                        leftward=leftward,
-                        pictures=tagged,
-                    )
+                with refusing(f"a table of page {page.page} can't be read", FailureCode.PAGE_UNREADABLE, page.page):
+                    grid = tabulate(ruling, lines, content.letters_of, page.rotation, leftward=leftward, pictures=tagged)
             except BadInputError as error:
-                self.fail(page, error)
+                self.fail(page.page, error)
             else:
-                self.grids.extend([(page, grid)] if grid is not None else [])
+                self.grids.extend([(page.page, grid)] if grid is not None else [])
 
     def _placement(self, content: Content, region: Region, hidden: Sequence[Line], order: int) -> Placement:
         box = (region.bbox & content.box).rounded()
@@ -453,20 +451,20 @@ def _place(box: BBox) -> tuple[int, ...]:
     return tuple(round(side / _SAME_PLACE_PT) for side in box)
 
 
-def _words_of(table: Ruling, lines: Sequence[Line], placed: Mapping[int, Placement]) -> list[Line]:
-    """Return the lines of a page that may be a table's: labels inside a picture in one of its cells are the picture's.
+def _words_of(tables: Sequence[Ruling], lines: Sequence[Line], placed: Sequence[Placement]) -> list[list[Line]]:
+    """Return the lines of a page that may be each table's: labels inside a picture in one of its cells are the picture's.
 
     Words too many to be labels are the cell's: they stand on a background that is taken for a picture.
     """
-    written: Counter[int] = Counter()
+    written: Counter[int | None] = Counter()
     for line in lines:
-        written.update({line.inside: len(line.text)} if line.inside is not None else {})
-    inner = {
-        order
-        for order, place in placed.items()
-        if written[order] <= _LABEL_CHARACTERS and holds(table.bbox, place.bbox) and not holds(place.bbox, table.bbox)
-    }
-    return [line for line in lines if line.inside not in inner]
+        written[line.inside] += len(line.text)
+    labelled = [place for place in placed if written[place.order] <= _LABEL_CHARACTERS]
+    found: list[list[Line]] = []
+    for table in tables:
+        inner = {place.order for place in labelled if holds(table.bbox, place.bbox) and not holds(place.bbox, table.bbox)}
+        found.append([line for line in lines if line.inside not in inner])
+    return found
 
 
 def _filled(page: int, grid: Grid, placements: Sequence[Placement]) -> TableRegion:

@@ -26,21 +26,21 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from backends.stores import FolderStore
+from backends.stores.object_store import FolderStore
 from bench.table import Row, show
 from evaluation.synthetic import PRESETS, synthesize
-from pipeline.enrich import vector_cache
-from pipeline.evidence import read_evidence, read_placements, search_texts
-from pipeline.ledger import read_ledger
-from pipeline.prune import prune
-from pipeline.publication import manifests, read_manifest, read_pointer
-from pipeline.published import PublishedCorpus
+from pipeline.corpus.workspace import Workspace, open_server, open_workspace
+from pipeline.published.published import PublishedCorpus
+from pipeline.records.evidence import read_evidence, read_placements, search_texts
+from pipeline.records.ledger import read_ledger
+from pipeline.records.publication import manifests, read_manifest, read_pointer
 from pipeline.refresh import refresh
-from pipeline.workspace import Workspace, open_server, open_workspace
+from pipeline.stages.enrich import vector_cache
+from pipeline.upkeep.prune import prune
 from schemas.errors import InsetError
 from schemas.ids import collection_name
 from schemas.versions import Status
-from tasks.embed import text_id
+from tasks.enriching.embed import text_id
 
 MANUALS = 3
 PAGES = 2

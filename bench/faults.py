@@ -27,16 +27,16 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from backends.stores import FolderStore, S3Store, s3_client
+from backends.stores.object_store import FolderStore, S3Store, s3_client
 from bench.table import Row, show
 from evaluation.synthetic import PRESETS, synthesize
-from pipeline.doctor import diagnose
-from pipeline.lease import LEASE
-from pipeline.ledger import read_ledger
-from pipeline.publication import read_manifest, read_pointer
-from pipeline.published import PublishedCorpus
+from pipeline.corpus.workspace import Workspace, open_workspace
+from pipeline.published.published import PublishedCorpus
+from pipeline.records.lease import LEASE
+from pipeline.records.ledger import read_ledger
+from pipeline.records.publication import read_manifest, read_pointer
 from pipeline.refresh import refresh
-from pipeline.workspace import Workspace, open_workspace
+from pipeline.upkeep.doctor import diagnose
 from schemas.errors import InsetError
 from schemas.versions import Lease, Status
 
@@ -222,7 +222,7 @@ class Objects:
         return found
 
     def _of_version(self, version: str, wanted: str) -> str:
-        from pipeline.inventory import read_inventory
+        from pipeline.records.inventory import read_inventory
 
         if wanted in ("recognised/", "vectors/"):
             return max(self.names(wanted))
@@ -644,7 +644,7 @@ def _refusing_writes(workspace: Workspace, error: Callable[[], BaseException], *
         if next(left) <= 0:
             raised = error()
             if isinstance(raised, OSError):
-                from backends.stores import _folder_errors
+                from backends.stores.object_store import _folder_errors
 
                 with _folder_errors(Path(workspace.store.root)):
                     raise raised

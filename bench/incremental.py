@@ -137,9 +137,9 @@ def _ray_workers(pid: int) -> dict[tuple[int, float], float]:
 
 
 def _refresh(file: str) -> dict[str, object]:
+    from pipeline.corpus.workspace import open_workspace
+    from pipeline.records.notes import read_notes
     from pipeline.refresh import refresh
-    from pipeline.stages import read_notes
-    from pipeline.workspace import open_workspace
 
     spent: dict[str, float] = {}
     current, since = "plan", 0.0

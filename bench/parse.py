@@ -23,8 +23,8 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from backends.rapid_layout_detector import open_detector
-from backends.sources import open_source
+from backends.models.rapid_layout_detector import open_detector
+from backends.stores.sources import open_source
 from bench.table import Row, show
 from ray_jobs.garbage import collected_rarely
 from ray_jobs.parse_shard import ParseJob, parse_documents
@@ -33,10 +33,10 @@ from schemas.documents import Role, Segment, StructuredDocument
 from schemas.geometry import BBox
 from schemas.ids import sha256
 from schemas.tags import TagTemplate, fill
-from tasks.parse import parse
-from tasks.segment import cut, pictures_to_segment
-from tasks.structure import structure
-from tasks.tag import number_figures
+from tasks.figures.segment import cut, pictures_to_segment
+from tasks.reading.parse import parse
+from tasks.reading.structure import structure
+from tasks.versions.tag import number_figures
 
 MANUALS = Path(__file__).parent.parent / "examples" / "manuals" / "pdfs"
 OPTIONS = ParseOptions()

@@ -32,11 +32,11 @@ from bench.synthetic import PAGES, SEEDS, read_naively
 from bench.table import Row, show
 from evaluation.parsing import Tally, reading_of, score
 from evaluation.synthetic import PRESETS, STREAMS, synthesize
-from pipeline.inspect import inspect
+from pipeline.inspection.inspect import inspect
 from schemas.corpus import ParseOptions
 from schemas.geometry import BBox
-from tasks.parse import parse
-from tasks.structure import structure
+from tasks.reading.parse import parse
+from tasks.reading.structure import structure
 
 WAYS = ("beside", "either", "between")
 GOAL = "at least 96 %"

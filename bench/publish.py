@@ -23,15 +23,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from backends.lancedb_index import LanceIndex
-from backends.weaviate_index import WeaviateIndex
-from backends.weaviate_server import WeaviateServer
+from backends.engines.lancedb_index import LanceIndex
+from backends.engines.weaviate_index import WeaviateIndex
+from backends.engines.weaviate_server import WeaviateServer
 from bench.parse import peak_memory
 from bench.table import Row, show
-from pipeline.ledger import write_ledger
-from pipeline.plan import plan
-from pipeline.publication import LIVE, manifest_name
-from pipeline.workspace import Workspace, open_workspace
+from pipeline.corpus.workspace import Workspace, open_workspace
+from pipeline.records.ledger import write_ledger
+from pipeline.records.publication import LIVE, manifest_name
+from pipeline.stages.plan import plan
 from schemas.evidence import EVIDENCE
 from schemas.ids import evidence_id, sha256
 from schemas.ports import DocumentSource, SearchIndex

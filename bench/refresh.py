@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.table import Row, show
-from pipeline.build import vectors_of
-from pipeline.enrich import text_vectors
-from pipeline.evidence import read_evidence, search_texts
-from pipeline.models import text_embedder
+from pipeline.corpus.models import text_embedder
+from pipeline.corpus.workspace import Workspace, open_workspace
+from pipeline.records.evidence import read_evidence, search_texts
 from pipeline.refresh import refresh
-from pipeline.workspace import Workspace, open_workspace
+from pipeline.stages.build import vectors_of
+from pipeline.stages.enrich import text_vectors
 
 MANUALS = Path(__file__).parent.parent / "examples" / "manuals"
 

@@ -26,9 +26,9 @@ import psutil
 
 from bench.bomb import transparency_bomb
 from bench.table import Row, show
+from pipeline.corpus.workspace import open_workspace
+from pipeline.inspection.synthesize import write_manuals
 from pipeline.refresh import refresh
-from pipeline.synthesize import write_manuals
-from pipeline.workspace import open_workspace
 
 CORPUS = "bench"
 BOMBERS = 42

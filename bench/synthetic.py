@@ -17,8 +17,8 @@ from evaluation.synthetic import PRESETS, STREAMS, Options, synthesize
 from schemas.corpus import ParseOptions
 from schemas.documents import Role
 from schemas.geometry import BBox
-from tasks.parse import parse
-from tasks.structure import structure
+from tasks.reading.parse import parse
+from tasks.reading.structure import structure
 
 SEEDS = (1, 2, 3)
 PAGES = 30

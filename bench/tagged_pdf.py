@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from backends.pdf.inscribe import Inscription, inscribe
 from bench.table import Row, show
 from schemas.corpus import ParseOptions
 from schemas.documents import TAGGED
 from schemas.ids import sha256
 from schemas.tags import PAPER, TagTemplate
-from tasks.inscribe import Inscription, inscribe
-from tasks.parse import parse
-from tasks.tag import number_figures
+from tasks.reading.parse import parse
+from tasks.versions.tag import number_figures
 
 if TYPE_CHECKING:
     import pymupdf

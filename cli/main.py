@@ -39,7 +39,7 @@ def init(
     as_json: Json = False,
 ) -> None:
     """Write a commented corpus file, corpora/NAME.yaml."""
-    from pipeline.corpora import write_corpus_file
+    from pipeline.corpus.corpora import write_corpus_file
 
     path = write_corpus_file(name, source)
     if as_json:
@@ -51,8 +51,8 @@ def init(
 @app.command()
 def plan(corpus: CorpusArgument, as_json: Json = False) -> None:
     """Say what a refresh would do; nothing is done."""
-    from pipeline.plan import plan as make_plan
-    from pipeline.workspace import open_workspace
+    from pipeline.corpus.workspace import open_workspace
+    from pipeline.stages.plan import plan as make_plan
 
     made = make_plan(open_workspace(corpus), "plan")
     if as_json:
@@ -88,10 +88,10 @@ def refresh(corpus: CorpusArgument, as_json: Json = False) -> None:
 
 
 def _refresh(corpus: str, *, as_json: bool, replay: bool) -> None:
-    from pipeline.publication import way_past
+    from pipeline.corpus.workspace import open_workspace
+    from pipeline.records.publication import way_past
     from pipeline.refresh import is_refused
     from pipeline.refresh import refresh as run
-    from pipeline.workspace import open_workspace
 
     workspace = open_workspace(corpus)
     with reporting() as report:
@@ -126,8 +126,8 @@ def _refresh(corpus: str, *, as_json: bool, replay: bool) -> None:
 @app.command()
 def versions(corpus: CorpusArgument, as_json: Json = False) -> None:
     """List a corpus's versions."""
-    from pipeline.publication import list_versions
-    from pipeline.workspace import open_workspace
+    from pipeline.corpus.workspace import open_workspace
+    from pipeline.records.publication import list_versions
 
     workspace = open_workspace(corpus)
     listed = list_versions(workspace.store, workspace.corpus.name)
@@ -153,9 +153,9 @@ def diff(
     as_json: Json = False,
 ) -> None:
     """Say what changed from one version to another."""
-    from pipeline.diff import compare_versions
-    from pipeline.workspace import open_workspace
-    from tasks.diff import release_note
+    from pipeline.corpus.workspace import open_workspace
+    from pipeline.upkeep.diff import compare_versions
+    from tasks.versions.diff import release_note
 
     found = compare_versions(open_workspace(corpus), base, version)
     if as_json:
@@ -171,8 +171,8 @@ def rollback(
     as_json: Json = False,
 ) -> None:
     """Make an older version live again, and hold the corpus there."""
-    from pipeline.publish import take_back
-    from pipeline.workspace import open_workspace
+    from pipeline.corpus.workspace import open_workspace
+    from pipeline.stages.publish import take_back
 
     pointer = take_back(open_workspace(corpus), version)
     if as_json:
@@ -191,8 +191,8 @@ def publish(
     as_json: Json = False,
 ) -> None:
     """Make a version live, and end a hold."""
-    from pipeline.publish import put_live
-    from pipeline.workspace import open_workspace
+    from pipeline.corpus.workspace import open_workspace
+    from pipeline.stages.publish import put_live
 
     pointer = put_live(open_workspace(corpus), version, override=override)
     if as_json:
@@ -208,8 +208,8 @@ def prune(
     as_json: Json = False,
 ) -> None:
     """Say what no kept version needs, or remove it."""
-    from pipeline.prune import prune as run
-    from pipeline.workspace import open_workspace
+    from pipeline.corpus.workspace import open_workspace
+    from pipeline.upkeep.prune import prune as run
 
     with reporting() as report:
         result = run(open_workspace(corpus), dry_run=not yes, report=report)
@@ -236,8 +236,8 @@ def mirror(
     as_json: Json = False,
 ) -> None:
     """Copy a version to another store or engine; nothing is computed again."""
-    from pipeline.mirror import mirror as run
-    from pipeline.workspace import open_workspace
+    from pipeline.corpus.workspace import open_workspace
+    from pipeline.upkeep.mirror import mirror as run
 
     with reporting() as report:
         result = run(open_workspace(corpus), open_workspace(to), version, report)
@@ -256,9 +256,9 @@ def quarantine(
     as_json: Json = False,
 ) -> None:
     """List what the last refresh left out and why, or try it again."""
-    from pipeline.publication import manifests
-    from pipeline.quarantine import read_failures
-    from pipeline.workspace import open_workspace
+    from pipeline.corpus.workspace import open_workspace
+    from pipeline.records.publication import manifests
+    from pipeline.records.quarantine import read_failures
 
     if replay:
         _refresh(corpus, as_json=as_json, replay=True)
@@ -298,8 +298,8 @@ def search(
     as_json: Json = False,
 ) -> None:
     """Search the live version."""
-    from pipeline.published import open_published
-    from pipeline.rankings import rank_questions
+    from pipeline.published.published import open_published
+    from pipeline.published.rankings import rank_questions
     from schemas.evidence import MODES, Filters, Modality
 
     if mode not in MODES:
@@ -341,7 +341,7 @@ def ask(
     as_json: Json = False,
 ) -> None:
     """Answer a question, figures in place, a citation for each part."""
-    from pipeline.published import open_published
+    from pipeline.published.published import open_published
 
     result = open_published(corpus).answer(question, version=version)
     if as_json:
@@ -377,8 +377,8 @@ def parse(
     as_json: Json = False,
 ) -> None:
     """Show what Inset makes of a single PDF."""
-    from pipeline.inspect import inspect
-    from pipeline.tagged import write_tagged
+    from pipeline.inspection.inspect import inspect
+    from pipeline.published.tagged import write_tagged
     from schemas.corpus import CaptionOptions
 
     if folder is None and (view or tagged_pdf):
@@ -436,8 +436,8 @@ def export(
     """Write the live version's pages and figures to a Parquet file, for other tools."""
     from dataclasses import asdict
 
-    from pipeline.export import export_pages
-    from pipeline.workspace import open_workspace
+    from pipeline.corpus.workspace import open_workspace
+    from pipeline.published.export import export_pages
     from schemas.pages import ExportFormat, ImageFilter
 
     if form not in set(ExportFormat):
@@ -465,7 +465,7 @@ def synthesize(
     as_json: Json = False,
 ) -> None:
     """Make manuals whose truth is known, to measure parsing and retrieval on."""
-    from pipeline.synthesize import write_manuals
+    from pipeline.inspection.synthesize import write_manuals
 
     files = write_manuals(folder, preset=preset, seeds=seed or [0], pages=pages)
     if as_json:
@@ -512,7 +512,7 @@ def doctor(
     as_json: Json = False,
 ) -> None:
     """Say what is missing, misconfigured or damaged, and how to mend it."""
-    from pipeline.doctor import diagnose
+    from pipeline.upkeep.doctor import diagnose
 
     diagnosis = diagnose(corpora or [], deep=deep)
     if as_json:

@@ -14,7 +14,7 @@ from airflow.sdk import DAG, Asset, SkipMixin, TriggerRule, chain, get_current_c
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, AirflowTimetableInvalid
 from pydantic import JsonValue
 
-from pipeline.schedules import CorpusSchedule, corpus_schedules
+from pipeline.corpus.schedules import CorpusSchedule, corpus_schedules
 from schemas.errors import InsetError, TransientError
 from schemas.printing import line
 

@@ -29,9 +29,9 @@ from typing import Any, NoReturn
 
 import psutil
 
-from backends.stores import join, open_store
-from pipeline.corpora import load_corpus
-from pipeline.publication import read_pointer
+from backends.stores.object_store import join, open_store
+from pipeline.corpus.corpora import load_corpus
+from pipeline.records.publication import read_pointer
 from schemas.errors import InsetError
 
 ROOT = Path(__file__).resolve().parent.parent

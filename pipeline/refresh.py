@@ -5,23 +5,23 @@ import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from pipeline.alias import follow
-from pipeline.assemble import assemble
-from pipeline.build import build
-from pipeline.check import check
-from pipeline.enrich import enrich
-from pipeline.evaluate import evaluate
-from pipeline.lease import holding, release
-from pipeline.ledger import read_ledger
-from pipeline.parse import parse
-from pipeline.plan import plan
-from pipeline.publication import manifests, move_pointer, read_manifest, read_pointer, readable_manifest
-from pipeline.publish import publish
-from pipeline.quarantine import read_failures
-from pipeline.repair import mend, note_damage
-from pipeline.retain import sweep
-from pipeline.stages import read_notes, write_plan
-from pipeline.workspace import Report, Workspace, silent
+from pipeline.corpus.workspace import Report, Workspace, silent
+from pipeline.records.alias import follow
+from pipeline.records.lease import holding, release
+from pipeline.records.ledger import read_ledger
+from pipeline.records.notes import read_notes, write_plan
+from pipeline.records.publication import manifests, move_pointer, read_manifest, read_pointer, readable_manifest
+from pipeline.records.quarantine import read_failures
+from pipeline.stages.assemble import assemble
+from pipeline.stages.build import build
+from pipeline.stages.check import check
+from pipeline.stages.enrich import enrich
+from pipeline.stages.evaluate import evaluate
+from pipeline.stages.parse import parse
+from pipeline.stages.plan import plan
+from pipeline.stages.publish import publish
+from pipeline.upkeep.repair import mend, note_damage
+from pipeline.upkeep.retain import sweep
 from schemas.errors import ContractError, DamagedError, Failure
 from schemas.versions import Lease, Plan, RefreshResult, Status
 

@@ -10,15 +10,16 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from pipeline import assemble, build, check, enrich, evaluate, lease, parse, publish
-from pipeline import plan as planning
-from pipeline.alias import follow
-from pipeline.publication import read_manifest, read_pointer, refusals_of, way_past
+from pipeline.corpus.workspace import Report, Workspace, open_workspace
+from pipeline.records import lease
+from pipeline.records.alias import follow
+from pipeline.records.notes import StageNote, read_plan, write_plan
+from pipeline.records.publication import read_manifest, read_pointer, refusals_of, way_past
 from pipeline.refresh import settle
-from pipeline.repair import mend, note_damage
-from pipeline.retain import sweep
-from pipeline.stages import StageNote, read_plan, write_plan
-from pipeline.workspace import Report, Workspace, open_workspace
+from pipeline.stages import assemble, build, check, enrich, evaluate, parse, publish
+from pipeline.stages import plan as planning
+from pipeline.upkeep.repair import mend, note_damage
+from pipeline.upkeep.retain import sweep
 from schemas.errors import OF_THE_SOURCE, DamagedError, Failure, GateError, TransientError, UserError
 from schemas.printing import line
 from schemas.versions import Lease, LedgerRow, Outcome

@@ -1,4 +1,4 @@
-"""What the service needs of a corpus; ``pipeline.published.PublishedCorpus`` provides it."""
+"""What the service needs of a corpus; ``pipeline.published.published.PublishedCorpus`` provides it."""
 
 from collections.abc import Sequence
 from concurrent.futures import Future

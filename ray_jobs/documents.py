@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from backends.objects import Noun, read_rows, read_table, reading
+from backends.stores.objects import Noun, read_rows, read_table, reading
 from schemas.documents import (
     Block,
     BlockKind,
@@ -22,8 +22,8 @@ from schemas.documents import (
 from schemas.errors import UNFINISHED, Failure, FailureCode
 from schemas.parquet import PARSED_FILES, pack, table_of, to_parquet, unpack
 from schemas.ports import ObjectStore
-from tasks.contents import grow
-from tasks.neighbours import read_with_neighbours
+from tasks.reading.contents import grow
+from tasks.reading.neighbours import read_with_neighbours
 
 HEAD = "document.parquet"
 
@@ -124,7 +124,7 @@ def read_chunks(store: ObjectStore, folder: str) -> tuple[Chunk, ...]:
 
 
 def read_tree(store: ObjectStore, folder: str) -> tuple[Node, ...]:
-    """Return a structured document's evidence tree, as ``tasks.contents.grow`` grew it."""
+    """Return a structured document's evidence tree, as ``tasks.reading.contents.grow`` grew it."""
     return _rows(store, folder, "tree", Node)
 
 

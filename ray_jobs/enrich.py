@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from backends.minilm import open_text_embedder, open_token_counter
-from backends.rapid_layout_detector import open_detector
-from backends.rapidocr_recogniser import open_recogniser
-from backends.stores import open_store
+from backends.models.minilm import open_text_embedder, open_token_counter
+from backends.models.rapid_layout_detector import open_detector
+from backends.models.rapidocr_recogniser import open_recogniser
+from backends.stores.object_store import open_store
 from ray_jobs.cluster import connected
 from ray_jobs.documents import pack_structured, parsed_folder, read_parsed, structured_folder, write_structured
 from ray_jobs.garbage import collected_rarely
@@ -30,9 +30,9 @@ from schemas.documents import (
     StructuredDocument,
 )
 from schemas.errors import FailureCode
-from tasks.chunk import chunk
-from tasks.segment import cut
-from tasks.structure import structure
+from tasks.enriching.chunk import chunk
+from tasks.figures.segment import cut
+from tasks.reading.structure import structure
 
 PICTURES_A_BATCH = 4
 

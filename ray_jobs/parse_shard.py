@@ -5,14 +5,14 @@ import importlib.metadata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from backends.stores import open_store
+from backends.stores.object_store import open_store
 from ray_jobs.children import Done, Refused, run_each
 from ray_jobs.documents import is_finished, parsed_folder, read_parsed, write_parsed
 from schemas.corpus import ParseOptions
 from schemas.errors import BadInputError, Failure, FailureCode
 from schemas.ids import key, sha256
 from schemas.ports import DocumentSource
-from tasks.parse import PARSE_VERSION, parse
+from tasks.reading.parse import PARSE_VERSION, parse
 
 STEP = "parse"
 

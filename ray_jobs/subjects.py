@@ -4,10 +4,10 @@ import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from backends.stores import open_store
+from backends.stores.object_store import open_store
 from ray_jobs.children import Done, run_each
 from schemas.corpus import ParseOptions
-from tasks.read import open_document
+from tasks.reading.read import open_document
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,12 @@ import importlib.metadata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from backends.stores import open_store
+from backends.pdf.inscribe import INSCRIBE_VERSION, Inscription, inscribe
+from backends.stores.object_store import open_store
 from ray_jobs.children import Refused, run_each
 from schemas.corpus import ParseOptions
 from schemas.errors import BadInputError, Failure, FailureCode
 from schemas.ids import key
-from tasks.inscribe import INSCRIBE_VERSION, Inscription, inscribe
 
 STEP = "tag"
 

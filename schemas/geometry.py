@@ -96,3 +96,40 @@ def turned(box: Sequence[float], direction: tuple[int, int]) -> BBox:
     xs = [x * across + y * down for x, y in (box[:2], box[2:])]
     ys = [y * across - x * down for x, y in (box[:2], box[2:])]
     return BBox(min(xs), min(ys), max(xs), max(ys))
+
+
+def gap(start: float, end: float, other_start: float, other_end: float) -> float:
+    """Return the distance between two intervals; negative where they overlap."""
+    return (other_start if other_start > start else start) - (other_end if other_end < end else end)
+
+
+def is_level(one: BBox, other: BBox) -> bool:
+    """Say whether two boxes stand on one row: they share half the height of the flatter one."""
+    return -gap(one.y0, one.y1, other.y0, other.y1) >= 0.5 * min(one.height, other.height)
+
+
+def distance(one: BBox, other: BBox) -> float:
+    """Return how far two boxes are apart, across and down together; 0 where they meet."""
+    return max(0.0, gap(one.x0, one.x1, other.x0, other.x1)) + max(0.0, gap(one.y0, one.y1, other.y0, other.y1))
+
+
+def unrotated(box: BBox, size: tuple[int, int], place: BBox, rotation: int) -> BBox:
+    """Bring a box from the pixels of a picture, turned as its reader sees it, to points of the unrotated page.
+
+    Args:
+        box: In pixels.
+        size: Width and height of the picture, in pixels.
+        place: Where it stands, in points.
+        rotation: The page's, in degrees clockwise.
+    """
+    across, down = size
+    u0, v0, u1, v1 = box.x0 / across, box.y0 / down, box.x1 / across, box.y1 / down
+    match rotation % 360:
+        case 90:
+            u0, v0, u1, v1 = v0, 1 - u1, v1, 1 - u0
+        case 180:
+            u0, v0, u1, v1 = 1 - u1, 1 - v1, 1 - u0, 1 - v0
+        case 270:
+            u0, v0, u1, v1 = 1 - v1, u0, 1 - v0, u1
+    width, height = place.width, place.height
+    return BBox(place.x0 + u0 * width, place.y0 + v0 * height, place.x0 + u1 * width, place.y0 + v1 * height)

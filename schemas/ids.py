@@ -71,6 +71,11 @@ def version_time(version: str) -> datetime:
     return datetime.strptime(version.partition("-")[0], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
 
 
+def version_file(version: str, name: str) -> str:
+    """Name a file of a version."""
+    return f"versions/{version}/{name}"
+
+
 def collection_name(corpus: str, version: str) -> str:
     """Spell a version's physical collection so that every engine accepts it: ``Manuals_20260101T000000Z_deadbeef``."""
     return f"{corpus.capitalize()}_{version.replace('-', '_')}"

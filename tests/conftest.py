@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.weaviate_server import WeaviateServer
+from backends.engines.weaviate_server import WeaviateServer
 from tests import s3_server
 from tests.weaviate_server import running
 
@@ -56,7 +56,7 @@ def s3_bucket(s3_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    from backends.stores import s3_client
+    from backends.stores.object_store import s3_client
 
     bucket = f"inset-{uuid.uuid4().hex[:8]}"
     s3_client().create_bucket(Bucket=bucket)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.corpora import SCHEMA_FILE
+from pipeline.corpus.corpora import SCHEMA_FILE
 from schemas.corpus import json_schema
 
 ROOT = Path(__file__).parent.parent
@@ -27,7 +27,7 @@ def _heavy_after(code: str, env: dict[str, str]) -> list[str]:
     return loaded
 
 
-@pytest.mark.parametrize("code", ["import cli.main", "import pipeline.schedules", "import dags.refresh"])
+@pytest.mark.parametrize("code", ["import cli.main", "import pipeline.corpus.schedules", "import dags.refresh"])
 def test_the_command_and_the_dag_file_start_light(code: str, airflow_env: dict[str, str]) -> None:
     assert _heavy_after(code, airflow_env) == []
 

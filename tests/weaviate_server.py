@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.weaviate_server import WeaviateServer
+from backends.engines.weaviate_server import WeaviateServer
 
 STARTS_WITHIN_S = 600
 ENDS_WITHIN_S = 30

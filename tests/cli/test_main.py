@@ -13,7 +13,7 @@ import pytest
 
 from cli import main
 from schemas.documents import Chunk, StructuredDocument
-from tasks.chunk import chunk
+from tasks.enriching.chunk import chunk
 from tests.manuals import write_long_table, write_manual, write_scan
 
 
@@ -290,7 +290,7 @@ def test_parse_says_in_one_line_what_nobody_foresaw(folder: Path, inset: Inset, 
     def structure_with(*_: object) -> None:
         raise RecursionError("too deep")
 
-    monkeypatch.setattr("pipeline.inspect.structure_with", structure_with)
+    monkeypatch.setattr("pipeline.inspection.inspect.structure_with", structure_with)
     shown = inset("parse", folder / "pdfs" / "pump.pdf")
     assert (shown.code, shown.out) == (2, "")
     assert shown.err == "pump.pdf: crashed: structuring it failed: RecursionError: too deep\n"

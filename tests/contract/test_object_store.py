@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from backends.stores import open_store, s3_client
+from backends.stores.object_store import open_store, s3_client
 from schemas.errors import ContractError, DamagedError, InsetError, MissingError, TransientError, UserError
 from schemas.ids import sha256
 from schemas.ports import ObjectStore
@@ -207,7 +207,7 @@ def test_a_store_travels_to_another_process(store: ObjectStore) -> None:
 
 def test_what_a_writer_that_died_left_half_written_is_found_and_removed(tmp_path: Path) -> None:
     script = (
-        "import os, sys, pathlib; from backends.stores import open_store\n"
+        "import os, sys, pathlib; from backends.stores.object_store import open_store\n"
         "pathlib.Path.replace = lambda *_: os.kill(os.getpid(), 9)\n"
         "open_store(sys.argv[1]).put('figures/a.png', b'pixels')"
     )

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from backends.sources import open_source
-from backends.stores import open_store, s3_client, s3_errors
+from backends.stores.object_store import open_store, s3_client, s3_errors
+from backends.stores.sources import open_source
 from schemas.errors import BadInputError, FailureCode, InsetError, TransientError, UserError
 from schemas.ports import ObjectStore
 from tests.s3_server import Fault, FaultyNetwork
@@ -85,7 +85,7 @@ def test_a_listing_that_is_not_whole_is_none(
     error: type[InsetError],
     pages_before: int,
 ) -> None:
-    monkeypatch.setattr("backends.sources.LISTED_AT_ONCE", 2)
+    monkeypatch.setattr("backends.stores.sources.LISTED_AT_ONCE", 2)
     for name in "abcdef":
         store.put(f"{name}.pdf", b"%PDF")
     source = open_source(f"s3://{s3_bucket}/store")

@@ -16,11 +16,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from backends.lancedb_index import LanceIndex
-from backends.memory_index import MemoryIndex
-from backends.stores import s3_client
-from backends.weaviate_index import WeaviateIndex
-from backends.weaviate_server import WeaviateServer
+from backends.engines.lancedb_index import LanceIndex
+from backends.engines.memory_index import MemoryIndex
+from backends.engines.weaviate_index import WeaviateIndex
+from backends.engines.weaviate_server import WeaviateServer
+from backends.stores.object_store import s3_client
 from schemas.errors import ContractError, DamagedError, TransientError, UserError
 from schemas.evidence import EVIDENCE, Filters, Modality
 from schemas.ports import SearchIndex, Vector
@@ -519,7 +519,7 @@ class TestWeaviate:
         assert index.dense(VECTORS[9], 1, ANY)[0][0] == evidence_id(0)
 
     def test_refused_rows_are_told(self, made: Callable[..., WeaviateIndex], monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("backends.weaviate_index.TRIES", 2)
+        monkeypatch.setattr("backends.engines.weaviate_index.TRIES", 2)
         index = made()
         fill(index, ROWS[:5], VECTORS[:5])
         short = table(ROWS[5:9], VECTORS[5:9]).drop_columns(["vector_text"])

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.publication import read_pointer
-from pipeline.stages import read_notes
-from pipeline.workspace import open_workspace
+from pipeline.corpus.workspace import open_workspace
+from pipeline.records.notes import read_notes
+from pipeline.records.publication import read_pointer
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
 

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from backends.stores import open_store, s3_client
-from pipeline.doctor import diagnose
-from pipeline.lease import acquire
-from pipeline.prune import prune
-from pipeline.publish import put_live, take_back
-from pipeline.published import PublishedCorpus
+from backends.stores.object_store import open_store, s3_client
+from pipeline.corpus.workspace import open_workspace
+from pipeline.published.published import PublishedCorpus
+from pipeline.records.lease import acquire
 from pipeline.refresh import refresh
-from pipeline.workspace import open_workspace
+from pipeline.stages.publish import put_live, take_back
+from pipeline.upkeep.doctor import diagnose
+from pipeline.upkeep.prune import prune
 from schemas.errors import TransientError, UserError
 from schemas.evidence import MODES
 from tests.manuals import write_manual

@@ -12,8 +12,8 @@ import pymupdf
 import pytest
 from fastapi.testclient import TestClient
 
-from pipeline.published import PublishedCorpus
-from pipeline.workspace import open_workspace
+from pipeline.corpus.workspace import open_workspace
+from pipeline.published.published import PublishedCorpus
 from query_service.app import create_app
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus

@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
-from backends.weaviate_server import WeaviateServer
-from pipeline.doctor import diagnose
-from pipeline.ledger import read_ledger
-from pipeline.mirror import mirror
-from pipeline.models import text_embedder
-from pipeline.publication import read_manifest, read_pointer
-from pipeline.publish import put_live, take_back
-from pipeline.published import PublishedCorpus
+from backends.engines.weaviate_server import WeaviateServer
+from pipeline.corpus.models import text_embedder
+from pipeline.corpus.workspace import open_workspace
+from pipeline.published.published import PublishedCorpus
+from pipeline.records.ledger import read_ledger
+from pipeline.records.publication import read_manifest, read_pointer
 from pipeline.refresh import refresh
-from pipeline.workspace import open_workspace
+from pipeline.stages.publish import put_live, take_back
+from pipeline.upkeep.doctor import diagnose
+from pipeline.upkeep.mirror import mirror
 from query_service.app import create_app
 from schemas.errors import UserError
 from schemas.evidence import MODES, FigurePart, Filters

@@ -10,7 +10,7 @@ import pytest
 from evaluation.parsing import Reading, SeenBlock, SeenFigure, SeenTable, Tally, score
 from evaluation.questions import load_questions
 from evaluation.synthetic import PRESETS, Manual, synthesize
-from pipeline.synthesize import write_manuals
+from pipeline.inspection.synthesize import write_manuals
 from schemas.documents import TAGGED, Role
 from schemas.errors import UserError
 from schemas.geometry import BBox

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.refresh import refresh
-from pipeline.workspace import Workspace, open_workspace
 from tests.manuals import write_manual
 
 

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.doctor import diagnose
-from pipeline.publication import read_pointer
-from pipeline.published import PublishedCorpus
+from pipeline.corpus.workspace import Workspace, open_workspace
+from pipeline.published.published import PublishedCorpus
+from pipeline.records.notes import read_notes
+from pipeline.records.publication import read_pointer
 from pipeline.refresh import refresh
-from pipeline.stages import read_notes
-from pipeline.workspace import Workspace, open_workspace
+from pipeline.upkeep.doctor import diagnose
 from schemas.corpus import IndexOptions
 from schemas.errors import TransientError
 from schemas.evidence import MODES

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-import tasks.chunk
-from pipeline import assemble as assembling
+import tasks.enriching.chunk
 from pipeline import steps
-from pipeline.evidence import read_evidence
-from pipeline.inherit import Inherited, inherit
-from pipeline.ledger import read_ledger
-from pipeline.plan import plan
-from pipeline.publication import read_pointer
+from pipeline.corpus.workspace import Workspace, open_workspace
+from pipeline.records.evidence import read_evidence
+from pipeline.records.inherit import Inherited, inherit
+from pipeline.records.ledger import read_ledger
+from pipeline.records.publication import read_pointer
 from pipeline.refresh import is_refused, refresh
-from pipeline.repair import find_damage
-from pipeline.workspace import Workspace, open_workspace
+from pipeline.stages import assemble as assembling
+from pipeline.stages.plan import plan
+from pipeline.upkeep.repair import find_damage
 from ray_jobs import documents, enrich
 from schemas.documents import Chunk, Region, StructuredDocument
 from schemas.errors import FailureCode, GateError
@@ -66,7 +66,7 @@ _FAULTS: dict[str, tuple[Spoil, str]] = {
 
 def _let_chunks_be_spoiled(monkeypatch: pytest.MonkeyPatch, faults: dict[str, Spoil]) -> None:
     """Bring a bug in: the chunks of a manual about something come out spoiled."""
-    real = tasks.chunk.chunk
+    real = tasks.enriching.chunk.chunk
 
     def chunk(document: StructuredDocument, *rest: object, **options: object) -> Sequence[Chunk]:
         pieces: Sequence[Chunk] = real(document, *rest, **options)  # type: ignore[arg-type]

@@ -8,12 +8,12 @@ from typing import Any
 import pymupdf
 import pytest
 
-from backends import sources
-from pipeline.publication import list_versions, publish_version, read_pointer, roll_back
-from pipeline.published import PublishedCorpus
+from backends.stores import sources
+from pipeline.corpus.workspace import Workspace, open_workspace
+from pipeline.published.published import PublishedCorpus
+from pipeline.records.notes import read_notes
+from pipeline.records.publication import list_versions, publish_version, read_pointer, roll_back
 from pipeline.refresh import is_refused, refresh
-from pipeline.stages import read_notes
-from pipeline.workspace import Workspace, open_workspace
 from ray_jobs.children import Refused
 from schemas.differences import VersionDiff
 from schemas.errors import FailureCode, NotFoundError, UserError

@@ -8,11 +8,11 @@ import pyarrow.parquet as pq
 import pymupdf
 import pytest
 
-from backends.stores import s3_client
+from backends.stores.object_store import s3_client
 from pipeline import steps
-from pipeline.doctor import diagnose
+from pipeline.corpus.workspace import open_workspace
 from pipeline.refresh import refresh
-from pipeline.workspace import open_workspace
+from pipeline.upkeep.doctor import diagnose
 from tests.manuals import write_manual
 
 SECRETS = {

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.corpus.workspace import Report, Workspace, open_workspace
 from pipeline.refresh import is_refused, refresh
 from pipeline.steps import plan as plan_step
-from pipeline.workspace import Report, Workspace, open_workspace
 from ray_jobs import enrich
 from schemas.documents import ParsedDocument
 from schemas.errors import FailureCode, TransientError, UserError

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from pipeline import steps
-from pipeline.publish import put_live
+from pipeline.corpus.workspace import Workspace
 from pipeline.refresh import refresh
-from pipeline.workspace import Workspace
+from pipeline.stages.publish import put_live
 
 
 def test_a_version_that_an_operator_let_pass_is_no_refusal(published: Workspace) -> None:

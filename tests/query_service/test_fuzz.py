@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
-from pipeline.published import PublishedCorpus
-from pipeline.workspace import open_workspace
+from pipeline.corpus.workspace import open_workspace
+from pipeline.published.published import PublishedCorpus
 from query_service.app import create_app
 from tests.conftest import GOLDEN
 from tests.pipeline.conftest import refreshed_once

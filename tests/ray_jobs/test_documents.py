@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from backends.stores import open_store
+from backends.stores.object_store import open_store
 from ray_jobs.documents import is_finished, pack_structured, read_tree, structured_folder, write_structured
 from schemas.corpus import ParseOptions
-from tasks.contents import grow
-from tasks.parse import parse
-from tasks.structure import structure
+from tasks.reading.contents import grow
+from tasks.reading.parse import parse
+from tasks.reading.structure import structure
 from tests.manuals import write_manual
 
 

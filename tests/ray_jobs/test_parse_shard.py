@@ -9,8 +9,8 @@ from pathlib import Path
 import pymupdf
 import pytest
 
-from backends.sources import open_source
-from backends.stores import open_store
+from backends.stores.object_store import open_store
+from backends.stores.sources import open_source
 from ray_jobs.documents import is_finished, parsed_folder, read_parsed
 from ray_jobs.parse_shard import ParseJob, ParseOutcome, attempt_key, parse_documents, parse_key
 from schemas.corpus import ParseOptions

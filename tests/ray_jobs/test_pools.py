@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from backends.pictures import stumbling
+from backends.models.pictures import stumbling
 from ray_jobs.cluster import connected
 from ray_jobs.enrich import recognise
 from ray_jobs.pools import cut_batches, run_pool

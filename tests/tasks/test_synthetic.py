@@ -8,8 +8,8 @@ import pytest
 from evaluation.parsing import ParseScores, Tally, reading_of, score
 from evaluation.synthetic import PRESETS, STREAMS, synthesize
 from schemas.corpus import ParseOptions
-from tasks.parse import parse
-from tasks.structure import structure
+from tasks.reading.parse import parse
+from tasks.reading.structure import structure
 
 PAGES = 30
 

@@ -1,0 +1,176 @@
+"""A brute-force engine in memory: what the other engines are compared with, and what unit tests search in."""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from backends.engines.rows import Ranked, check_columns, dimension_of, is_late, names_of, pages_of
+from schemas.errors import ContractError, DamagedError
+from schemas.evidence import EVIDENCE, Filters
+from schemas.ports import WHOLE_TEXT, Vector
+
+K1 = 1.2
+B = 0.75
+
+_WORD = re.compile(r"\w+")
+
+
+class MemoryIndex:
+    """A ``SearchIndex`` of plain lists. BM25 reads words in lower case, neither stemmed nor stopped, and sums over fields.
+
+    Source:
+        Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009; the idf is Lucene's, which
+        is never negative.
+    """
+
+    def __init__(self) -> None:
+        self._schema: pa.Schema | None = None
+        self._rows: dict[str, dict[str, object]] = {}
+        self._words: dict[str, dict[str, Counter[str]]] = {}
+        self._vectors: dict[str, dict[str, Vector]] = {}
+        self._rarity: dict[str, dict[str, float]] = {}
+        self._mean_length: dict[str, float] = {}
+
+    def create(self, schema: pa.Schema, dimensions: Mapping[str, int], fields: Sequence[str] = tuple(WHOLE_TEXT)) -> None:
+        """Forget everything."""
+        check_columns(schema, dimensions, fields)
+        self.drop()
+        self._schema = schema
+        self._vectors = {space: {} for space in dimensions}
+        self._words = {field: {} for field in fields}
+
+    def add(self, batches: Iterable[pa.RecordBatch]) -> int:
+        """Keep rows, and return how many."""
+        self._created()
+        written = 0
+        for batch in batches:
+            for row in batch.to_pylist():
+                name = str(row["evidence_id"])
+                self._rows[name] = {column: row[column] for column in EVIDENCE.names}
+                for field, words in self._words.items():
+                    words[name] = Counter(_words(row[field]))
+                for space, vectors in self._vectors.items():
+                    if (vector := row[f"vector_{space}"]) is not None:
+                        vectors[name] = np.asarray(vector, np.float32)
+            written += batch.num_rows
+        return written
+
+    def finish(self) -> None:
+        """Count in how many rows each word stands."""
+        self._created()
+        for field, texts in self._words.items():
+            total = len(texts)
+            holding = Counter(word for words in texts.values() for word in words)
+            self._rarity[field] = {
+                word: math.log(1 + (total - rows + 0.5) / (rows + 0.5)) for word, rows in holding.items()
+            }
+            self._mean_length[field] = sum(words.total() for words in texts.values()) / total if total else 1.0
+
+    def count(self) -> int:
+        """Return how many rows are kept."""
+        self._created()
+        return len(self._rows)
+
+    def drop(self) -> None:
+        """Forget everything."""
+        MemoryIndex.__init__(self)
+
+    def bm25(self, query: str, k: int, filters: Filters, weights: Mapping[str, float] = WHOLE_TEXT) -> Ranked:
+        """Return ``(evidence_id, BM25 score)``; any word may match.
+
+        Raises:
+            ContractError: There is no such field.
+        """
+        self._created()
+        if absent := set(weights) - set(self._words):
+            raise ContractError(f"there is no lexical index of {', '.join(sorted(absent))}")
+        asked = _words(query)
+
+        def score(name: str) -> float | None:
+            found = [
+                weight * self._rarity[field][word] * words[word] * (K1 + 1) / (words[word] + K1 * (1 - B + B * length))
+                for field, weight in weights.items()
+                for words in (self._words[field][name],)
+                for length in (words.total() / self._mean_length[field],)
+                for word in asked
+                if words[word]
+            ]
+            return math.fsum(found) if found else None
+
+        return self._top(score, k, filters)
+
+    def dense(self, vector: Vector, k: int, filters: Filters, space: str = "text") -> Ranked:
+        """Return ``(evidence_id, cosine similarity)``, exact.
+
+        Raises:
+            ContractError: There is no such space, or its vectors have another length.
+        """
+        return self._top(self._similarity(vector[np.newaxis], space, many=False), k, filters)
+
+    def late(self, vectors: Vector, k: int, filters: Filters, space: str = "late") -> Ranked:
+        """Return ``(evidence_id, MaxSim)``, exact.
+
+        Raises:
+            ContractError: There is no such space of many vectors a row, or they have another length.
+        """
+        return self._top(self._similarity(vectors, space, many=True), k, filters)
+
+    def fetch(self, evidence_ids: Sequence[str]) -> list[dict[str, object]]:
+        """Return the rows of those ids, in that order; unknown ids are left out."""
+        self._created()
+        return [self._rows[evidence_id] for evidence_id in evidence_ids if evidence_id in self._rows]
+
+    def vectors(self, evidence_ids: Sequence[str], space: str = "text") -> dict[str, Vector]:
+        """Return a space's vectors by evidence id; rows that are unknown or have none are left out."""
+        self._created()
+        kept = self._vectors[space]
+        return {evidence_id: kept[evidence_id] for evidence_id in evidence_ids if evidence_id in kept}
+
+    def _created(self) -> pa.Schema:
+        if self._schema is None:
+            raise DamagedError("there is no index; create it first", "memory")
+        return self._schema
+
+    def _similarity(self, query: Vector, space: str, *, many: bool) -> Callable[[str], float | None]:
+        schema = self._created()
+        if dimension_of(schema, space) != query.shape[-1] or is_late(schema, space) != many:
+            raise ContractError(f"there are no vectors '{space}' of length {query.shape[-1]}")
+        asked = _unit(query)
+
+        def score(name: str) -> float | None:
+            if name not in self._vectors[space]:
+                return None
+            cosines = asked @ _unit(np.atleast_2d(self._vectors[space][name])).T
+            return float(np.clip(cosines, -1, 1).max(axis=1).sum())
+
+        return score
+
+    def _top(self, score: Callable[[str], float | None], k: int, filters: Filters) -> Ranked:
+        scored = (
+            (name, found)
+            for name, row in self._rows.items()
+            if _allows(filters, row) and (found := score(name)) is not None
+        )
+        return sorted(scored, key=lambda pair: (-pair[1], pair[0]))[: max(k, 0)]
+
+
+def _words(text: str | Sequence[str]) -> list[str]:
+    return _WORD.findall((text if isinstance(text, str) else "\n".join(text)).lower())
+
+
+def _unit(vectors: Vector) -> NDArray[np.float64]:
+    wide = vectors.astype(np.float64)
+    return np.asarray(wide / np.linalg.norm(wide, axis=1, keepdims=True))
+
+
+def _allows(filters: Filters, row: Mapping[str, object]) -> bool:
+    return (
+        (not filters.documents or not set(names_of(row)).isdisjoint(filters.documents))
+        and (not filters.pages or not set(pages_of(row)).isdisjoint(filters.pages))
+        and (not filters.modalities or row["modality"] in filters.modalities)
+    )

@@ -1,0 +1,337 @@
+"""The server engine: a Weaviate collection a version, under its physical name, its schema spelled out.
+
+The server is never left to guess a type: what a row holds is derived from the Arrow schema, and only what filters and BM25
+look at is indexed. Rows keep their evidence ids as object ids, so that writing one again replaces it.
+
+Where it differs from the other engines: a word is what stands between characters that are neither letters nor digits, so
+text that is written without spaces is found by whole runs of it only.
+"""
+
+import contextlib
+import math
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from backends.engines.rows import (
+    FILTERED,
+    NAMES,
+    PAGES,
+    Ranked,
+    check_columns,
+    encodable,
+    first,
+    is_late,
+    names_of,
+    pages_of,
+)
+from backends.engines.weaviate_server import WeaviateServer
+from schemas.errors import ContractError, DamagedError, TransientError
+from schemas.evidence import EVIDENCE, Filters
+from schemas.ports import WHOLE_TEXT, Vector
+
+ROWS_A_REQUEST = 200
+REQUESTS_AT_ONCE = 2
+TRIES = 4
+MOST = 10_000
+"""Rows a server gives for one question: its ``QUERY_MAXIMUM_RESULTS``. A longer ranking ends there."""
+
+_FILTERABLE = (NAMES, PAGES, "modality", "doc_id", "page")
+_IDS_A_QUERY = 500
+_POLL_S = 0.2
+_READY_IN_A_ROW = 3
+_STALLED_S = 300.0
+
+
+class WeaviateIndex:
+    """A ``SearchIndex`` in a collection of a Weaviate server. Nothing is touched until a method is called.
+
+    Args:
+        server: Where.
+        collection: The physical name; never an alias.
+        exact: Compare with every vector (a flat index) instead of walking an HNSW graph.
+        replicas: Nodes that each row is kept on.
+    """
+
+    def __init__(self, server: WeaviateServer, collection: str, *, exact: bool = False, replicas: int = 1) -> None:
+        self._server = server
+        self.collection = collection
+        self._exact = exact
+        self._replicas = replicas
+
+    def create(self, schema: pa.Schema, dimensions: Mapping[str, int], fields: Sequence[str] = tuple(WHOLE_TEXT)) -> None:
+        """Make the collection, empty; what an earlier, unfinished build left of it is dropped.
+
+        Raises:
+            ContractError: The schema lacks a text that BM25 reads, or a vector column of the length given.
+        """
+        check_columns(schema, dimensions, fields)
+        self.drop()
+        columns = pa.schema([schema.field(name) for name in schema.names if not name.startswith("vector_")])
+        made = {
+            "class": self.collection,
+            "properties": [_property(column, fields) for column in pa.schema([*columns, *FILTERED])],
+            "vectorConfig": {space: self._vector_index(late=is_late(schema, space)) for space in dimensions},
+            "invertedIndexConfig": {"bm25": {"k1": 1.2, "b": 0.75}, "stopwords": {"preset": "none"}},
+            "replicationConfig": {"factor": self._replicas},
+        }
+        with self._server.talking():
+            self._server.client().collections.create_from_dict(made)
+
+    def add(self, batches: Iterable[pa.RecordBatch]) -> int:
+        """Write rows, several requests at once, and return how many; an error of ``batches`` comes through as it is.
+
+        Raises:
+            ContractError: The server refuses a row however often it is sent.
+        """
+        written = 0
+        with ThreadPoolExecutor(REQUESTS_AT_ONCE) as senders:
+            for batch in batches:
+                parts = (batch.slice(start, ROWS_A_REQUEST) for start in range(0, batch.num_rows, ROWS_A_REQUEST))
+                written += sum(senders.map(self._send, parts))
+        return written
+
+    def finish(self) -> None:
+        """Return when every vector is indexed: the queue is empty and all shards are ready, and stay so.
+
+        Raises:
+            TransientError: The queue doesn't get shorter any more.
+        """
+        ready, left, patience = 0, -1, time.monotonic() + _STALLED_S
+        while ready < _READY_IN_A_ROW:
+            with self._server.talking():
+                shards = self._collection().config.get_shards()
+            waiting = sum(shard.vector_queue_size for shard in shards)
+            # A shard can say READY before its queue was counted.
+            ready = ready + 1 if not waiting and all(shard.status == "READY" for shard in shards) else 0
+            if waiting != left:
+                left, patience = waiting, time.monotonic() + _STALLED_S
+            if time.monotonic() > patience:
+                raise TransientError(
+                    f"Weaviate stopped indexing {self.collection}, {waiting} vectors to go; look at its log"
+                )
+            time.sleep(_POLL_S)
+
+    def count(self) -> int:
+        """Return how many rows the collection holds.
+
+        Raises:
+            DamagedError: There is no such collection.
+        """
+        with self._asking():
+            return int(self._collection().aggregate.over_all(total_count=True).total_count)
+
+    def drop(self) -> None:
+        """Remove the collection; nothing happens where there is none."""
+        with self._server.talking():
+            self._server.client().collections.delete(self.collection)
+
+    def bm25(self, query: str, k: int, filters: Filters, weights: Mapping[str, float] = WHOLE_TEXT) -> Ranked:
+        """Return ``(evidence_id, BM25F score)``; any term may match, and no character of a query has a meaning.
+
+        Raises:
+            ContractError: The collection was made without one of the fields.
+        """
+        words = encodable(query)
+        fields = [f"{field}^{weight}" for field, weight in weights.items()]
+
+        def search(limit: int) -> Ranked:
+            found = self._collection().query.bm25(
+                words, query_properties=fields, limit=min(limit, MOST), filters=_narrowed(filters), **_only("score")
+            )
+            return [(str(row.uuid), float(row.metadata.score)) for row in found.objects]
+
+        with self._asking():
+            return first(search, k) if any(character.isalnum() for character in words) else []
+
+    def dense(self, vector: Vector, k: int, filters: Filters, space: str = "text") -> Ranked:
+        """Return ``(evidence_id, cosine similarity)``, approximate unless the collection is ``exact``.
+
+        Raises:
+            ContractError: The collection has no such space, or its vectors have another length.
+        """
+        return [(name, max(-1.0, min(1.0, 1 - away))) for name, away in self._nearest(vector, k, filters, space)]
+
+    def late(self, vectors: Vector, k: int, filters: Filters, space: str = "late") -> Ranked:
+        """Return ``(evidence_id, MaxSim)``.
+
+        Raises:
+            ContractError: The collection has no such space, or its vectors have another length.
+        """
+        return [(name, -away) for name, away in self._nearest(_unit(vectors), k, filters, space)]
+
+    def fetch(self, evidence_ids: Sequence[str]) -> list[dict[str, object]]:
+        """Return the rows of those ids, in that order; unknown ids are left out."""
+        found = {str(row.uuid): _row(row.properties) for row in self._read(evidence_ids, return_properties=_returned())}
+        return [found[evidence_id] for evidence_id in evidence_ids if evidence_id in found]
+
+    def vectors(self, evidence_ids: Sequence[str], space: str = "text") -> dict[str, Vector]:
+        """Return a space's vectors by evidence id; rows that are unknown or have none are left out."""
+        found = self._read(evidence_ids, include_vector=[space], return_properties=False)
+        return {str(row.uuid): np.asarray(row.vector[space], np.float32) for row in found if row.vector.get(space)}
+
+    @contextlib.contextmanager
+    def _asking(self) -> Iterator[None]:
+        """Talk to the server, and find out whether a question was refused because the collection is gone."""
+        try:
+            with self._server.talking():
+                yield
+        except ContractError as error:
+            with self._server.talking():
+                there = self._server.client().collections.exists(self.collection)
+            if there:
+                raise
+            corpus = self.collection.rsplit("_", 2)[0].lower()
+            raise DamagedError(
+                f"Weaviate at {self._server.url} has no collection {self.collection}; to build it again: inset refresh {corpus}",
+                self.collection,
+            ) from error
+
+    def _collection(self) -> Any:
+        return self._server.client().collections.use(self.collection)
+
+    def _vector_index(self, *, late: bool) -> dict[str, Any]:
+        options: dict[str, Any] = {"distance": "cosine", "skipDefaultQuantization": True}
+        if late:
+            options["multivector"] = {"enabled": True}
+        kind = "flat" if self._exact and not late else "hnsw"  # a flat index holds one vector a row only
+        return {"vectorizer": {"none": {}}, "vectorIndexType": kind, "vectorIndexConfig": options}
+
+    def _send(self, batch: pa.RecordBatch) -> int:
+        from weaviate.exceptions import WeaviateInsertManyAllFailedError
+
+        waiting = list(_objects(batch))
+        said = ""
+        for again in range(TRIES):
+            time.sleep(again and 0.2 * 2**again)
+            try:
+                with self._server.talking():
+                    errors = self._collection().data.insert_many(waiting).errors
+            except ContractError as error:
+                if not isinstance(error.__cause__, WeaviateInsertManyAllFailedError):
+                    raise
+                said = error.__cause__.message
+                continue
+            if not errors:
+                return batch.num_rows
+            said = next(iter(errors.values())).message
+            waiting = [waiting[place] for place in sorted(errors)]
+        raise ContractError(
+            f"Weaviate refuses {len(waiting)} rows of {self.collection}, {TRIES} times over; the first: {said}"
+        )
+
+    def _nearest(self, query: Vector, k: int, filters: Filters, space: str) -> Ranked:
+        def search(limit: int) -> Ranked:
+            found = self._collection().query.near_vector(
+                query.tolist(), target_vector=space, limit=min(limit, MOST), filters=_narrowed(filters), **_only("distance")
+            )
+            pairs = ((str(row.uuid), -float(row.metadata.distance)) for row in found.objects)
+            return [pair for pair in pairs if math.isfinite(pair[1])]  # under a filter, rows without a vector come too
+
+        try:
+            with self._asking():
+                return [(name, -score) for name, score in first(search, k)]
+        except ContractError as error:
+            raise ContractError(
+                f"{self.collection} has no vectors '{space}' of length {query.shape[-1]}; refresh after changing models "
+                f"({error.message})"
+            ) from error
+
+    def _read(self, evidence_ids: Sequence[str], **returned: Any) -> Iterator[Any]:
+        known = [name for name in dict.fromkeys(evidence_ids) if _is_uuid(name)]
+        for start in range(0, len(known), _IDS_A_QUERY):
+            wanted = known[start : start + _IDS_A_QUERY]
+            with self._asking():
+                found = self._collection().query.fetch_objects_by_ids(wanted, limit=len(wanted), **returned).objects
+            yield from found
+
+
+def _property(column: "pa.Field[Any]", fields: Sequence[str]) -> dict[str, Any]:
+    """Spell a column as the server does: words where BM25 reads it, whole values where a filter compares them."""
+    kind = column.type
+    inner = kind.value_type if isinstance(kind, pa.ListType | pa.FixedSizeListType) else kind
+    spelled: dict[str, Any] = {"name": column.name, "dataType": [_data_type(inner) + ("[]" if inner is not kind else "")]}
+    if isinstance(inner, pa.StructType):
+        spelled["nestedProperties"] = [_property(inner.field(place), ()) for place in range(inner.num_fields)]
+    searched = column.name in fields
+    if inner == pa.string():
+        spelled |= {"tokenization": "word" if searched else "field", "indexSearchable": searched}
+    return spelled | {"indexFilterable": column.name in _FILTERABLE}
+
+
+def _data_type(kind: pa.DataType) -> str:
+    if isinstance(kind, pa.StructType):
+        return "object"
+    return "text" if kind == pa.string() else "int" if pa.types.is_integer(kind) else "number"
+
+
+def _objects(batch: pa.RecordBatch) -> Iterator[Any]:
+    from weaviate.classes.data import DataObject
+
+    spaces = [name.removeprefix("vector_") for name in batch.schema.names if name.startswith("vector_")]
+    vectors = {space: batch.column(f"vector_{space}").to_pylist() for space in spaces}
+    rows = batch.drop_columns([f"vector_{space}" for space in spaces]).to_pylist()
+    for place, row in enumerate(rows):
+        own = {NAMES: names_of(row), PAGES: pages_of(row)}
+        yield DataObject(
+            properties={name: value for name, value in (row | own).items() if value is not None},
+            uuid=row["evidence_id"],
+            vector={space: column[place] for space, column in vectors.items() if column[place] is not None},
+        )
+
+
+def _only(score: str) -> dict[str, Any]:
+    from weaviate.classes.query import MetadataQuery
+
+    return {"return_metadata": MetadataQuery(**{score: True}), "return_properties": False}
+
+
+def _returned() -> list[Any]:
+    from weaviate.classes.query import QueryNested
+
+    return [
+        QueryNested(name=column.name, properties=[inner.name for inner in column.type.value_type])
+        if isinstance(column.type, pa.ListType) and isinstance(column.type.value_type, pa.StructType)
+        else column.name
+        for column in EVIDENCE
+    ]
+
+
+def _row(properties: Mapping[str, Any]) -> dict[str, object]:
+    """Return a row as it was written: the server keeps no difference between an empty list and none."""
+    return {
+        column.name: properties.get(column.name) if column.nullable else properties.get(column.name) or _empty(column.type)
+        for column in EVIDENCE
+    }
+
+
+def _empty(kind: pa.DataType) -> object:
+    return "" if kind == pa.string() else 0 if pa.types.is_integer(kind) else []
+
+
+def _narrowed(filters: Filters) -> Any:
+    from weaviate.classes.query import Filter
+
+    wanted: list[tuple[str, Sequence[Any]]] = [
+        (NAMES, [encodable(name) for name in filters.documents]),
+        (PAGES, filters.pages),
+        ("modality", [modality.value for modality in filters.modalities]),
+    ]
+    parts = [Filter.by_property(name).contains_any(values) for name, values in wanted if values]
+    return Filter.all_of(parts) if parts else None
+
+
+def _is_uuid(name: str) -> bool:
+    try:
+        return str(uuid.UUID(name)) == name
+    except ValueError:
+        return False
+
+
+def _unit(vectors: Vector) -> Vector:
+    return np.asarray(vectors / np.linalg.norm(vectors, axis=-1, keepdims=True), np.float32)

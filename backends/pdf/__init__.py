@@ -1,0 +1,1 @@
+"""PDF: the one place that imports PyMuPDF."""

@@ -1,0 +1,1 @@
+"""Object stores and sources of documents."""

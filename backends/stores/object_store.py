@@ -1,0 +1,487 @@
+"""Object stores: a folder, or S3."""
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import io
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import tenacity
+
+from backends.stores.checksums import damage, sealed, unsealed
+from schemas.errors import ContractError, DamagedError, MissingError, TransientError, UserError
+from schemas.ids import sha256
+from schemas.ports import ObjectStore
+from schemas.printing import without_secrets
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+_PARTIAL = ".part-"
+_NO_OBJECT = {"404", "NoSuchKey", "NotFound"}
+_LOST_RACE = {"412", "409", "PreconditionFailed", "ConditionalRequestConflict"}
+_DENIED = {"401", "403", "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "NoSuchBucket"}
+
+
+def open_store(address: str) -> ObjectStore:
+    """Open the store at a folder, a ``file://`` address or ``s3://bucket/prefix``; nothing is created yet."""
+    if address.startswith("s3://"):
+        return S3Store(address)
+    return FolderStore(Path(address.removeprefix("file://")))
+
+
+def join(address: str, name: str) -> str:
+    """Return the address of ``name`` below a store's address."""
+    return f"{address.rstrip('/')}/{name}"
+
+
+def _checked(name: str) -> str:
+    if name.startswith("/") or ".." in name.split("/"):
+        raise ContractError(f"object name {name!r} leaves its store")
+    return name
+
+
+class FolderStore:
+    """Objects as files. A file appears under its name only when it is whole and on the disk; swaps hold a file lock."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root.absolute()
+
+    def __reduce__(self) -> tuple[type["FolderStore"], tuple[Path]]:
+        return FolderStore, (self._root,)
+
+    @property
+    def root(self) -> str:
+        """The folder."""
+        return str(self._root)
+
+    def _path(self, name: str) -> Path:
+        return self._root / _checked(name)
+
+    def get(self, name: str) -> bytes:
+        """Return an object's bytes, once they are found to be what was written."""
+        return _verified(self.root, name, self._read(name))
+
+    def put(self, name: str, data: bytes) -> None:
+        """Write an object unless it is there already and whole."""
+        if not self._is_whole(name, sealed(name, data)):
+            self.replace(name, data)
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Write an object over an existing one."""
+        self._write(self._path(name), sealed(name, data))
+
+    def exists(self, name: str) -> bool:
+        """Say whether there is an object of that name."""
+        with _folder_errors(self._path(name)):
+            return self._path(name).is_file()
+
+    def names(self, prefix: str) -> list[str]:
+        """Return the names of all objects below a folder.
+
+        Raises:
+            UserError: A folder below can't be read: a listing that isn't whole is none.
+        """
+        return sorted(self.sizes(prefix))
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """Return the bytes of all files below a folder, by name; raises as ``names`` does."""
+        return {name: entry.stat().st_size for name, entry in self._walk(prefix) if not entry.name.startswith(_PARTIAL)}
+
+    def digest(self, name: str) -> str:
+        """Return the SHA-256 of a file, read in pieces."""
+        try:
+            with self._path(name).open("rb") as file:
+                return hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            raise self._unread(name, error) from error
+
+    def abandoned(self, prefix: str) -> list[str]:
+        """Return the files that writers which died have left half written below a folder."""
+        partial = (name for name, entry in self._walk(prefix) if entry.name.startswith(_PARTIAL))
+        return sorted(name for name in partial if _is_abandoned(self._root / name))
+
+    def folders(self, prefix: str) -> list[str]:
+        """Return the names of the folders right below a folder."""
+        try:
+            with _folder_errors(self._path(prefix)), os.scandir(self._path(prefix)) as entries:
+                return sorted(entry.name for entry in entries if entry.is_dir())
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def delete(self, name: str) -> None:
+        """Remove an object, and the folders that it leaves empty."""
+        path = self._path(name)
+        with _folder_errors(path):
+            path.unlink(missing_ok=True)
+        for parent in path.relative_to(self._root).parents[:-1]:
+            try:
+                (self._root / parent).rmdir()
+            except OSError:
+                return
+
+    def read_mutable(self, name: str) -> tuple[bytes, str] | None:
+        """Return a mutable object's bytes and the digest of the file as its ETag."""
+        try:
+            stored = self._read(name)
+        except FileNotFoundError:
+            return None
+        return _verified(self.root, name, stored), sha256(stored)
+
+    def etag(self, name: str) -> str | None:
+        """Return the digest of a mutable object's file."""
+        try:
+            return sha256(self._read(name))
+        except FileNotFoundError:
+            return None
+
+    def swap(self, name: str, data: bytes, expected: str | None) -> bool:
+        """Write under a file lock if the ETag is still the expected one."""
+        with self._locked(name):
+            if self.etag(name) != expected:
+                return False
+            self._write(self._path(name), sealed(name, data))
+            return True
+
+    def _read(self, name: str) -> bytes:
+        try:
+            return self._path(name).read_bytes()
+        except OSError as error:
+            raise self._unread(name, error) from error
+
+    def _unread(self, name: str, error: OSError) -> DamagedError:
+        if isinstance(error, FileNotFoundError | NotADirectoryError):
+            return damage(MissingError, self.root, name, "is missing")
+        if isinstance(error, PermissionError):
+            return DamagedError(
+                f"{self.root}/{name} can't be read: permission denied; make it readable for this user", name
+            )
+        return damage(DamagedError, self.root, name, f"can't be read: {error.strerror}")
+
+    def _is_whole(self, name: str, stored: bytes) -> bool:
+        """Say whether an object is there and what was written, which need not be what would be written now."""
+        try:
+            found = self._read(name)
+            return found == stored or _verified(self.root, name, found) is not None
+        except DamagedError:
+            return False
+
+    def _walk(self, prefix: str) -> Iterator[tuple[str, "os.DirEntry[str]"]]:
+        """Yield every file below a folder with its name; what goes away meanwhile is left out."""
+        folders = [self._path(prefix)]
+        while folders:
+            folder = folders.pop()
+            try:
+                with _folder_errors(folder), os.scandir(folder) as entries:
+                    found = list(entries)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            for entry in found:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(Path(entry.path))
+                elif entry.is_file():
+                    yield Path(entry.path).relative_to(self._root).as_posix(), entry
+
+    @contextlib.contextmanager
+    def _locked(self, name: str) -> Iterator[None]:
+        path = self._path(f"{name}.lock")
+        _make_folder(path.parent)
+        with _folder_errors(path):
+            file = path.open("a")
+        with file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    @staticmethod
+    def _write(path: Path, data: bytes) -> None:
+        try:
+            _write_once(path, data)
+        except FileNotFoundError as error:
+            raise TransientError(f"can't write {path}: its folder keeps going away; trying again may help") from error
+
+
+# Whoever deletes the last object of a folder deletes the folder too, maybe between two steps of a write.
+@tenacity.retry(
+    retry=tenacity.retry_if_exception_type(FileNotFoundError), stop=tenacity.stop_after_attempt(5), reraise=True
+)
+def _write_once(path: Path, data: bytes) -> None:
+    _make_folder(path.parent)
+    with _folder_errors(path):
+        handle, partial = tempfile.mkstemp(dir=path.parent, prefix=_PARTIAL)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                # Gone when the process is: a partial file without its lock is nobody's.
+                fcntl.flock(file, fcntl.LOCK_EX)
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+                Path(partial).replace(path)
+            _sync(path.parent)
+        except BaseException:
+            Path(partial).unlink(missing_ok=True)
+            raise
+
+
+@contextlib.contextmanager
+def _folder_errors(path: Path) -> Iterator[None]:
+    """Turn what the file system says into ours: the user's mistake, or worth a retry. What isn't there stays what it is."""
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError):
+        raise
+    except PermissionError as error:
+        raise UserError(
+            f"{path}: permission denied; give this user the right to read and write there, or choose another store"
+        ) from error
+    except OSError as error:
+        if error.errno == errno.EROFS:
+            raise UserError(f"{path}: the file system is read-only; choose another store") from error
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise TransientError(f"can't write {path}: {error.strerror}; make room there, then try again") from error
+        raise TransientError(f"{path}: {error.strerror or error}; trying again may help") from error
+
+
+def _make_folder(folder: Path) -> None:
+    """Make a folder whose name is on the disk when this returns."""
+    missing = []
+    while not folder.exists():
+        missing.append(folder)
+        folder = folder.parent
+    for made in reversed(missing):
+        try:
+            with _folder_errors(made):
+                made.mkdir(exist_ok=True)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise UserError(f"{made}: there is no such folder, and none can be made; choose another store") from error
+        _sync(made.parent)
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _is_abandoned(partial: Path) -> bool:
+    try:
+        with partial.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # its writer holds it, or has just finished
+        return False
+    return True
+
+
+class S3Store:
+    """Objects in a bucket; swaps are conditional puts. Credentials and endpoint come from the environment."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address.rstrip("/")
+        bucket, _, prefix = self._address.removeprefix("s3://").partition("/")
+        if not bucket:
+            raise UserError(f"{address}: there is no bucket in this address; write s3://bucket/prefix")
+        self._bucket, self._prefix = bucket, f"{prefix}/" if prefix else ""
+        self._client: S3Client = s3_client()
+
+    def __reduce__(self) -> tuple[type["S3Store"], tuple[str]]:
+        return S3Store, (self._address,)
+
+    @property
+    def root(self) -> str:
+        """The address."""
+        return self._address
+
+    def _key(self, name: str) -> str:
+        return self._prefix + _checked(name)
+
+    def get(self, name: str) -> bytes:
+        """Return an object's bytes, once they are found to be what was written."""
+        return _verified(self.root, name, self._read(name)[0])
+
+    def put(self, name: str, data: bytes) -> None:
+        """Write an object unless it is there already and whole."""
+        if not self._is_whole(name, sealed(name, data)):
+            self.replace(name, data)
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Write an object over an existing one, in parts where it is large."""
+        with s3_errors(self._address, name):
+            self._client.upload_fileobj(io.BytesIO(sealed(name, data)), self._bucket, self._key(name))
+
+    def exists(self, name: str) -> bool:
+        """Say whether there is an object of that name."""
+        return self._head(name) is not None
+
+    def names(self, prefix: str) -> list[str]:
+        """Return the names of all objects below a folder."""
+        return sorted(self.sizes(prefix))
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """Return the bytes of all objects below a folder, by name."""
+        pages = self._pages(prefix, delimiter="")
+        return {item["Key"][len(self._prefix) :]: item["Size"] for page in pages for item in page.get("Contents", [])}
+
+    def digest(self, name: str) -> str:
+        """Return the SHA-256 of an object as it is stored."""
+        return sha256(self._read(name)[0])
+
+    def abandoned(self, prefix: str) -> list[str]:
+        """Return nothing: no object is seen before it is whole; a bucket's lifecycle rules end uploads that died."""
+        return []
+
+    def folders(self, prefix: str) -> list[str]:
+        """Return the names of the folders right below a folder."""
+        pages = self._pages(prefix, delimiter="/")
+        return sorted(
+            item["Prefix"].rstrip("/").rpartition("/")[2] for page in pages for item in page.get("CommonPrefixes", [])
+        )
+
+    def _pages(self, prefix: str, *, delimiter: str) -> Iterator[Any]:
+        below = self._key(prefix.rstrip("/") + "/" if prefix else "")
+        with s3_errors(self._address, prefix):
+            yield from self._client.get_paginator("list_objects_v2").paginate(
+                Bucket=self._bucket, Prefix=below, Delimiter=delimiter
+            )
+
+    def delete(self, name: str) -> None:
+        """Remove an object."""
+        with s3_errors(self._address, name):
+            self._client.delete_object(Bucket=self._bucket, Key=self._key(name))
+
+    def read_mutable(self, name: str) -> tuple[bytes, str] | None:
+        """Return a mutable object's bytes and its ETag."""
+        try:
+            stored, etag = self._read(name)
+        except FileNotFoundError:
+            return None
+        return _verified(self.root, name, stored), etag
+
+    def etag(self, name: str) -> str | None:
+        """Return a mutable object's ETag."""
+        head = self._head(name)
+        return head["ETag"] if head else None
+
+    def swap(self, name: str, data: bytes, expected: str | None) -> bool:
+        """Write by conditional put."""
+        condition = {"IfNoneMatch": "*"} if expected is None else {"IfMatch": expected}
+        stored = sealed(name, data)
+        try:
+            with s3_errors(self._address, name):
+                self._client.put_object(Bucket=self._bucket, Key=self._key(name), Body=stored, **condition)  # type: ignore[arg-type]
+        except _LostRaceError as error:
+            # The first try may have been written and its answer lost: then the race was lost to ourselves.
+            return error.retried and self._read(name)[0] == stored
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _read(self, name: str) -> tuple[bytes, str]:
+        try:
+            with s3_errors(self._address, name):
+                return read_object(self._client, self._bucket, self._key(name))
+        except FileNotFoundError as error:
+            raise damage(MissingError, self.root, name, "is missing") from error
+
+    def _head(self, name: str) -> Any:
+        try:
+            with s3_errors(self._address, name):
+                return self._client.head_object(Bucket=self._bucket, Key=self._key(name))
+        except FileNotFoundError:
+            return None
+
+    def _is_whole(self, name: str, stored: bytes) -> bool:
+        """Say whether an object is there and what was written; one that is the same by size and MD5 isn't fetched."""
+        head = self._head(name)
+        if head is None:
+            return False
+        digest = hashlib.md5(stored, usedforsecurity=False).hexdigest()
+        if head["ContentLength"] == len(stored) and head["ETag"].strip('"') == digest:
+            return True
+        try:
+            self.get(name)
+        except DamagedError:
+            return False
+        return True
+
+
+class _LostRaceError(Exception):
+    """Somebody else's conditional put came first; ``retried`` says whether ours was sent more than once."""
+
+    def __init__(self, *, retried: bool) -> None:
+        super().__init__()
+        self.retried = retried
+
+
+def _verified(root: str, name: str, stored: bytes) -> bytes:
+    """Return what was stored without its seal.
+
+    Raises:
+        DamagedError: It is not what was written.
+    """
+    try:
+        return unsealed(name, stored)
+    except ValueError as error:
+        raise damage(DamagedError, root, name, str(error)) from error
+
+
+def s3_client() -> "S3Client":
+    """Open a client with retries and checksums both ways; endpoint and credentials come from the environment."""
+    import boto3
+    from botocore.config import Config
+
+    config = Config(
+        retries={"max_attempts": 8, "mode": "standard"},
+        request_checksum_calculation="when_supported",
+        response_checksum_validation="when_supported",
+    )
+    client: S3Client = boto3.client("s3", config=config)
+    return client
+
+
+def is_broken_body(error: BaseException) -> bool:
+    """Say whether a reply broke off, or isn't what was sent: worth asking again."""
+    from botocore.exceptions import FlexibleChecksumError, IncompleteReadError, ReadTimeoutError, ResponseStreamingError
+
+    return isinstance(error, FlexibleChecksumError | IncompleteReadError | ReadTimeoutError | ResponseStreamingError)
+
+
+@tenacity.retry(
+    retry=tenacity.retry_if_exception(is_broken_body),
+    stop=tenacity.stop_after_attempt(4),
+    wait=tenacity.wait_random_exponential(0.2, max=5),
+    reraise=True,
+)
+def read_object(client: "S3Client", bucket: str, key: str) -> tuple[bytes, str]:
+    """Return an object's bytes and its ETag. botocore tries requests again, but not bodies that break off or don't match."""
+    found = client.get_object(Bucket=bucket, Key=key)
+    return found["Body"].read(), found["ETag"]
+
+
+@contextlib.contextmanager
+def s3_errors(address: str, name: str) -> Iterator[None]:
+    """Turn botocore's errors into ours: not found, lost race, user's mistake, or worth a retry."""
+    from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
+
+    try:
+        yield
+    except ClientError as error:
+        code = str(error.response.get("Error", {}).get("Code", ""))
+        if code in _NO_OBJECT:
+            raise FileNotFoundError(join(address, name)) from error
+        if code in _LOST_RACE:
+            raise _LostRaceError(retried=bool(error.response["ResponseMetadata"].get("RetryAttempts"))) from error
+        if code in _DENIED:
+            raise UserError(f"{address}: S3 refused ({code}); check the bucket's name and your credentials") from error
+        raise TransientError(f"{address}: S3 answered {code} for {name!r}; trying again may help") from error
+    except NoCredentialsError as error:
+        raise UserError(f"{address}: no AWS credentials found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY") from error
+    except BotoCoreError as error:
+        raise TransientError(
+            f"{address}: S3 can't be reached ({without_secrets(str(error))}); trying again may help"
+        ) from error

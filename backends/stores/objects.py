@@ -1,0 +1,60 @@
+"""Stored objects as nouns and tables. What can't be read as what it should be is damaged, and the error names the object."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import pyarrow as pa
+from pydantic import BaseModel, TypeAdapter
+
+from backends.stores.checksums import damage
+from schemas.errors import DamagedError
+from schemas.parquet import from_parquet, rows_of
+from schemas.ports import ObjectStore
+
+Model = TypeVar("Model", bound=BaseModel)
+Noun = TypeVar("Noun")
+
+
+def read_model(store: ObjectStore, name: str, model: type[Model]) -> Model:
+    """Return a stored JSON object.
+
+    Raises:
+        MissingError: There is none.
+        DamagedError: It isn't what was written.
+    """
+    data = store.get(name)
+    with reading(store, name):
+        return model.model_validate_json(data)
+
+
+def read_names(store: ObjectStore, name: str) -> dict[str, str]:
+    """Return a stored JSON object whose values are strings; raises as ``read_model`` does."""
+    data = store.get(name)
+    with reading(store, name):
+        return TypeAdapter(dict[str, str]).validate_json(data)
+
+
+def read_table(store: ObjectStore, name: str, schema: pa.Schema | None = None) -> pa.Table:
+    """Return a stored table, cast to a schema where one is given; raises as ``read_model`` does."""
+    data = store.get(name)
+    with reading(store, name):
+        table = from_parquet(data)
+        return table if schema is None else table.cast(schema)
+
+
+def read_rows(store: ObjectStore, name: str, noun: type[Noun]) -> tuple[Noun, ...]:
+    """Return a stored table's rows as instances of one noun; raises as ``read_model`` does."""
+    table = read_table(store, name)
+    with reading(store, name):
+        return rows_of(noun, table)
+
+
+@contextmanager
+def reading(store: ObjectStore, name: str) -> Iterator[Any]:
+    """Turn whatever decoding an object's bytes runs into into one error that names the object."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, IndexError, pa.ArrowException) as error:
+        what = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise damage(DamagedError, store.root, name, f"isn't what was written ({what})") from error

@@ -1,0 +1,337 @@
+"""Where PDFs come from: a folder, a glob or an S3 prefix.
+
+A listing is whole, or it is an error: what it hasn't got is taken for gone, and leaves the index. A file of it that can't be read
+is still in it, with the reason.
+"""
+
+import contextlib
+import errno
+import fnmatch
+import hashlib
+import io
+import os
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import tenacity
+
+from backends.stores.object_store import is_broken_body, read_object, s3_client, s3_errors
+from schemas.errors import BadInputError, FailureCode, TransientError, UserError
+from schemas.ports import DocumentSource
+from schemas.versions import SourceFile
+
+_MAGIC = frozenset("*?[")
+_PIECE = 1 << 20
+
+LISTED_AT_ONCE = 1000
+"""Objects of a page of S3's listing; it gives no more."""
+
+
+def open_source(address: str) -> DocumentSource:
+    """Open a folder (every ``.pdf`` below it), a glob, or ``s3://bucket/prefix``; a folder's own name may look like a glob."""
+    if address.startswith("s3://"):
+        return S3Source(address)
+    if _MAGIC & set(address) and not _is_folder(Path(address)):
+        return GlobSource(address)
+    return FolderSource(Path(address))
+
+
+def overlaps(source: str, store: str) -> bool:
+    """Say whether a source lies in a store, or would list what the store keeps; a store in a hidden folder isn't listed.
+
+    Args:
+        source: A source's address.
+        store: A store's address.
+    """
+    if source.startswith("s3://") or store.startswith("s3://"):
+        one, other = (f"{address.rstrip('/')}/" for address in (source, store))
+        return one.startswith(other) or other.startswith(one)
+    files, kept = open_source(source), _real(Path(store.removeprefix("file://")))
+    return isinstance(files, _FileSource) and (
+        _real(files.base).is_relative_to(kept) or files.lists(kept / "corpus" / "documents" / "document.pdf")
+    )
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
+def _real(path: Path) -> Path:
+    """Return a path without links, as far as they lead somewhere; ``Path.resolve`` raises where they go round."""
+    return Path(os.path.realpath(path))
+
+
+class _FileSource:
+    r"""Files below a base folder that match a pattern, by their path relative to it.
+
+    ``**`` in a pattern means any folders, those behind links left out. A name that isn't UTF-8 can't be stored as text: its odd
+    bytes are written as ``\xNN``, and so is a backslash that such bytes could be taken for.
+    """
+
+    def __init__(self, base: Path, pattern: tuple[str, ...], *, hidden: bool) -> None:
+        self._base, self._pattern, self._hidden = base, pattern, hidden
+
+    @property
+    def base(self) -> Path:
+        """The folder that names count from."""
+        return self._base
+
+    def files(self) -> list[SourceFile]:
+        """Return the PDFs, sorted by name, unread.
+
+        Raises:
+            UserError: There is no such folder, or one below it can't be read.
+            TransientError: A folder changed while it was listed, or its disk doesn't answer.
+        """
+        return sorted(self._listed(), key=lambda file: file.source)
+
+    def lists(self, path: Path) -> bool:
+        """Say whether a file there, its links resolved, would be among ``files``."""
+        try:
+            parts = path.relative_to(_real(self._base)).parts
+        except ValueError:
+            return False
+        states = {self._pattern}
+        for name in parts[:-1]:
+            states = self._below(states, name, is_folder=True)
+        return self._is_wanted(states, parts[-1]) if parts else False
+
+    def name_of(self, path: Path) -> str:
+        """Return the name that a file right below the base has here."""
+        return _as_text(path.name)
+
+    def digest(self, source: str) -> str:
+        """Return the SHA-256 of a PDF, which is read in pieces."""
+        with self._opened(source) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+    def read(self, source: str) -> bytes:
+        """Return a PDF's bytes."""
+        with self._opened(source) as file:
+            return file.read()
+
+    def _listed(self) -> Iterator[SourceFile]:
+        waiting = [("", {self._pattern})]
+        while waiting:
+            below, states = waiting.pop()
+            for entry in self._entries(below):
+                name = f"{below}{entry.name}"
+                with self._refusing(below):
+                    is_link = entry.is_symlink()
+                    is_folder = _leads_to_folder(entry) if is_link else entry.is_dir()
+                if is_folder:
+                    inner = self._below(states, entry.name, is_folder=not is_link)
+                    if inner:
+                        waiting.append((f"{name}/", inner))
+                elif self._is_wanted(states, entry.name):
+                    with self._refusing(below):
+                        found = _described(entry, is_link, _as_text(name))
+                    if found is not None:
+                        yield found
+
+    def _entries(self, below: str) -> list[os.DirEntry[str]]:
+        with self._refusing(below), os.scandir(self._base / below) as entries:
+            return list(entries)
+
+    @contextlib.contextmanager
+    def _refusing(self, below: str) -> Iterator[None]:
+        """Refuse the whole listing where a folder of it can't be listed, and name the folder."""
+        folder = self._base / below
+        try:
+            yield
+        except (FileNotFoundError, NotADirectoryError) as error:
+            if below:
+                raise TransientError(f"source folder {folder} went away while it was listed; refresh again") from error
+            raise UserError(
+                f"source {folder} is not a folder; put your PDFs there, or correct 'source' in the corpus file"
+            ) from error
+        except PermissionError as error:
+            raise UserError(
+                f"source folder {folder} can't be listed: {error.strerror}; without it nobody knows which documents are gone, "
+                f"so let this user read it, or move it elsewhere"
+            ) from error
+        except OSError as error:
+            raise TransientError(f"source folder {folder} can't be listed: {error.strerror}; refresh again") from error
+
+    def _below(self, states: set[tuple[str, ...]], name: str, *, is_folder: bool) -> set[tuple[str, ...]]:
+        """Return what of the pattern is left in a folder; ``is_folder`` is False for a link to one, which ``**`` leaves out."""
+        if name.startswith(".") and not self._hidden:
+            return set()
+        inner = {rest[1:] for rest in _reached(states) if len(rest) > 1 and fnmatch.fnmatchcase(name, rest[0])}
+        return inner | ({rest for rest in states if rest[0] == "**"} if is_folder else set())
+
+    def _is_wanted(self, states: set[tuple[str, ...]], name: str) -> bool:
+        if name.startswith(".") and not self._hidden:
+            return False
+        return any(len(rest) == 1 and fnmatch.fnmatchcase(name, rest[0]) for rest in _reached(states))
+
+    @contextlib.contextmanager
+    def _opened(self, source: str) -> Iterator[io.BufferedReader]:
+        path = self._base / _as_name(source)
+        try:
+            # Opening a FIFO would wait for whoever writes to it.
+            with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+                kind = os.fstat(file.fileno()).st_mode
+                if not stat.S_ISREG(kind):
+                    raise BadInputError(_no_file(kind), FailureCode.SOURCE_UNREADABLE)
+                yield file
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise FileNotFoundError(errno.ENOENT, "it went away", source) from error
+        except IsADirectoryError as error:
+            raise BadInputError(_no_file(stat.S_IFDIR), FailureCode.SOURCE_UNREADABLE) from error
+        except OSError as error:
+            raise BadInputError(_unread(error), FailureCode.SOURCE_UNREADABLE) from error
+
+
+class FolderSource(_FileSource):
+    """Every ``.pdf`` below a folder, in any letter case; hidden files and folders are left out."""
+
+    def __init__(self, base: Path) -> None:
+        super().__init__(base, ("**", "*.[pP][dD][fF]"), hidden=False)
+
+
+class GlobSource(_FileSource):
+    """Files that match a glob; names count from the last folder before the first wildcard."""
+
+    def __init__(self, pattern: str) -> None:
+        parts = Path(pattern).parts
+        magic = [index for index, part in enumerate(parts) if _MAGIC & set(part)]
+        fixed = next((index for index in magic if not _is_folder(Path(*parts[: index + 1]))), len(parts) - 1)
+        super().__init__(Path(*parts[:fixed]), parts[fixed:], hidden=True)
+
+
+def _reached(states: set[tuple[str, ...]]) -> set[tuple[str, ...]]:
+    """Return the patterns that names of a folder are compared with: what follows a ``**`` may follow it at once."""
+    found: set[tuple[str, ...]] = set()
+    for rest in states:
+        place = next((index for index, part in enumerate(rest) if part != "**"), len(rest))
+        found.add(rest[place:])
+    return found - {()}
+
+
+def _leads_to_folder(link: os.DirEntry[str]) -> bool:
+    try:
+        return link.is_dir()
+    except OSError:  # to itself, or to where nobody may look
+        return False
+
+
+def _described(entry: os.DirEntry[str], is_link: bool, name: str) -> SourceFile | None:
+    """Return a file as a listing has it; None where it went away meanwhile."""
+    try:
+        status = entry.stat()
+    except FileNotFoundError:
+        return SourceFile(name, 0, "", "it is a link to a file that isn't there") if is_link else None
+    except PermissionError as error:
+        if not is_link:
+            raise  # the folder's names may be read, and nothing else
+        return SourceFile(name, 0, "", _unread(error))
+    except OSError as error:
+        return SourceFile(name, 0, "", _unread(error))
+    if not stat.S_ISREG(status.st_mode):
+        return SourceFile(name, 0, "", _no_file(status.st_mode))
+    return SourceFile(name, status.st_size, str(status.st_mtime_ns))
+
+
+def _unread(error: OSError) -> str:
+    return f"the file can't be read: {error.strerror or error}; let this user read it, or move it elsewhere"
+
+
+def _no_file(mode: int) -> str:
+    kinds = {stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFDIR: "a folder"}
+    return f"it is {kinds.get(stat.S_IFMT(mode), 'a device')}, not a file; move it elsewhere"
+
+
+_BYTE = re.compile(r"\\x([0-9a-f]{2})")
+
+
+def _as_text(name: str) -> str:
+    r"""Return a file's name as text; no two names come to the same, since a backslash that looks like an escape is one: \x5c."""
+    return _BYTE.sub(r"\\x5cx\1", name).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def _as_name(text: str) -> str:
+    """Return the name that ``_as_text`` made a text of."""
+    parts = _BYTE.split(text)
+    data = [bytes([int(part, 16)]) if index % 2 else part.encode() for index, part in enumerate(parts)]
+    return os.fsdecode(b"".join(data))
+
+
+class S3Source:
+    """Every ``.pdf`` below a prefix of a bucket."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address.rstrip("/")
+        self._bucket, _, prefix = self._address.removeprefix("s3://").partition("/")
+        self._prefix = f"{prefix}/" if prefix else ""
+        self._client = s3_client()
+
+    def __reduce__(self) -> tuple[type["S3Source"], tuple[str]]:
+        return S3Source, (self._address,)
+
+    def files(self) -> list[SourceFile]:
+        """Return the PDFs, sorted by name, unread; the stamp is the ETag.
+
+        Raises:
+            UserError: S3 refuses the listing.
+            TransientError: S3 doesn't answer, or breaks off.
+        """
+        found: list[SourceFile] = []
+        with s3_errors(self._address, ""):
+            pages = self._client.get_paginator("list_objects_v2")
+            for page in pages.paginate(
+                Bucket=self._bucket, Prefix=self._prefix, PaginationConfig={"PageSize": LISTED_AT_ONCE}
+            ):
+                found += [
+                    SourceFile(source=item["Key"][len(self._prefix) :], size=item["Size"], stamp=item["ETag"])
+                    for item in page.get("Contents", [])
+                    if item["Key"].lower().endswith(".pdf")
+                ]
+                if page.get("IsTruncated") and not page.get("NextContinuationToken"):
+                    raise TransientError(
+                        f"{self._address}: S3 breaks off its listing and names no next page; refresh again"
+                    )
+        return sorted(found, key=lambda file: file.source)
+
+    def digest(self, source: str) -> str:
+        """Return the SHA-256 of a PDF, which is read in pieces."""
+        with s3_errors(self._address, source), _blaming_the_object():
+            return _digest_object(self, self._prefix + source)
+
+    def read(self, source: str) -> bytes:
+        """Return a PDF's bytes."""
+        with s3_errors(self._address, source), _blaming_the_object():
+            return read_object(self._client, self._bucket, self._prefix + source)[0]
+
+
+@contextlib.contextmanager
+def _blaming_the_object() -> Iterator[None]:
+    """Let a refusal cost the one object that it is about; the listing shows that the bucket may be read."""
+    from botocore.exceptions import ClientError
+
+    try:
+        yield
+    except ClientError as error:
+        code = str(error.response.get("Error", {}).get("Code", ""))
+        if code not in ("AccessDenied", "403", "InvalidObjectState"):
+            raise
+        message = f"S3 refuses the object ({code}); let these credentials read it, or restore it from its archive"
+        raise BadInputError(message, FailureCode.SOURCE_UNREADABLE) from error
+
+
+@tenacity.retry(
+    retry=tenacity.retry_if_exception(is_broken_body),
+    stop=tenacity.stop_after_attempt(4),
+    wait=tenacity.wait_random_exponential(0.2, max=5),
+    reraise=True,
+)
+def _digest_object(source: S3Source, key: str) -> str:
+    digest = hashlib.sha256()
+    for piece in source._client.get_object(Bucket=source._bucket, Key=key)["Body"].iter_chunks(_PIECE):
+        digest.update(piece)
+    return digest.hexdigest()

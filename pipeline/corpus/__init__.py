@@ -1,0 +1,1 @@
+"""A corpus: its file, its schedule, and what it opens for work."""

@@ -1,0 +1,195 @@
+"""What Inset makes of a single PDF, without a corpus."""
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from backends.stores.object_store import open_store
+from backends.stores.sources import FolderSource
+from pipeline.corpus.workspace import Report, silent
+from pipeline.inspection.view import write_view
+from pipeline.stages.enrich import stored
+from ray_jobs.documents import is_finished, parsed_folder, read_parsed, reported
+from ray_jobs.enrich import recognise, segment, structure_with
+from ray_jobs.parse_shard import ParseJob, parse_documents, parse_key
+from ray_jobs.rows import blaming_the_input
+from schemas.corpus import CaptionOptions, ParseOptions
+from schemas.documents import (
+    TAGGED,
+    Block,
+    Node,
+    NodeKind,
+    Page,
+    ParsedDocument,
+    Recognised,
+    Segmented,
+    StructuredDocument,
+)
+from schemas.errors import BadInputError, Failure, UserError
+from schemas.inspection import (
+    InspectedDocument,
+    InspectedFigure,
+    InspectedHeading,
+    InspectedPage,
+    InspectedRegion,
+    InspectedTable,
+)
+from schemas.ports import ObjectStore
+from schemas.tags import TagTemplate, fill, restore, strip
+from tasks.figures.segment import pictures_to_segment
+from tasks.reading.contents import depths, grow, print_contents
+from tasks.reading.recognise import pictures_to_recognise
+from tasks.tables.mark_up import as_html, caption_of, markdown, text_on
+from tasks.versions.tag import number_figures
+
+Tags = Mapping[str, str]
+"""Tags by figure id."""
+
+
+def inspect(
+    path: Path,
+    *,
+    out: Path | None = None,
+    view: bool = False,
+    options: ParseOptions | None = None,
+    captions: CaptionOptions | None = None,
+    report: Report = silent,
+) -> InspectedDocument:
+    """Parse and structure one PDF as a refresh does, with its limits.
+
+    Args:
+        path: The PDF.
+        out: Folder for its figures (``figures/<tag number>.png``) and pages (``page-0001.txt``); None writes nothing.
+        view: Draw its pages with what was found on them (``page-0001.png``) and write ``index.html`` beside, into ``out``.
+        options: Limits and resolution.
+        captions: Which models look at it; by default a layout model at scanned pages, and nothing that reads words.
+        report: Told how many pages are done by a model, and drawn.
+
+    Returns:
+        Its pages; none where the document can't be read, with the reason in ``failures``.
+
+    Raises:
+        UserError: There is no such file, or the folder can't be written to.
+    """
+    options, captions = options or ParseOptions(), captions or CaptionOptions(ocr="none")
+    source = FolderSource(path.parent.absolute())
+    name = source.name_of(path)
+    try:
+        doc_id = source.digest(name)
+    except FileNotFoundError as error:
+        raise UserError(f"there is no file {path}") from error
+    except BadInputError as error:
+        raise UserError(f"{path}: {error.message}") from error
+    with tempfile.TemporaryDirectory(prefix="inset-") as folder:
+        store = open_store(folder)
+        outcomes = parse_documents(
+            [ParseJob(doc_id, name)],
+            source=source,
+            store_address=store.root,
+            options=options,
+            passwords=[],
+            run_id=None,
+        )
+        failures = [failure for outcome in outcomes for failure in outcome.failures]
+        parsed_at = parsed_folder(doc_id, parse_key(options))
+        if not is_finished(store, parsed_at):
+            return InspectedDocument(doc_id=doc_id, source=name, contents="", pages=[], failures=failures)
+        try:
+            structured = _structured(read_parsed(store, parsed_at), captions, store, report)
+        except BadInputError as error:
+            failed = Failure(
+                source=name, doc_id=doc_id, page=None, step="structure", code=error.code, message=error.message
+            )
+            return InspectedDocument(doc_id=doc_id, source=name, contents="", pages=[], failures=[*failures, failed])
+        failures += [reported(failure, name, doc_id, run_id=None) for failure in structured.failures]
+        tree = grow(structured)
+        numbers = number_figures(_digests(structured))
+        tags = {figure_id: TagTemplate().write(number) for figure_id, number in numbers.items()}
+        pages = [_page(page, structured, tree, tags) for page in structured.pages]
+        if out is not None:
+            _write(out, pages, numbers, store)
+            if view:
+                write_view(out, name, store.root, structured, tree, numbers, options, report)
+        return InspectedDocument(doc_id=doc_id, source=name, contents=print_contents(tree), pages=pages, failures=failures)
+
+
+def _structured(parsed: ParsedDocument, captions: CaptionOptions, store: ObjectStore, report: Report) -> StructuredDocument:
+    """Structure a document with what models make of its pictures, in this process."""
+    recognised: list[Recognised] = []
+    segmented: list[Segmented] = []
+    to_recognise = stored(pictures_to_recognise(parsed)) if captions.ocr != "none" else []
+    to_segment = stored(pictures_to_segment(parsed)) if captions.layout != "none" else []
+    if to_recognise:
+        for read in recognise(to_recognise, captions, store.root, None):
+            recognised.extend(read)
+            report("recognise", len(recognised), len(to_recognise))
+    if to_segment:
+        for cut in segment(to_segment, captions, store.root, None):
+            segmented.extend(cut)
+            report("segment", len(segmented), len(to_segment))
+    with blaming_the_input("structuring it"):
+        return structure_with(parsed, recognised, segmented)
+
+
+def _digests(structured: StructuredDocument) -> dict[str, int]:
+    tagged = {place.figure_id for place in structured.placements if place.role in TAGGED}
+    return {figure.figure_id: int(figure.sha1, 16) for figure in structured.pictures if figure.figure_id in tagged}
+
+
+def _page(page: Page, structured: StructuredDocument, tree: Sequence[Node], tags: Tags) -> InspectedPage:
+    placed = {figure.placement.order: figure for figure in structured.figures}
+    depth = depths(tree)
+    return InspectedPage(
+        page=page.page,
+        width_pt=page.width_pt,
+        height_pt=page.height_pt,
+        tagged_text="\n\n".join(
+            fill(text, tags.__getitem__) for block in structured.blocks if (text := text_on(block, page.page))
+        ),
+        figures=[
+            InspectedFigure(
+                tag=tags.get(place.figure_id or "") if place.role in TAGGED else None,
+                figure_id=place.figure_id,
+                bbox=tuple(place.bbox),
+                role=str(place.role),
+                kind=str(place.kind),
+                caption=placed[place.order].caption if place.order in placed else "",
+                step=strip(placed[place.order].step) if place.order in placed else "",
+                words=placed[place.order].inner_text if place.order in placed else "",
+                reason=place.reason,
+            )
+            for place in structured.placements
+            if place.page == page.page
+        ],
+        tables=[_table(block, tags) for block in structured.blocks if block.parts and block.page == page.page],
+        outline=[
+            InspectedHeading(level=depth[node.node_id] + 1, title=restore(node.title), node_id=node.node_id)
+            for node in tree
+            if node.kind is NodeKind.SECTION and node.page == page.page
+        ],
+    )
+
+
+def _table(table: Block, tags: Tags) -> InspectedTable:
+    rows = [[fill(cell, tags.__getitem__) for cell in row] for row in table.rows]
+    caption = caption_of(table)
+    return InspectedTable(
+        bbox=tuple(table.parts[0].bbox),
+        caption=fill(caption, tags.__getitem__),
+        header=rows[0],
+        rows=rows,
+        markdown=fill(markdown(table.rows), tags.__getitem__),
+        html=fill(as_html(table.rows, caption), tags.__getitem__),
+        regions=[InspectedRegion(page=part.page, bbox=tuple(part.bbox)) for part in table.parts],
+    )
+
+
+def _write(out: Path, pages: list[InspectedPage], numbers: dict[str, str], store: ObjectStore) -> None:
+    try:
+        (out / "figures").mkdir(parents=True, exist_ok=True)
+        for page in pages:
+            (out / f"page-{page.page:04d}.txt").write_text(page.tagged_text + "\n", encoding="utf-8")
+        for figure_id, number in numbers.items():
+            (out / "figures" / f"{number}.png").write_bytes(store.get(f"figures/{figure_id}.png"))
+    except OSError as error:
+        raise UserError(f"can't write to {out}: {error.strerror}") from error

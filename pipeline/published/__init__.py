@@ -1,0 +1,1 @@
+"""The read side: what is live, searched, answered, shown and exported."""

@@ -1,0 +1,117 @@
+"""Write a version out for other tools."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipeline.corpus.workspace import Report, Workspace, silent
+from pipeline.records.ledger import read_ledger
+from pipeline.records.publication import read_manifest, read_pointer
+from ray_jobs.documents import parsed_folder, read_parsed
+from ray_jobs.subjects import read_subjects
+from schemas.errors import NotFoundError, UserError
+from schemas.pages import BEYOND_TEXT, DROPS, UNIQUE_TEXTS, ExportSummary, ImageFilter
+from schemas.versions import Manifest, Status
+from tasks.reading.paginate import Paginated, paginate, unique_texts
+
+
+def export_pages(
+    workspace: Workspace,
+    file: Path,
+    *,
+    version: str | None = None,
+    images: ImageFilter = ImageFilter.PAPER,
+    unique: bool = False,
+    report: Report = silent,
+) -> ExportSummary:
+    """Write the page-per-row Parquet of "Beyond Text", and beside it ``<name>.drops.parquet``: what was left out and why.
+
+    Each source is paginated, so that two files of the same bytes are both named. Both files are written whole or not at all.
+
+    Args:
+        workspace: The corpus.
+        file: Where it goes.
+        version: Which version; None means the live one.
+        images: Which images are taken.
+        unique: Write each text once, with all its pages, instead of a row an image.
+        report: Told of each source.
+
+    Raises:
+        UserError: There is no such version, or the file can't be written.
+    """
+    manifest = _manifest(workspace, version)
+    drops_file = file.with_name(f"{file.stem}.drops.parquet")
+    count = {"rows": 0, "pages": 0, "images": 0, "dropped": 0}
+    texts: list[pa.Table] = []
+    partial, partial_drops = (path.with_name(f".{path.name}.partial") for path in (file, drops_file))
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with (
+            pq.ParquetWriter(partial, UNIQUE_TEXTS if unique else BEYOND_TEXT, compression="zstd") as rows,
+            pq.ParquetWriter(partial_drops, DROPS, compression="zstd") as drops,
+        ):
+            for pages, made in _documents(workspace, manifest, images, report):
+                drops.write_table(made.drops)
+                if unique:
+                    texts.append(made.rows.drop_columns(["image_bytes"]))
+                else:
+                    rows.write_table(made.rows)
+                    count["rows"] += made.rows.num_rows
+                count["pages"] += pages
+                count["images"] += made.rows.num_rows - made.rows.column("image_id").null_count
+                count["dropped"] += made.drops.num_rows
+            if unique:
+                table = unique_texts(texts)
+                rows.write_table(table)
+                count["rows"] = table.num_rows
+        partial_drops.replace(drops_file)
+        partial.replace(file)
+    except OSError as error:
+        raise UserError(f"can't write {file}: {error.strerror or error}") from error
+    finally:
+        for path in (partial, partial_drops):
+            with contextlib.suppress(OSError):
+                path.unlink()
+    return ExportSummary(version=manifest.version, file=str(file), drops=str(drops_file), **count)
+
+
+def _manifest(workspace: Workspace, version: str | None) -> Manifest:
+    name = workspace.corpus.name
+    if version is None:
+        pointer = read_pointer(workspace.store)
+        if pointer is None:
+            raise NotFoundError(f"corpus {name}: nothing is published yet; run: inset refresh {name}")
+        version = pointer.version
+    manifest = read_manifest(workspace.store, version)
+    if manifest is None:
+        raise NotFoundError(f"corpus {name}: there is no version {version}")
+    return manifest
+
+
+def _documents(
+    workspace: Workspace, manifest: Manifest, images: ImageFilter, report: Report
+) -> Iterator[tuple[int, Paginated]]:
+    """Yield the pages of each source of a version, by name, and its rows."""
+    store = workspace.store
+    ledger = [row for row in read_ledger(store, manifest.version) if row.status is Status.INDEXED]
+    doc_ids = sorted({row.doc_id for row in ledger})
+    subjects = read_subjects(
+        doc_ids, store_address=store.root, limits=workspace.corpus.parse, passwords=workspace.passwords()
+    )
+    index = 0
+    for done, row in enumerate(sorted(ledger, key=lambda row: row.source), 1):
+        document = read_parsed(store, parsed_folder(row.doc_id, manifest.keys["parse"]))
+        made = paginate(
+            document,
+            source=row.source,
+            subject=subjects[row.doc_id],
+            load=lambda figure: store.get(f"figures/{figure.figure_id}.{figure.ext}"),
+            images=images,
+            first_index=index,
+        )
+        index += made.rows.num_rows
+        yield len(document.pages), made
+        report("export", done, len(ledger))

@@ -1,0 +1,48 @@
+"""Answer many questions at once, for those who score retrieval."""
+
+import json
+from pathlib import Path
+
+from evaluation.questions import load_questions
+from pipeline.corpus.workspace import Report
+from pipeline.published.published import PublishedCorpus
+from schemas.errors import UserError
+from schemas.evidence import Filters, Hit, Mode
+
+
+def rank_questions(
+    published: PublishedCorpus,
+    questions: Path,
+    rankings: Path,
+    *,
+    mode: Mode,
+    k: int,
+    filters: Filters,
+    version: str | None,
+    report: Report,
+) -> dict[str, object]:
+    """Write a line a question: ``{id, ranking}``, best-first ``[source, page]`` pairs without repeats.
+
+    A question's ``doc`` narrows its search to sources of that file name.
+
+    Raises:
+        UserError: The questions can't be read, or the rankings not be written.
+    """
+    asked = load_questions(str(questions))
+    lines: list[str] = []
+    used = version
+    for done, question in enumerate(asked, 1):
+        narrowed = filters.model_copy(update={"documents": [question.doc]}) if question.doc else filters
+        result = published.search(question.question, mode=mode, k=k, filters=narrowed, version=used)
+        used = result.version  # every question is put to the same version, whatever is published meanwhile
+        lines.append(json.dumps({"id": question.id, "ranking": _pages(result.hits)}, ensure_ascii=False))
+        report("search", done, len(asked))
+    try:
+        rankings.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"can't write {rankings}: {error.strerror}") from error
+    return {"version": used, "mode": mode, "questions": len(asked), "rankings": str(rankings)}
+
+
+def _pages(hits: list[Hit]) -> list[tuple[str, int]]:
+    return list(dict.fromkeys((hit.source, page) for hit in hits for page in hit.pages))

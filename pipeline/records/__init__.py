@@ -1,0 +1,1 @@
+"""What a corpus keeps in its store, read and written."""

@@ -1,0 +1,85 @@
+"""What a new version takes over from the live one: documents that are what they were, read by what they were read by."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.corpus.workspace import Workspace
+from pipeline.records.evidence import read_evidence, read_placements
+from pipeline.records.ledger import indexed_pages, read_ledger
+from pipeline.records.publication import readable_manifest
+from pipeline.records.quarantine import read_failures
+from ray_jobs import tag_shard
+from schemas.errors import UNFINISHED, DamagedError, Failure
+from schemas.evidence import EVIDENCE, PLACEMENTS
+from schemas.versions import Manifest, Plan
+
+
+@dataclass(frozen=True)
+class Inherited:
+    """Documents of the parent that go into the next version as they are, by their number of pages, and their rows there.
+
+    ``failures`` are what could not be read of their pages.
+    """
+
+    pages: Mapping[str, int]
+    failures: Sequence[Failure]
+    evidence: pa.Table
+    placements: pa.Table
+
+    @property
+    def documents(self) -> Set[str]:
+        """Ids of the documents."""
+        return self.pages.keys()
+
+    def without(self, doc_ids: Collection[str]) -> "Inherited":
+        """Return what is left without some documents."""
+        if self.documents.isdisjoint(doc_ids):
+            return self
+        pages = {doc_id: count for doc_id, count in self.pages.items() if doc_id not in doc_ids}
+        failures = [failure for failure in self.failures if failure.doc_id in pages]
+        return Inherited(pages, failures, _of(self.evidence, pages), _of(self.placements, pages))
+
+
+NOTHING = Inherited({}, (), EVIDENCE.empty_table(), PLACEMENTS.empty_table())
+
+
+def inherit(workspace: Workspace, plan: Plan) -> Inherited:
+    """Return the documents of a plan that its parent made rows of by the very same keys: there is nothing to do for them.
+
+    Going through them one by one again would make a refresh cost what the corpus costs, and not what its change does.
+    """
+    store = workspace.store
+    manifest = readable_manifest(store, plan.parent)
+    if manifest is None or manifest.keys.get("assembled") != workspace.keys.assembled:
+        return NOTHING
+    try:
+        return _taken_over(workspace, plan, manifest)
+    except DamagedError:
+        return NOTHING
+
+
+def _taken_over(workspace: Workspace, plan: Plan, manifest: Manifest) -> Inherited:
+    store = workspace.store
+    failures = read_failures(store, manifest)
+    if failures is None:
+        return NOTHING
+    before = indexed_pages(read_ledger(store, manifest.version))
+    # What is parsed again, though the parent has it, was damaged; and what a budget left unread may be read now.
+    anew = {doc_id for shard in plan.shards for doc_id in shard}
+    anew |= {failure.doc_id for failure in failures if failure.doc_id and failure.code in UNFINISHED}
+    pages = {
+        document.doc_id: before[document.doc_id]
+        for document in plan.documents
+        if document.doc_id in before and document.doc_id not in anew
+    }
+    # Tagged copies that could not be made are tried again.
+    failures = [failure for failure in failures if failure.doc_id in pages and failure.step != tag_shard.STEP]
+    evidence, placements = read_evidence(store, manifest.version), read_placements(store, manifest.version)
+    return Inherited(pages, failures, _of(evidence, pages), _of(placements, pages))
+
+
+def _of(table: pa.Table, documents: Iterable[str]) -> pa.Table:
+    return table.filter(pc.is_in(table.column("doc_id"), pa.array(sorted(documents), pa.string())))

@@ -1,0 +1,127 @@
+"""Who may refresh a corpus: one run at a time, re-entered by each of its tasks."""
+
+import contextlib
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import psutil
+
+from backends.stores.objects import reading
+from pipeline.records.publication import last_pointer, read_pointer
+from schemas.errors import DamagedError, TransientError, UserError
+from schemas.ports import ObjectStore
+from schemas.versions import Lease
+
+LEASE = "LEASE"
+TERM = timedelta(minutes=5)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _host() -> str:
+    """Name this machine's boot: a process id means nothing on another machine, nor after a restart."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:  # not Linux: the time of the boot moves when somebody sets the clock
+        boot = str(int(psutil.boot_time()))
+    return f"{socket.gethostname()}@{boot}"
+
+
+def acquire(store: ObjectStore, run_id: str, *, tied_to_process: bool) -> Lease:
+    """Take the lease, or re-enter it.
+
+    A holder whose process on this machine is dead is replaced at once, any other when its term has run out.
+
+    Args:
+        store: The corpus's store.
+        run_id: Who asks; the same run may ask again from another process.
+        tied_to_process: The run lives and dies with this process; an Airflow run doesn't.
+
+    Raises:
+        UserError: Another run holds the lease.
+        TransientError: Another run took it at the same moment.
+    """
+    held, etag = _read(store)
+    if held is not None and held.run_id != run_id and _alive(held):
+        raise UserError(
+            f"{store.root}: run {held.run_id!r} is refreshing this corpus and holds it until {held.until:%Y-%m-%d %H:%M:%S} UTC "
+            f"at least; wait for it, or stop it first"
+        )
+    fence = held.fence if held is not None and held.run_id == run_id else _last_fence(store, held) + 1
+    lease = Lease(
+        run_id=run_id, fence=fence, until=_now() + TERM, host=_host(), pid=os.getpid() if tied_to_process else None
+    )
+    if not store.swap(LEASE, lease.model_dump_json().encode(), etag):
+        raise TransientError(f"{store.root}: another run took the lease at the same moment; try again")
+    return lease
+
+
+def release(store: ObjectStore, run_id: str) -> None:
+    """Give the lease back; nothing happens when somebody else holds it. Only the fencing number is kept."""
+    held, etag = _read(store)
+    if held is not None and held.run_id == run_id:
+        free = Lease(run_id="", fence=held.fence, until=_now(), host="")
+        store.swap(LEASE, free.model_dump_json().encode(), etag)
+
+
+@contextlib.contextmanager
+def holding(store: ObjectStore, run_id: str, *, tied_to_process: bool) -> Iterator[Lease]:
+    """Hold the lease during a block, renewed in the background; it is not given back at the end."""
+    lease = acquire(store, run_id, tied_to_process=tied_to_process)
+    done = threading.Event()
+
+    def renew() -> None:
+        while not done.wait(TERM.total_seconds() / 5):
+            # A failed renewal is not the end: the term is long, and publishing checks the fence.
+            with contextlib.suppress(TransientError, UserError):
+                acquire(store, run_id, tied_to_process=tied_to_process)
+
+    renewer = threading.Thread(target=renew, name="lease", daemon=True)
+    renewer.start()
+    try:
+        yield lease
+    finally:
+        done.set()
+        renewer.join()
+
+
+def still_held(store: ObjectStore, lease: Lease) -> bool:
+    """Say whether nobody took the lease over since."""
+    held, _ = _read(store)
+    return held is not None and (held.run_id, held.fence) == (lease.run_id, lease.fence)
+
+
+def _read(store: ObjectStore) -> tuple[Lease | None, str | None]:
+    """Return the lease and its ETag. One that is damaged holds nobody: a run that has it publishes nothing without its fence."""
+    try:
+        found = store.read_mutable(LEASE)
+        if found is None:
+            return None, None
+        with reading(store, LEASE):
+            return Lease.model_validate_json(found[0]), found[1]
+    except DamagedError:
+        return None, store.etag(LEASE)
+
+
+def _last_fence(store: ObjectStore, held: Lease | None) -> int:
+    """Return the largest fencing number known: that of the lease, or of what was published, where the lease was lost."""
+    try:
+        live = read_pointer(store)
+    except DamagedError:
+        live = last_pointer(store)
+    return max(held.fence if held else 0, live.fence if live else 0)
+
+
+def _alive(lease: Lease) -> bool:
+    if not lease.run_id or lease.until <= _now():
+        return False
+    if lease.pid is not None and lease.host == _host():
+        return psutil.pid_exists(lease.pid)
+    # Nobody writes an end further away than a term: a clock was set back since, and whoever still holds it renews it.
+    return lease.until <= _now() + 2 * TERM

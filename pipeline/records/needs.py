@@ -1,0 +1,80 @@
+"""What versions need of their corpus's store beside their own folders: what ``prune`` keeps and ``mirror`` copies."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from backends.stores.objects import read_names
+from pipeline.corpus.workspace import Report, Workspace, silent
+from pipeline.records.cache import ShardedCache
+from pipeline.records.evidence import figures_of, read_evidence, read_placements, search_texts
+from pipeline.records.ledger import read_ledger
+from pipeline.records.publication import read_manifest
+from pipeline.records.quarantine import quarantine_file
+from pipeline.stages.enrich import vector_cache
+from ray_jobs.documents import HEAD, parsed_folder, structured_folder
+from schemas.documents import Recognised, Segmented
+from schemas.ids import version_file
+from schemas.parquet import schema_of
+from schemas.versions import Manifest, Status
+from tasks.enriching.embed import text_id
+
+
+@dataclass
+class Needs:
+    """Objects by name, whole folders, and records of caches by folder."""
+
+    objects: set[str] = field(default_factory=set)
+    folders: set[str] = field(default_factory=set)
+    records: dict[str, set[str]] = field(default_factory=dict)
+    caches: dict[str, ShardedCache] = field(default_factory=dict)
+
+    def holds(self, name: str) -> bool:
+        """Say whether an object is needed; one of a needed cache is, whatever its records."""
+        folder = name.rpartition("/")[0]
+        return name in self.objects or folder in self.folders or folder in self.caches
+
+
+def needs_of(workspace: Workspace, versions: Iterable[str], report: Report = silent) -> Needs:
+    """Return what finished versions need; one that was never finished needs nothing."""
+    needs, named = Needs(), sorted(versions)
+    for done, version in enumerate(named, 1):
+        manifest = read_manifest(workspace.store, version)
+        if manifest is not None:
+            _add(workspace, manifest, needs)
+        report("look", done, len(named))
+    return needs
+
+
+def _add(workspace: Workspace, manifest: Manifest, needs: Needs) -> None:
+    store, keys, version = workspace.store, manifest.keys, manifest.version
+    figures = add_objects(workspace, manifest, needs)
+    for name, noun in (("recognised", Recognised), ("segmented", Segmented)):
+        if name in keys:
+            folder = f"recognised/{keys[name]}"
+            needs.records.setdefault(folder, set()).update(figures)
+            needs.caches.setdefault(folder, ShardedCache(store, folder, schema_of(noun)))
+    folder = f"vectors/text/{keys['vectors']}"
+    needs.records.setdefault(folder, set()).update(map(text_id, search_texts(read_evidence(store, version))))
+    dimension = manifest.models["text"].dimension or 0
+    needs.caches.setdefault(folder, vector_cache(store, keys["vectors"], dimension))
+
+
+def add_objects(workspace: Workspace, manifest: Manifest, needs: Needs) -> set[str]:
+    """Add what a version needs by name or folder, records of caches left out; return its figures."""
+    store, keys, version = workspace.store, manifest.keys, manifest.version
+    for row in read_ledger(store, version):
+        if row.status is Status.INDEXED:
+            folders = (parsed_folder(row.doc_id, keys["parse"]), structured_folder(row.doc_id, keys["structured"]))
+            needs.folders |= set(folders)
+            needs.objects |= {f"documents/{row.doc_id}.pdf", *(f"{folder}/{HEAD}" for folder in folders)}
+    figures = set(figures_of(read_placements(store, version)))
+    needs.objects |= {f"figures/{figure}.png" for figure in figures}
+    needs.objects |= {quarantine_file(manifest.run_id), *_tagged(workspace, version)}
+    return figures
+
+
+def _tagged(workspace: Workspace, version: str) -> Iterator[str]:
+    try:
+        yield from read_names(workspace.store, version_file(version, "tagged.json")).values()
+    except FileNotFoundError:
+        return

@@ -1,0 +1,70 @@
+"""What the stages of one refresh leave for each other, in the folder of the version they make.
+
+Nothing but names passes between stages, so that each may run in a process, or on a machine, of its own.
+"""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from pydantic import BaseModel, ConfigDict
+
+from backends.stores.objects import read_model
+from schemas.errors import Failure
+from schemas.ids import version_file
+from schemas.ports import ObjectStore
+from schemas.versions import GateResult, Plan
+
+Note = TypeVar("Note", bound=BaseModel)
+
+
+class StageNote(BaseModel):
+    """What a stage has to say: its failures, the gates it looked at, its counts, the seconds it took."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    seconds: float
+    failures: list[Failure] = []
+    gates: list[GateResult] = []
+    counts: dict[str, int] = {}
+
+
+STAGES = ("plan", "parse", "enrich", "assemble", "check", "build", "evaluate", "publish")
+
+
+def write_plan(store: ObjectStore, plan: Plan) -> None:
+    """Keep a plan in the folder of its version."""
+    store.replace(version_file(plan.version, "plan.json"), plan.model_dump_json().encode())
+
+
+def read_plan(store: ObjectStore, version: str) -> Plan:
+    """Return a version's plan."""
+    return read_model(store, version_file(version, "plan.json"), Plan)
+
+
+def write_note(store: ObjectStore, version: str, stage: str, note: StageNote) -> StageNote:
+    """Keep what a stage says; ``parse`` says it by shard (``parse-0003``)."""
+    store.replace(version_file(version, f"stages/{stage}.json"), note.model_dump_json().encode())
+    return note
+
+
+def read_notes(store: ObjectStore, version: str, stages: Sequence[str] = STAGES) -> dict[str, StageNote]:
+    """Return what the stages of a version have said so far, shards of one stage joined."""
+    notes: dict[str, list[StageNote]] = {}
+    for name in store.names(version_file(version, "stages")):
+        stage = name.rpartition("/")[2].removesuffix(".json").partition("-")[0]
+        if stage in stages:
+            notes.setdefault(stage, []).append(read_model(store, name, StageNote))
+    return {stage: _joined(notes[stage]) for stage in stages if stage in notes}
+
+
+def _joined(notes: Sequence[StageNote]) -> StageNote:
+    counts: dict[str, int] = {}
+    for note in notes:
+        for name, count in note.counts.items():
+            counts[name] = counts.get(name, 0) + count
+    return StageNote(
+        seconds=sum(note.seconds for note in notes),
+        failures=[failure for note in notes for failure in note.failures],
+        gates=[gate for note in notes for gate in note.gates],
+        counts=counts,
+    )

@@ -1,0 +1,314 @@
+"""The pointer: what is live, and the one move that changes it."""
+
+import getpass
+from collections.abc import Collection
+from datetime import UTC, datetime
+
+from backends.stores.checksums import damage
+from backends.stores.objects import read_model, reading
+from schemas.errors import ContractError, DamagedError, GateError, MissingError, UserError
+from schemas.ids import version_time
+from schemas.ports import ObjectStore
+from schemas.versions import Lease, Manifest, Override, Pointer, VersionList, VersionRow
+
+LIVE = "LIVE"
+COPY = "LIVE.copy"
+"""What was last written to the pointer: the way back where the pointer is damaged."""
+
+
+def read_pointer(store: ObjectStore) -> Pointer | None:
+    """Return what is live; None where nothing was published yet.
+
+    Raises:
+        DamagedError: The pointer is damaged, or it is gone and its copy isn't.
+    """
+    return _read_pointer(store)[0]
+
+
+def _read_pointer(store: ObjectStore) -> tuple[Pointer | None, str | None]:
+    """Return the pointer and its ETag."""
+    found = store.read_mutable(LIVE)
+    if found is None:
+        if store.exists(COPY) and store.etag(LIVE) is None:
+            raise damage(MissingError, store.root, LIVE, "is missing")
+        return None, None
+    with reading(store, LIVE):
+        return Pointer.model_validate_json(found[0]), found[1]
+
+
+def _write_pointer(store: ObjectStore, pointer: Pointer, etag: str | None) -> bool:
+    """Write the pointer if its ETag is still that one, and then its copy; say whether it was."""
+    data = pointer.model_dump_json().encode()
+    if not store.swap(LIVE, data, etag):
+        return False
+    store.replace(COPY, data)
+    return True
+
+
+def mend_pointer(store: ObjectStore, corpus: str) -> None:
+    """Write a damaged pointer again, as its copy says it was, or a missing copy from the pointer. Call it under the lease.
+
+    Raises:
+        UserError: There is no copy that can be read, so somebody has to say what is live.
+    """
+    try:
+        pointer = read_pointer(store)
+    except DamagedError as error:
+        try:
+            copy = read_model(store, COPY, Pointer)
+        except DamagedError:
+            known = ", ".join(manifest.version for manifest in manifests(store)[:5]) or "none that can be read"
+            raise UserError(
+                f"{error.message.partition(';')[0]}, and there is no copy of it; say which version is live: "
+                f"inset publish {corpus} VERSION (there are: {known})"
+            ) from error
+        _write_pointer(store, copy, store.etag(LIVE))
+        return
+    if pointer is not None and last_pointer(store) != pointer:
+        store.replace(COPY, pointer.model_dump_json().encode())
+
+
+def drop_previous(store: ObjectStore, gone: Collection[str]) -> None:
+    """Forget the version before the live one, if it is among those that are gone."""
+    pointer, etag = _read_pointer(store)
+    if pointer is not None and pointer.previous in gone:
+        _write_pointer(store, pointer.model_copy(update={"previous": None}), etag)
+
+
+def last_pointer(store: ObjectStore) -> Pointer | None:
+    """Return the pointer as its copy has it; None where there is none that can be read."""
+    try:
+        return read_model(store, COPY, Pointer)
+    except DamagedError:
+        return None
+
+
+def manifest_name(version: str) -> str:
+    """Name a version's manifest in its store."""
+    return f"versions/{version}/manifest.json"
+
+
+def read_manifest(store: ObjectStore, version: str) -> Manifest | None:
+    """Return a finished version's manifest; None where there is no such version, or it was never finished.
+
+    Raises:
+        DamagedError: It can't be read.
+    """
+    try:
+        return read_model(store, manifest_name(version), Manifest)
+    except FileNotFoundError:
+        return None
+
+
+def readable_manifest(store: ObjectStore, version: str | None) -> Manifest | None:
+    """Return a finished version's manifest; None where there is none that can be read."""
+    try:
+        return read_manifest(store, version) if version else None
+    except DamagedError:
+        return None
+
+
+def named_manifest(store: ObjectStore, corpus: str, version: str) -> Manifest:
+    """Return the manifest of a version that somebody named.
+
+    Raises:
+        UserError: There is no such version; the message names some that there are.
+    """
+    manifest = read_manifest(store, version)
+    if manifest is None:
+        known = ", ".join(found.version for found in manifests(store)[:5]) or "none yet"
+        raise UserError(f"corpus {corpus}: there is no version {version}; there are: {known}")
+    return manifest
+
+
+def manifests(store: ObjectStore) -> list[Manifest]:
+    """Return the manifests of all finished versions, newest first; one that is damaged is left out."""
+    found = (readable_manifest(store, version) for version in reversed(store.folders("versions")))
+    return [manifest for manifest in found if manifest is not None]
+
+
+def move_pointer(
+    store: ObjectStore, version: str, *, expected: str | None, held: bool, lease: Lease | None = None, since: datetime
+) -> Pointer:
+    """Make a version live. This is the only commit of a refresh.
+
+    Args:
+        store: The corpus's store.
+        version: A finished version.
+        expected: The version that must be live now; None where none may be.
+        held: Refreshes build from now on but publish nothing.
+        lease: The refresh that publishes; None for an operator's move.
+        since: When.
+
+    Raises:
+        ContractError: Something else was published meanwhile, or a later run took the lease over.
+    """
+    live, etag = _read_pointer(store)
+    if (live.version if live else None) != expected:
+        raise ContractError(
+            f"{version} was not published: {live.version if live else 'nothing'} is live now, {expected or 'nothing'} was "
+            f"when this refresh began; refresh again"
+        )
+    fence = lease.fence if lease else (live.fence if live else 0)
+    if live is not None and fence < live.fence:
+        raise ContractError(f"{version} was not published: a later run published meanwhile; refresh again")
+    pointer = Pointer(version=version, previous=expected, since=since, held=held, fence=fence)
+    if not _write_pointer(store, pointer, etag):
+        raise ContractError(f"{version} was not published: another publication came first; refresh again")
+    return pointer
+
+
+def roll_back(store: ObjectStore, corpus: str, version: str | None = None) -> Pointer:
+    """Make an older version live again, and hold the corpus until ``publish``.
+
+    Args:
+        store: The corpus's store.
+        corpus: Its name, for messages.
+        version: Which; None means the one that was live before.
+
+    Raises:
+        UserError: Nothing is live, or there is no such version.
+        GateError: The version was refused by a gate.
+    """
+    live = read_pointer(store)
+    if live is None:
+        raise UserError(f"corpus {corpus}: nothing is live, so there is nothing to roll back; publish a version first")
+    target = version or live.previous
+    if target is not None and version is None and readable_manifest(store, target) is None:
+        target = None
+    if target is None:
+        raise UserError(f"corpus {corpus}: {live.version} is the first version; there is none before it to roll back to")
+    return _publish_again(store, corpus, target, live, held=True)
+
+
+def publish_version(store: ObjectStore, corpus: str, version: str, *, override: str | None = None) -> Pointer:
+    """Make a finished version live, and end a hold.
+
+    Args:
+        store: The corpus's store.
+        corpus: Its name, for messages.
+        version: Which.
+        override: Why a version that gates refused goes live all the same; kept with the version.
+
+    Raises:
+        UserError: There is no such version, or the reason says nothing.
+        GateError: The version was refused by a gate, and nobody overrode it.
+    """
+    if override is not None:
+        _override(store, named_manifest(store, corpus, version), override)
+    try:
+        live = read_pointer(store)
+    except DamagedError:
+        return _point_anew(store, corpus, version)
+    return _publish_again(store, corpus, version, live, held=False)
+
+
+def _point_anew(store: ObjectStore, corpus: str, version: str) -> Pointer:
+    """Write a pointer over one that can't be read: somebody says what is live, so nobody has to guess."""
+    _publishable(store, corpus, version)
+    copy = last_pointer(store)
+    pointer = Pointer(version=version, previous=None, since=datetime.now(UTC), fence=copy.fence if copy else 0)
+    if not _write_pointer(store, pointer, store.etag(LIVE)):
+        raise ContractError(f"{version}: another publication came at the same moment; look at: inset versions {corpus}")
+    return pointer
+
+
+def _override(store: ObjectStore, manifest: Manifest, reason: str) -> None:
+    if not reason.strip():
+        raise UserError("an override needs a reason; it is what people will read about this version")
+    if refusals := refusals_of(manifest):
+        said = Override(reason=reason.strip(), by=getpass.getuser(), at=datetime.now(UTC), refusals=refusals)
+        store.replace(_override_name(manifest.version), said.model_dump_json(indent=1).encode())
+
+
+def _override_name(version: str) -> str:
+    return f"versions/{version}/override.json"
+
+
+def read_override(store: ObjectStore, version: str) -> Override | None:
+    """Return who let a refused version pass, and why; None where nobody did."""
+    try:
+        return read_model(store, _override_name(version), Override)
+    except FileNotFoundError:
+        return None
+
+
+def _publish_again(store: ObjectStore, corpus: str, version: str, live: Pointer | None, *, held: bool) -> Pointer:
+    _publishable(store, corpus, version)
+    if live is not None and live.version == version:
+        now, etag = _read_pointer(store)
+        pointer = (now or live).model_copy(update={"held": held})
+        if not _write_pointer(store, pointer, etag):
+            raise ContractError(f"{version}: another publication came at the same moment; look at: inset versions {corpus}")
+        return pointer
+    return move_pointer(store, version, expected=live.version if live else None, held=held, since=datetime.now(UTC))
+
+
+def _publishable(store: ObjectStore, corpus: str, version: str) -> None:
+    """Raise where a version doesn't exist, or gates refused it and nobody overrode them."""
+    manifest = named_manifest(store, corpus, version)
+    refusals = refusals_of(manifest)
+    if refusals and read_override(store, version) is None:
+        raise GateError(
+            f"corpus {corpus}: {version} was refused and can't go live: {'; '.join(refusals)}", way_past(corpus, version)
+        )
+
+
+def way_past(corpus: str, version: str) -> str:
+    """Say how a version that gates refused goes live all the same."""
+    return f'if it is to go live all the same: inset publish {corpus} {version} --override "REASON"'
+
+
+def refusals_of(manifest: Manifest) -> list[str]:
+    """Return why gates refused a version, with their names; [] where they hold."""
+    return [f"{gate.gate}: {gate.message}" for gate in manifest.gates if not gate.passed]
+
+
+def list_versions(store: ObjectStore, corpus: str) -> VersionList:
+    """Return every finished version of a corpus, newest first."""
+    live = read_pointer(store)
+    return VersionList(
+        corpus=corpus,
+        live=live.version if live else None,
+        held=live.held if live else False,
+        versions=[
+            row for version in reversed(store.folders("versions")) if (row := _row(store, version, live)) is not None
+        ],
+    )
+
+
+def _row(store: ObjectStore, version: str, live: Pointer | None) -> VersionRow | None:
+    try:
+        manifest = read_manifest(store, version)
+        refusals = refusals_of(manifest) if manifest else []
+        override = read_override(store, version) if refusals else None
+    except DamagedError as error:
+        return _damaged_row(version, error)
+    if manifest is None:
+        return None
+    is_live = live is not None and version == live.version
+    return VersionRow(
+        version=version,
+        state="live" if is_live else "refused" if refusals and override is None else "ready",
+        created=manifest.created,
+        parent=manifest.parent,
+        documents=manifest.counts.documents,
+        quarantined=manifest.counts.quarantined,
+        rows=manifest.counts.rows,
+        refusals=refusals,
+        override=override,
+    )
+
+
+def _damaged_row(version: str, error: DamagedError) -> VersionRow:
+    """List a version whose manifest can't be read, with what is wrong as what speaks against it."""
+    return VersionRow(
+        version=version,
+        state="damaged",
+        created=version_time(version),
+        parent=None,
+        documents=0,
+        quarantined=0,
+        rows=0,
+        refusals=[error.message],
+    )

@@ -1,0 +1,49 @@
+"""What a refresh could not process, and why: kept by run, listed, and replayed."""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from backends.stores.objects import read_table, reading
+from schemas.errors import Failure, FailureCode
+from schemas.parquet import to_parquet
+from schemas.ports import ObjectStore
+from schemas.versions import FAILURES, LedgerRow, Manifest, Status
+
+
+def quarantine_file(run_id: str) -> str:
+    """Name the object that holds the failures of a run."""
+    return f"quarantine/{run_id}.parquet"
+
+
+def document_failures(ledger: Sequence[LedgerRow], run_id: str) -> list[Failure]:
+    """Return why documents are in quarantine, a failure a source."""
+    return [
+        Failure(
+            source=row.source,
+            doc_id=row.doc_id or None,
+            page=row.page,
+            step=row.step or "parse",
+            code=row.code or FailureCode.UNREADABLE,
+            message=row.message or "",
+            run_id=run_id,
+        )
+        for row in ledger
+        if row.status is Status.QUARANTINED
+    ]
+
+
+def write_failures(store: ObjectStore, run_id: str, failures: Sequence[Failure]) -> None:
+    """Keep what a run left in quarantine."""
+    table = pa.Table.from_pylist([failure.model_dump(mode="json") for failure in failures], schema=FAILURES)
+    store.replace(quarantine_file(run_id), to_parquet(table))
+
+
+def read_failures(store: ObjectStore, manifest: Manifest) -> list[Failure] | None:
+    """Return what a version left in quarantine; None where that isn't kept any more."""
+    try:
+        table = read_table(store, name := quarantine_file(manifest.run_id))
+    except FileNotFoundError:
+        return None
+    with reading(store, name):
+        return [Failure.model_validate(row) for row in table.to_pylist()]

@@ -1,0 +1,1 @@
+"""The stages of a refresh. None imports another: what they share are records."""

@@ -1,0 +1,162 @@
+"""Stage 4: the rows of the new version, from finished work alone; tags are numbered here."""
+
+import time
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict
+from types import MappingProxyType
+
+from pipeline.corpus.workspace import Report, Workspace, silent
+from pipeline.published.tagged import make_tagged
+from pipeline.records.evidence import write_evidence
+from pipeline.records.inherit import Inherited, inherit
+from pipeline.records.ledger import indexed_pages, write_ledger
+from pipeline.records.notes import StageNote, read_notes, read_plan, write_note
+from pipeline.records.quarantine import document_failures, write_failures
+from pipeline.stages.enrich import parsed_documents
+from ray_jobs.documents import (
+    read_captions,
+    read_chunks,
+    read_failures,
+    read_head,
+    read_placements,
+    reported,
+    structured_folder,
+)
+from schemas.documents import TAGGED
+from schemas.errors import ContractError, Failure, FailureCode
+from schemas.ids import version_file
+from schemas.parquet import to_parquet
+from schemas.tags import TagTemplate
+from schemas.versions import LedgerRow, Plan, Status
+from tasks.versions.assemble import DocumentPieces, Earlier
+from tasks.versions.assemble import assemble as assemble_rows
+
+CHECK = "check"
+"""The step of a document that breaks a law."""
+
+
+def assemble(
+    workspace: Workspace,
+    version: str,
+    report: Report = silent,
+    *,
+    anew: Collection[str] = (),
+    broken: Mapping[str, str] = MappingProxyType({}),
+) -> StageNote:
+    """Write evidence, placements, ledger and quarantine of a version, and tagged copies where the corpus file asks for them.
+
+    Pure in effect: the same finished work gives the same bytes, however many workers made it.
+
+    Args:
+        workspace: The corpus.
+        version: A version whose documents are structured.
+        report: Told of documents read.
+        anew: Documents to make rows of, though the live version has rows of them.
+        broken: Documents that ``check`` puts in quarantine, with the laws that they break.
+
+    Raises:
+        ContractError: A document of the plan is neither parsed nor failed.
+    """
+    started = time.monotonic()
+    store, corpus = workspace.store, workspace.corpus
+    plan = read_plan(store, version)
+    inherited = inherit(workspace, plan).without({*anew, *broken})
+    ledger = _ledger(workspace, plan, inherited, broken)
+    indexed: dict[str, list[str]] = {}
+    for row in ledger:
+        if row.status is Status.INDEXED:
+            indexed.setdefault(row.doc_id, []).append(row.source)
+    report("assemble", 0, len(indexed))
+    sources = {doc_id: tuple(named) for doc_id, named in indexed.items()}
+    made = assemble_rows(
+        _pieces(workspace, {doc_id: sources[doc_id] for doc_id in sources.keys() - inherited.documents}, report),
+        TagTemplate(corpus.tags.template),
+        corpus.tags.digits,
+        Earlier(
+            inherited.evidence, inherited.placements, sources, lambda doc_id: _read(workspace, doc_id, sources[doc_id])
+        ),
+    )
+    evidence_bytes = write_evidence(workspace, version, made.evidence)
+    store.replace(version_file(version, "placements.parquet"), to_parquet(made.placements))
+    write_ledger(store, version, ledger)
+    failures = [*document_failures(ledger, plan.run_id), *_page_failures(workspace, plan, sources, inherited)]
+    if corpus.tags.pdf:
+        named = {doc_id: first for doc_id, (first, *_) in sources.items()}
+        failures += make_tagged(workspace, version, made.placements, named, plan.run_id, report)
+    failures.sort(key=lambda failure: (failure.source, failure.page or 0))
+    write_failures(store, plan.run_id, failures)
+    roles = Counter(made.placements.column("role").to_pylist())
+    counts = {
+        "sources": len(ledger),
+        "documents": len(indexed),
+        "quarantined": len({row.doc_id or row.source for row in ledger if row.status is Status.QUARANTINED}),
+        "pages": sum(indexed_pages(ledger).values()),
+        "figures": len({figure for figure in made.placements.column("figure_id").to_pylist() if figure is not None}),
+        "placements": made.placements.num_rows,
+        "tags": sum(roles[str(role)] for role in TAGGED),
+        "rows": made.evidence.num_rows,
+        "evidence_bytes": evidence_bytes,
+    } | {f"rows_{modality}": count for modality, count in Counter(made.evidence.column("modality").to_pylist()).items()}
+    note = StageNote(seconds=time.monotonic() - started, failures=failures, counts=counts)
+    return write_note(store, version, "assemble", note)
+
+
+def _ledger(workspace: Workspace, plan: Plan, inherited: Inherited, broken: Mapping[str, str]) -> list[LedgerRow]:
+    """Say of each source what became of it: indexed where its document is structured and lawful, else why it isn't."""
+    notes = read_notes(workspace.store, plan.version, ("parse", "enrich"))
+    failed = {
+        failure.doc_id: (failure.code, failure.step, failure.message)
+        for note in notes.values()
+        for failure in note.failures
+        if failure.doc_id
+    }
+    pages = dict(inherited.pages)
+    unstructured = {doc_id for doc_id, (_, step, _) in failed.items() if step == "structure"}
+    failed |= {doc_id: (FailureCode.LAW_BROKEN, CHECK, message) for doc_id, message in broken.items()}
+    planned = {document.doc_id for document in plan.documents} - unstructured - broken.keys()
+    for doc_id in parsed_documents(workspace, planned - inherited.documents):
+        pages[doc_id] = read_head(workspace.store, structured_folder(doc_id, workspace.keys.structured)).pages
+    rows = list(plan.carried)
+    for document in plan.documents:
+        facts = asdict(document) | {"attempt": workspace.keys.attempt}
+        if document.doc_id in pages:
+            rows.append(LedgerRow(**facts, status=Status.INDEXED, pages=pages[document.doc_id]))
+        elif document.doc_id in failed:
+            code, step, message = failed[document.doc_id]
+            rows.append(LedgerRow(**facts, status=Status.QUARANTINED, code=code, step=step, message=message))
+        else:
+            raise ContractError(f"{document.source} was neither parsed nor failed; run the parse stage again")
+    return sorted(rows, key=lambda row: row.source)
+
+
+def _pieces(workspace: Workspace, sources: Mapping[str, tuple[str, ...]], report: Report) -> Iterator[DocumentPieces]:
+    for done, doc_id in enumerate(sorted(sources), 1):
+        yield _read(workspace, doc_id, sources[doc_id])
+        report("assemble", done, len(sources))
+
+
+def _read(workspace: Workspace, doc_id: str, sources: tuple[str, ...]) -> DocumentPieces:
+    store, folder = workspace.store, structured_folder(doc_id, workspace.keys.structured)
+    figures, placements = read_placements(store, folder)
+    return DocumentPieces(
+        doc_id=doc_id,
+        title=read_head(store, folder).title,
+        sources=sources,
+        chunks=read_chunks(store, folder),
+        figures=figures,
+        placements=placements,
+        captions=read_captions(store, folder),
+    )
+
+
+def _page_failures(
+    workspace: Workspace, plan: Plan, sources: Mapping[str, tuple[str, ...]], inherited: Inherited
+) -> Iterator[Failure]:
+    """Yield what of indexed documents could not be read, whichever refresh found it."""
+    for failure in inherited.failures:
+        if failure.doc_id is not None and failure.doc_id in sources:
+            yield failure.model_copy(update={"source": sources[failure.doc_id][0], "run_id": plan.run_id})
+    for doc_id in sorted(sources.keys() - inherited.documents):
+        for found in read_failures(workspace.store, structured_folder(doc_id, workspace.keys.structured)):
+            yield reported(found, sources[doc_id][0], doc_id, plan.run_id)

@@ -1,0 +1,259 @@
+"""Stage 3: read words off pictures, cut figures out of pages, structure and chunk documents, embed their texts.
+
+Finished work is never done again.
+"""
+
+import contextlib
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
+
+import pyarrow as pa
+
+from pipeline.corpus.workspace import Report, Workspace, silent
+from pipeline.records.cache import ShardedCache
+from pipeline.records.evidence import search_texts
+from pipeline.records.inherit import Inherited, inherit
+from pipeline.records.notes import StageNote, read_plan, write_note
+from ray_jobs.cluster import connected
+from ray_jobs.documents import (
+    is_finished,
+    is_settled,
+    parsed_folder,
+    read_chunks,
+    read_head,
+    read_parsed,
+    structured_folder,
+)
+from ray_jobs.enrich import (
+    FEW_DOCUMENTS,
+    FEW_PAGES,
+    FEW_PICTURES,
+    FEW_TEXTS,
+    Unstructured,
+    embed,
+    recognise,
+    segment,
+    structure_all,
+)
+from ray_jobs.rows import Outcome, RowFailure
+from schemas.documents import Recognised, Segmented
+from schemas.errors import Failure, FailureCode, TransientError
+from schemas.parquet import rows_of, schema_of, table_of
+from schemas.ports import ObjectStore, Vector
+from tasks.enriching.embed import search_text, text_id
+from tasks.figures.segment import pictures_to_segment
+from tasks.reading.recognise import pictures_to_recognise
+
+_SHARD_RECORDS = 256
+_SHARD_SECONDS = 20.0
+
+
+def enrich(workspace: Workspace, version: str, report: Report = silent) -> StageNote:
+    """Do what models and structure have to do for the documents of a plan; results go to the caches as they come.
+
+    Ray starts only when there is something to do. What a budget leaves unread goes on without its words, and is counted.
+    """
+    started = time.monotonic()
+    plan = read_plan(workspace.store, version)
+    inherited = inherit(workspace, plan)
+    doc_ids = parsed_documents(workspace, {document.doc_id for document in plan.documents} - inherited.documents)
+    with contextlib.ExitStack() as stack:
+        ray = _OnDemand(workspace, stack)
+        counts, failed = _structure(workspace, doc_ids, plan.again, ray, report)
+        structured = [doc_id for doc_id in doc_ids if doc_id not in failed]
+        counts["embedded"] = _embed(workspace, inherited, structured, ray, report)
+    sources = {document.doc_id: document.source for document in reversed(plan.documents)}
+    failures = [
+        Failure(
+            source=sources[doc_id],
+            doc_id=doc_id,
+            page=None,
+            step="structure",
+            code=failure.code,
+            message=failure.message,
+            run_id=plan.run_id,
+        )
+        for doc_id, failure in sorted(failed.items())
+    ]
+    note = StageNote(seconds=time.monotonic() - started, failures=failures, counts=counts)
+    return write_note(workspace.store, version, "enrich", note)
+
+
+def parsed_documents(workspace: Workspace, doc_ids: Iterable[str]) -> list[str]:
+    """Return which documents have a finished parse, sorted."""
+    store, parse = workspace.store, workspace.keys.parse
+    return [doc_id for doc_id in sorted(doc_ids) if is_finished(store, parsed_folder(doc_id, parse))]
+
+
+def vector_cache(store: ObjectStore, vectors_key: str, dimension: int) -> ShardedCache:
+    """Open the cache of text vectors; ``id`` is ``tasks.enriching.embed.text_id`` of the text."""
+    vector = pa.field("vector", pa.list_(pa.float32(), dimension), nullable=False)
+    schema = pa.schema((pa.field("id", pa.string(), nullable=False), vector))
+    return ShardedCache(store, f"vectors/text/{vectors_key}", schema)
+
+
+def text_vectors(workspace: Workspace) -> ShardedCache:
+    """Open the cache of the vectors that the corpus's own text model makes."""
+    return vector_cache(workspace.store, workspace.keys.vectors, workspace.text_model.dimension or 0)
+
+
+def texts_of(workspace: Workspace, doc_id: str) -> list[str]:
+    """Return the text of each chunk of a document, as the embedder and BM25 see it."""
+    folder = structured_folder(doc_id, workspace.keys.structured)
+    title = read_head(workspace.store, folder).title
+    return [search_text(title, piece.section_path, piece.text) for piece in read_chunks(workspace.store, folder)]
+
+
+class _OnDemand:
+    """Starts Ray when it is first wanted and keeps it until the stage ends."""
+
+    def __init__(self, workspace: Workspace, stack: contextlib.ExitStack) -> None:
+        self._workspace, self._stack, self._up = workspace, stack, False
+
+    def __call__(self, wanted: bool) -> None:
+        if wanted and not self._up:
+            self._stack.enter_context(connected(self._workspace.corpus.ray))
+            self._up = True
+
+
+def _structure(
+    workspace: Workspace, doc_ids: list[str], again: Collection[str], ray: _OnDemand, report: Report
+) -> tuple[dict[str, int], dict[str, RowFailure]]:
+    """Structure what isn't yet, and what is tried again; return what was done in numbers, and why documents can't be."""
+    store, keys, corpus = workspace.store, workspace.keys, workspace.corpus
+    todo = [
+        doc_id for doc_id in doc_ids if doc_id in again or not is_settled(store, structured_folder(doc_id, keys.structured))
+    ]
+    to_recognise: dict[str, list[str]] = {}
+    to_segment: dict[str, list[str]] = {}
+    for doc_id in todo:
+        parsed = read_parsed(store, parsed_folder(doc_id, keys.parse))
+        to_recognise[doc_id] = pictures_to_recognise(parsed) if workspace.recogniser is not None else []
+        to_segment[doc_id] = pictures_to_segment(parsed) if workspace.detector is not None else []
+    unfinished: dict[str, tuple[FailureCode, str]] = {}
+    recognised, counts = _recognised(workspace, chain.from_iterable(to_recognise.values()), unfinished, ray, report)
+    segmented, cut = _segmented(workspace, chain.from_iterable(to_segment.values()), unfinished, ray, report)
+    work = [
+        Unstructured(
+            doc_id,
+            rows_of(Recognised, recognised.read(to_recognise[doc_id])),
+            rows_of(Segmented, segmented.read(to_segment[doc_id])),
+            {name: unfinished[name] for name in (*to_recognise[doc_id], *to_segment[doc_id]) if name in unfinished},
+        )
+        for doc_id in todo
+    ]
+    failed: dict[str, RowFailure] = {}
+    if work:
+        ray(len(work) > FEW_DOCUMENTS)
+        finished = structure_all(
+            work,
+            store_address=store.root,
+            embeddings=corpus.embeddings,
+            chunk_tokens=corpus.index.chunk_tokens,
+            parse_key=keys.parse,
+            structured_key=keys.structured,
+            ray=corpus.ray,
+        )
+        for done, made in enumerate(finished, 1):
+            failed |= {outcome.row_id: outcome.failure for outcome in made if outcome.failure is not None}
+            report("structure", done, len(work))
+    return counts | cut | {"structured": len(work) - len(failed)}, failed
+
+
+def _recognised(
+    workspace: Workspace,
+    figure_ids: Iterable[str],
+    unfinished: dict[str, tuple[FailureCode, str]],
+    ray: _OnDemand,
+    report: Report,
+) -> tuple[ShardedCache, dict[str, int]]:
+    """Read the words off pictures that no one has read yet, as far as the budget goes; return all that was ever read.
+
+    What has no result yet is added to ``unfinished``.
+    """
+    store, corpus = workspace.store, workspace.corpus
+    cache = ShardedCache(store, f"recognised/{workspace.keys.recognised}", schema_of(Recognised))
+    missing = cache.missing(figure_ids)
+    affordable, left = missing[: corpus.budget.ocr_items], missing[corpus.budget.ocr_items :]
+    died: dict[str, str] = {}
+    if affordable:
+        ray(len(affordable) > FEW_PICTURES)
+        read = recognise(stored(affordable), corpus.captions, store.root, corpus.ray, died)
+        _keep(cache, (table_of(Recognised, batch) for batch in read), "recognise", len(affordable), report)
+    unfinished |= dict.fromkeys(left, (FailureCode.OVER_BUDGET, _OVER_BUDGET))
+    unfinished |= _crashed(died, "words of a figure were not read")
+    return cache, {"recognised": len(affordable) - len(died), "over_budget": len(left)}
+
+
+_OVER_BUDGET = "words of a figure are not read yet: budget.ocr_items was spent; the next refresh goes on"
+
+
+def _crashed(died: Mapping[str, str], what: str) -> dict[str, tuple[FailureCode, str]]:
+    return {name: (FailureCode.MODEL_CRASHED, f"{what}: {message}") for name, message in died.items()}
+
+
+def _segmented(
+    workspace: Workspace,
+    figure_ids: Iterable[str],
+    unfinished: dict[str, tuple[FailureCode, str]],
+    ray: _OnDemand,
+    report: Report,
+) -> tuple[ShardedCache, dict[str, int]]:
+    """Cut the figures out of pictures of pages that nobody has cut yet; return all that was ever cut."""
+    store, corpus = workspace.store, workspace.corpus
+    cache = ShardedCache(store, f"recognised/{workspace.keys.segmented}", schema_of(Segmented))
+    missing = cache.missing(figure_ids)
+    died: dict[str, str] = {}
+    if missing:
+        ray(len(missing) > FEW_PAGES)
+        cut = segment(stored(missing), corpus.captions, store.root, corpus.ray, died)
+        _keep(cache, (table_of(Segmented, batch) for batch in cut), "segment", len(missing), report)
+    unfinished |= _crashed(died, "figures of a page were not looked for")
+    return cache, {"segmented": len(missing) - len(died)}
+
+
+def stored(figure_ids: Sequence[str]) -> list[tuple[str, str]]:
+    """Return figure ids and the names of their pixels in the store."""
+    return [(figure_id, f"figures/{figure_id}.png") for figure_id in figure_ids]
+
+
+def _embed(workspace: Workspace, inherited: Inherited, doc_ids: list[str], ray: _OnDemand, report: Report) -> int:
+    fresh = (text for doc_id in doc_ids for text in texts_of(workspace, doc_id))
+    texts = {text_id(text): text for text in chain(fresh, search_texts(inherited.evidence))}
+    cache = text_vectors(workspace)
+    missing = cache.missing(texts)
+    if missing:
+        ray(len(missing) > FEW_TEXTS)
+        batches = embed([(name, texts[name]) for name in missing], workspace.corpus.embeddings, workspace.corpus.ray)
+        died: list[RowFailure] = []
+        _keep(cache, (_vectors(outcomes, cache.schema, died) for outcomes in batches), "embed", len(missing), report)
+        if died:
+            raise TransientError(
+                f"{len(died)} texts have no vector ({died[0].message}); refresh again: the others are kept"
+            )
+    return len(missing)
+
+
+def _vectors(outcomes: Sequence[Outcome[Vector]], schema: pa.Schema, died: list[RowFailure]) -> pa.Table:
+    """Return vectors as records; a text whose model died has none, and is put among those that have."""
+    died += [outcome.failure for outcome in outcomes if outcome.failure is not None]
+    rows = [{"id": outcome.row_id, "vector": outcome.value} for outcome in outcomes if outcome.value is not None]
+    return pa.Table.from_pylist(rows, schema=schema)
+
+
+def _keep(cache: ShardedCache, batches: Iterable[pa.Table], step: str, total: int, report: Report) -> None:
+    """Write records as shards while they come, so that a killed job loses seconds of work, not all of it."""
+    report(step, 0, total)
+    held = cache.schema.empty_table()
+    done, since = 0, time.monotonic()
+    try:
+        for records in batches:
+            held = pa.concat_tables([held, records])
+            done += records.num_rows
+            report(step, done, total)
+            if held.num_rows >= _SHARD_RECORDS or time.monotonic() - since > _SHARD_SECONDS:
+                cache.append(held)
+                held, since = cache.schema.empty_table(), time.monotonic()
+    finally:
+        cache.append(held)

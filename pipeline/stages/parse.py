@@ -1,0 +1,47 @@
+"""Stage 2: read the pages of every document that has no finished parse."""
+
+import time
+from collections.abc import Sequence
+
+from pipeline.corpus.workspace import Report, Workspace, silent
+from pipeline.records.notes import StageNote, read_plan, write_note
+from ray_jobs.parse_shard import ParseJob, parse_documents
+from schemas.errors import Failure
+
+
+def parse(workspace: Workspace, version: str, shard: int | None = None, report: Report = silent) -> StageNote:
+    """Parse one shard of a plan, or all of them.
+
+    Each document is read in a process of its own, and kept as soon as it is done. One that can't be read is a failure in
+    the note; the rest go on.
+
+    Args:
+        workspace: The corpus.
+        version: The version whose plan this is.
+        shard: Which shard, from 0; None means all.
+        report: Told of each document that is done.
+    """
+    started = time.monotonic()
+    plan = read_plan(workspace.store, version)
+    shards: Sequence[Sequence[str]] = plan.shards if shard is None else [plan.shards[shard]]
+    wanted = {doc_id for doc_ids in shards for doc_id in doc_ids}
+    sources = {document.doc_id: document.source for document in reversed(plan.documents) if document.doc_id in wanted}
+    failures: list[Failure] = []
+    pages = 0
+    outcomes = parse_documents(
+        [ParseJob(doc_id, source) for doc_id, source in sorted(sources.items(), key=lambda item: item[1])],
+        source=workspace.source(),
+        store_address=workspace.store.root,
+        options=workspace.corpus.parse,
+        passwords=workspace.passwords(),
+        run_id=plan.run_id,
+    )
+    report("parse", 0, len(sources))
+    for done, outcome in enumerate(outcomes, 1):
+        failures.extend(outcome.failures)
+        pages += outcome.pages
+        report("parse", done, len(sources))
+    note = StageNote(
+        seconds=time.monotonic() - started, failures=failures, counts={"parsed": len(sources), "pages_parsed": pages}
+    )
+    return write_note(workspace.store, version, "parse" if shard is None else f"parse-{shard:04d}", note)

@@ -1,0 +1,102 @@
+"""Stage 1: what a refresh would do, before anything is spent."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from pipeline.corpus.workspace import Workspace
+from pipeline.records.ledger import readable_ledger
+from pipeline.records.publication import manifests, read_override, read_pointer, readable_manifest, refusals_of
+from pipeline.stages.build import OF_THE_ENGINE, holds
+from ray_jobs.documents import is_finished, parsed_folder
+from schemas.errors import UserError
+from schemas.ids import key, version_name, version_time
+from schemas.versions import LedgerRow, Outcome, Plan, Pointer, Status
+from tasks.versions.plan import compare, cut_shards, summarise, was_disturbed
+
+MEBIBYTE = 1 << 20
+
+
+def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset(), anew: bool = False) -> Plan:
+    """Compare the source with the live version and return the work order of the next one; nothing is written.
+
+    The plan's ``outcome`` says what is to be done; nothing is built again that was built, or refused, before.
+
+    Args:
+        workspace: The corpus.
+        run_id: Who plans.
+        retry: Quarantined documents to try again.
+        anew: Build a version whatever was built before, because the live one is damaged.
+
+    Raises:
+        UserError: The source isn't there, or holds no PDF and never did.
+        TransientError: The engine that holds an earlier version of the same inputs doesn't answer.
+    """
+    store, corpus = workspace.store, workspace.corpus
+    live = read_pointer(store)
+    ledger = readable_ledger(store, live.version) if live else []
+    source = workspace.source()
+    listed = source.files()
+    if not listed and not ledger:
+        raise UserError(f"source {corpus.source} holds no PDF; put some there, or correct 'source' in {workspace.file}")
+    comparison = compare(listed, ledger, attempt=workspace.keys.attempt, digest=source.digest, retry=retry)
+    fingerprint = key(
+        settings=workspace.keys.settings,
+        sources={document.source: document.doc_id for document in comparison.documents}
+        | {row.source: row.doc_id for row in comparison.carried},
+    )
+    parsed = _parsed(workspace, live, ledger, {document.doc_id for document in comparison.documents} - retry)
+    to_parse = {document.doc_id: document.size for document in comparison.documents if document.doc_id not in parsed}
+    # What is tried again may end otherwise than it did, so an earlier version of the same inputs proves nothing.
+    found = None if retry or anew else _built(workspace, fingerprint, live)
+    return Plan(
+        run_id=run_id,
+        version=found[0] if found else version_name(_after(store.folders("versions")), fingerprint),
+        fingerprint=fingerprint,
+        parent=live.version if live else None,
+        summary=summarise(comparison, to_parse),
+        documents=list(comparison.documents),
+        carried=list(comparison.carried),
+        shards=cut_shards(to_parse, int(corpus.parse.shard_mb * MEBIBYTE)),
+        again=sorted(retry & {document.doc_id for document in comparison.documents}),
+        outcome=found[1] if found else "build",
+    )
+
+
+def _after(versions: Sequence[str]) -> datetime:
+    """Return a moment behind that of every version: versions go by name, and a clock may be set back."""
+    latest = max(
+        (version_time(version) + timedelta(seconds=1) for version in versions), default=datetime.min.replace(tzinfo=UTC)
+    )
+    return max(datetime.now(UTC), latest)
+
+
+def _built(workspace: Workspace, fingerprint: str, live: Pointer | None) -> tuple[str, Outcome] | None:
+    """Return the version that this plan would build again, and what is to be done about it; its rows must be there still."""
+    same = [manifest for manifest in manifests(workspace.store) if manifest.fingerprint == fingerprint]
+    for manifest in sorted(same, key=lambda manifest: live is None or manifest.version != live.version):
+        is_live = live is not None and manifest.version == live.version
+        if was_disturbed(readable_ledger(workspace.store, manifest.version)):
+            continue
+        if refusals_of(manifest) and not is_live and read_override(workspace.store, manifest.version) is None:
+            if any(gate.gate in OF_THE_ENGINE for gate in manifest.gates if not gate.passed):
+                continue
+            return manifest.version, "refused"
+        if manifest.work.get("over_budget") and workspace.corpus.budget.ocr_items:
+            continue  # it isn't finished: a budget left pictures unread, and this refresh has one of its own
+        if holds(workspace, manifest):
+            return manifest.version, "unchanged" if is_live else "held" if live is not None and live.held else "ready"
+    return None
+
+
+def _parsed(workspace: Workspace, live: Pointer | None, ledger: Sequence[LedgerRow], doc_ids: set[str]) -> set[str]:
+    """Return which documents have a finished parse: those of the live version by one listing, any other by asking for it.
+
+    A question for each of a million documents would take hours on S3.
+    """
+    store, parse = workspace.store, workspace.keys.parse
+    manifest = readable_manifest(store, live.version) if live else None
+    known: set[str] = set()
+    if manifest is not None and manifest.keys["parse"] == parse:
+        indexed = {row.doc_id for row in ledger if row.status is Status.INDEXED}
+        known = doc_ids & indexed & set(store.folders("parsed"))
+    return known | {doc_id for doc_id in doc_ids - known if is_finished(store, parsed_folder(doc_id, parse))}

@@ -1,0 +1,118 @@
+"""Stage 8: write the manifest, and move the pointer if the gates hold."""
+
+from datetime import UTC, datetime
+
+from pipeline.corpus.workspace import CODE_VERSION, Workspace
+from pipeline.records.alias import follow
+from pipeline.records.inventory import write_inventory
+from pipeline.records.lease import still_held
+from pipeline.records.needs import Needs, add_objects
+from pipeline.records.notes import StageNote, read_notes, read_plan
+from pipeline.records.publication import (
+    manifest_name,
+    move_pointer,
+    publish_version,
+    read_manifest,
+    read_pointer,
+    refusals_of,
+    roll_back,
+)
+from pipeline.upkeep.diff import write_diff
+from schemas.errors import ContractError
+from schemas.ids import collection_name, sha256, version_file
+from schemas.versions import Counts, Lease, Manifest, Plan, Pointer
+
+_WORK = ("parse", "enrich")
+
+
+def publish(workspace: Workspace, version: str, lease: Lease) -> bool:
+    """Finish a version: its manifest is written, and it goes live if every gate holds and the corpus isn't held.
+
+    Returns:
+        Whether the version is live now.
+
+    Raises:
+        ContractError: The lease was taken over, or something else was published meanwhile.
+    """
+    store = workspace.store
+    if not still_held(store, lease):
+        raise ContractError(f"{version} was not published: another run took the lease over; refresh again")
+    plan = read_plan(store, version)
+    manifest = read_manifest(store, version)
+    if manifest is None:
+        manifest = _manifest(workspace, plan, read_notes(store, version))
+        write_diff(store, manifest)
+        needs = Needs()
+        add_objects(workspace, manifest, needs)
+        inventory = write_inventory(store, version, needs.objects, needs.folders)
+        manifest = manifest.model_copy(update={"inventory": inventory})
+        store.put(manifest_name(version), manifest.model_dump_json(indent=1).encode())
+    live = read_pointer(store)
+    if live is not None and live.version == version:
+        follow(workspace)
+        return True
+    if refusals_of(manifest) or (live is not None and live.held):
+        return False
+    move_pointer(store, version, expected=plan.parent, held=False, lease=lease, since=datetime.now(UTC))
+    follow(workspace)
+    return True
+
+
+def take_back(workspace: Workspace, version: str | None = None) -> Pointer:
+    """Make an older version live again, None the one before, and hold the corpus; the alias follows.
+
+    Raises:
+        UserError: Nothing is live, or there is no such version.
+        GateError: The version was refused by a gate.
+    """
+    pointer = roll_back(workspace.store, workspace.corpus.name, version)
+    follow(workspace)
+    return pointer
+
+
+def put_live(workspace: Workspace, version: str, *, override: str | None = None) -> Pointer:
+    """Make a finished version live, and end a hold; the alias follows. ``override`` is why gates don't count this time.
+
+    Raises:
+        UserError: There is no such version, or the reason says nothing.
+        GateError: The version was refused by a gate, and nobody overrode it.
+    """
+    pointer = publish_version(workspace.store, workspace.corpus.name, version, override=override)
+    follow(workspace)
+    return pointer
+
+
+def _manifest(workspace: Workspace, plan: Plan, notes: dict[str, StageNote]) -> Manifest:
+    counts = notes["assemble"].counts
+    by_modality = {name.removeprefix("rows_"): count for name, count in counts.items() if name.startswith("rows_")}
+    models = {"text": workspace.text_model}
+    if workspace.recogniser is not None:
+        models["recogniser"] = workspace.recogniser
+    if workspace.detector is not None:
+        models["detector"] = workspace.detector
+    corpus = workspace.corpus
+    return Manifest(
+        version=plan.version,
+        corpus=corpus.name,
+        fingerprint=plan.fingerprint,
+        parent=plan.parent,
+        created=datetime.now(UTC),
+        run_id=plan.run_id,
+        code_version=CODE_VERSION,
+        keys=dict(vars(workspace.keys)),
+        models=models,
+        parameters=corpus.model_dump(mode="json", exclude={"source", "store", "questions", "schedule"}),
+        counts=Counts(
+            rows_by_modality=by_modality,
+            **{name: counts[name] for name in Counts.model_fields if name in counts},
+        ),
+        collection=collection_name(corpus.name, plan.version),
+        gates=[gate for note in notes.values() for gate in note.gates],
+        timings_s={stage: round(note.seconds, 2) for stage, note in notes.items()},
+        work={name: count for stage in _WORK for name, count in (notes[stage].counts if stage in notes else {}).items()},
+        sizes={
+            "sources": sum(document.size for document in plan.documents),
+            "evidence": counts.get("evidence_bytes", 0),
+        },
+        ledger=sha256(workspace.store.get(version_file(plan.version, "ledger.parquet"))),
+    )

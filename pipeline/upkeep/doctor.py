@@ -1,0 +1,203 @@
+"""What is missing or misconfigured, and how to mend it."""
+
+import importlib.metadata
+import importlib.util
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from pipeline.corpus.corpora import corpora_folder, corpus_files
+from pipeline.corpus.workspace import Report, Workspace, open_server, open_workspace, silent
+from pipeline.records.alias import follow
+from pipeline.records.inventory import Damage
+from pipeline.records.lease import LEASE
+from pipeline.records.publication import COPY, LIVE, list_versions, read_manifest, read_pointer
+from pipeline.stages.build import holds
+from pipeline.upkeep.repair import Damages, find_damage, note_damage
+from schemas.errors import DamagedError, InsetError
+from schemas.inspection import Diagnosis, Finding
+
+_EXTRAS = {
+    "ray": ("ray", "captions and vectors are made by Ray actors"),
+    "models": ("sentence_transformers", "texts are embedded by it"),
+    "serve": ("fastapi", "inset serve needs it"),
+    "weaviate": ("weaviate", "corpora with index.engine weaviate need it"),
+    "airflow": ("airflow", "scheduled refreshes run on it"),
+}
+_OPTIONAL = {"weaviate", "airflow"}
+_FREE_BYTES = 2 << 30
+_NAMED = 20
+"""Damaged objects named at most."""
+
+
+def diagnose(corpora: Sequence[str], *, deep: bool = False, report: Report = silent) -> Diagnosis:
+    """Look at the installation and at each corpus.
+
+    Args:
+        corpora: Corpora by name or file; [] means every one in the corpora folder.
+        deep: Read every object that a kept version needs, and note what is damaged for the next refresh.
+        report: Told of versions looked at.
+    """
+    findings = [*_installation(), *_corpora(corpora, deep=deep, report=report)]
+    return Diagnosis(ok=all(finding.ok for finding in findings), findings=findings)
+
+
+def _installation() -> Iterator[Finding]:
+    distributions = importlib.metadata.packages_distributions()
+    for extra, (module, purpose) in _EXTRAS.items():
+        found = importlib.util.find_spec(module) is not None
+        if found:
+            name = distributions.get(module, [module])[0]
+            release = importlib.metadata.version(name)
+            yield Finding(subject=f"extra {extra}", ok=True, message=f"installed ({name} {release})")
+        else:
+            remedy = f"pip install -e '.[{extra}]', or make setup"
+            yield Finding(
+                subject=f"extra {extra}", ok=extra in _OPTIONAL, message=f"not installed; {purpose}", remedy=remedy
+            )
+
+
+def _corpora(corpora: Sequence[str], *, deep: bool, report: Report) -> Iterator[Finding]:
+    named = list(corpora) or [str(path) for path in corpus_files()]
+    if not named:
+        yield Finding(
+            subject="corpora", ok=False, message=f"there is no corpus file in {corpora_folder()}", remedy="inset init NAME"
+        )
+    for name in named:
+        try:
+            workspace = open_workspace(name)
+        except InsetError as error:
+            yield Finding(subject=f"corpus {name}", ok=False, message=error.message, remedy="correct the corpus file")
+            continue
+        yield from _corpus(workspace)
+        yield from _objects(workspace, deep=deep, report=report)
+
+
+def _corpus(workspace: Workspace) -> Iterator[Finding]:
+    subject = f"corpus {workspace.corpus.name}"
+    looks: list[Callable[[Workspace], Finding]] = [_source, _store, _passwords, _engine, _live, _index, _alias]
+    for look in looks:
+        try:
+            finding = look(workspace)
+        except DamagedError as error:
+            what, _, remedy = error.message.partition("; ")
+            finding = Finding(subject="", ok=False, message=what, remedy=remedy)
+        except InsetError as error:
+            remedy = f"correct {workspace.file}, or what it names"
+            finding = Finding(subject="", ok=False, message=error.message, remedy=remedy)
+        yield finding.model_copy(update={"subject": f"{subject}{finding.subject}"})
+
+
+def _source(workspace: Workspace) -> Finding:
+    files = workspace.source().files()
+    return Finding(
+        subject=" source",
+        ok=bool(files),
+        message=f"{len(files)} PDFs in {workspace.corpus.source}",
+        remedy=f"put PDFs there, or correct 'source' in {workspace.file}",
+    )
+
+
+def _store(workspace: Workspace) -> Finding:
+    root = workspace.store.root
+    if root.startswith("s3://"):
+        workspace.store.exists("LIVE")
+        return Finding(subject=" store", ok=True, message=f"{root} answers")
+    place = next(folder for folder in (Path(root), *Path(root).parents) if folder.exists())
+    if not os.access(place, os.W_OK):
+        return Finding(subject=" store", ok=False, message=f"{place} can't be written to", remedy="choose another 'store'")
+    free = shutil.disk_usage(place).free
+    message = f"{root}, {free >> 30} GiB free"
+    return Finding(subject=" store", ok=free > _FREE_BYTES, message=message, remedy="free some disk, or move 'store'")
+
+
+def _passwords(workspace: Workspace) -> Finding:
+    count = len(workspace.passwords())
+    return Finding(subject=" passwords", ok=True, message=f"{count} to try on encrypted PDFs")
+
+
+def _engine(workspace: Workspace) -> Finding:
+    options = workspace.corpus.index
+    if options.engine == "lancedb":
+        return Finding(subject=" engine", ok=True, message="lancedb, beside the versions")
+    release = open_server(options).release()
+    return Finding(subject=" engine", ok=True, message=f"weaviate {release} at {options.url}")
+
+
+def _live(workspace: Workspace) -> Finding:
+    listed = list_versions(workspace.store, workspace.corpus.name)
+    if listed.live is None:
+        message = "nothing is published yet"
+        return Finding(subject=" version", ok=True, message=message, remedy=f"inset refresh {workspace.corpus.name}")
+    left_out = next((row.quarantined for row in listed.versions if row.version == listed.live), 0)
+    held = "; held since a rollback" if listed.held else ""
+    return Finding(subject=" version", ok=True, message=f"{listed.live} is live, {left_out} documents in quarantine{held}")
+
+
+def _index(workspace: Workspace) -> Finding:
+    live = read_pointer(workspace.store)
+    if live is None:
+        return Finding(subject=" index", ok=True, message="none yet")
+    manifest = read_manifest(workspace.store, live.version)
+    rows = manifest.counts.rows if manifest else 0
+    if manifest is not None and holds(workspace, manifest):
+        return Finding(subject=" index", ok=True, message=f"the engine holds its {rows} rows")
+    remedy = (
+        f"inset refresh {workspace.corpus.name}, which builds it again; until then: inset rollback {workspace.corpus.name}"
+    )
+    message = f"{live.version} is live, and the engine doesn't hold its {rows} rows"
+    return Finding(subject=" index", ok=False, message=message, remedy=remedy)
+
+
+def _objects(workspace: Workspace, *, deep: bool, report: Report) -> Iterator[Finding]:
+    """Yield what is damaged of the versions that are kept, and what becomes of it."""
+    name, store = workspace.corpus.name, workspace.store
+    subject = f"corpus {name} objects"
+    try:
+        found = find_damage(workspace, deep=deep, report=report)
+    except InsetError as error:
+        yield Finding(subject=subject, ok=False, message=error.message, remedy=f"then look again: inset doctor {name}")
+        return
+    damages = found.all()
+    if not damages:
+        looked = "every object that a kept version needs was read" if deep else "nothing is missing; to read all: --deep"
+        yield Finding(subject=subject, ok=True, message=looked)
+    for damage in damages[:_NAMED]:
+        what = damage.fault.partition("; ")[0]
+        yield Finding(subject=subject, ok=False, message=what, remedy=_repair(workspace, damage, found))
+    if len(damages) > _NAMED:
+        message = f"{len(damages) - _NAMED} more are damaged"
+        yield Finding(subject=subject, ok=False, message=message, remedy=f"inset refresh {name}, then look again")
+    if deep and damages:
+        note_damage(store, [damage.name for damage in damages])
+    if deep and found.unchecked:
+        message = f"from before checksums were kept, so read without a check: {', '.join(found.unchecked[:3])}"
+        yield Finding(subject=subject, ok=True, message=message)
+
+
+def _repair(workspace: Workspace, damage: Damage, found: Damages) -> str:
+    """Say what the next refresh does about an object."""
+    refresh = f"inset refresh {workspace.corpus.name}"
+    versions = [version for version, damages in found.versions.items() if damage.name in {each.name for each in damages}]
+    if damage.name in (LIVE, COPY, LEASE):
+        return f"{refresh} writes it again"
+    pinned = sorted(set(versions) & set(workspace.corpus.retention.pinned))
+    try:
+        pointer = read_pointer(workspace.store)
+    except DamagedError:
+        pointer = None
+    if pointer is not None and pointer.version in versions:
+        if pointer.held:
+            return f"inset publish {workspace.corpus.name} VERSION, since the corpus is held; then {refresh} makes it again"
+        return f"{refresh} makes it again"
+    if pinned:
+        return f"{', '.join(pinned)} is pinned and can't be made again: copy it from elsewhere, or take it out of 'pinned'"
+    if versions:
+        return f"{refresh} removes {', '.join(versions)}, which can't be gone back to"
+    return f"{refresh} makes it again where it is needed"
+
+
+def _alias(workspace: Workspace) -> Finding:
+    mended = "it lagged behind the live version and was mended" if follow(workspace) else "up to date, or none needed"
+    return Finding(subject=" alias", ok=True, message=mended)

@@ -1,0 +1,158 @@
+"""Copy a version to another store, another engine, or both: nothing is computed again.
+
+What is copied is what the version needs: originals, figures, finished work and records of caches, so that the next refresh
+over there finds all of it. The collection is filled anew from the copied rows and vectors.
+"""
+
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
+
+from pipeline.corpus.workspace import INDEX_FILE, Report, Workspace, open_index, silent
+from pipeline.records.cache import ShardedCache
+from pipeline.records.evidence import read_evidence
+from pipeline.records.inventory import FILE as INVENTORY
+from pipeline.records.inventory import write_inventory
+from pipeline.records.lease import holding, release
+from pipeline.records.needs import Needs, add_objects, needs_of
+from pipeline.records.publication import manifest_name, named_manifest, read_manifest, read_pointer
+from pipeline.stages.build import fill, read_back
+from pipeline.stages.enrich import vector_cache
+from schemas.errors import ContractError, DamagedError, UserError
+from schemas.ids import collection_name, version_file
+from schemas.ports import ObjectStore
+from schemas.versions import Manifest, MirrorResult
+
+COPIES_AT_ONCE = 16
+_RECORDS_A_SHARD = 50_000
+
+
+def mirror(workspace: Workspace, target: Workspace, version: str | None = None, report: Report = silent) -> MirrorResult:
+    """Copy a finished version to where another corpus file keeps its own; it doesn't go live there by that.
+
+    Killed at any point it leaves an unfinished version, which the next mirror finishes and the next refresh sweeps.
+
+    Args:
+        workspace: The corpus.
+        target: The corpus that gets the version; its file says in which store and engine.
+        version: Which; the live one where None.
+        report: Told of objects copied and rows written.
+
+    Raises:
+        UserError: Nothing is live, there is no such version, both corpora are one, or the other is being refreshed.
+        ContractError: Something that the version needs is gone.
+        TransientError: A store or the engine doesn't answer.
+    """
+    manifest = named_manifest(workspace.store, workspace.corpus.name, version or _live(workspace))
+    version = manifest.version
+    if target.store.root == workspace.store.root:
+        raise UserError(
+            f"{target.file} keeps its versions where {workspace.file} does; name another store there. To move a corpus to "
+            f"another engine, change its 'index' and refresh: nothing is computed again"
+        )
+    target.reach_engine()
+    run_id = f"mirror-{uuid.uuid4().hex[:12]}"
+    with holding(target.store, run_id, tied_to_process=True):
+        try:
+            copied = 0
+            if read_manifest(target.store, version) is None:
+                _claim(target, version)
+                copied = _copy(workspace.store, target.store, version, needs_of(workspace, [version]), report)
+                _index(target, manifest, report)
+                _finish(target, manifest)
+        finally:
+            release(target.store, run_id)
+    pointer = read_pointer(target.store)
+    return MirrorResult(
+        corpus=target.corpus.name,
+        version=version,
+        store=target.store.root,
+        live=pointer is not None and pointer.version == version,
+        objects=copied,
+        rows=manifest.counts.rows,
+    )
+
+
+def _live(workspace: Workspace) -> str:
+    pointer = read_pointer(workspace.store)
+    if pointer is None:
+        raise UserError(f"corpus {workspace.corpus.name}: nothing is live; say which version to copy, or publish one")
+    return pointer.version
+
+
+def _claim(target: Workspace, version: str) -> None:
+    """Refuse to replace a collection that another corpus of the same name has on the same server."""
+    if target.store.exists(version_file(version, INDEX_FILE)):
+        return  # an earlier mirror began it
+    index = open_index(target.store.root, target.corpus.name, version, target.corpus.index)
+    try:
+        index.count()
+    except DamagedError:
+        return
+    raise UserError(
+        f"{target.file} names a server that has collection {collection_name(target.corpus.name, version)} already, for another "
+        f"store; name another server there, or give the corpus another name"
+    )
+
+
+def _copy(here: ObjectStore, there: ObjectStore, version: str, needs: Needs, report: Report) -> int:
+    """Copy what isn't there yet; return how many objects that was."""
+
+    def copy(name: str) -> bool:
+        if there.exists(name):
+            return False
+        try:
+            there.put(name, here.get(name))
+        except FileNotFoundError as error:
+            raise ContractError(f"{version} can't be copied: {name} is gone from {here.root}") from error
+        return True
+
+    own = (name for name in here.names(version_file(version, "")) if not _made_there(version, name))
+    with ThreadPoolExecutor(COPIES_AT_ONCE) as pool:
+        names = sorted({*needs.objects, *own, *chain.from_iterable(pool.map(here.names, sorted(needs.folders)))})
+        report("copy", 0, len(names))
+        copied = 0
+        for done, fresh in enumerate(pool.map(copy, names), 1):
+            copied += fresh
+            report("copy", done, len(names))
+    for folder, cache in sorted(needs.caches.items()):
+        kept = ShardedCache(there, folder, cache.schema)
+        missing = kept.missing(needs.records[folder] & cache.ids())
+        for start in range(0, len(missing), _RECORDS_A_SHARD):
+            kept.append(cache.read(missing[start : start + _RECORDS_A_SHARD]))
+    return copied
+
+
+def _made_there(version: str, name: str) -> bool:
+    """Say whether a file of a version is made anew at the other place: its manifest and inventory, and all of an engine."""
+    made = (manifest_name(version), version_file(version, INDEX_FILE), version_file(version, INVENTORY))
+    return name in made or name.startswith(version_file(version, "lance/"))
+
+
+def _index(target: Workspace, manifest: Manifest, report: Report) -> None:
+    evidence = read_evidence(target.store, manifest.version)
+    target.settle_index(manifest.version)
+    index = target.index(manifest.version)
+    vectors = vector_cache(target.store, manifest.keys["vectors"], manifest.models["text"].dimension or 0)
+    fill(index, evidence, vectors, target.corpus.index.weights, report)
+    for gate in read_back(index, evidence):
+        if not gate.passed:
+            told = gate.message.partition(";")[0]
+            raise ContractError(f"{manifest.version} was copied, but {told}; mirror it again")
+
+
+def _finish(target: Workspace, manifest: Manifest) -> None:
+    """Write the manifest, which makes the copy a version."""
+    corpus = target.corpus
+    copy = manifest.model_copy(
+        update={
+            "corpus": corpus.name,
+            "collection": collection_name(corpus.name, manifest.version),
+            "parameters": manifest.parameters | {"name": corpus.name, "index": corpus.index.model_dump(mode="json")},
+        }
+    )
+    needs = Needs()
+    add_objects(target, copy, needs)
+    inventory = write_inventory(target.store, manifest.version, needs.objects, needs.folders)
+    copy = copy.model_copy(update={"inventory": inventory})
+    target.store.put(manifest_name(manifest.version), copy.model_dump_json(indent=1).encode())

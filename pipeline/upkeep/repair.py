@@ -1,0 +1,372 @@
+"""What of a store is damaged, and making it again.
+
+Found is what listings and a sample of reading show, all of it with ``deep``. Under a refresh's lease what is damaged goes: a
+document's work, so that it is done again from its source; a shard of a cache; a version that isn't live. A live version stays
+as it is until a new one, made of what is whole, has taken its place.
+"""
+
+import contextlib
+import random
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from pydantic import BaseModel, ConfigDict
+
+from backends.stores.objects import read_model
+from pipeline.corpus.workspace import Report, Workspace, silent
+from pipeline.records.cache import ShardedCache
+from pipeline.records.evidence import read_evidence, read_placements, search_texts
+from pipeline.records.inventory import FILE as INVENTORY
+from pipeline.records.inventory import KINDS, Damage, Item, changed, missing_or_cut, read_inventory, shared_sizes
+from pipeline.records.needs import needs_of
+from pipeline.records.publication import (
+    COPY,
+    LIVE,
+    drop_previous,
+    manifest_name,
+    mend_pointer,
+    read_manifest,
+    read_pointer,
+    readable_manifest,
+)
+from pipeline.stages.enrich import vector_cache
+from pipeline.upkeep.retain import doomed, sweep
+from schemas.documents import Kind, Segmented
+from schemas.errors import DamagedError, InsetError, MissingError
+from schemas.ids import version_file
+from schemas.parquet import schema_of
+from schemas.ports import ObjectStore
+from schemas.versions import Pointer
+from tasks.enriching.embed import text_id
+
+SAMPLE_BYTES = 64 << 20
+"""Bytes of the live version's objects that a refresh reads to see whether they changed; all of them in a small store."""
+
+NOTED = "DAMAGED.json"
+_CACHES = ("recognised", "vectors")
+_LEASE = "LEASE"
+
+
+class _Noted(BaseModel):
+    """Objects that somebody found damaged, and documents to be made again for it, for the next refresh to see to.
+
+    ``remade`` are documents that this refresh makes again: what isn't right of them then was never damaged, but made so.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    names: list[str] = []
+    documents: list[str] = []
+    remade: list[str] = []
+
+
+@dataclass
+class Damages:
+    """What is damaged: of each kept version, and of what no version needs by name."""
+
+    versions: dict[str, list[Damage]] = field(default_factory=dict)
+    loose: list[Damage] = field(default_factory=list)
+    unchecked: list[str] = field(default_factory=list)
+    """Versions that were finished before inventories were kept, so that much of them is read without a check."""
+
+    def all(self) -> list[Damage]:
+        """Return every damaged object once."""
+        found = {damage.name: damage for damage in self.loose}
+        found |= {damage.name: damage for damages in self.versions.values() for damage in damages}
+        return [found[name] for name in sorted(found)]
+
+
+def find_damage(workspace: Workspace, *, deep: bool = False, report: Report = silent) -> Damages:
+    """Return what is damaged of the kept versions, and of what all versions share.
+
+    Args:
+        workspace: The corpus.
+        deep: Read every object; otherwise listings are compared, and what was noted and a sample is read.
+        report: Told of versions looked at.
+
+    Raises:
+        UserError: A folder of the store can't be read.
+        TransientError: The store doesn't answer.
+    """
+    store = workspace.store
+    found = Damages(loose=list(_unreadable(store, (LIVE, COPY, _LEASE, NOTED), optional=True)))
+    shared = shared_sizes(store)
+    kept = _kept(workspace)
+    live = _live(store)
+    broken: dict[str, Damage] = {}
+    if deep:
+        shards = [name for kind in _CACHES for name in store.names(kind)]
+        found.loose += _unreadable(store, shards)
+        found.loose += _lacking_vectors(workspace, live)
+    for done, version in enumerate(kept, 1):
+        report("look", done - 1, len(kept))
+        found.versions[version] = _of_version(workspace, version, shared, broken, deep=deep, live=version == live)
+        inventory = version_file(version, INVENTORY)
+        if not store.exists(inventory) and inventory not in {damage.name for damage in found.versions[version]}:
+            found.unchecked.append(version)
+    report("look", len(kept), len(kept))
+    found.versions |= _previous_gone(store)
+    for damage in _noted(workspace, live):
+        found.loose += [] if damage.name.startswith("versions/") else [damage]
+        for version in kept:
+            if damage.name.startswith(f"versions/{version}/") or damage.name in _names(store, version):
+                found.versions[version].append(damage)
+    found.versions = {version: damages for version, damages in found.versions.items() if damages}
+    return found
+
+
+def _previous_gone(store: ObjectStore) -> dict[str, list[Damage]]:
+    """Return the version before the live one where the pointer names it and it isn't there."""
+    with contextlib.suppress(DamagedError):
+        pointer = read_pointer(store)
+        if pointer is not None and pointer.previous and not store.exists(name := manifest_name(pointer.previous)):
+            return {pointer.previous: [Damage(name, f"{store.root}/{name} is missing")]}
+    return {}
+
+
+def note_damage(store: ObjectStore, names: Iterable[str], documents: Iterable[str] = ()) -> None:
+    """Write down what was found damaged, for the next refresh; nothing happens where the store can't be written to.
+
+    Args:
+        store: The corpus's store.
+        names: Objects, by name.
+        documents: Documents that have to be made again for them, by id.
+    """
+    before = _read_note(store)
+    found = {"names": sorted({*before.names, *names}), "documents": sorted({*before.documents, *documents})}
+    now = before.model_copy(update=found)
+    if now != before:
+        with contextlib.suppress(InsetError):
+            store.replace(NOTED, now.model_dump_json().encode())
+
+
+def remade(store: ObjectStore) -> frozenset[str]:
+    """Return the documents that the refresh under way makes again, since something of them was damaged."""
+    return frozenset(_read_note(store).remade)
+
+
+def _read_note(store: ObjectStore) -> _Noted:
+    try:
+        return read_model(store, NOTED, _Noted)
+    except DamagedError:
+        return _Noted()
+
+
+def mend(workspace: Workspace) -> bool:
+    """Remove what is damaged, as far as a refresh makes it again. Call it under the lease.
+
+    Returns:
+        Whether the live version isn't whole, so that another has to take its place.
+
+    Raises:
+        UserError: Nobody knows what is live, or a folder of the store can't be read.
+    """
+    store = workspace.store
+    mend_pointer(store, workspace.corpus.name)
+    found, note = find_damage(workspace), _read_note(store)
+    pointer = read_pointer(store)
+    live = pointer.version if pointer else None
+    is_lost = live is not None and not _is_held(pointer) and readable_manifest(store, live) is None
+    if not found.all() and not note.documents:
+        store.delete(NOTED)
+        return is_lost
+    ours = found.versions.pop(live, []) if live else []
+    if _is_held(pointer):
+        ours = []  # nothing takes its place before somebody publishes
+    _make_room(workspace, live, [*ours, *found.loose], set(note.documents))
+    gone = found.versions.keys() - set(workspace.corpus.retention.pinned)
+    for version in gone:
+        store.delete(manifest_name(version))
+    if gone:
+        drop_previous(store, gone)
+        sweep(workspace, sparing=live)
+    store.delete(NOTED)
+    # The live version's own files stay as they are until it is replaced.
+    own = sorted(damage.name for damage in ours if damage.name.startswith("versions/"))
+    if own or note.documents:
+        left = _Noted(names=own, remade=note.documents)
+        store.replace(NOTED, left.model_dump_json().encode())
+    # What lost its vectors can't be copied to another engine; a version that is built anew has them all.
+    return (
+        is_lost
+        or bool(ours)
+        or (not _is_held(pointer) and any(damage.name.startswith("vectors/") for damage in found.loose))
+    )
+
+
+def _kept(workspace: Workspace) -> list[str]:
+    """Return the versions that the next sweep leaves alone."""
+    store = workspace.store
+    going: set[str] = set()
+    with contextlib.suppress(DamagedError):  # nobody sweeps where nobody knows what is live
+        going = set(doomed(workspace))
+    finished = (version for version in store.folders("versions") if store.exists(manifest_name(version)))
+    return [version for version in finished if version not in going or not _is_readable(store, version)]
+
+
+def _is_readable(store: ObjectStore, version: str) -> bool:
+    try:
+        return read_manifest(store, version) is not None
+    except DamagedError:
+        return False
+
+
+def _live(store: ObjectStore) -> str | None:
+    try:
+        pointer = read_pointer(store)
+    except DamagedError:
+        return None
+    return pointer.version if pointer else None
+
+
+def _of_version(
+    workspace: Workspace, version: str, shared: Mapping[str, int], broken: dict[str, Damage], *, deep: bool, live: bool
+) -> list[Damage]:
+    store = workspace.store
+    found = {damage.name: damage for damage in missing_or_cut(store, version, shared)}
+    manifest = list(_unreadable(store, [manifest_name(version)]))
+    found |= {damage.name: damage for damage in manifest}
+    if deep:
+        found |= {damage.name: damage for damage in changed(store, version)}
+    if deep or live:
+        items = [item for item in _items(workspace, version) if item.name not in found]
+        for item in items if deep else _sample(items):
+            found |= {damage.name: damage for damage in _read(store, item, broken)}
+    return list(found.values())
+
+
+def _items(workspace: Workspace, version: str) -> tuple[Item, ...]:
+    """Return what a version needs; of one that was finished before inventories were kept, what it names."""
+    store = workspace.store
+    try:
+        items = read_inventory(store, version)
+        if items is not None:
+            return items
+        needs = needs_of(workspace, [version])
+    except DamagedError:
+        return ()
+    own = (name for name in store.names(version_file(version, "")) if "/lance/" not in name)
+    whole = (name for folder in needs.folders for name in store.names(folder))
+    return tuple(Item(name, 0, None) for name in sorted({*needs.objects, *own, *whole}))
+
+
+def _sample(items: Iterable[Item]) -> Iterator[Item]:
+    """Yield objects in random order, up to so many bytes."""
+    shuffled, left = list(items), SAMPLE_BYTES
+    random.shuffle(shuffled)
+    for item in shuffled:
+        if item.bytes <= left:
+            left -= item.bytes
+            yield item
+
+
+def _read(store: ObjectStore, item: Item, broken: dict[str, Damage]) -> Iterator[Damage]:
+    if item.name in broken:
+        yield broken[item.name]
+        return
+    if item.sha256 is not None:
+        try:
+            same = store.digest(item.name) == item.sha256
+            found = [] if same else [Damage(item.name, f"{store.root}/{item.name} isn't what was written")]
+        except DamagedError as error:
+            found = [Damage(item.name, error.message)]
+    else:
+        found = list(_unreadable(store, [item.name]))
+    for damage in found:
+        broken[damage.name] = damage
+        yield damage
+
+
+def _unreadable(store: ObjectStore, names: Iterable[str], *, optional: bool = False) -> Iterator[Damage]:
+    for name in names:
+        try:
+            store.get(name)
+        except MissingError as error:
+            if not optional:
+                yield Damage(name, error.message)
+        except DamagedError as error:
+            if isinstance(error.__cause__, PermissionError):
+                raise  # what this user may not read isn't known to be damaged
+            yield Damage(name, error.message)
+
+
+def _is_held(pointer: Pointer | None) -> bool:
+    return pointer is not None and pointer.held
+
+
+def _lacking_vectors(workspace: Workspace, version: str | None) -> Iterator[Damage]:
+    """Yield the cache of vectors where it lacks some of a version's."""
+    try:
+        manifest = read_manifest(workspace.store, version) if version else None
+        if version is None or manifest is None:
+            return
+        cache = vector_cache(workspace.store, manifest.keys["vectors"], manifest.models["text"].dimension or 0)
+        missing = cache.missing(map(text_id, search_texts(read_evidence(workspace.store, version))))
+    except DamagedError:
+        return
+    if missing:
+        error = cache.lacking(len(missing))
+        yield Damage(error.name, error.message)
+
+
+def _noted(workspace: Workspace, live: str | None) -> Iterator[Damage]:
+    """Yield what was noted and still is damaged."""
+    store = workspace.store
+    for name in _read_note(store).names:
+        if name.startswith("versions/"):
+            version = name.split("/")[1]
+            items = {item.name: item for item in _inventory(store, version)}
+            yield from _read(store, items.get(name, Item(name, 0, None)), {})
+        elif name.startswith("vectors/") and not name.endswith(".parquet"):
+            yield from _lacking_vectors(workspace, live)
+        else:
+            yield from _unreadable(store, [name], optional=not name.startswith(KINDS))
+
+
+def _inventory(store: ObjectStore, version: str) -> tuple[Item, ...]:
+    try:
+        return read_inventory(store, version) or ()
+    except DamagedError:
+        return ()
+
+
+def _names(store: ObjectStore, version: str) -> set[str]:
+    return {item.name for item in _inventory(store, version)}
+
+
+def _make_room(workspace: Workspace, live: str | None, damages: Iterable[Damage], documents: set[str]) -> None:
+    """Remove the finished work of documents that lack something, and what else is in the way of making it again."""
+    store = workspace.store
+    for damage in damages:
+        kind, *rest = damage.name.split("/")
+        if kind in ("documents", "parsed", "structured"):
+            documents.add(rest[0].removesuffix(".pdf"))
+        elif kind == "figures" and live:
+            documents |= _documents_with(store, live, rest[0].removesuffix(".png"))
+        if kind in KINDS or (kind in _CACHES and damage.name.endswith(".parquet")):
+            store.delete(damage.name)
+    if documents and live:
+        _forget_scans(workspace, live, documents)
+    for document in sorted(documents):
+        for name in [*store.names(f"structured/{document}"), *store.names(f"parsed/{document}")]:
+            store.delete(name)
+
+
+def _documents_with(store: ObjectStore, version: str, figure: str) -> set[str]:
+    """Return the documents in which a figure stands; every one where that can't be read."""
+    try:
+        rows = read_placements(store, version).select(["doc_id", "figure_id"]).to_pylist()
+        return {row["doc_id"] for row in rows if row["figure_id"] == figure}
+    except DamagedError:
+        return set(store.folders("parsed"))
+
+
+def _forget_scans(workspace: Workspace, version: str, documents: set[str]) -> None:
+    """Forget what was cut out of the scanned pages of documents, so that the figures on them are cut and stored again."""
+    cache = ShardedCache(workspace.store, f"recognised/{workspace.keys.segmented}", schema_of(Segmented))
+    try:
+        rows = read_placements(workspace.store, version).select(["doc_id", "figure_id", "kind"]).to_pylist()
+        scans = {row["figure_id"] for row in rows if row["doc_id"] in documents and row["kind"] == Kind.SCAN}
+    except DamagedError:
+        scans = cache.ids()
+    cache.forget(scans)

@@ -1,0 +1,68 @@
+"""What is kept: the live version, the one before it, and as many of the newest as the corpus file says."""
+
+import contextlib
+
+from pipeline.corpus.workspace import INDEX_FILE, Workspace, open_index
+from pipeline.records.alias import follow, is_named
+from pipeline.records.publication import manifest_name, manifests, read_pointer
+from schemas.errors import ContractError, DamagedError, TransientError
+from schemas.ids import version_file
+from schemas.ports import SearchIndex
+
+
+def sweep(workspace: Workspace, *, sparing: str | None = None) -> list[str]:
+    """Remove versions that a dead run left unfinished, and finished ones beyond the corpus's retention.
+
+    Call it under the lease only: an unfinished version is then nobody's. Finished work in the caches stays, and so does a
+    version that the engine's alias still names, or whose server doesn't answer: a later sweep comes back to it.
+
+    Args:
+        workspace: The corpus.
+        sparing: A version that is being made.
+
+    Returns:
+        What was removed.
+    """
+    with contextlib.suppress(TransientError, ContractError):
+        # A server that is gone, or has lost its disk, must not stop the version that takes the place of what it held.
+        follow(workspace)
+    store = workspace.store
+    removed = doomed(workspace, sparing=sparing)
+    for version in removed:
+        # What is left of a version without a manifest is swept by the next refresh; where its collection is, is told last.
+        manifest, place = manifest_name(version), version_file(version, INDEX_FILE)
+        store.delete(manifest)
+        _index(workspace, version).drop()
+        for name in [*store.names(version_file(version, "")), *store.abandoned(version_file(version, ""))]:
+            if name != place:
+                store.delete(name)
+        store.delete(place)
+    return removed
+
+
+def doomed(workspace: Workspace, *, sparing: str | None = None) -> list[str]:
+    """Return the versions that ``sweep`` would remove, oldest first."""
+    store, retention = workspace.store, workspace.corpus.retention
+    finished = [manifest.version for manifest in manifests(store)]
+    live = read_pointer(store)
+    kept = {sparing, *finished[: retention.versions], *retention.pinned}
+    if live is not None:
+        kept |= {live.version, live.previous}
+    return [version for version in store.folders("versions") if version not in kept and _removable(workspace, version)]
+
+
+def _index(workspace: Workspace, version: str) -> SearchIndex:
+    """Open a version's collection: where it says it is, or where the corpus file says, if that can't be read."""
+    try:
+        return workspace.index(version)
+    except DamagedError:
+        return open_index(workspace.store.root, workspace.corpus.name, version, workspace.corpus.index)
+
+
+def _removable(workspace: Workspace, version: str) -> bool:
+    try:
+        return not is_named(workspace, version)
+    except DamagedError:
+        return True
+    except TransientError:
+        return False

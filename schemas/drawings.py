@@ -1,0 +1,74 @@
+"""What a page draws beside its text: images, pieces of drawings, and the rules of tables. Points, top left origin, rotation 0."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from schemas.documents import Line
+from schemas.geometry import BBox
+
+LettersOf = Callable[[Line], tuple[str, Sequence[Sequence[float]]]]
+"""Gives a line's letters, as the page has them, and the box of each."""
+
+PAGE_SHARE = 0.85
+"""Share of a page from which an image is the page itself: a scan, or a background."""
+
+RULE_PT = 2.5
+"""Thickness up to which a straight mark is a rule."""
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image as it is drawn.
+
+    ``block`` is its place in the order of the page's content, ``matrix`` how the unit square is turned and stretched,
+    ``cut`` says that a part of it lies off the page, ``stencil`` that it is a shape to be painted and has no colours.
+    """
+
+    number: int
+    block: int
+    bbox: BBox
+    width: int
+    height: int
+    matrix: tuple[float, float, float, float]
+    cut: bool = False
+    stencil: bool = False
+
+
+class Mark(NamedTuple):
+    """A piece of a drawing.
+
+    ``strokes`` counts its curves and slanted lines; ``frame`` is the clip that it is drawn in, ``colour`` what fills it.
+    """
+
+    bbox: BBox
+    strokes: int
+    filled: bool
+    white: bool
+    frame: BBox | None = None
+    colour: tuple[float, ...] | None = None
+
+    @property
+    def is_rule(self) -> bool:
+        """A straight horizontal or vertical line, however thick it was drawn."""
+        if self.strokes:
+            return False
+        x0, y0, x1, y1 = self.bbox
+        return x1 - x0 <= RULE_PT or y1 - y0 <= RULE_PT
+
+
+class Side(NamedTuple):
+    """A straight piece of a rule or of a box's edge: how far along the other axis it stands, and from where to where it goes."""
+
+    at: float
+    start: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """The rules of a table: ``down`` are vertical pieces, ``across`` horizontal ones."""
+
+    bbox: BBox
+    down: tuple[Side, ...]
+    across: tuple[Side, ...]

@@ -1,0 +1,1 @@
+"""From a document to rows of the index: chunks, captions, and what is embedded."""

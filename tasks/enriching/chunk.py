@@ -1,0 +1,217 @@
+"""Cut a structured document into evidence: text, tables and figures."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from schemas.documents import Block, BlockKind, Chunk, PlacedFigure, Region, Role, StructuredDocument
+from schemas.evidence import Modality
+from schemas.tags import placeholder, placeholders, strip
+from tasks.enriching.caption import compose
+from tasks.enriching.cut import CountTokens, TablePiece, begin, cut, cut_table, joint
+from tasks.tables.mark_up import caption_of, regions_of
+
+CHUNK_VERSION = "5"
+
+_BETWEEN = "\n\n"
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """Blocks that stay together: a paragraph, or a figure with its caption."""
+
+    blocks: tuple[Block, ...]
+    text: str
+    tokens: int
+
+    @property
+    def is_figure(self) -> bool:
+        return self.blocks[0].placement is not None
+
+    def holds(self, orders: Collection[int]) -> bool:
+        return any(block.order in orders for block in self.blocks)
+
+
+def chunk(document: StructuredDocument, count_tokens: CountTokens, *, max_tokens: int) -> list[Chunk]:
+    """Cut a document by its structure.
+
+    Text chunks follow sections and paragraphs; a figure is never parted from its caption, nor from the step that it stands by,
+    as far as they fit one chunk; a table is a chunk of its own, its header repeated where it must be cut; each content figure
+    is one more chunk, described by its context.
+
+    Args:
+        document: Blocks in reading order.
+        count_tokens: Tokens of each text, by the embedder that will read it.
+        max_tokens: Tokens a chunk may hold.
+
+    Returns:
+        Chunks by order; ``text`` holds neither tags nor placeholders, ``tagged_text`` holds placeholders.
+    """
+    captions = {block.placement: block for block in document.blocks if block.kind is BlockKind.CAPTION}
+    steps = {figure.placement.order: figure.stands_by for figure in document.figures}
+
+    def count(texts: Sequence[str]) -> list[int]:
+        return count_tokens([strip(text) for text in texts])
+
+    chunks: list[Chunk] = []
+    run: list[_Unit] = []
+    between = joint(count, _BETWEEN)
+    for unit in _units(document.blocks, count, max_tokens):
+        if unit.blocks[0].kind is BlockKind.TABLE:
+            chunks.extend(_packed(_bound(run, steps, max_tokens, between), max_tokens, between))
+            run = []
+            chunks.extend(_table_chunks(unit, count, max_tokens))
+        else:
+            run.append(unit)
+    chunks.extend(_packed(_bound(run, steps, max_tokens, between), max_tokens, between))
+    blocks = {block.order: block for block in document.blocks}
+    for figure in document.figures:
+        if figure.placement.role is Role.CONTENT:
+            caption = captions.get(figure.placement.order)
+            beside = [*([caption] if caption is not None else []), *(blocks[order] for order in figure.stands_by)]
+            chunks.append(_figure_chunk(figure, beside, blocks[figure.block].order, count, max_tokens))
+    return sorted(chunks, key=lambda piece: (piece.order, piece.modality))
+
+
+def _units(blocks: Sequence[Block], count_tokens: CountTokens, max_tokens: int) -> Iterator[_Unit]:
+    groups: list[list[Block]] = []
+    for block in blocks:
+        if block.kind is BlockKind.MARGIN or not block.text.strip():
+            continue
+        previous = groups[-1][-1] if groups else None
+        bound = previous is not None and block.placement is not None and previous.placement == block.placement
+        if bound:
+            groups[-1].append(block)
+        else:
+            groups.append([block])
+    texts = ["\n".join(block.text for block in group) for group in groups]
+    for group, text, tokens in zip(groups, texts, count_tokens(texts), strict=True):
+        if tokens <= max_tokens or group[0].kind is BlockKind.TABLE:
+            yield _Unit(tuple(group), text, tokens)
+        else:
+            pieces = cut(text, count_tokens, max_tokens)
+            parts = zip(pieces, count_tokens(pieces), strict=True)
+            yield from (_Unit(tuple(group), piece, count) for piece, count in parts)
+
+
+def _bound(units: Sequence[_Unit], steps: Mapping[int, Collection[int]], max_tokens: int, between: int) -> list[_Unit]:
+    """Join each figure with the text that it stands by, as far as they fit one chunk."""
+    bound: list[_Unit] = []
+    joins = _joins(units, steps)
+    for number, unit in enumerate(units):
+        if number - 1 in joins and (total := bound[-1].tokens + between + unit.tokens) <= max_tokens:
+            before = bound.pop()
+            bound.append(_Unit((*before.blocks, *unit.blocks), f"{before.text}{_BETWEEN}{unit.text}", total))
+        else:
+            bound.append(unit)
+    return bound
+
+
+def _joins(units: Sequence[_Unit], steps: Mapping[int, Collection[int]]) -> set[int]:
+    """Return the units that may not be parted from the one after them: a figure and its step, other figures between."""
+    joins: set[int] = set()
+    for number, unit in enumerate(units):
+        own = steps.get(unit.blocks[0].placement, ()) if unit.blocks[0].placement is not None else ()
+        if not own:
+            continue
+        first = next((at for at in range(number - 1, -1, -1) if not units[at].is_figure), None)
+        last = next((at for at in range(number + 1, len(units)) if not units[at].is_figure), None)
+        if first is not None and units[first].holds(own):
+            joins.update(range(first, number))
+        if last is not None and units[last].holds(own):
+            joins.update(range(number, last))
+    return joins
+
+
+def _packed(units: Sequence[_Unit], max_tokens: int, between: int) -> Iterator[Chunk]:
+    """Fill chunks with units of one section. A page break ends a chunk that is half full: a citation names one page.
+
+    ``between`` are the tokens that two units have more when they stand together.
+    """
+    held: list[_Unit] = []
+    total = 0
+    for unit in units:
+        first = unit.blocks[0]
+        if held:
+            last = held[-1].blocks[-1]
+            section_ends = first.kind is BlockKind.HEADING and last.kind is not BlockKind.HEADING
+            page_ends = first.page != last.page and total > max_tokens // 2
+            if section_ends or page_ends or total + between + unit.tokens > max_tokens:
+                yield from _text_chunk(held)
+                held = []
+        total = total + between + unit.tokens if held else unit.tokens
+        held.append(unit)
+    yield from _text_chunk(held)
+
+
+def _text_chunk(units: Sequence[_Unit]) -> Iterator[Chunk]:
+    tagged = _BETWEEN.join(unit.text for unit in units).strip()
+    if not tagged:
+        return
+    blocks = [block for unit in units for block in unit.blocks]
+    yield Chunk(
+        order=blocks[0].order,
+        modality=Modality.TEXT,
+        regions=_regions(blocks),
+        section_path=blocks[-1].section_path,
+        text=strip(tagged),
+        tagged_text=tagged,
+        figure_refs=_unique([*placeholders(tagged), *(ref for block in blocks for ref in block.mentions)]),
+    )
+
+
+def _table_chunks(unit: _Unit, count_tokens: CountTokens, max_tokens: int) -> Iterator[Chunk]:
+    table = unit.blocks[0]
+    pieces = [TablePiece(unit.text, range(len(table.rows)))]
+    if unit.tokens > max_tokens:
+        pieces = cut_table(caption_of(table), table.rows, count_tokens, max_tokens)
+    for number, piece in enumerate(pieces):
+        yield Chunk(
+            order=table.order,
+            modality=Modality.TABLE,
+            regions=regions_of(table, piece.rows),
+            section_path=table.section_path,
+            text=strip(piece.text),
+            tagged_text=piece.text,
+            figure_refs=_unique([*placeholders(piece.text), *(ref for block in unit.blocks for ref in block.mentions)]),
+            caption=caption_of(table) if number == 0 else "",
+        )
+
+
+def _figure_chunk(
+    figure: PlacedFigure, beside: Sequence[Block], order: int, count_tokens: CountTokens, max_tokens: int
+) -> Chunk:
+    """Return a figure's own row; ``beside`` are its caption's block, and those of the step that it stands by."""
+    figure_id = figure.placement.figure_id
+    if figure_id is None:
+        raise ValueError("a tagged placement has pixels")
+    step = begin(strip(figure.step), count_tokens, max_tokens // 2)
+    spoken = "\n".join(filter(None, (figure.caption, step)))
+    described = compose(spoken, figure.inner_text, figure.section_path)
+    return Chunk(
+        order=order,
+        modality=Modality.FIGURE,
+        regions=(
+            Region(figure.placement.page, figure.placement.bbox),
+            *(Region(block.page, block.bbox) for block in beside),
+        ),
+        section_path=figure.section_path,
+        text=begin(described, count_tokens, max_tokens),  # what a figure says first says most
+        tagged_text=f"{placeholder(figure_id)}\n{spoken}".strip(),
+        figure_refs=(figure_id,),
+        caption=figure.caption,
+        figure_id=figure_id,
+        placement=figure.placement.order,
+    )
+
+
+def _regions(blocks: Sequence[Block]) -> tuple[Region, ...]:
+    """Return a region a page: the box around that page's blocks, in reading order of the pages."""
+    boxes: dict[int, Region] = {}
+    for block in blocks:
+        known = boxes.get(block.page)
+        boxes[block.page] = Region(block.page, block.bbox | known.bbox if known else block.bbox)
+    return tuple(boxes.values())
+
+
+def _unique(items: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(items))

@@ -1,0 +1,260 @@
+"""Cut text and tables so that each piece fits the tokens that a chunk may hold.
+
+Sentence ends, grapheme clusters and words go by Unicode's properties (UAX #29), not by white space: Chinese, Japanese and
+Khmer sentences follow each other without any.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from itertools import cycle
+from typing import NamedTuple
+
+import regex
+
+from schemas.tags import strip
+from tasks.tables.mark_up import flat, markdown
+
+CountTokens = Callable[[Sequence[str]], list[int]]
+
+_NO_SPACES = r"[\p{Han}\p{Hiragana}\p{Katakana}]"
+"""Scripts whose sentences follow each other without white space, even where they end in a mark of the Latin script."""
+_CLOSING = r"[\p{Pe}\p{Pf}\"']"
+_GOES_ON = r"[\p{SB=SContinue}\p{Pe}.!?]"
+_SENTENCE = regex.compile(
+    r"(?V1)\n\s*"
+    # A full stop that lower case follows ends an abbreviation, as in "approx. 3 mm" (rule SB8); several are leaders.
+    rf"|(?<!\.\s?)\.(?:{_CLOSING}|\p{{Pi}})*\s++(?!{_GOES_ON}|[^\p{{L}}\n.!?\ue000]*\p{{Ll}})"
+    rf"|[!?](?:{_CLOSING}|\p{{Pi}})*\s++(?!{_GOES_ON})"
+    rf"|(?:[\p{{SB=STerm}}--[!?]]+|．(?!\p{{Nd}})){_CLOSING}*\s*"
+    rf"|(?<={_NO_SPACES})[.!?]+{_CLOSING}*(?={_NO_SPACES})"
+)
+_CLAUSE = regex.compile(rf"[、，；：､﹐﹑﹔﹕︐︑︓︔،؛]{_CLOSING}*\s*|[,;:–—…]{_CLOSING}*\s+")
+_BLANK = regex.compile(r"[\s\u200b]+")
+_CLUSTER = regex.compile("\ue000[0-9a-f]{64}\ue001|\\X(?:\u2060(?!\ue000)\\X)?")
+"""What is never cut: a placeholder, what a reader takes for one character, and what a word joiner joins."""
+_FULL = 0.95
+"""Share of its tokens that a piece cut anywhere holds at least."""
+_BY_SENSE = (_SENTENCE, _CLAUSE, _BLANK)
+
+
+def cut(text: str, count_tokens: CountTokens, max_tokens: int) -> list[str]:
+    """Cut a text into pieces that fit, white space between them left out.
+
+    A piece ends at the last sentence end in the second half of what fits, else at the last clause mark there, else at white
+    space, else anywhere between two characters. Placeholders stay whole. Only a single character may exceed the limit.
+
+    Args:
+        text: May hold placeholders, which count as ``count_tokens`` does.
+        count_tokens: Tokens of each text.
+        max_tokens: Tokens that a piece may hold.
+    """
+    return list(_pieces(text.strip(), count_tokens, max_tokens, _BY_SENSE))
+
+
+def begin(text: str, count_tokens: CountTokens, max_tokens: int) -> str:
+    """Return as many of a text's first words as fit."""
+    return next(_pieces(text.strip(), count_tokens, max_tokens, (_BLANK,)), "")
+
+
+def joint(count_tokens: CountTokens, between: str) -> int:
+    """Return the tokens that two texts have more when they are joined by what stands between."""
+    alone, joined = count_tokens(["x", f"x{between}x"])
+    return max(0, joined - 2 * alone)
+
+
+def _pieces(text: str, count_tokens: CountTokens, max_tokens: int, marks: "Sequence[regex.Pattern[str]]") -> Iterator[str]:
+    if not text or count_tokens([text])[0] <= max_tokens:
+        yield from filter(None, [text])
+        return
+    ends = [found.end() for found in _CLUSTER.finditer(text)]
+    known = set(ends)
+    breaks = [[end for found in mark.finditer(text) if (end := found.end()) in known] for mark in marks]
+    start = first = 0
+    while start < len(text):
+        last = _most(text, start, ends, first, count_tokens, max_tokens)
+        end = ends[last - 1]
+        if last < len(ends):
+            half = start + (end - start) // 2
+            nearest = (_last_up_to(places, end) for places in breaks)
+            end = next((place for place in nearest if place > half), end)
+        if piece := text[start:end].strip():
+            yield piece
+        start = end
+        first = bisect_right(ends, start)
+
+
+def _most(text: str, start: int, ends: Sequence[int], first: int, count_tokens: CountTokens, max_tokens: int) -> int:
+    """Return after how many of ``ends`` a piece ends that fits and is nearly full; it has at least one after ``first``.
+
+    Texts have about as many tokens as they are long, so the place is found by proportion, and by halves where that fails.
+    """
+    low, high = first + 1, len(ends) + 1  # one fits, or can't be cut; the other doesn't
+    guess = first + 4 * max_tokens
+    for halve in cycle((False, False, True)):
+        if high - low < 2:
+            break
+        if halve or not low < guess < high:
+            guess = (low + min(high, low + 16 * max_tokens)) // 2
+        tokens = count_tokens([text[start : ends[guess - 1]]])[0]
+        if tokens > max_tokens:
+            high = guess
+        else:
+            low = guess
+            if tokens >= _FULL * max_tokens:
+                break
+        guess = first + int((guess - first) * (1 + _FULL) / 2 * max_tokens / max(1, tokens))
+    return low
+
+
+def _last_up_to(places: Sequence[int], end: int) -> int:
+    at = bisect_right(places, end)
+    return places[at - 1] if at else -1
+
+
+class TablePiece(NamedTuple):
+    """A part of a table as Markdown; ``rows`` are those that it holds, or parts of, the header being row 0."""
+
+    text: str
+    rows: range
+
+
+def cut_table(caption: str, rows: Sequence[Sequence[str]], count_tokens: CountTokens, max_tokens: int) -> list[TablePiece]:
+    """Cut a table at its rows, each piece under caption and header.
+
+    A row too long for a piece goes on in the next one, under the same header, its first cell said again where it is short.
+    Where caption and header take more than half of a piece and leave some row no room, a long caption stands alone before
+    the table, and a header that is still too long is cut with its table into strips of columns. What is said again is
+    said without its pictures: a placeholder stands once.
+
+    Args:
+        caption: One line; "" for none.
+        rows: Cells as the page holds them, the header first.
+        count_tokens: Tokens of each text.
+        max_tokens: Tokens that a piece may hold.
+    """
+    return list(_TableCutter(count_tokens, max_tokens).pieces(caption, [[flat(cell) for cell in row] for row in rows]))
+
+
+_Row = tuple[int, Sequence[str]]
+
+
+class _TableCutter:
+    def __init__(self, count_tokens: CountTokens, max_tokens: int) -> None:
+        self._count_all = count_tokens
+        self._max = max_tokens
+        self._line_end = joint(count_tokens, "\n")
+
+    def pieces(self, caption: str, rows: Sequence[Sequence[str]]) -> Iterator[TablePiece]:
+        width = max(map(len, rows))
+        header, *body = ([*row, *[""] * (width - len(row))] for row in rows)
+        numbered = list(enumerate(body, 1))
+        head = self._count(_head(caption, header))
+        longest = max(self._lines([row for _, row in numbered]), default=0)
+        if head + longest <= self._max or 2 * head <= self._max:
+            yield from self._packed(caption, header, numbered)
+            return
+        if 8 * self._count(caption) > self._max:
+            yield from (TablePiece(piece, range(1)) for piece in cut(caption, self._count_all, self._max))
+            caption = ""
+        if 2 * self._count(_head(caption, header)) <= self._max:
+            yield from self._packed(caption, header, numbered)
+        else:
+            yield from self._strips(caption, header, numbered)
+
+    def _packed(self, caption: str, header: Sequence[str], rows: Sequence[_Row]) -> Iterator[TablePiece]:
+        """Fill pieces with rows, each under the header."""
+        head = _head(caption, header)
+        room = self._max - self._count(head)
+        held: list[str] = []
+        numbers = [0]
+        total = 0
+        for number, row, tokens in self._fitting(rows, room):
+            if held and total + tokens > room:
+                yield TablePiece("\n".join([head, *held]), range(numbers[0], numbers[-1] + 1))
+                head, held, numbers, total = strip(head), [], [], 0
+            held.append(_line(row))
+            numbers.append(number)
+            total += tokens
+        yield TablePiece("\n".join([head, *held]), range(numbers[0], numbers[-1] + 1))
+
+    def _fitting(self, rows: Sequence[_Row], room: int) -> Iterator[tuple[int, Sequence[str], int]]:
+        """Yield rows with their tokens, those that are too long in parts."""
+        for (number, row), tokens in zip(rows, self._lines([row for _, row in rows]), strict=True):
+            if tokens <= room:
+                yield number, row, tokens
+            else:
+                parts = self._parts(row, room)
+                yield from ((number, part, count) for part, count in zip(parts, self._lines(parts), strict=True))
+
+    def _parts(self, row: Sequence[str], room: int) -> list[Sequence[str]]:
+        """Cut a row that is too long into rows that each hold some of its cells, or a part of one, at their places."""
+        name = strip(row[0])
+        blank = [""] * len(row)
+        if 2 * self._lines([_with(blank, 0, name)])[0] > room:
+            name = ""
+        parts: list[Sequence[str]] = []
+        held: Sequence[str] = blank
+        for column, cell in enumerate(row):
+            if not cell:
+                continue
+            if self._lines([_with(held, column, cell)])[0] > room and any(held):
+                parts.append(held)
+                held = _with(blank, 0, name)
+
+            def count(texts: Sequence[str], held: Sequence[str] = held, column: int = column) -> list[int]:
+                return self._lines([_with(held, column, text) for text in texts])
+
+            *full, last = cut(cell, count, room)
+            parts += [_with(held, column, piece) for piece in full]
+            held = _with(held, column, last)
+        return [*parts, held]
+
+    def _strips(self, caption: str, header: Sequence[str], rows: Sequence[_Row]) -> Iterator[TablePiece]:
+        """Cut a table by its columns into tables whose header takes half of a piece, the first column said again."""
+        short = [begin(cell, self._count_all, self._max // 5) for cell in header]
+        name = strip(header[0])
+        named = 8 * self._lines([[name]])[0] <= self._max
+        columns: list[int] = []
+        strips = [columns]
+        for column in range(len(header)):
+            wider = _head(caption, [name] * (named and len(strips) > 1) + [short[at] for at in (*columns, column)])
+            if columns and 2 * self._count(wider) > self._max:
+                columns = []
+                strips.append(columns)
+            columns.append(column)
+        for number, columns in enumerate(strips):
+            again = named and number > 0
+            whole = [header[at] for at in columns]
+            head = [short[at] for at in columns]
+            own = [(at, cells) for at, row in rows if any(cells := [row[column] for column in columns])]
+            if head != whole:
+                own.insert(0, (0, whole))
+                head = list(map(strip, head))
+            if again:
+                names = {at: row[0] for at, row in rows}
+                own = [(at, [self._name(names.get(at, "")), *cells]) for at, cells in own]
+                head = [name, *head]
+            yield from self._packed(caption if number == 0 else strip(caption), head, own)
+
+    def _name(self, cell: str) -> str:
+        name = strip(cell)
+        return name if 8 * self._lines([[name]])[0] <= self._max else ""
+
+    def _count(self, text: str) -> int:
+        return self._count_all([text])[0] + self._line_end * text.count("\n")
+
+    def _lines(self, rows: Sequence[Sequence[str]]) -> list[int]:
+        """Count the tokens of rows, each with the line end before it."""
+        return [count + self._line_end for count in self._count_all([_line(row) for row in rows])]
+
+
+def _head(caption: str, header: Sequence[str]) -> str:
+    return "\n".join(filter(None, (caption, markdown([header]))))
+
+
+def _line(row: Sequence[str]) -> str:
+    return markdown([row]).split("\n", 1)[0]
+
+
+def _with(row: Sequence[str], column: int, cell: str) -> list[str]:
+    return [cell if at == column else held for at, held in enumerate(row)]

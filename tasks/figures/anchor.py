@@ -1,0 +1,187 @@
+"""Give captions the pictures they speak of, by where both stand on the page."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from schemas.documents import Line
+from schemas.geometry import BBox, distance, gap
+from schemas.labels import LabelKind, caption_label
+
+_NEAREST_PT = 90.0
+_FARTHEST_PT = 420.0
+_SIDE_PT = 60.0
+_STEP_GAP_PT = 30.0
+_OVERLAP_PT = 4.0
+_BODY_CHARACTERS = 45
+_ASIDE_EMS = 3.0
+_WORD = re.compile(r"[^\W\d_]{2}")
+
+
+@dataclass(frozen=True, slots=True)
+class Anchors:
+    """Parts by caption: indices of ``parts``, the one nearest to the caption first. A caption without parts is left out."""
+
+    by_caption: dict[int, tuple[int, ...]]
+    above: bool
+
+
+def anchor(
+    captions: Sequence[BBox],
+    parts: Sequence[BBox],
+    barriers: Sequence[BBox],
+    *,
+    showing: Sequence[bool] | None = None,
+    steps: Sequence[BBox] = (),
+) -> Anchors:
+    """Give each caption what stands over it or under it.
+
+    A document sets its captions on one side of its figures: the side on which more captions find a figure, and nearer
+    ones, goes first; captions that are left without one try the other.
+
+    Args:
+        captions: Where captions stand.
+        parts: Where pictures and pieces of pictures stand.
+        barriers: Running text, which no figure reaches across.
+        showing: Whether a part is a picture by itself; a caption needs one such part. All are, by default.
+        steps: Lines of text, however short, that a picture of another column may stand beside.
+    """
+    showing = showing or [True] * len(parts)
+    sides = {above: _assigned(captions, parts, barriers, steps, above=above) for above in (True, False)}
+    held = {
+        above: {number: members for number, members in choice.items() if any(showing[index] for index in members)}
+        for above, choice in sides.items()
+    }
+    first = _rank(captions, parts, held[True]) <= _rank(captions, parts, held[False])
+    own: dict[int, tuple[int, ...]] = {}
+    taken: set[int] = set()
+    for above in (first, not first):
+        for number, members in sorted(held[above].items()):
+            free = tuple(index for index in members if index not in taken)
+            if number not in own and any(showing[index] for index in free):
+                own[number] = free
+                taken.update(free)
+    return Anchors(own, first)
+
+
+def running_text(lines: Sequence[Line]) -> list[Line]:
+    """Return the lines of paragraphs: long ones, and those of blocks of several; labels of drawings are neither.
+
+    A drawing level with a paragraph has its labels in the paragraph's block: R1 aside of all long lines is none of its words.
+    """
+    blocks: dict[tuple[int, int], list[Line]] = {}
+    for line in lines:
+        blocks.setdefault((line.page, line.block), []).append(line)
+    body: list[Line] = []
+    for block in blocks.values():
+        characters = [len(line.text.strip()) for line in block]
+        long = [line for line, count in zip(block, characters, strict=True) if count >= _BODY_CHARACTERS]
+        if long:
+            body.extend(line for line in block if has_word(line) or any(_is_near(line, other) for other in long))
+        elif len(block) >= 3 and sum(characters) / len(block) >= 25:
+            body.extend(block)
+    return body
+
+
+def has_word(line: Line) -> bool:
+    """Say whether a line has two letters in a row: R1, V and 1.0 are labels or numbers."""
+    return _WORD.search(line.text) is not None
+
+
+def _is_near(line: Line, paragraph: Line) -> bool:
+    return gap(line.bbox.x0, line.bbox.x1, paragraph.bbox.x0, paragraph.bbox.x1) <= _ASIDE_EMS * paragraph.size
+
+
+def caption_lines(lines: Sequence[Line], kind: LabelKind) -> list[Line]:
+    """Return the lines that begin a caption: at the head of their block, or set off from the line before."""
+    found: list[Line] = []
+    previous: Line | None = None
+    for line in lines:
+        label = caption_label(line.text)
+        if label is not None and label.kind is kind and begins_anew(line, previous):
+            found.append(line)
+        previous = line
+    return found
+
+
+def whole_caption(first: Line, lines: Sequence[Line]) -> list[Line]:
+    """Return a caption's lines, given the one that begins it and those of its page."""
+    whole = [first]
+    for line in lines[lines.index(first) + 1 :]:
+        if begins_anew(line, whole[-1]):
+            break
+        whole.append(line)
+    return whole
+
+
+def begins_anew(line: Line, previous: Line | None) -> bool:
+    """Say whether a line is set off from the one before, so that it does not go on a sentence."""
+    if previous is None or previous.block != line.block:
+        return True
+    apart = line.bbox.y0 - previous.bbox.y1 > 0.6 * line.size or line.bbox.x0 > previous.bbox.x1
+    return apart or abs(previous.size - line.size) > 0.3 or (line.bold and not previous.bold)
+
+
+def _rank(captions: Sequence[BBox], parts: Sequence[BBox], choice: dict[int, tuple[int, ...]]) -> tuple[int, float]:
+    gaps = [
+        max(0.0, gap(captions[number].y0, captions[number].y1, parts[members[0]].y0, parts[members[0]].y1))
+        for number, members in choice.items()
+    ]
+    return len(captions) - len(gaps), sum(gaps)
+
+
+def _assigned(
+    captions: Sequence[BBox], parts: Sequence[BBox], barriers: Sequence[BBox], steps: Sequence[BBox], *, above: bool
+) -> dict[int, tuple[int, ...]]:
+    """Give each part to the caption under it (or over it) that is nearest, unless running text stands between."""
+    choice: dict[int, list[int]] = {}
+    for index, part in enumerate(parts):
+        costs: list[tuple[float, int]] = []
+        for number, caption in enumerate(captions):
+            down = caption.y0 - part.y1 if above else part.y0 - caption.y1
+            aside = max(0.0, gap(part.x0, part.x1, caption.x0, caption.x1))
+            near = -_OVERLAP_PT <= down <= _FARTHEST_PT and aside <= _SIDE_PT
+            if near and aside and _is_of_next_column(part, caption, steps):
+                continue
+            if near and not _parted(part, caption, (*captions, *barriers), above=above):
+                costs.append((max(0.0, down) + 2 * aside, number))
+        if costs:
+            choice.setdefault(min(costs)[1], []).append(index)
+    connected = {number: _connected(captions[number], members, parts) for number, members in choice.items()}
+    return {number: members for number, members in connected.items() if members}
+
+
+def _parted(part: BBox, caption: BBox, barriers: Sequence[BBox], *, above: bool) -> bool:
+    """Say whether something stands in the path from a part to a caption."""
+    top, bottom = (part.y1, caption.y0) if above else (caption.y1, part.y0)
+    left, right = max(part.x0, caption.x0), min(part.x1, caption.x1)
+    if right - left < 10:
+        left, right = min(part.x0, caption.x0), max(part.x1, caption.x1)
+    return any(
+        box is not caption and box.y0 > top - 3 and box.y1 < bottom + 3 and box.x0 < right - 3 and box.x1 > left + 3
+        for box in barriers
+    )
+
+
+def _is_of_next_column(part: BBox, caption: BBox, steps: Sequence[BBox]) -> bool:
+    """Say whether a part that stands wholly beside a caption's column has text right at its far side: that of its step."""
+    after = part.x0 >= caption.x1
+    return any(
+        gap(part.y0, part.y1, text.y0, text.y1) < 0
+        and 0 <= (text.x0 - part.x1 if after else part.x0 - text.x1) <= _STEP_GAP_PT
+        for text in steps
+    )
+
+
+def _connected(caption: BBox, members: Sequence[int], parts: Sequence[BBox]) -> tuple[int, ...]:
+    """Keep what hangs together with the part nearest to the caption; the first gap may be wide, later ones less."""
+    todo = sorted(members, key=lambda index: distance(parts[index], caption))
+    if distance(parts[todo[0]], caption) > _NEAREST_PT:
+        return ()
+    kept = [todo[0]]
+    box = parts[todo[0]]
+    for index in todo[1:]:
+        if distance(parts[index], box) <= _SIDE_PT:
+            kept.append(index)
+            box |= parts[index]
+    return tuple(kept)

@@ -1,0 +1,136 @@
+"""Turn the paths that MuPDF finds on a page into marks."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from schemas.drawings import PAGE_SHARE, Mark
+from schemas.geometry import BBox
+
+_MOST_MARKS = 100_000
+_HAIR_PT = 1.0
+_JOINT_PT = 0.5
+_WHITE = 0.97
+
+
+def marks_of(drawn: Sequence[dict[str, Any]], page: BBox) -> tuple[tuple[Mark, ...], tuple[BBox, ...]]:
+    """Return what is drawn, cut to its clip, and the outermost clips smaller than the page.
+
+    Rules come last and whole: one is often drawn in pieces, as the frame of a listing along each of its lines.
+
+    Args:
+        drawn: PyMuPDF's ``get_cdrawings(extended=True)``.
+        page: The page as drawn.
+    """
+    marks: list[Mark] = []
+    frames: dict[BBox, None] = {}
+    clips: list[tuple[int, BBox, BBox | None]] = []
+    rules: dict[tuple[Any, ...], list[tuple[float, float]]] = {}
+    for path in drawn:
+        level = path.get("level", 0)
+        while clips and clips[-1][0] >= level:
+            clips.pop()
+        area, frame = (clips[-1][1], clips[-1][2]) if clips else (page, None)
+        if path["type"] == "clip":
+            cut = BBox(*path["scissor"]) & area
+            # Where each rule is drawn in a clip of its own, there are hundreds, and none frames a picture.
+            if frame is None and min(cut.width, cut.height) > _HAIR_PT and cut.area < PAGE_SHARE * page.area:
+                frame = cut.rounded()
+                frames[frame] = None
+            clips.append((level, cut, frame))
+        elif path["type"] != "group":
+            fill, stroke = path.get("fill"), path.get("color")
+            if fill is None and path.get("stroke_opacity", 1) == 0:
+                continue
+            filled = fill is not None and min(fill) <= _WHITE
+            white = not filled and (stroke is None or min(stroke) > _WHITE)
+            margin = (path.get("width") or 0.0) / 2 if stroke is not None else 0.0
+            style = filled, white, frame, fill if filled else None
+            whole = path["rect"]
+            for box, strokes in _pieces(path["items"], whole) if len(marks) + len(rules) <= _MOST_MARKS else ((whole, 1),):
+                x0, y0, x1, y1 = seen = _cut(box, margin, area)
+                across, down = x1 - x0, y1 - y0
+                if across < 0 or down < 0:
+                    continue
+                if strokes or min(across, down) > _HAIR_PT:
+                    marks.append(Mark(BBox(*seen), strokes, *style))
+                elif down > across:
+                    _lay(rules.setdefault((True, x0, x1, *style), []), y0, y1)
+                else:
+                    _lay(rules.setdefault((False, y0, y1, *style), []), x0, x1)
+    for (upright, low, high, *look), pieces in rules.items():
+        for start, end in pieces:
+            marks.append(Mark(BBox(low, start, high, end) if upright else BBox(start, low, end, high), 0, *look))
+    return tuple(marks), tuple(frames)
+
+
+def _cut(box: Sequence[float], margin: float, area: BBox) -> tuple[float, float, float, float]:
+    """Return a box with its line's width, as far as its clip shows it."""
+    x0, y0, x1, y1 = box
+    left, top, right, bottom = area
+    if margin:
+        x0, y0, x1, y1 = x0 - margin, y0 - margin, x1 + margin, y1 + margin
+    return left if left > x0 else x0, top if top > y0 else y0, right if right < x1 else x1, bottom if bottom < y1 else y1
+
+
+def _lay(pieces: list[tuple[float, float]], start: float, end: float) -> None:
+    """Add a piece of a rule to those along the same line; one that goes on is one with the piece before."""
+    if pieces and start <= pieces[-1][1] + _JOINT_PT and end >= pieces[-1][0] - _JOINT_PT:
+        start, end = min(start, pieces[-1][0]), max(end, pieces.pop()[1])
+    pieces.append((start, end))
+
+
+def _pieces(items: Sequence[Any], whole: Sequence[float]) -> Iterable[tuple[Sequence[float], int]]:
+    """Cut a path where its pen was lifted: one path can hold a whole series of bars. Curves and slanted lines are counted.
+
+    Args:
+        items: What the path is made of.
+        whole: Its box, which most paths have for their only piece.
+    """
+    if len(items) == 1 and items[0][0] == "l":
+        return ((whole, int(_is_slanted(whole))),)
+    return _lifted(items, whole)
+
+
+def _lifted(items: Sequence[Any], whole: Sequence[float]) -> Iterator[tuple[Sequence[float], int]]:
+    points: list[tuple[float, float]] = []
+    strokes = 0
+    uncut = True
+    for item in items:
+        kind = item[0]
+        if kind in {"re", "qu"}:
+            corners = _corners(item[1])
+            yield _around(corners), int(kind == "qu" and not _upright(corners))
+            uncut = False
+            continue
+        if points and item[1] != points[-1]:
+            yield _around(points), strokes
+            points, strokes, uncut = [], 0, False
+        points += item[1:]
+        if kind == "c":
+            strokes += 1
+        else:
+            strokes += _is_slanted((*item[1], *item[2]))
+    if points:
+        yield whole if uncut else _around(points), strokes
+
+
+def _is_slanted(line: Sequence[float]) -> bool:
+    x0, y0, x1, y1 = line
+    across, down = abs(x0 - x1), abs(y0 - y1)
+    return across > 0.02 * down and down > 0.02 * across
+
+
+def _corners(shape: Any) -> list[tuple[float, float]]:
+    if isinstance(shape[0], float | int):
+        x0, y0, x1, y1 = shape
+        return [(x0, y0), (x1, y1)]
+    return [tuple(point) for point in shape]
+
+
+def _upright(points: Sequence[tuple[float, float]]) -> bool:
+    return len({round(x) for x, _ in points}) <= 2 and len({round(y) for _, y in points}) <= 2
+
+
+def _around(points: Sequence[tuple[float, float]]) -> tuple[float, float, float, float]:
+    xs, ys = zip(*points, strict=True)
+    return min(xs), min(ys), max(xs), max(ys)

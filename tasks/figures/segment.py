@@ -1,0 +1,203 @@
+"""Find the figures of pages that are one picture: cut out what a layout model sees, and place it on the page."""
+
+import io
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image as Pillow
+
+from schemas.documents import (
+    Kind,
+    LayoutRegion,
+    ParsedDocument,
+    Placement,
+    RegionKind,
+    Role,
+    Segment,
+)
+from schemas.geometry import BBox, unrotated
+from tasks.figures.anchor import running_text
+from tasks.figures.render import encode
+
+SEGMENT_VERSION = "3"
+
+_LEAST_PX = 40
+_LEAST_SHARE = 0.005
+_PAGE_SHARE = 0.85
+_OVERLAP = 0.5
+_SURE = 0.3
+_PART_SHARE = 0.7
+_LEAST_PART_SHARE = 0.02
+_WITHIN = 0.9
+_MARGIN = 0.05
+_TWIN_MARGIN = 0.15
+_INK = 40
+_INK_SHARE = 0.85
+_LEAST_INK_SHARE = 0.05
+_LOOK_PX = 500
+_RUNNING_SHARE = 1 / 3
+
+_REASONS = {RegionKind.FIGURE: "a figure on the picture of a page", RegionKind.TABLE: "a table on the picture of a page"}
+
+
+def pictures_to_segment(document: ParsedDocument) -> list[str]:
+    """Return the ids of the pictures that cover a page, scanned or behind its text; each once, sorted."""
+    return sorted({place.figure_id for place in document.placements if place.kind is Kind.SCAN and place.figure_id})
+
+
+def cut(picture: bytes, regions: Sequence[LayoutRegion], keep_figure: Callable[[str, bytes], None]) -> list[Segment]:
+    """Cut figures and tables out of the picture of a page, in its own pixels.
+
+    Args:
+        picture: The picture, encoded.
+        regions: What a layout model found on it, the surest first. What lies mostly in a surer one is the same thing seen
+            twice; what is hardly larger than a letter is none. A figure that fills the page counts where it is the only one.
+            What the model is not sure of tells two charts in one box apart, or a chart from the text beside it; and it counts
+            where it is the like of a sure figure beside it.
+        keep_figure: Given each figure's name in the store (``<figure_id>.png``) and its bytes.
+    """
+    with Pillow.open(io.BytesIO(picture)) as opened:
+        pixels = np.asarray(opened.convert("RGB"))
+    height, width, _ = pixels.shape
+    page = BBox(0, 0, width, height)
+    segments: list[Segment] = []
+    for region in sorted(_told_apart(regions, pixels), key=lambda region: fills(region.bbox, page)):
+        box = BBox(*map(round, region.bbox & page))
+        seen_twice = any(_share(box, segment.region.bbox) > _OVERLAP for segment in segments)
+        if seen_twice or min(box.width, box.height) < _LEAST_PX or box.area < _LEAST_SHARE * page.area:
+            continue
+        x0, y0, x1, y1 = map(int, box)
+        figure, data = encode(np.ascontiguousarray(pixels[y0:y1, x0:x1]))
+        keep_figure(f"{figure.figure_id}.{figure.ext}", data)
+        segments.append(Segment(replace(region, bbox=box), figure))
+    return segments
+
+
+def _told_apart(regions: Sequence[LayoutRegion], pixels: NDArray[np.uint8]) -> list[LayoutRegion]:
+    """Return the figures and tables that a model is sure of; one that falls into parts gives way to those that aren't words.
+
+    On slides a model draws one sure box round two charts, or round a chart and what is said about it, and knows the parts
+    less surely. They count where together they hold what the box shows: what they leave out is blank.
+    """
+    told: list[LayoutRegion] = []
+    drawn = [region for region in regions if region.kind is not RegionKind.WORDS]
+    sure = [region for region in drawn if region.score >= _SURE]
+    for whole in sure:
+        parts = _parts(whole, regions)
+        ink = _ink_shares(parts, whole.bbox, pixels) if parts else []
+        figures = [
+            replace(part, score=whole.score)
+            for part, share in zip(parts, ink, strict=True)
+            if part.kind is not RegionKind.WORDS and share >= _LEAST_INK_SHARE
+        ]
+        told.extend(figures if figures and sum(ink) >= _INK_SHARE else [whole])
+    return told + [region for region in drawn if region not in sure and _has_twin(region.bbox, sure)]
+
+
+def _has_twin(box: BBox, sure: Sequence[LayoutRegion]) -> bool:
+    """Say whether a box stands level with a sure one of its size, as two portraits do: what the one is the other is too."""
+    if any(_share(box, other.bbox) > _MARGIN for other in sure):
+        return False
+    return any(
+        abs(box.y0 - twin.bbox.y0) <= _TWIN_MARGIN * twin.bbox.height
+        and abs(box.y1 - twin.bbox.y1) <= _TWIN_MARGIN * twin.bbox.height
+        and abs(box.width - twin.bbox.width) <= _TWIN_MARGIN * twin.bbox.width
+        for twin in sure
+    )
+
+
+def _parts(whole: LayoutRegion, regions: Sequence[LayoutRegion]) -> list[LayoutRegion]:
+    """Return what stands side by side in a region, the surest first."""
+    parts: list[LayoutRegion] = []
+    for region in regions:
+        box = region.bbox
+        if (region.kind is RegionKind.WORDS and region.score < _SURE) or region.score >= whole.score:
+            continue
+        if (box & whole.bbox).area < _WITHIN * box.area:
+            continue
+        # What is as large as the whole is the whole; a line of words is the label of a chart.
+        if not _LEAST_PART_SHARE * whole.bbox.area <= box.area <= _PART_SHARE * whole.bbox.area:
+            continue
+        if all(_share(box, part.bbox) <= _MARGIN for part in parts):
+            parts.append(region)
+    return parts
+
+
+def _ink_shares(parts: Sequence[LayoutRegion], whole: BBox, pixels: NDArray[np.uint8]) -> list[float]:
+    """Return how much each part holds of what differs from the ground of a region; on a photograph everything does."""
+    step = max(1, max(pixels.shape) // _LOOK_PX)
+    look = pixels[::step, ::step].astype(np.int16)
+
+    def cells(box: BBox) -> tuple[slice, slice]:
+        x0, y0, x1, y1 = (max(0, round(side / step)) for side in box)
+        return slice(y0, y1 + 1), slice(x0, x1 + 1)
+
+    ground = np.median(look[cells(whole)].reshape(-1, 3), axis=0)
+    ink = np.zeros(look.shape[:2], dtype=bool)
+    ink[cells(whole)] = (np.abs(look[cells(whole)] - ground) > _INK).any(axis=-1)
+    inked = max(1, int(np.count_nonzero(ink)))
+    return [int(np.count_nonzero(ink[cells(part.bbox)])) / inked for part in parts]
+
+
+def with_segments(document: ParsedDocument, segments: Mapping[str, Sequence[Segment]]) -> ParsedDocument:
+    """Return a document with the figures that were cut out of its pages' pictures placed on its pages.
+
+    What the parse found itself goes first: a segment that is mostly the same gets no placement. A figure that fills the page
+    is one on a scan; behind a text it is what the text stands on. A segment of running text is text.
+
+    Args:
+        document: As parsed, with the words of its scanned pages.
+        segments: What was cut, by the id of the page's picture.
+    """
+    pages = {page.page: page for page in document.pages}
+    pictures = {figure.figure_id: figure for figure in document.figures}
+    known: dict[int, list[BBox]] = defaultdict(list)
+    for place in document.placements:
+        if place.role is Role.CONTENT:
+            known[place.page].append(place.bbox)
+    for table in document.tables:
+        known[table.page].append(table.bbox)
+    running: dict[int, list[BBox]] = defaultdict(list)
+    for line in running_text(document.lines) if segments else ():
+        running[line.page].append(line.bbox)
+    placements = list(document.placements)
+    for whole in document.placements:
+        if whole.kind is not Kind.SCAN or whole.figure_id is None:
+            continue
+        for segment in segments.get(whole.figure_id, ()):
+            region = segment.region
+            picture = pictures[whole.figure_id]
+            size = picture.width, picture.height
+            box = unrotated(region.bbox, size, whole.bbox, pages[whole.page].rotation).rounded()
+            if any(_share(box, other) > _OVERLAP for other in known[whole.page]):
+                continue
+            if whole.role is not Role.PAGE_SCAN and fills(box, whole.bbox):
+                continue
+            if sum((box & line).area for line in running[whole.page]) > _RUNNING_SHARE * box.area:
+                continue
+            pictures.setdefault(segment.figure.figure_id, segment.figure)
+            placements.append(
+                Placement(
+                    page=whole.page,
+                    order=len(placements),
+                    bbox=box,
+                    figure_id=segment.figure.figure_id,
+                    kind=Kind.SCAN,
+                    role=Role.CONTENT,
+                    reason=_REASONS[region.kind],
+                )
+            )
+    return replace(document, figures=tuple(pictures.values()), placements=tuple(placements))
+
+
+def fills(box: BBox, page: BBox) -> bool:
+    """Say whether something is as large as the page, but for a margin."""
+    return box.area > _PAGE_SHARE * page.area
+
+
+def _share(one: BBox, other: BBox) -> float:
+    """Return how much of the smaller box the two share."""
+    return (one & other).area / max(1.0, min(one.area, other.area))

@@ -1,0 +1,1 @@
+"""From the pages of a PDF to a document in reading order."""

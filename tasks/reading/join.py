@@ -1,0 +1,78 @@
+"""Join the lines of a paragraph into running text."""
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+import regex
+
+from schemas.documents import Line
+from schemas.geometry import gap
+from tasks.reading.bidi import runs_leftward
+
+_SOLID = r"[[\p{ea=W}\p{ea=F}\p{ea=H}]--\p{Hangul}]|\p{lb=SA}"
+"""Letters and signs of scripts that are written without spaces, whose lines break anywhere: CJK but Korean, Thai and the like."""
+_ENDS_SOLID = regex.compile(rf"(?V1)(?:{_SOLID})$")
+_BEGINS_SOLID = regex.compile(rf"(?V1)(?:{_SOLID})")
+_FIRST_WORD = regex.compile(
+    rf"(?V1)\s*(?=\S)([\p{{Ps}}\p{{Pi}}]*(?:{_SOLID}|\S+?(?={_SOLID}|\s|$))?[\p{{Pe}}\p{{Pf}}\p{{Po}}]*)"
+)
+_HYPHENATED = re.compile(r"[^\W\d_][-\u00ad\u2010]")
+
+
+def join_lines(lines: Sequence[Line], *, keep: bool = False) -> str:
+    """Return lines as text.
+
+    A line that was broken for want of room is joined with the next one, its hyphen taken out, by a space unless their script
+    is written without; a line that ends early (code, lists, verse) keeps its end.
+
+    Args:
+        lines: In reading order.
+        keep: Keep every line's end.
+    """
+    if not lines:
+        return ""
+    left, right = min([line.bbox.x0 for line in lines]), max([line.bbox.x1 for line in lines])
+    text = lines[0].text.strip()
+    for before, line in pairwise(lines):
+        words = line.text.strip()
+        if keep or before.block != line.block or not words:
+            text += "\n" + words
+        elif gap(before.bbox.y0, before.bbox.y1, line.bbox.y0, line.bbox.y1) < -0.5 * min(
+            before.bbox.height, line.bbox.height
+        ):
+            text += " " + words  # beside each other on one line
+        elif not wraps(before, line, left, right):
+            text += "\n" + words
+        elif _HYPHENATED.fullmatch(text[-2:]) and words[0].islower():
+            text = text[:-1] + words
+        else:
+            text += _space_between(text, words) + words
+    return text
+
+
+def _space_between(before: str, after: str) -> str:
+    """Return what parts two texts that are read as one: a space, and nothing in a script that is written without."""
+    return "" if _ENDS_SOLID.search(before, max(0, len(before) - 1)) and _BEGINS_SOLID.match(after) else " "
+
+
+def wraps(line: Line, following: Line, left: float, right: float) -> bool:
+    """Say whether a line was broken for want of room: the next line's first word would not have fitted.
+
+    Args:
+        line: The line.
+        following: The next one.
+        left: Left side of their column, in points.
+        right: Right side of it.
+    """
+    room = line.bbox.x0 - left if runs_leftward(line.text) else right - line.bbox.x1
+    room -= 1.5 * line.size
+    if room <= 0:
+        return True
+    letter = line.bbox.width / max(1, len(line.text.strip()))
+    word = _FIRST_WORD.match(following.text)
+    if word is None:
+        return False
+    if _BEGINS_SOLID.match(word[1]):
+        letter = max(letter, line.size)  # as wide as it is high, however narrow the Latin letters beside it are
+    return room <= (len(word[1]) + 1) * letter

@@ -1,0 +1,280 @@
+"""Tell the margins of pages, their running heads, feet and numbers, from the text."""
+
+import re
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+from operator import attrgetter
+
+from schemas.documents import Line, OutlineEntry, Page
+from schemas.geometry import BBox
+from schemas.numerals import ROMAN, roman_value
+from tasks.reading.outline import LARGER, bare, letters_by_size, title_letters
+
+_MARGIN_SHARE = 0.1
+_MARGIN_PAGES = 3
+_HEAD, _FOOT = 0, 1
+_HEIGHT_PAGES = 4
+_HEIGHT_SHARE = 0.25
+_KNOWN_SHARE = 0.8
+_APART = 0.6
+_SAME_HAND = 2
+_NEAR_PAGES = 4
+"""Pages between which page numbers are compared: between chapters, or sheets without one, a few may be missing."""
+_IN_A_ROW = 3
+"""Pages that a number among others must go up with: two sheets of a report often have years over their columns."""
+_PAGE_AT_END = re.compile(rf"\s+(?:{ROMAN}|\d{{1,4}})\s*$")
+_BETWEEN = re.compile(r"\s*[|·•–—]\s*|:\s+|\s{3,}")
+_PAGE = attrgetter("page")
+_PAGE_NUMBER = re.compile(
+    r"\W*(?P<word>(?:page|seite|p\.)\s*)?(?:(?P<part>[A-Z]{1,2}|\d{1,2})-)?"
+    rf"(?:(?P<roman>{ROMAN})|(?P<arabic>\d{{1,4}}))(?P<total>\s*(?:/|of|von|-)\s*(?:{ROMAN}|(?P<most>\d{{1,4}})))?\W*",
+    re.IGNORECASE,
+)
+_ITSELF = re.compile(rf"\d+|\b{ROMAN}\b")
+
+
+def find_margins(lines: Sequence[Line], pages: Sequence[Page], outline: Sequence[OutlineEntry] = ()) -> frozenset[Line]:
+    """Return the running headers, footers and page numbers among a document's lines.
+
+    A line belongs to the margin when it stands in the outer tenth of its page, as the page's reader sees it, and is a page
+    number, by its words or since it goes up with the pages; or stands there on several pages with nothing but numbers
+    changed, or says there, at the height at which most pages do, which chapter or section its page belongs to. Any other
+    number there is content, such as a year over a table's column or the scale of a chart.
+
+    Args:
+        lines: Page after page.
+        pages: All pages of the document.
+        outline: The PDF's own, if it has one: it tells a title from the running head that says it again.
+    """
+    sheets = {page.page: page for page in pages}
+    edge: dict[tuple[str, int], list[Line]] = defaultdict(list)
+    heights: dict[tuple[int, int, float], list[Line]] = defaultdict(list)
+    numbers: list[_Number] = []
+    sizes = letters_by_size(lines)
+    body = sizes.most_common(1)[0][0] if sizes else 0.0
+    for line in lines:
+        place = _edge_of(line.bbox, sheets[line.page])
+        if place is None:
+            continue
+        side, away = place
+        if (number := _number(line, side)) is not None:
+            numbers.append(number)
+        elif line.size <= LARGER * body + 0.5:
+            edge[_pattern(line.text), side].append(line)
+            if line.size <= body + 0.5:
+                heights[side, away, line.size].append(line)
+    margins = _page_numbers(numbers, sheets)
+    least = max(_MARGIN_PAGES, len(pages) // 50)
+    for repeated in edge.values():
+        if len({line.page for line in repeated}) >= least:
+            margins.update(repeated)
+    least = max(_HEIGHT_PAGES, int(_HEIGHT_SHARE * len(pages)))
+    often = [(side, alike) for (side, *_), alike in heights.items() if len({line.page for line in alike}) >= least]
+    if not all(margins.issuperset(alike) for _, alike in often):
+        heads = _RunningHeads(lines, sheets, outline, body)
+        margins.update([line for side, alike in often for line in heads.among(alike, side, margins)])
+    return frozenset(margins)
+
+
+@dataclass(frozen=True)
+class _Number:
+    """A line that may be a page number: ``part`` is the chapter's in "A-1" or "3-7", ``form`` what stands around them."""
+
+    line: Line
+    side: int
+    form: str
+    part: str
+    value: int
+    has_word: bool
+    total: str | None
+
+    def goes_on(self, other: "_Number", step: int = 1) -> bool:
+        """Say whether two lines count the pages between them, by as many as stand on each."""
+        pages = other.line.page - self.line.page
+        if not 0 < abs(pages) <= _NEAR_PAGES or self.form != other.form:
+            return False
+        if self.part == other.part:
+            return other.value - self.value == step * pages
+        later = self if pages < 0 else other
+        return bool(self.part) and bool(other.part) and later.value <= abs(pages)  # the next chapter begins between them
+
+
+def _number(line: Line, side: int) -> _Number | None:
+    """Return what may be a page number; None for a line that is none by its form alone."""
+    text = line.text.strip()
+    found = _PAGE_NUMBER.fullmatch(text)
+    if found is None:
+        return None
+    kind = "roman" if found["roman"] else "arabic"
+    numeral = found[kind]
+    if found["roman"] and not (numeral.islower() or numeral.isupper()):
+        return None
+    value = roman_value(numeral) if found["roman"] else int(numeral)
+    before = found.start("part") if found["part"] else found.start(kind)
+    form = f"{kind} {text[:before]}#{text[found.end(kind) :]}"
+    is_total = found["total"] is not None and (found["most"] is None or value <= int(found["most"]))
+    return _Number(
+        line, side, form, found["part"] or "", value, found["word"] is not None, found["most"] or "" if is_total else None
+    )
+
+
+def _page_numbers(numbers: Sequence[_Number], sheets: Mapping[int, Page]) -> set[Line]:
+    """Return the lines that are page numbers.
+
+    They say so, or say how many pages there are; or they go up with the pages near them; or, where there is none near, they
+    are the number of their page, a cover counted or not. A number that stays the same page after page is a chapter's.
+    """
+    forms: dict[str, set[int]] = defaultdict(set)
+    same: dict[tuple[str, int], list[int]] = defaultdict(list)
+    by_page: dict[int, list[_Number]] = defaultdict(list)
+    for number in numbers:
+        forms[number.form].add(number.line.page)
+        same[number.line.text, number.side].append(number.line.page)
+        by_page[number.line.page].append(number)
+
+    def counts_pages(number: _Number) -> bool:
+        page = number.line.page
+        step = 2 if sheets[page].width_pt > sheets[page].height_pt else 1
+        near = (other for at in range(page - _NEAR_PAGES, page + _NEAR_PAGES + 1) for other in by_page.get(at, ()))
+        along = [other for other in near if number.goes_on(other) or number.goes_on(other, step)]
+        beside = [other for other in by_page[page] if other.form == number.form and other.side == number.side]
+        if len(beside) > 1:  # years over columns go up with the pages as well, by chance
+            return len({other.line.page for other in along}) >= _IN_A_ROW
+        return any(other.side == number.side for other in along) or len(along) > 1
+
+    def is_page_number(number: _Number) -> bool:
+        page = number.line.page
+        if number.has_word or (
+            number.total is not None and (number.total == str(len(sheets)) or len(forms[number.form]) > 1)
+        ):
+            return True
+        by_itself = len(sheets) > 1 and number.form.endswith(" #") and number.value in (page, page - 1)
+        return by_itself or counts_pages(number) or _stays(same[number.line.text, number.side], page)
+
+    return {number.line for number in numbers if is_page_number(number)}
+
+
+def _stays(pages: Sequence[int], page: int) -> bool:
+    """Say whether a page is among several that follow each other, or the next of the same hand; ``pages`` go up."""
+    run: list[int] = []
+    for at in dict.fromkeys(pages):
+        if run and at - run[-1] > _SAME_HAND:
+            if page in run:
+                break
+            run = []
+        run.append(at)
+    return page in run and len(run) >= _HEIGHT_PAGES
+
+
+class _RunningHeads:
+    """Tells running heads that change with the chapter or section from all else that stands at their height."""
+
+    def __init__(
+        self, lines: Sequence[Line], sheets: Mapping[int, Page], outline: Sequence[OutlineEntry], body: float
+    ) -> None:
+        self._lines = lines
+        self._sheets = sheets
+        self._begins: dict[str, set[int]] = defaultdict(set)
+        larger = ((line.text, line.page) for line in lines if line.size >= LARGER * body)
+        for title, page in ((entry.title, entry.page) for entry in outline) if outline else larger:
+            for name in filter(None, (title_letters(title), bare(title))):
+                self._begins[name].add(page)
+
+    def among(self, alike: Sequence[Line], side: int, margins: Set[Line]) -> list[Line]:
+        """Return the running heads among what stands at one height of many pages, in letters of one size.
+
+        Text may begin there as well, or the headers of tables. So nearly all of it must be known for what it is: it stands
+        there on several pages, or on the next one, or is the title of a section that goes on; and no text may be near.
+        """
+        open_ = [line for line in alike if line not in margins]
+        again = _said_again(alike)
+        heads = [line for line in open_ if (line in again and not self._is_slide(line)) or self._goes_on(line, side)]
+        if len(alike) - len(open_) + len(heads) < _KNOWN_SHARE * len(alike):
+            return []
+        known = margins | set(heads)
+        return [line for line in heads if self._is_apart(line, known) and not (side == _HEAD and self._is_heading(line))]
+
+    def _goes_on(self, line: Line, side: int) -> bool:
+        """Say whether a line is the title of a section that began before it."""
+        pages = {page for name in _names(line.text) for page in self._begins.get(name, ())}
+        return any(page < line.page for page in pages) or (
+            line.page in pages and not (side == _HEAD and self._is_heading(line))
+        )
+
+    def _is_heading(self, line: Line) -> bool:
+        """Say whether a line names a section which begins on its page, and no other there does that is as large."""
+        names = _names(line.text)
+        return any(line.page in self._begins.get(name, ()) for name in names) and not any(
+            other is not line
+            and other.size >= line.size
+            and not names.isdisjoint((title_letters(other.text), bare(other.text)))
+            for other in self._page_of(line)
+        )
+
+    def _is_slide(self, line: Line) -> bool:
+        """Say whether a line stands on a page wider than high, where its own title may be said again on the next."""
+        page = self._sheets[line.page]
+        return (page.width_pt > page.height_pt) != (page.rotation % 180 == 90)
+
+    def _is_apart(self, line: Line, margins: Set[Line]) -> bool:
+        """Say whether nothing but margins is near a line, above or below."""
+        page = self._sheets[line.page]
+        top, bottom, _ = _span(line.bbox, page)
+        near = _APART * line.size
+        for other in self._page_of(line):
+            above, below, _ = _span(other.bbox, page)
+            is_near = below > top - near and above < bottom + near
+            if is_near and (below <= top or above >= bottom) and other not in margins:
+                return False
+        return True
+
+    def _page_of(self, line: Line) -> Sequence[Line]:
+        first = bisect_left(self._lines, line.page, key=_PAGE)
+        return self._lines[first : bisect_right(self._lines, line.page, lo=first, key=_PAGE)]
+
+
+def _said_again(alike: Sequence[Line]) -> set[Line]:
+    """Return the lines whose words stand again on the same page, on the next, or on the next of the same hand."""
+    again: set[Line] = set()
+    last: dict[str, Line] = {}
+    for line in alike:
+        pattern = _pattern(line.text)
+        before = last.get(pattern)
+        if before is not None and line.page - before.page <= _SAME_HAND:
+            again.update((before, line))
+        last[pattern] = line
+    return again
+
+
+def _names(text: str) -> set[str]:
+    """Return the letters of a title as a running head may have them: beside other words, and with or without its number."""
+    parts = [text, _PAGE_AT_END.sub("", text)]
+    parts += _BETWEEN.split(parts[1])
+    return {name for part in parts for name in (title_letters(part), bare(part)) if name}
+
+
+def _pattern(text: str) -> str:
+    return _ITSELF.sub("#", " ".join(text.casefold().split()))
+
+
+def _edge_of(box: BBox, page: Page) -> tuple[int, int] | None:
+    """Return at which end of its page a box stands, as the page is read, and how many points away; None in between."""
+    top, bottom, height = _span(box, page)
+    if bottom <= _MARGIN_SHARE * height:
+        return _HEAD, round(bottom)
+    return (_FOOT, round(height - bottom)) if top >= (1 - _MARGIN_SHARE) * height else None
+
+
+def _span(box: BBox, page: Page) -> tuple[float, float, float]:
+    """Return from where to where a box reaches down its page, as the page is read, and how far down that goes."""
+    match page.rotation % 360:
+        case 0:
+            return box.y0, box.y1, page.height_pt
+        case 90:
+            return box.x0, box.x1, page.width_pt
+        case 180:
+            return page.height_pt - box.y1, page.height_pt - box.y0, page.height_pt
+        case _:
+            return page.width_pt - box.x1, page.width_pt - box.x0, page.width_pt

@@ -1,0 +1,91 @@
+"""Check pictures without a caption against the page: is each read with text that stands next to it?
+
+This looks at the outcome, whoever made it: where the picture's block stands in reading order, and what the page has around it.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from schemas.documents import Block, BlockKind, Page, PlacedFigure
+from schemas.geometry import BBox, gap, is_level
+from schemas.laws import EXAMPLES, FEWEST_PICTURES
+from schemas.versions import GateResult
+from tasks.tables.rows import upright
+
+_SIDE_PT = 200.0
+"""Farthest text beside a picture that it may be read with: rows of name, text and picture are as wide as the page."""
+_ABOVE_PT = 40.0
+"""Farthest text above or below it, likewise."""
+_TOUCH_PT = 3.0
+_COLUMN_SHARE = 0.3
+
+
+def read_with_neighbours(
+    pages: Sequence[Page], blocks: Sequence[Block], figures: Sequence[PlacedFigure]
+) -> dict[int, bool]:
+    """Say of pictures without a caption whether the block before or after them stands next to them on the page.
+
+    Args:
+        pages: Of the document.
+        blocks: In reading order.
+        figures: Placed in them.
+
+    Returns:
+        An answer a picture, by its placement's order. Left out are pictures with a caption, in a line or a table, and those
+        that no text stands next to.
+    """
+    rotations = {page.page: page.rotation for page in pages}
+    captions = {figure.placement.order: figure.caption for figure in figures}
+    text = [block for block in blocks if block.kind is not BlockKind.MARGIN]
+    on_page: dict[int, list[Block]] = defaultdict(list)
+    for block in text:
+        if block.kind is not BlockKind.FIGURE:
+            on_page[block.page].append(block)
+    found: dict[int, bool] = {}
+    for number, block in enumerate(text):
+        if block.kind is not BlockKind.FIGURE or block.placement is None or captions.get(block.placement):
+            continue
+        box = upright(block.bbox, rotations[block.page])
+        near = [
+            other.order for other in on_page[block.page] if _is_next_to(upright(other.bbox, rotations[block.page]), box)
+        ]
+        if near:
+            before = next((other for other in reversed(text[:number]) if other.kind is not BlockKind.FIGURE), None)
+            after = next((other for other in text[number + 1 :] if other.kind is not BlockKind.FIGURE), None)
+            found[block.placement] = any(other is not None and other.order in near for other in (before, after))
+    return found
+
+
+def pictures_by_their_text(documents: Iterable[tuple[str, Mapping[int, bool]]], least: float) -> GateResult:
+    """Hold that enough pictures without a caption are read with text that stands next to them.
+
+    Args:
+        documents: Sources, and what ``read_with_neighbours`` answers of each document.
+        least: Share of the pictures, 0 to 1. A few pictures say too little: of fewer than 20 none refuses a version.
+    """
+    answers: Counter[bool] = Counter()
+    away: Counter[str] = Counter()
+    for source, found in documents:
+        answers.update(found.values())
+        away.update([source] * sum(not answer for answer in found.values()))
+    right, total = answers[True], answers.total()
+    share = right / total if total else 1.0
+    passed = share >= least or total < FEWEST_PICTURES
+    told = f"{right} of {total} pictures without a caption are read with text next to them"
+    message = f"{told} ({share:.0%}), {least:.0%} asked for"
+    if not passed:
+        most = ", ".join(f"{count} in {source}" for source, count in away.most_common(EXAMPLES))
+        message += (
+            f"; most others: {most}; to look at them: inset parse FILE.pdf --out FOLDER --view; "
+            "if they are right, lower gates.min_pictures_by_text"
+        )
+    return GateResult(gate="pictures by their text", passed=passed, value=share, bound=least, message=message)
+
+
+def _is_next_to(text: BBox, picture: BBox) -> bool:
+    aside = gap(text.x0, text.x1, picture.x0, picture.x1)
+    apart = gap(text.y0, text.y1, picture.y0, picture.y1)
+    if is_level(text, picture) and aside <= _SIDE_PT:
+        return True
+    shares_column = -aside >= _COLUMN_SHARE * min(text.width, picture.width)
+    return shares_column and -_TOUCH_PT <= apart <= _ABOVE_PT

@@ -1,0 +1,1 @@
+"""Tables: their cells, with rules and without."""

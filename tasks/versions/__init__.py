@@ -1,0 +1,1 @@
+"""From documents to a version: rows, tags, laws and differences."""

@@ -1,0 +1,199 @@
+"""The read side of a corpus: what a version holds, and nothing else; what can't be read is one line."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pymupdf
+import pytest
+from fastapi.testclient import TestClient
+
+from pipeline.corpus.workspace import Workspace, open_workspace
+from pipeline.published.published import PublishedCorpus
+from pipeline.records.publication import read_pointer
+from pipeline.refresh import refresh
+from query_service.app import create_app
+from schemas.errors import BadInputError, DamagedError, NotFoundError, TransientError
+from schemas.evidence import FigurePart, Filters, Modality
+from tests.manuals import write_manual
+from tests.pipeline.conftest import write_corpus
+
+Open = Callable[[Workspace], PublishedCorpus]
+
+
+@pytest.fixture
+def opened() -> Iterator[Open]:
+    with ExitStack() as stack:
+
+        def open_it(workspace: Workspace) -> PublishedCorpus:
+            corpus = PublishedCorpus(workspace)
+            stack.callback(corpus.close)
+            return corpus
+
+        yield open_it
+
+
+def _live(workspace: Workspace) -> str:
+    pointer = read_pointer(workspace.store)
+    assert pointer is not None
+    return pointer.version
+
+
+def test_tags_are_read_as_the_version_spells_them_whatever_the_file_says_since(
+    published: Workspace, tmp_path: Path, opened: Open
+) -> None:
+    file = write_corpus(tmp_path, 'tags: {template: "<image:{number}|{page}>"}\n')
+    answer = opened(open_workspace(str(file))).answer("How many screws has the steel winch?")
+    figures = [part for part in answer.parts if isinstance(part, FigurePart)]
+    assert figures
+    assert not any("<image" in part.text for part in answer.parts if part.type == "text")
+
+
+def test_a_figure_leads_to_its_own_page(published: Workspace, opened: Open) -> None:
+    corpus = opened(published)
+    answer = corpus.answer("How many screws has the steel winch?")
+    figures = [part for part in answer.parts if isinstance(part, FigurePart)]
+    hits = corpus.search("steel winch", k=50, filters=Filters(modalities=[Modality.FIGURE])).hits
+    places = {hit.figure_refs[0]: (hit.page, hit.bbox) for hit in hits if hit.source == "winch.pdf"}
+    assert figures
+    assert [(part.page, part.bbox) for part in figures] == [places[part.figure_id] for part in figures]
+    for hit in corpus.search("screws", k=50).hits:
+        assert [figure.figure_id for figure in hit.figures] == hit.figure_refs
+
+
+@pytest.mark.slow
+def test_what_a_version_does_not_hold_is_not_served_from_it(
+    published: Workspace, tmp_path: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus, before = opened(published), _live(published)
+    (pump, *_) = corpus.search("water pump", filters=Filters(documents=["pump.pdf"], modalities=[Modality.FIGURE])).hits
+    (tmp_path / "pdfs" / "pump.pdf").unlink()
+    with pymupdf.open(write_manual(tmp_path / "plain.pdf", "gate", seed=3)) as pdf:
+        pdf.save(tmp_path / "pdfs" / "locked.pdf", encryption=pymupdf.PDF_ENCRYPT_AES_256, user_pw="wombat")
+    monkeypatch.setenv("PASSWORDS", "kiwi\nwombat")
+    locked = open_workspace(str(write_corpus(tmp_path, "parse: {workers: 2, passwords_env: PASSWORDS}\n")))
+    assert refresh(locked).published
+
+    figure_id = pump.figure_refs[0]
+    asked: list[Callable[[str | None], Any]] = [
+        lambda version: corpus.document(pump.doc_id, version=version),
+        lambda version: corpus.page_image(pump.doc_id, 1, dpi=36, version=version).result(),
+        lambda version: corpus.figure(figure_id, version=version),
+    ]
+    for ask in asked:
+        with pytest.raises(NotFoundError, match=rf"version {_live(published)} has no (document|figure) "):
+            ask(None)
+        assert ask(before)
+
+    (found, *_) = corpus.search("gate", filters=Filters(documents=["locked.pdf"])).hits
+    assert opened(locked).page_image(found.doc_id, 1, dpi=36).result().startswith(b"\x89PNG")
+    monkeypatch.delenv("PASSWORDS")
+    with pytest.raises(BadInputError, match="page 2 can't be drawn: the file needs a password"):
+        opened(locked).page_image(found.doc_id, 2, dpi=36).result()
+
+    assert corpus.search("pump", version=before).hits
+    shutil.rmtree(Path(published.store.root) / "versions" / before)
+    asked.append(lambda version: corpus.search("pump", version=version))
+    for ask in asked:
+        with pytest.raises(NotFoundError, match=f"there is no version {before}"):
+            ask(before)
+    assert corpus.search("gate").hits
+
+
+def _cut(*paths: Path) -> None:
+    for path in paths:
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+ROUTES = {"", "/versions", "/search", "/answer", "/figure", "/page", "/document"}
+VERSION = ROUTES - {"/versions"}
+DAMAGE: dict[str, tuple[Callable[[Path, Path], object], set[str], set[str]]] = {
+    "the store is away": (lambda root, _: shutil.move(root, root.with_name("elsewhere")), ROUTES, set()),
+    "LIVE is missing": (lambda root, _: (root / "LIVE").unlink(), ROUTES, set()),
+    "LIVE is empty": (lambda root, _: (root / "LIVE").write_bytes(b""), ROUTES, ROUTES),
+    "LIVE is cut": (lambda root, _: _cut(root / "LIVE"), ROUTES, ROUTES),
+    "manifest is missing": (lambda _, version: (version / "manifest.json").unlink(), set(), VERSION),
+    "manifest is cut": (lambda _, version: _cut(version / "manifest.json"), set(), VERSION),
+    "ledger is missing": (lambda _, version: (version / "ledger.parquet").unlink(), set(), VERSION),
+    "ledger is cut": (lambda _, version: _cut(version / "ledger.parquet"), set(), VERSION),
+    "placements are missing": (lambda _, version: (version / "placements.parquet").unlink(), set(), {"/figure", "/search"}),
+    "placements are cut": (lambda _, version: _cut(version / "placements.parquet"), set(), {"/figure", "/search"}),
+    "the index's place is cut": (lambda _, version: _cut(version / "index.json"), set(), VERSION),
+    "the index is missing": (lambda _, version: shutil.rmtree(version / "lance"), set(), {"/search", "/answer"}),
+    "rows are missing": (
+        lambda _, version: shutil.rmtree(next(version.glob("lance/*/data"))),
+        set(),
+        {"/search", "/answer"},
+    ),
+    "rows are cut": (lambda _, version: _cut(*version.glob("lance/*/data/*")), set(), {"/search", "/answer"}),
+    "documents are missing": (lambda root, _: shutil.rmtree(root / "documents"), {"/page", "/document"}, set()),
+    "documents are empty": (lambda root, _: _empty(root / "documents"), {"/page"}, set()),
+    "figures are missing": (lambda root, _: shutil.rmtree(root / "figures"), {"/figure"}, set()),
+}
+"""What is done, the routes that can't be answered then by a service that runs, and those by one that starts afterwards."""
+
+
+def _empty(folder: Path) -> None:
+    for path in folder.iterdir():
+        path.write_bytes(b"")
+
+
+def _answers(client: TestClient, doc_id: str, figure_id: str) -> dict[str, Any]:
+    base = "/v1/corpora/manuals"
+    return {
+        "": client.get(base),
+        "/versions": client.get(f"{base}/versions"),
+        "/search": client.post(f"{base}/search", json={"query": "winch"}),
+        "/answer": client.post(f"{base}/answer", json={"question": "How many screws has the steel winch?"}),
+        "/figure": client.get(f"{base}/figures/{figure_id}"),
+        "/page": client.get(f"{base}/documents/{doc_id}/pages/1.png?dpi=36"),
+        "/document": client.get(f"{base}/documents/{doc_id}.pdf"),
+    }
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damage_is_one_line_and_costs_what_needs_it(published: Workspace, opened: Open, damage: str) -> None:
+    running, version = opened(published), _live(published)
+    (hit,) = running.search("steel winch", k=1, filters=Filters(modalities=[Modality.FIGURE])).hits
+    do, refused_running, refused_started = DAMAGE[damage]
+    root = Path(published.store.root)
+    do(root, root / "versions" / version)
+    for corpus, refused in ((running, refused_running), (opened(published), refused_started)):
+        if not refused:
+            continue
+        app = create_app(lambda _, corpus=corpus: corpus, lambda: ["manuals"])  # type: ignore[misc]
+        client = TestClient(app, base_url="http://localhost", raise_server_exceptions=False)
+        answers = _answers(client, hit.doc_id, hit.figure_refs[0])
+        codes = {route: answer.status_code for route, answer in answers.items()}
+        assert set(codes.values()) <= {200, 422, 503}
+        assert {route for route in refused if codes[route] == 200} == set()
+        for answer in answers.values():
+            if answer.status_code != 200:
+                line = answer.json()["error"]["message"]
+                assert "\n" not in line
+                assert line
+        assert client.get("/healthz").status_code == 200
+        (listed,) = client.get("/v1/corpora").json()
+        assert bool(listed["problem"]) == (codes[""] != 200)
+        assert (client.get("/readyz").status_code == 200) == (codes["/search"] == 200)
+
+
+def test_a_lost_manifest_is_one_line_and_nothing_is_logged(
+    published: Workspace, opened: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    (Path(published.store.root) / "versions" / _live(published) / "manifest.json").unlink()
+    with pytest.raises(DamagedError, match=r"/manifest.json is missing; to make it again: inset refresh manuals$"):
+        opened(published).search("winch")
+    assert caplog.records == [], "a command shows what is logged, with its traceback"
+
+
+def test_a_store_that_comes_back_is_served_again(published: Workspace, opened: Open) -> None:
+    corpus, root = opened(published), Path(published.store.root)
+    corpus.ready()
+    shutil.move(root, root.with_name("elsewhere"))
+    with pytest.raises(TransientError, match="is the store away"):
+        corpus.ready()
+    shutil.move(root.with_name("elsewhere"), root)
+    corpus.ready()

@@ -1,0 +1,114 @@
+"""The lease: one refresh at a time."""
+
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from backends.stores.object_store import open_store
+from pipeline.records.lease import LEASE, acquire, holding, release, still_held
+from pipeline.records.publication import LIVE
+from schemas.errors import UserError
+from schemas.ports import ObjectStore
+from schemas.versions import Lease, Pointer
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ObjectStore:
+    return open_store(str(tmp_path))
+
+
+def _write(store: ObjectStore, lease: Lease) -> None:
+    found = store.read_mutable(LEASE)
+    assert store.swap(LEASE, lease.model_dump_json().encode(), found[1] if found else None)
+
+
+def test_a_second_run_is_told_who_holds_the_lease(store: ObjectStore) -> None:
+    acquire(store, "one", tied_to_process=True)
+    with pytest.raises(UserError, match="run 'one' is refreshing"):
+        acquire(store, "two", tied_to_process=True)
+
+
+def test_a_run_re_enters_its_own_lease_and_keeps_its_fence(store: ObjectStore) -> None:
+    first = acquire(store, "one", tied_to_process=False)
+    again = acquire(store, "one", tied_to_process=False)
+    assert again.fence == first.fence
+    assert still_held(store, first)
+
+
+def test_a_released_lease_goes_to_the_next_run_with_a_larger_fence(store: ObjectStore) -> None:
+    with holding(store, "one", tied_to_process=True) as first:
+        pass
+    release(store, "one")
+    second = acquire(store, "two", tied_to_process=True)
+    assert second.fence > first.fence
+    assert not still_held(store, first)
+
+
+def test_releasing_removes_the_holder_whatever_the_clock_does_since(store: ObjectStore) -> None:
+    first = acquire(store, "one", tied_to_process=False)
+    release(store, "one")
+    found = store.read_mutable(LEASE)
+    assert found is not None
+    released = Lease.model_validate_json(found[0])
+    assert (released.run_id, released.host, released.fence) == ("", "", first.fence)
+    # As if the clock had been set back by an hour since.
+    _write(store, released.model_copy(update={"until": datetime.now(UTC) + timedelta(hours=1)}))
+    assert acquire(store, "two", tied_to_process=True).fence == first.fence + 1
+
+
+def test_a_lease_that_ends_in_another_age_holds_no_one(store: ObjectStore) -> None:
+    _write(store, Lease(run_id="far", fence=3, until=datetime(2038, 1, 19, tzinfo=UTC), host="far"))
+    assert acquire(store, "two", tied_to_process=True).fence == 4
+
+
+def test_a_holder_that_lives_here_keeps_its_lease_though_the_clock_was_set_back(store: ObjectStore) -> None:
+    held = acquire(store, "one", tied_to_process=True)
+    _write(store, held.model_copy(update={"until": datetime.now(UTC) + timedelta(hours=3)}))
+    with pytest.raises(UserError, match="run 'one' is refreshing"):
+        acquire(store, "two", tied_to_process=True)
+
+
+def test_who_waits_reads_a_date(store: ObjectStore) -> None:
+    held = acquire(store, "one", tied_to_process=False)
+    with pytest.raises(UserError, match=rf"holds it until {held.until:%Y-%m-%d %H:%M:%S} UTC at least; wait for it"):
+        acquire(store, "two", tied_to_process=False)
+
+
+@pytest.mark.parametrize("damage", [b"", b'{"run_id":"one","fe', b"\xff\xfe", b"[1]"])
+def test_a_damaged_lease_holds_no_one_and_the_fence_still_grows(store: ObjectStore, damage: bytes) -> None:
+    pointer = Pointer(version="v", previous=None, since=datetime.now(UTC), fence=7)
+    assert store.swap(LIVE, pointer.model_dump_json().encode(), None)
+    first = acquire(store, "one", tied_to_process=False)
+    (Path(store.root) / LEASE).write_bytes(damage)
+    assert not still_held(store, first)
+    release(store, "one")
+    second = acquire(store, "two", tied_to_process=False)
+    assert (second.run_id, second.fence) == ("two", 8)
+    assert still_held(store, second)
+
+
+def test_a_lost_lease_is_no_reason_never_to_publish_again(store: ObjectStore) -> None:
+    pointer = Pointer(version="v", previous=None, since=datetime.now(UTC), fence=7)
+    assert store.swap(LIVE, pointer.model_dump_json().encode(), None)
+    assert acquire(store, "two", tied_to_process=False).fence == 8
+
+
+def test_a_dead_holder_on_this_machine_is_replaced_at_once(store: ObjectStore) -> None:
+    code = (
+        "import sys; from backends.stores.object_store import open_store; from pipeline.records.lease import acquire;"
+        "acquire(open_store(sys.argv[1]), 'dead', tied_to_process=True)"
+    )
+    subprocess.run([sys.executable, "-c", code, store.root], check=True)
+    assert acquire(store, "two", tied_to_process=True).run_id == "two"
+
+
+def test_a_holder_elsewhere_is_replaced_only_after_its_term(store: ObjectStore) -> None:
+    elsewhere = Lease(run_id="far", fence=3, until=datetime.now(UTC) + timedelta(minutes=1), host="far", pid=1)
+    _write(store, elsewhere)
+    with pytest.raises(UserError, match="far"):
+        acquire(store, "two", tied_to_process=True)
+    _write(store, elsewhere.model_copy(update={"until": datetime.now(UTC) - timedelta(seconds=1)}))
+    assert acquire(store, "two", tied_to_process=True).fence == 4

@@ -1,0 +1,291 @@
+"""What is damaged is named, and one refresh later all is well again."""
+
+import io
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from backends.stores.object_store import open_store
+from pipeline.corpus.workspace import Workspace, open_workspace
+from pipeline.published.published import PublishedCorpus
+from pipeline.records.evidence import read_evidence, search_texts, write_evidence
+from pipeline.records.inventory import read_inventory
+from pipeline.records.ledger import read_ledger
+from pipeline.records.publication import LIVE, list_versions, move_pointer, publish_version, read_pointer, roll_back
+from pipeline.refresh import refresh
+from pipeline.stages.build import vectors_of
+from pipeline.stages.enrich import text_vectors
+from pipeline.stages.plan import plan
+from pipeline.upkeep.doctor import diagnose
+from pipeline.upkeep.repair import NOTED, find_damage
+from schemas.errors import DamagedError, FailureCode, UserError
+from schemas.evidence import EVIDENCE
+from schemas.ports import ObjectStore
+from schemas.versions import Status
+from tasks.enriching.embed import text_id
+from tests.manuals import write_manual, write_scan
+from tests.pipeline.conftest import write_corpus
+
+QUESTION = "How many screws has the steel winch?"
+
+
+def _live(workspace: Workspace) -> str:
+    pointer = read_pointer(workspace.store)
+    assert pointer is not None
+    return pointer.version
+
+
+def _object(workspace: Workspace, kind: str) -> Path:
+    """Return the file of an object of the live version."""
+    items = read_inventory(workspace.store, _live(workspace)) or ()
+    names = [item.name for item in items] + ["LIVE", f"versions/{_live(workspace)}/manifest.json"]
+    return Path(workspace.store.root) / next(name for name in names if kind in name)
+
+
+def _cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def _turn_a_bit(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 8
+    path.write_bytes(bytes(data))
+
+
+def _is_well(workspace: Workspace) -> bool:
+    found = find_damage(workspace, deep=True)
+    assert found.all() == []
+    published = PublishedCorpus(workspace)
+    hits = published.search(QUESTION, mode="hybrid", k=50).hits
+    figures = [published.figure(figure)[0] for hit in hits for figure in hit.figure_refs]
+    published.close()
+    return {hit.source for hit in hits} == {"pump.pdf", "winch.pdf"} and bool(figures)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["LIVE", "manifest.json", "ledger.parquet", "evidence/", "index.json", "figures/", "documents/", "lines.parquet"],
+)
+def test_a_refresh_makes_again_what_was_cut(published: Workspace, kind: str) -> None:
+    _cut(_object(published, kind))
+    assert find_damage(published).all()
+    refresh(published)
+    assert _is_well(published)
+    assert not refresh(published).published, "there is nothing left to do"
+
+
+@pytest.mark.parametrize("folder", ["data", "_indices", "_versions"])
+def test_a_damaged_index_is_told_and_built_again(published: Workspace, folder: str) -> None:
+    before = _live(published)
+    path = _object(published, f"/{folder}/")
+    path.unlink()
+    (finding,) = [found for found in diagnose([str(published.file)]).findings if found.subject.endswith(" index")]
+    assert not finding.ok
+    opened = PublishedCorpus(published)
+    with pytest.raises(
+        DamagedError, match=rf"{before} is damaged: .*{path.name} isn't what was built; .* inset refresh manuals"
+    ):
+        opened.search(QUESTION)
+    opened.close()
+    assert refresh(published).published
+    assert _is_well(published)
+
+
+def test_a_turned_bit_of_the_index_is_not_answered_from(published: Workspace) -> None:
+    _turn_a_bit(_object(published, "/data/"))
+    opened = PublishedCorpus(published)
+    with pytest.raises(DamagedError, match="isn't what was built"):
+        opened.search(QUESTION)
+    opened.close()
+
+
+def test_doctor_reads_all_says_what_a_refresh_does_and_leaves_a_note_for_it(published: Workspace, tmp_path: Path) -> None:
+    first = _live(published)
+    write_manual(tmp_path / "pdfs" / "crane.pdf", "tower crane", seed=7)
+    second = refresh(published).version
+    (earlier,) = published.store.names(f"versions/{first}/evidence")
+    _turn_a_bit(Path(published.store.root) / earlier)
+    _turn_a_bit(_object(published, "figures/"))
+    findings = {
+        found.message: found.remedy for found in diagnose([str(published.file)], deep=True).findings if not found.ok
+    }
+    assert len(findings) == 2
+    assert any(earlier in message and f"removes {first}" in remedy for message, remedy in findings.items())
+    assert any("/figures/" in message and "makes it again" in remedy for message, remedy in findings.items())
+    assert published.store.exists(NOTED)
+    refresh(published)
+    assert first not in published.store.folders("versions")
+    pointer = read_pointer(published.store)
+    assert pointer is not None
+    assert pointer.previous == second, "its figure is back, so it can be gone back to"
+    assert find_damage(published, deep=True).all() == []
+    assert not published.store.exists(NOTED)
+
+
+@pytest.mark.parametrize("file", ["ledger.parquet", "manifest.json"])
+def test_what_can_not_be_gone_back_to_is_not_offered(published: Workspace, tmp_path: Path, file: str) -> None:
+    first = _live(published)
+    write_manual(tmp_path / "pdfs" / "crane.pdf", "tower crane", seed=7)
+    refresh(published)
+    (Path(published.store.root) / f"versions/{first}/{file}").unlink()
+    assert [damage.name for damage in find_damage(published).all()] == [f"versions/{first}/{file}"]
+    assert not refresh(published).published
+    with pytest.raises(UserError, match="there is none before it to roll back to"):
+        roll_back(published.store, "manuals")
+    assert find_damage(published, deep=True).all() == []
+
+
+def test_a_lost_inventory_is_damage_and_is_made_again(published: Workspace) -> None:
+    name = f"versions/{_live(published)}/inventory.parquet"
+    published.store.delete(name)
+    assert [damage.name for damage in find_damage(published).all()] == [name]
+    assert refresh(published).published
+    assert _is_well(published)
+    assert published.store.exists(f"versions/{_live(published)}/inventory.parquet")
+
+
+def test_a_store_from_before_there_were_checksums_is_read_and_said_to_be(published: Workspace) -> None:
+    root, store = Path(published.store.root), published.store
+    for name in store.names(""):
+        path = root / name
+        if name.endswith("inventory.parquet") or name == "LIVE.copy":
+            path.unlink()
+        elif name.endswith("manifest.json"):
+            path.write_text(
+                json.dumps({key: value for key, value in json.loads(store.get(name)).items() if key != "inventory"})
+            )
+        elif name.endswith(".json") or name in ("LIVE", "LEASE"):
+            path.write_bytes(store.get(name))
+        elif name.endswith(".parquet"):
+            old = io.BytesIO()
+            pq.write_table(pq.read_table(path), old, compression="zstd", store_schema=False)
+            path.write_bytes(old.getvalue())
+    assert "sha256" not in (root / "LIVE").read_text()
+    again = refresh(published)
+    assert (again.version, again.published) == (_live(published), False)
+    assert _is_well(published)
+    messages = [found.message for found in diagnose([str(published.file)], deep=True).findings]
+    assert f"from before checksums were kept, so read without a check: {again.version}" in messages
+    assert store.exists("LIVE.copy"), "the first refresh makes the copy"
+
+
+def test_without_pointer_and_copy_somebody_has_to_say_what_is_live(published: Workspace) -> None:
+    live = _live(published)
+    for name in ("LIVE", "LIVE.copy"):
+        (Path(published.store.root) / name).write_bytes(b"{")
+    with pytest.raises(
+        UserError, match=rf"LIVE is cut short, and there is no copy .* inset publish manuals VERSION .*{live}"
+    ):
+        refresh(published)
+    assert publish_version(published.store, "manuals", live).version == live
+    assert not refresh(published).published
+    assert _is_well(published)
+
+
+@pytest.mark.parametrize("damage", [None, b"", b'{"version":'])
+def test_a_damaged_pointer_is_written_again_with_its_hold(tmp_path: Path, damage: bytes | None) -> None:
+    store = open_store(str(tmp_path))
+    move_pointer(store, "v1", expected=None, held=True, since=datetime(2026, 1, 1, tzinfo=UTC))
+    path = tmp_path / LIVE
+    path.unlink() if damage is None else path.write_bytes(damage)
+    with pytest.raises(DamagedError, match=r"LIVE is (missing|empty|cut short); to restore it: inset refresh"):
+        read_pointer(store)
+    _mend(store)
+    pointer = read_pointer(store)
+    assert pointer is not None
+    assert (pointer.version, pointer.held) == ("v1", True)
+
+
+def _mend(store: ObjectStore) -> None:
+    from pipeline.records.publication import mend_pointer
+
+    mend_pointer(store, "manuals")
+
+
+def test_a_version_whose_manifest_is_damaged_is_listed_as_such(published: Workspace) -> None:
+    _cut(_object(published, "manifest.json"))
+    (row,) = list_versions(published.store, "manuals").versions
+    assert row.state == "damaged"
+    assert "manifest.json is cut short; to make it again: inset refresh manuals" in row.refusals[0]
+
+
+def test_a_part_of_the_rows_that_is_missing_is_not_left_out(published: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.records.evidence.ROWS_A_FILE", 5)
+    rows = read_evidence(published.store, _live(published))
+    write_evidence(published, "v2", rows)
+    assert read_evidence(published.store, "v2").num_rows == rows.num_rows > 5
+    first, *_, last = published.store.names("versions/v2/evidence")
+    for name in (first, last):
+        data = published.store.get(name)
+        published.store.delete(name)
+        if name == first:
+            with pytest.raises(DamagedError, match=r"versions/v2/evidence has \d+ of \d+ parts"):
+                read_evidence(published.store, "v2")
+        published.store.replace(name, data)
+    assert rows.schema == EVIDENCE
+
+
+def test_a_record_without_a_value_is_none(published: Workspace) -> None:
+    texts = search_texts(read_evidence(published.store, _live(published)))
+    cache = text_vectors(published)
+    vectors = vectors_of(cache, texts)
+    names = sorted({text_id(text) for text in texts})
+    cache.forget(names[:2])
+    assert text_vectors(published).missing(names) == names[:2]
+    old = io.BytesIO()
+    table = pa.table({"id": names[:2], "vector": pa.array([None, None], pa.list_(pa.float32()))})
+    pq.write_table(table, old, store_schema=False)
+    (Path(published.store.root) / f"vectors/text/{published.keys.vectors}/part-old.parquet").write_bytes(old.getvalue())
+    assert text_vectors(published).missing(names) == names[:2], "a vector that is null is no finished work"
+    published.store.delete(f"versions/{_live(published)}/lance/x")
+    published.index(_live(published)).drop()
+    assert refresh(published).published
+    assert np.array_equal(vectors_of(text_vectors(published), texts), vectors)
+
+
+def test_a_damaged_shard_holds_nothing_and_goes(published: Workspace) -> None:
+    (shard,) = (Path(published.store.root) / "vectors").rglob("*.parquet")
+    _turn_a_bit(shard)
+    assert text_vectors(published).ids() == set()
+    assert find_damage(published, deep=True).loose
+    published.index(_live(published)).drop()
+    assert refresh(published).published
+    assert not shard.exists()
+    assert _is_well(published)
+
+
+def test_versions_follow_each_other_though_the_clock_was_set_back(published: Workspace) -> None:
+    published.store.replace("versions/20990101T000000Z-00000000/plan.json", b"{}")
+    assert plan(published, "r").version == _live(published)
+    assert plan(published, "r", anew=True).version.startswith("20990101T000001Z-")
+
+
+def test_what_a_budget_left_unread_is_read_by_the_next_refresh(tmp_path: Path) -> None:
+    for name, subject in (("pump", "water pump"), ("winch", "steel winch")):
+        write_scan(tmp_path / "pdfs" / f"{name}.pdf", subject)
+    file = write_corpus(tmp_path)
+    file.write_text(file.read_text().replace("{ocr: none}", "{layout: none}") + "budget: {ocr_items: 1}\n")
+    workspace = open_workspace(str(file))
+    first = refresh(workspace)
+    assert first.published
+    (left,) = first.failures
+    assert (left.code, left.page, left.step) == (FailureCode.OVER_BUDGET, 1, "recognise")
+    assert "the next refresh goes on" in left.message
+    second = refresh(workspace)
+    assert (second.published, second.failures) == (True, [])
+    assert second.counts.rows > first.counts.rows
+    assert all(row.status is Status.INDEXED for row in read_ledger(workspace.store, _live(workspace)))
+    assert not refresh(workspace).published, "all is read now"
+    assert find_damage(workspace, deep=True).all() == []
+
+
+def test_a_note_of_damage_is_read_by_people_too(published: Workspace) -> None:
+    _turn_a_bit(_object(published, "figures/"))
+    diagnose([str(published.file)], deep=True)
+    (name,) = json.loads((Path(published.store.root) / NOTED).read_text())["names"]
+    assert name.startswith("figures/")

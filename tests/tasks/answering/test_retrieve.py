@@ -1,0 +1,115 @@
+"""Retrieval over the reference engine: modes, stop words, fusion and diversity."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backends.engines.memory_index import MemoryIndex
+from schemas.corpus import Ranking
+from schemas.evidence import MODES, Filters, Mode
+from schemas.ports import Vector
+from tasks.answering.diversify import diversify
+from tasks.answering.fuse import fuse_scores
+from tasks.answering.retrieve import STOP_WORDS, retrieve, without
+from tests.contract.test_search_index import ROWS, VECTORS, fill, ids, places
+
+
+class Nearest:
+    """An embedder that knows one question's vector."""
+
+    name, revision, dimension, max_tokens = "fixed", "1", 32, 256
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        return [len(text.split()) for text in texts]
+
+    def embed_documents(self, texts: Sequence[str]) -> Vector:
+        return VECTORS[: len(texts)]
+
+    def embed_query(self, text: str) -> Vector:
+        return np.asarray(VECTORS[25], np.float32)
+
+
+@pytest.fixture(scope="module")
+def index() -> MemoryIndex:
+    made = MemoryIndex()
+    fill(made, ROWS, VECTORS)
+    return made
+
+
+def search(index: MemoryIndex, query: str, mode: Mode, k: int, **ranking: object) -> list[tuple[str, float]]:
+    chosen = Ranking.model_validate(ranking)
+    return retrieve(index, Nearest(), query, mode=mode, k=k, filters=Filters(), ranking=chosen)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("ranking", [{}, {"fusion": "weighted", "alpha": 0.3}, {"diversity": 0.5}])
+def test_pages_are_stable_in_every_mode(index: MemoryIndex, mode: Mode, ranking: dict[str, object]) -> None:
+    longest = search(index, "the register of document 1", mode, 40, **ranking)
+    assert longest == sorted(longest, key=lambda pair: -pair[1])
+    assert all(search(index, "the register of document 1", mode, k, **ranking) == longest[:k] for k in (1, 7, 20))
+
+
+def test_alpha_goes_from_words_to_meaning(index: MemoryIndex) -> None:
+    words = search(index, "firmware", "hybrid", 6, fusion="weighted", alpha=0)
+    meaning = search(index, "firmware", "hybrid", 6, fusion="weighted", alpha=1)
+    assert places(words) == {3, 13, 23, 33, 43, 53}
+    assert ids(meaning) == ids(search(index, "firmware", "dense", 6))
+
+
+def test_near_copies_don_t_crowd_out_the_rest(index: MemoryIndex) -> None:
+    assert places(search(index, "", "dense", 2)) == {25, 45}  # the same vector
+    assert places(search(index, "", "dense", 2, diversity=0.6)) != {25, 45}
+
+
+def test_stop_words_are_left_out_unless_they_are_all_there_is(index: MemoryIndex) -> None:
+    assert len(search(index, "the firmware", "bm25", 60)) == 60
+    assert places(search(index, "the firmware", "bm25", 60, stop_words="english")) == {3, 13, 23, 33, 43, 53}
+    assert len(search(index, "The", "bm25", 60, stop_words=["THE"])) == 60
+    assert without("If not, is it o'clock?", STOP_WORDS) == " ,   o'clock?"
+
+
+AXES = {name: np.eye(3, dtype=np.float32)[place] for place, name in enumerate("xyz")}
+
+
+class TestDiversify:
+    def test_a_hand_computed_example(self) -> None:
+        vectors = {
+            "a": np.array([1, 0], np.float32),
+            "a2": np.array([1, 0.01], np.float32),
+            "b": np.array([0.8, 0.6], np.float32),
+            "c": np.array([0, 1], np.float32),
+            "d": np.array([-1, 0], np.float32),
+        }
+        query = np.array([1, 0.2], np.float32)
+        found = diversify(query, ["a", "a2", "b", "c", "d"], vectors, k=5, relevance=0.5)
+        # Nearest is a2; then a: (.981 - 1)/2, b: (.902 - .806)/2, c: (.196 - .010)/2, d: (-.981 + 1)/2.
+        assert [name for name, _ in found][:2] == ["a2", "c"]
+        assert [name for name, _ in diversify(query, list(vectors), vectors, k=3, relevance=1)] == ["a2", "a", "b"]
+
+    def test_rows_without_a_vector_come_last(self) -> None:
+        found = diversify(AXES["x"], ["p", "y", "q", "x"], AXES, k=4, relevance=0.7)
+        assert [name for name, _ in found] == ["x", "y", "p", "q"]
+        assert diversify(AXES["x"], ["p"], {}, k=4, relevance=0.7) == [("p", -1.0)]
+
+
+SCORED = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(-5, 5).map(float), max_size=8).map(
+    lambda scores: sorted(scores.items(), key=lambda pair: -pair[1])
+)
+
+
+@given(SCORED, SCORED, st.floats(0, 1))
+def test_weighted_fusion_keeps_every_row_and_the_scale(
+    one: list[tuple[str, float]], other: list[tuple[str, float]], alpha: float
+) -> None:
+    fused = fuse_scores([one, other], [1 - alpha, alpha])
+    assert {name for name, _ in fused} == {name for name, _ in one + other}
+    assert all(-1e-9 <= score <= 1 + 1e-9 for _, score in fused)
+    assert [name for name, _ in fuse_scores([one], [1])] == ids(sorted(one, key=lambda pair: (-pair[1], pair[0])))
+
+
+def test_a_hand_computed_weighted_fusion() -> None:
+    fused = fuse_scores([[("a", 9.0), ("b", 4.0), ("c", -1.0)], [("b", 0.5)]], [0.4, 0.6])
+    assert dict(fused) == pytest.approx({"b": 0.4 * 0.5 + 0.6, "a": 0.4, "c": 0.0})

@@ -1,0 +1,257 @@
+"""Cutting documents into evidence."""
+
+import re
+from collections.abc import Sequence
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.documents import (
+    Block,
+    BlockKind,
+    Kind,
+    Page,
+    PlacedFigure,
+    Placement,
+    Region,
+    Role,
+    StructuredDocument,
+    TablePart,
+)
+from schemas.geometry import BBox
+from schemas.tags import placeholder, placeholders, strip
+from tasks.enriching.chunk import chunk
+from tasks.tables.mark_up import markdown
+
+FIGURE = "ab" * 32
+BOX = BBox(10, 10, 100, 50)
+
+
+def _count(texts: Sequence[str]) -> list[int]:
+    return [len(text.split()) for text in texts]
+
+
+def _block(order: int, text: str, kind: BlockKind = BlockKind.TEXT, page: int = 1, **more: object) -> Block:
+    return Block(order=order, page=page, kind=kind, bbox=BOX, text=text, **more)  # type: ignore[arg-type]
+
+
+def _document(*blocks: Block, figures: tuple[PlacedFigure, ...] = ()) -> StructuredDocument:
+    return StructuredDocument("d", "Manual", (Page(1, 595, 842, 0, 100),), blocks, figures)
+
+
+def _words(count: int, word: str = "word") -> str:
+    return " ".join([word] * count)
+
+
+def test_a_section_begins_a_chunk() -> None:
+    document = _document(
+        _block(0, "Intro", BlockKind.HEADING, section_path=("Intro",)),
+        _block(1, _words(5), section_path=("Intro",)),
+        _block(2, "Setup", BlockKind.HEADING, section_path=("Setup",)),
+        _block(3, _words(5), section_path=("Setup",)),
+    )
+    chunks = chunk(document, _count, max_tokens=50)
+    assert [piece.section_path for piece in chunks] == [("Intro",), ("Setup",)]
+    assert chunks[1].text.startswith("Setup\n")
+
+
+def test_no_chunk_exceeds_its_tokens_and_no_word_is_lost() -> None:
+    document = _document(_block(0, f"{_words(200, 'long')}. {_words(30, 'short')}."), _block(1, _words(45)))
+    chunks = chunk(document, _count, max_tokens=50)
+    assert all(len(piece.text.split()) <= 50 for piece in chunks)
+    joined = " ".join(piece.text for piece in chunks).replace(".", "").split()
+    assert (joined.count("long"), joined.count("short"), joined.count("word")) == (200, 30, 45)
+
+
+def test_a_figure_and_its_caption_are_never_parted() -> None:
+    placement = Placement(1, 0, BOX, FIGURE, Kind.RASTER, Role.CONTENT, "image")
+    figure = PlacedFigure(placement, "Figure 1: The panel", ("Panel",), "START STOP", 1)
+    document = _document(
+        _block(0, _words(45)),
+        _block(1, placeholder(FIGURE), BlockKind.FIGURE, placement=0),
+        _block(2, "Figure 1: The panel", BlockKind.CAPTION, placement=0),
+        _block(3, _words(45)),
+        figures=(figure,),
+    )
+    chunks = chunk(document, _count, max_tokens=48)
+    texts = [piece for piece in chunks if piece.modality == "text"]
+    (holder,) = [piece for piece in texts if placeholders(piece.tagged_text)]
+    assert "Figure 1: The panel" in holder.text
+    assert holder.figure_refs == (FIGURE,)
+    assert placeholder(FIGURE) not in holder.text
+    assert "START" not in holder.tagged_text
+    (row,) = [piece for piece in chunks if piece.modality == "figure"]
+    assert row.text == "Figure 1: The panel\nPanel\nSTART STOP"
+    assert row.figure_id == FIGURE
+
+
+def test_margins_stay_out_and_mentions_go_into_figure_refs() -> None:
+    document = _document(_block(0, "Page 7", BlockKind.MARGIN), _block(1, "see Figure 1", mentions=(FIGURE,)))
+    (piece,) = chunk(document, _count, max_tokens=50)
+    assert piece.text == "see Figure 1"
+    assert piece.figure_refs == (FIGURE,)
+
+
+def test_a_long_table_is_cut_at_its_rows_and_repeats_its_header() -> None:
+    rows = (("No", "Name"), *((str(number), _words(6)) for number in range(20)))
+    table = _block(0, f"Table 1: Parts\n{markdown(rows)}", BlockKind.TABLE, rows=rows)
+    chunks = chunk(_document(table), _count, max_tokens=60)
+    assert len(chunks) > 1
+    assert all(piece.modality == "table" and "| No | Name |" in piece.text for piece in chunks)
+    assert sum(piece.text.count("| 7 |") for piece in chunks) == 1
+
+
+def test_a_chunk_over_two_pages_names_both() -> None:
+    document = _document(_block(0, _words(5)), _block(1, _words(5), page=2))
+    (piece,) = chunk(document, _count, max_tokens=50)
+    assert [region.page for region in piece.regions] == [1, 2]
+
+
+def _over_two_pages() -> Block:
+    rows = (("Part", "Torque"), *((f"M{number}", _words(6)) for number in range(8)))
+    parts = (TablePart(1, BOX, 5), TablePart(2, NEXT, 4))
+    return _block(0, f"Table 1: Torques\n{markdown(rows)}", BlockKind.TABLE, rows=rows, parts=parts)
+
+
+NEXT = BBox(20, 20, 120, 90)
+
+
+def test_a_table_over_two_pages_names_both() -> None:
+    (piece,) = chunk(_document(_over_two_pages()), _count, max_tokens=500)
+    assert piece.regions == (Region(1, BOX), Region(2, NEXT))
+
+
+def test_each_piece_of_a_table_names_the_pages_of_its_own_rows() -> None:
+    pieces = chunk(_document(_over_two_pages()), _count, max_tokens=50)
+    assert len(pieces) > 2
+    for piece in pieces:
+        screws = {int(line.split()[1][1:]) for line in piece.text.splitlines() if line.startswith("| M")}
+        expected = ([Region(1, BOX)] if min(screws) < 4 else []) + ([Region(2, NEXT)] if max(screws) > 3 else [])
+        assert list(piece.regions) == expected
+    assert {region.page for piece in pieces for region in piece.regions} == {1, 2}
+
+
+def _picture(order: int) -> Placement:
+    return Placement(1, order, BOX, FIGURE, Kind.RASTER, Role.CONTENT, "image")
+
+
+def test_a_figure_is_never_parted_from_the_step_that_it_stands_by() -> None:
+    figures = (
+        PlacedFigure(_picture(0), "", (), "", 1, _words(20, "first"), (0,)),
+        PlacedFigure(_picture(1), "", (), "", 3, _words(20, "third"), (4,)),
+    )
+    document = _document(
+        _block(0, _words(20, "first")),
+        _block(1, placeholder(FIGURE), BlockKind.FIGURE, placement=0),
+        _block(2, _words(20, "second")),
+        _block(3, placeholder(FIGURE), BlockKind.FIGURE, placement=1),
+        _block(4, _words(20, "third")),
+        figures=figures,
+    )
+    texts = [piece for piece in chunk(document, _count, max_tokens=25) if piece.modality == "text"]
+    assert [(piece.text.split()[0], len(placeholders(piece.tagged_text))) for piece in texts] == [
+        ("first", 1),
+        ("second", 0),
+        ("third", 1),
+    ]
+
+
+def test_a_figures_row_holds_its_step() -> None:
+    figure = PlacedFigure(_picture(0), "", ("Volume",), "VOL+", 1, "Press the upper button to turn the volume up.", (0,))
+    document = _document(
+        _block(0, "Press the upper button to turn the volume up."),
+        _block(1, placeholder(FIGURE), BlockKind.FIGURE, placement=0),
+        figures=(figure,),
+    )
+    (row,) = [piece for piece in chunk(document, _count, max_tokens=50) if piece.modality == "figure"]
+    assert row.text == "Press the upper button to turn the volume up.\nVolume\nVOL+"
+    assert row.tagged_text == f"{placeholder(FIGURE)}\nPress the upper button to turn the volume up."
+    assert row.placement == 0
+
+
+def test_chinese_is_cut_at_its_sentences() -> None:
+    sentences = [f"第{number}步请先关闭进水阀门再检查系统的压力。" for number in range(40)]
+    chunks = chunk(_document(_block(0, "".join(sentences))), _signs, max_tokens=100)
+    assert len(chunks) > 5
+    assert "".join(piece.text for piece in chunks) == "".join(sentences)
+    assert all(piece.text.startswith("第") and piece.text.endswith("。") for piece in chunks)
+
+
+def test_a_caption_longer_than_a_chunk_is_cut_and_its_figure_stays_with_its_beginning() -> None:
+    caption = "Figure 1: " + " ".join(f"w{number}" for number in range(90))
+    document = _document(
+        _block(0, placeholder(FIGURE), BlockKind.FIGURE, placement=0),
+        _block(1, caption, BlockKind.CAPTION, placement=0),
+        figures=(PlacedFigure(_picture(0), caption, (), "", 0),),
+    )
+    chunks = chunk(document, _count, max_tokens=40)
+    texts = [piece for piece in chunks if piece.modality == "text"]
+    assert " ".join(piece.text for piece in texts).split() == caption.split()
+    assert [placeholders(piece.tagged_text) for piece in texts] == [[FIGURE], [], []]
+    assert all(_count([piece.text])[0] <= 40 for piece in chunks)
+
+
+def test_a_japanese_figures_row_is_filled() -> None:
+    figure = PlacedFigure(_picture(0), "図1 安全弁", ("弁",), "圧力計と安全弁の位置" * 30, 0)
+    document = _document(_block(0, placeholder(FIGURE), BlockKind.FIGURE, placement=0), figures=(figure,))
+    (row,) = [piece for piece in chunk(document, _signs, max_tokens=100) if piece.modality == "figure"]
+    assert 90 <= _signs([row.text])[0] <= 100
+
+
+def _signs(texts: Sequence[str]) -> list[int]:
+    """Count as tokenizers do that keep line ends: those, CJK and signs one by one, words in parts of a few letters."""
+    return [len(re.findall(r"[぀-ヿ一-鿿]|[^\W぀-ヿ一-鿿]{1,6}|[^\w\s]|\n", text)) for text in texts]
+
+
+def _icon(number: int) -> str:
+    return placeholder(f"{number:064x}")
+
+
+_WORDS = st.lists(
+    st.sampled_from([*"ab。！,.打开バ\n<|", " ", "word ", "e\u0301", "打开阀门" * 30, "words " * 50]), max_size=8
+)
+_STRINGS = _WORDS.map("".join)
+
+
+@st.composite
+def _documents(draw: st.DrawFn) -> StructuredDocument:
+    blocks: list[Block] = []
+    figures: list[PlacedFigure] = []
+    for number in range(draw(st.integers(1, 6))):
+        kind, page, order = draw(st.sampled_from(list(BlockKind))), 1 + number // 2, len(blocks)
+        text = draw(_STRINGS) + draw(st.sampled_from(["", _icon(number)])) + draw(_STRINGS)
+        if kind is BlockKind.TABLE:
+            rows = ((text, draw(_STRINGS)), *draw(st.lists(st.tuples(_STRINGS, _STRINGS), max_size=4)))
+            caption = draw(st.sampled_from(["", "Table 1: Torques\n", "Table 2: " + "long " * 60 + "\n"]))
+            blocks.append(_block(order, f"{caption}{markdown(rows)}", kind, page, rows=rows))
+        elif kind is BlockKind.FIGURE:
+            place = Placement(page, number, BOX, f"{number:064x}", Kind.RASTER, Role.CONTENT, "image")
+            pair = [(_icon(number), kind), (f"Figure 1 {draw(_STRINGS)}", BlockKind.CAPTION)]
+            for words, one in draw(st.permutations(pair)):
+                blocks.append(_block(len(blocks), words, one, page, placement=number))
+            stands_by = draw(st.sampled_from([(), (order - 1,)])) if order else ()
+            figures.append(PlacedFigure(place, pair[1][0], (), draw(_STRINGS), order, draw(_STRINGS), stands_by))
+        else:
+            blocks.append(_block(order, text, kind, page))
+    return _document(*blocks, figures=tuple(figures))
+
+
+@settings(max_examples=50, deadline=None)
+@given(document=_documents(), limit=st.integers(50, 120))
+def test_whatever_a_document_holds_its_chunks_fit_and_hold_all_of_it(document: StructuredDocument, limit: int) -> None:
+    chunks = chunk(document, _signs, max_tokens=limit)
+    assert all(count <= limit for count in _signs([piece.text for piece in chunks]))
+    blocks = [block for block in document.blocks if block.kind not in (BlockKind.MARGIN, BlockKind.TABLE)]
+    text = "".join(piece.tagged_text for piece in chunks if piece.modality == "text")
+    assert _letters(text) == _letters("".join(block.text for block in blocks))
+    assert placeholders(text) == placeholders("".join(block.text for block in blocks))
+    for table in (block for block in document.blocks if block.kind is BlockKind.TABLE):
+        held = "".join(piece.tagged_text for piece in chunks if piece.modality == "table" and piece.order == table.order)
+        assert sorted(placeholders(held)) == sorted(placeholders(table.text))
+        for cell in (cell for row in table.rows for cell in row):
+            rest = iter(_letters(held))
+            assert all(letter in rest for letter in _letters(cell))
+
+
+def _letters(text: str) -> str:
+    return re.sub(r"[\s\\|-]", "", strip(text))

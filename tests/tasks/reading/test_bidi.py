@@ -1,0 +1,172 @@
+"""Lines that run from right to left are read as they are spoken, however their letters were written."""
+
+import random
+
+import pymupdf
+import pytest
+
+from evaluation.synthetic.art import HEBREW, Pen
+from schemas.corpus import ParseOptions
+from schemas.documents import BlockKind, StructuredDocument
+from tasks.reading.bidi import as_spoken, runs_leftward
+from tasks.reading.parse import parse
+from tasks.reading.structure import structure
+
+# What is spoken, and how it stands from left to right.
+LINES = [
+    ("בתוך 15 דקות", "תוקד 15 ךותב"),
+    ("ראו איור 1 להלן.", ".ןלהל 1 רויא ואר"),
+    ("כמו 40 Nm ואת torque.", ".torque תאו Nm 40 ומכ"),
+    ("התקן Windows 10 עכשיו", "וישכע Windows 10 ןקתה"),
+    ("עלה ב-3.5% השנה", "הנשה 3.5%-ב הלע"),
+    ("ראו (איור 3) כאן", "ןאכ )3 רויא( ואר"),
+    ("يوضح الشكل ٢ طريقة", "ةقيرط ٢ لكشلا حضوي"),
+    ("USB Type C וגם 12, 24", "24 ,12 םגו USB Type C"),
+]
+
+
+@pytest.mark.parametrize(("spoken", "shown"), LINES)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_line_is_read_as_it_is_spoken(spoken: str, shown: str, seed: int) -> None:
+    placed = [(letter, (10.0 * place, 0.0, 10.0 * place + 10, 12.0)) for place, letter in enumerate(shown)]
+    random.Random(seed).shuffle(placed)
+    text, boxes = as_spoken("".join(letter for letter, _ in placed), [box for _, box in placed])
+    assert text == spoken
+    assert len(boxes) == len(text)
+
+
+def test_brackets_told_by_their_looks_are_turned_around() -> None:
+    shown = "ןאכ (3 רויא) ואר"
+    text, _ = as_spoken(shown, [(10.0 * place, 0, 10.0 * place + 10, 12) for place in range(len(shown))])
+    assert text == "ראו (איור 3) כאן"
+
+
+def test_marks_stay_on_their_letters() -> None:
+    text, boxes = as_spoken("שָׁלוֹם", [(80 - 10.0 * place, 0, 90 - 10.0 * place, 12) for place in (0, 0, 0, 1, 2, 2, 3)])
+    assert text == "שָׁלוֹם"
+    assert boxes[0] == boxes[1] == boxes[2]
+
+
+def test_words_that_stand_apart_are_two() -> None:
+    text, _ = as_spoken("4גרוב", [(0, 0, 10, 12), *((30 + 10.0 * place, 0, 40 + 10.0 * place, 12) for place in range(4))])
+    assert text == "בורג 4"
+
+
+def test_letters_spread_out_are_one_word() -> None:
+    shown = "םולש"
+    text, _ = as_spoken(shown, [(9.0 * place, 0, 9.0 * place + 5, 12) for place in range(4)])
+    assert text == "שלום"
+
+
+def test_a_mark_in_a_form_of_its_own_stays_on_its_letter() -> None:
+    text, _ = as_spoken("\ufeb3\ufe76\ufee0", [(20, 0, 30, 12), (20, 0, 30, 12), (10, 0, 20, 12)])
+    assert text == "س\u064eل"
+
+
+def test_letters_of_a_ligature_keep_their_order() -> None:
+    text, _ = as_spoken("سلا", [(20, 0, 30, 12), (10, 0, 20, 12), (10, 0, 20, 12)])
+    assert text == "سلا"
+
+
+def test_forms_of_letters_become_the_letters_one_types() -> None:
+    shown = "ﻞﻜﺷ"  # final, medial and initial forms
+    text, _ = as_spoken(shown, [(10.0 * place, 0, 10.0 * place + 10, 12) for place in range(3)])
+    assert text == "شكل"
+
+
+@pytest.mark.parametrize(
+    ("text", "leftward"),
+    [
+        ("Figure 3", False),
+        ("איור 3", True),
+        ("שלום world, how are you", False),
+        ("12", False),
+        ("Größe", False),
+        ("图 3", False),
+    ],
+)
+def test_a_text_runs_the_way_most_of_its_letters_do(text: str, leftward: bool) -> None:
+    assert runs_leftward(text) is leftward
+
+
+TEXT = "בתוך 15 דקות ראו איור 1 (להלן) ואת torque. המשפט הבא ממשיך עד סוף העמודה וכולל עוד מספרים, כגון 24 V. ואז עוד אחד."
+
+
+def _document(draw: "dict[tuple[float, float, float, float], str]", *, ruled: bool = False) -> StructuredDocument:
+    """Return a page with words in boxes, set by MuPDF, which writes a leftward line in pieces."""
+    document = pymupdf.open()
+    page = document.new_page()
+    for box, words in draw.items():
+        page.insert_htmlbox(box, f"<p dir=rtl>{words}</p>")
+    page.draw_circle((200, 400), 50, fill=(0.8, 0.2, 0.2))
+    if ruled:
+        for x in (72, 172, 272):
+            page.draw_line((x, 500), (x, 590))
+        for y in (500, 530, 560, 590):
+            page.draw_line((72, y), (272, y))
+    parsed = parse(document.tobytes(), "d", ParseOptions(), keep_figure=lambda _name, _data: None)
+    return structure(parsed, {})
+
+
+def test_a_paragraph_is_one_block_in_the_order_of_speech() -> None:
+    blocks = _document({(72, 72, 300, 200): TEXT}).blocks
+    assert [block.text for block in blocks if block.kind is BlockKind.TEXT] == [TEXT]
+
+
+def test_a_figure_is_linked_to_its_caption_and_its_mention() -> None:
+    structured = _document({(72, 72, 300, 200): TEXT, (72, 455, 300, 480): "איור 1: תרשים המשאבה"})
+    figure = structured.figures[0]
+    assert figure.caption == "איור 1: תרשים המשאבה"
+    assert [block.mentions for block in structured.blocks if block.kind is BlockKind.TEXT] == [
+        (figure.placement.figure_id,)
+    ]
+
+
+def test_the_first_column_of_a_table_is_its_right_one() -> None:
+    words = [["חלק", "כמות"], ["בורג", "4"], ["אטם", "2"]]
+    cells = {
+        (174.0 - 100 * column, 503.0 + 30 * row, 270.0 - 100 * column, 528.0 + 30 * row): word
+        for row, texts in enumerate(words)
+        for column, word in enumerate(texts)
+    }
+    tables = [block for block in _document(cells, ruled=True).blocks if block.kind is BlockKind.TABLE]
+    assert [table.rows for table in tables] == [tuple(map(tuple, words))]
+
+
+@pytest.mark.parametrize("rotation", [0, 90, 180, 270])
+def test_a_turned_page_is_read_as_its_reader_sees_it(rotation: int) -> None:
+    document = pymupdf.open()
+    page = document.new_page(width=600, height=600)
+    page.insert_htmlbox((100, 100, 400, 300), f"<p dir=rtl>{TEXT}</p>", rotate=rotation)
+    page.set_rotation(rotation)
+    parsed = parse(document.tobytes(), "d", ParseOptions(), keep_figure=None)
+    assert " ".join(line.text.strip() for line in parsed.lines) == TEXT
+
+
+def test_letters_too_small_to_see_do_no_harm() -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    page.insert_htmlbox((72, 72, 300, 90), "<p dir=rtl>שלום</p>")
+    for left, word in ((100, "abc"), (300, "def")):
+        page.insert_text((left, 200), word, fontsize=0.001)
+    assert parse(document.tobytes(), "d", ParseOptions(), keep_figure=None).lines[0].text.strip() == "שלום"
+
+
+def test_a_part_of_a_table_without_letters_is_turned_like_the_rest_of_its_page() -> None:
+    cells = {
+        (174.0 - 100 * column, 503.0 + 30 * row, 270.0 - 100 * column, 528.0 + 30 * row): str(10 * row + column)
+        for row in range(3)
+        for column in range(2)
+    }
+    tables = [block for block in _document({(72, 72, 300, 200): TEXT} | cells, ruled=True).blocks if block.rows]
+    assert [table.rows for table in tables] == [(("0", "1"), ("10", "11"), ("20", "21"))]
+
+
+def test_a_label_far_beside_a_line_is_none_of_its_words() -> None:
+    document = pymupdf.open()
+    pen, words = Pen(document.new_page()), "יש להדק את המסנן"
+    pen.text((520, 200), "M")
+    pen.text((400, 200), words[::-1], font=HEBREW)
+    pen.done()
+    parsed = parse(document.tobytes(), "d", ParseOptions(), keep_figure=None)
+    assert sorted(line.text.strip() for line in parsed.lines) == ["M", words]

@@ -1,0 +1,129 @@
+"""Tables that no rules promise: found by how their words stand."""
+
+from collections.abc import Sequence
+
+from schemas.documents import Line
+from schemas.geometry import BBox
+from tasks.tables.align import align
+
+SIZE = 10.0
+
+
+def _line(x0: float, y0: float, text: str, *, block: int = 0, size: float = SIZE) -> Line:
+    return Line(1, block, BBox(x0, y0, x0 + 0.5 * size * len(text), y0 + size), text, size, bold=False)
+
+
+def _grid(rows: Sequence[Sequence[str]], xs: Sequence[float], top: float = 100.0, step: float = 14.0) -> list[Line]:
+    """Set rows of cells; "" leaves a cell out."""
+    return [
+        _line(x, top + step * number, text)
+        for number, row in enumerate(rows)
+        for x, text in zip(xs, row, strict=True)
+        if text
+    ]
+
+
+FIGURES = [("Model", "Recall", "Words"), ("BM25", "0.61", "120"), ("Dense", "0.72", "96"), ("Hybrid", "0.81", "101")]
+
+
+def _rows(lines: Sequence[Line], stops: Sequence[Line] = ()) -> list[tuple[tuple[str, ...], ...]]:
+    return [found.table.rows for found in align(lines, list(stops).__contains__)]
+
+
+def test_rows_of_cells_in_columns_are_a_table() -> None:
+    lines = _grid(FIGURES, (72, 180, 260))
+    (found,) = align(lines)
+    assert found.table.rows == tuple(FIGURES)
+    assert found.lines == frozenset(lines)
+    assert found.table.bbox == BBox(72, 100, 285, 152)
+
+
+def test_an_empty_cell_stays_empty() -> None:
+    rows = [("Key", "Left", "Right"), ("F1", "", "help"), ("F2", "save", ""), ("F3", "open", "close")]
+    assert _rows(_grid(rows, (72, 180, 260))) == [tuple(rows)]
+
+
+def test_a_label_over_its_rows_and_a_wrapped_cell_belong_to_the_table() -> None:
+    rows = [("Item", "Price"), ("Pumps", ""), ("small pump", "120"), ("large pump", "240"), ("", "with tax")]
+    assert _rows(_grid([*rows, ("valve", "12")], (72, 240))) == [(*rows, ("valve", "12"))]
+
+
+def test_sections_of_a_balance_are_one_table() -> None:
+    above = _grid([("Assets", "2022", "2023"), ("Cash", "100", "120"), ("Stock", "900", "870")], (72, 300, 360))
+    below = _grid([("Debt", "2022", "2023"), ("Loans", "400", "390"), ("Bonds", "100", "100")], (72, 300, 360), top=180)
+    assert [len(rows) for rows in _rows([*above, *below])] == [6]
+
+
+def test_no_table_goes_across_a_heading() -> None:
+    above, below = _grid(FIGURES, (72, 180, 260)), _grid(FIGURES, (72, 180, 260), top=180)
+    heading = _line(72, 162, "2 Second part", size=14)
+    assert len(_rows([*above, heading, *below], [heading])) == 2
+
+
+def test_what_stands_beside_each_other_for_other_reasons_is_no_table() -> None:
+    prose = "the pump is switched off before the lid is taken"
+    columns = [[(prose, prose)] * 8, (72, 330)]
+    bullets = [[("•", "switch the pump off"), ("•", "take off the lid"), ("•", "clean the filter")], (72, 90)]
+    contents = [[(f"Chapter {number} {'. ' * 30}", f"{number}0") for number in range(1, 6)], (72, 500)]
+    lone = [[(prose,), (prose,), (prose,)], (72,)]
+    two = [FIGURES[:2], (72, 180, 260)]
+    for rows, xs in (columns, bullets, contents, lone, two):
+        assert _rows(_grid(rows, xs)) == []  # type: ignore[arg-type]
+
+
+def test_a_listing_with_numbered_lines_and_comments_is_no_table() -> None:
+    code = [("1", "assign tmp = a + b;", "// data path"), ("2", "", ""), ("3", "always @(posedge clk)", "// register")]
+    assert _rows(_grid([*code, ("4", "y <= tmp;", "")], (72, 90, 240))) == []
+
+
+def test_a_ragged_scatter_of_words_is_no_table() -> None:
+    lines = [_line(72 + 37 * (number % 7), 100 + 14 * row, "word word") for row in range(8) for number in (row, row + 3)]
+    assert _rows(sorted(lines, key=lambda line: (line.bbox.y0, line.bbox.x0))) == []
+
+
+def test_a_header_said_again_begins_another_table() -> None:
+    years = ("", "2022", "2023")
+    above = _grid([years, ("North", "100", "120"), ("South", "900", "870")], (72, 300, 360))
+    between = _line(72, 142, "Additions by region are as follows (in millions):")
+    below = _grid([years, ("North", "40", "39"), ("South", "10", "11"), ("West", "10", "11")], (72, 300, 360), top=156)
+    assert [len(rows) for rows in _rows([*above, between, *below])] == [3, 4]
+
+
+def test_items_of_a_list_under_a_table_are_no_rows_of_it() -> None:
+    rows = _grid(FIGURES, (72, 180, 260))
+    items = [
+        cell
+        for number in range(4)
+        for cell in (_line(80, 156 + 14 * number, "•"), _line(100, 156 + 14 * number, "words " * 18))
+    ]
+    assert _rows([*rows, *items]) == [tuple(FIGURES)]
+
+
+def test_signs_of_currency_that_stand_apart_and_dashes_make_no_formula_of_a_table() -> None:
+    rows = [(name, "$", "—", "$", "—", "$", "45") for name in ("Equities", "Bonds", "Funds", "Total")]
+    assert _rows(_grid(rows, (72, 200, 215, 260, 275, 320, 335))) != []
+
+
+def test_a_header_over_several_columns_belongs_to_its_table_and_a_line_over_its_first_column_does_not() -> None:
+    lines = _grid([("", "2016", "2017"), ("Sales", "1,208", "1,431"), ("Costs", "966", "1,020")], (72, 240, 320))
+    over, title = _line(232, 86, "Year Ended December 31,"), _line(72, 86, "Sales by year")
+    assert _rows([over, *lines])[0][0] == ("", "Year Ended December 31,", "")
+    assert _rows([title, *lines])[0][0] == ("", "2016", "2017")
+
+
+def test_the_end_of_a_cell_over_two_columns_is_no_header() -> None:
+    names = _grid([("Open", "Shows the account"), ("Edit", "Changes the account"), ("Close", "Leaves it")], (72, 200))
+    assert _rows([_line(200, 86, "account tree."), *names])[0][0] == ("Open", "Shows the account")
+
+
+def test_tables_of_the_same_years_each_have_the_header_over_them() -> None:
+    years, values = ("", "2016", "2017"), [("Sales", "1,208", "1,431"), ("Costs", "966", "1,020"), ("Profit", "242", "411")]
+    lines = [
+        line
+        for top in (100, 184)
+        for line in (
+            _line(232, top - 14, "Year Ended December 31,"),
+            *_grid([years, *values], (72, 240, 320), top),
+        )
+    ]
+    assert [rows[:2] for rows in _rows(lines)] == [(("", "Year Ended December 31,", ""), years)] * 2

@@ -1,0 +1,324 @@
+"""Cells between rules, and their words whole."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import pymupdf
+import pytest
+
+from schemas.drawings import Ruling, Side
+from schemas.geometry import BBox
+from tasks.reading.read import read_page
+from tasks.tables.tabulate import Grid, tabulate
+
+XS, YS = (72.0, 172.0, 272.0), (100.0, 124.0, 148.0, 172.0)
+
+
+def _ruling(down: Sequence[Side], across: Sequence[Side]) -> Ruling:
+    return Ruling(BBox(72, 100, 272, 172), tuple(down), tuple(across))
+
+
+def _full() -> Ruling:
+    """Return the rules of three rows and two columns at (72, 100) to (272, 172)."""
+    return _ruling([Side(x, 100, 172) for x in XS], [Side(y, 72, 272) for y in YS])
+
+
+def _table(texts: dict[tuple[float, float], str], ruling: Ruling | None = None) -> Grid | None:
+    """Read a page that has words where they're put."""
+    document = pymupdf.open()
+    page = document.new_page()
+    for (x, y), text in texts.items():
+        page.insert_text((x, y), text, fontsize=10)
+    content = read_page(document, 1)
+    return tabulate(ruling or _full(), content.lines, content.letters_of)
+
+
+def _rows(texts: dict[tuple[float, float], str], ruling: Ruling | None = None) -> tuple[tuple[str, ...], ...]:
+    grid = _table(texts, ruling)
+    assert grid is not None
+    return grid.rows
+
+
+CELLS: dict[tuple[float, float], str] = {
+    (78, 116): "Name",
+    (178, 116): "Torque",
+    (78, 140): "Cover",
+    (178, 140): "40",
+    (78, 164): "Bolt",
+    (178, 164): "12",
+}
+
+
+def test_cells_are_read_by_row_and_column() -> None:
+    assert _rows(CELLS) == (("Name", "Torque"), ("Cover", "40"), ("Bolt", "12"))
+
+
+def test_a_word_that_runs_into_the_next_cell_is_whole_in_its_own() -> None:
+    rows = _rows({**CELLS, (118, 140): "manufacturer", (198, 140): "Nm"})
+    assert [cell.split() for cell in rows[1]] == [["Cover", "manufacturer"], ["40", "Nm"]]
+
+
+def test_a_word_that_runs_over_the_tables_edge_is_not_cut() -> None:
+    rows = _rows({**CELLS, (178, 140): "40 Nm, well lubricated"})
+    assert rows[1] == ("Cover", "40 Nm, well lubricated")
+
+
+def test_a_word_of_a_line_of_the_table_that_is_in_no_cell_goes_to_the_nearest() -> None:
+    rows = _rows({**CELLS, (178, 140): "40 Nm and a little more or so"})
+    assert " ".join(rows[1][1].split()) == "40 Nm and a little more or so"
+
+
+def test_a_line_beside_the_table_is_not_the_tables() -> None:
+    rows = _rows({**CELLS, (300, 140): "see below"})
+    assert "see" not in str(rows)
+
+
+def test_a_table_with_words_in_one_column_only_is_none() -> None:
+    assert _table({(78, 116): "Name", (78, 140): "Cover", (78, 164): "Bolt"}) is None
+
+
+def test_a_cell_over_two_columns_or_rows_is_one() -> None:
+    down = [Side(72, 100, 172), Side(172, 124, 172), Side(272, 100, 172)]  # the first row is not parted
+    across = [Side(100, 72, 272), Side(124, 72, 272), Side(148, 172, 272), Side(172, 72, 272)]  # nor the left column
+    grid = _table(CELLS, _ruling(down, across))
+    assert grid is not None
+    assert grid.rows == (("Name\nTorque", ""), ("Cover\nBolt", "40"), ("", "12"))
+    assert grid.boxes == (
+        (BBox(72, 100, 272, 124), None),
+        (BBox(72, 124, 172, 172), BBox(172, 124, 272, 148)),
+        (None, BBox(172, 148, 272, 172)),
+    )
+
+
+def test_a_table_open_at_its_sides_ends_where_its_rules_do() -> None:
+    ruling = _ruling([Side(172, 100, 172)], [Side(y, 72, 272) for y in YS])
+    assert _rows(CELLS, ruling) == (("Name", "Torque"), ("Cover", "40"), ("Bolt", "12"))
+
+
+def test_rules_drawn_in_pieces_and_twice_part_cells_all_the_same() -> None:
+    down = [Side(x + off, y, y + 24) for x in XS for off in (0, 1.5) for y in YS[:-1]]
+    assert _rows(CELLS, _ruling(down, [Side(y, 72, 272) for y in YS])) == (
+        ("Name", "Torque"),
+        ("Cover", "40"),
+        ("Bolt", "12"),
+    )
+
+
+def test_rules_of_one_direction_are_no_table() -> None:
+    assert _table(CELLS, _ruling([], [Side(y, 72, 272) for y in YS])) is None
+    assert _table(CELLS, _ruling([Side(x, 100, 172) for x in XS], [])) is None
+
+
+HEAD_Y, BODY_Y, LINE_PT = 100.0, 124.0, 12.0
+
+
+def _drawn(
+    columns: Sequence[Sequence[str]],
+    *,
+    width: float = 100,
+    rotation: int = 0,
+    leftward: bool = False,
+    under: int = 0,
+    merged: bool = False,
+) -> Grid:
+    """Read a table with rules over and under its head and at its end, of columns whose first line is the head.
+
+    Args:
+        columns: What stands in each, line by line.
+        width: Of a column, in points; letters are 10 points high.
+        rotation: How the page is turned; the table is drawn so that its reader sees it level.
+        leftward: Columns are drawn from the right.
+        under: How many rows of their own the rules part under the band.
+        merged: The first column has one cell beside the band and those rows.
+    """
+    document = pymupdf.open()
+    page = document.new_page(width=800, height=800)
+    page.set_rotation(rotation)
+    lines = max(map(len, columns)) - 1
+    ends = [HEAD_Y, BODY_Y, BODY_Y + lines * LINE_PT + 6]
+    ends += [ends[-1] + 24 * (number + 1) for number in range(under)]
+    xs = [72 + width * number for number in range(len(columns) + 1)]
+    for place, column in enumerate(columns):
+        x = xs[len(columns) - 1 - place if leftward else place] + 4
+        for y, text in zip([116, *(BODY_Y + LINE_PT * (line + 1) for line in range(lines))], column, strict=False):
+            page.insert_text(pymupdf.Point(x, y) * page.derotation_matrix, text, fontsize=10, rotate=rotation)
+        for row in ends[2:-1] if place or not merged else ():
+            page.insert_text(pymupdf.Point(x, row + 16) * page.derotation_matrix, "more", fontsize=10, rotate=rotation)
+    corners = [
+        [pymupdf.Point(at, start) * page.derotation_matrix, pymupdf.Point(at, end) * page.derotation_matrix]
+        for at in xs
+        for start, end in [(ends[0], ends[-1])]
+    ] + [
+        [pymupdf.Point(start, at) * page.derotation_matrix, pymupdf.Point(end, at) * page.derotation_matrix]
+        for at in ends
+        for start, end in [(xs[merged and at in ends[2:-1]], xs[-1])]
+    ]
+    down = [Side(one.x, *sorted((one.y, other.y))) for one, other in corners if abs(one.x - other.x) < 1]
+    across = [Side(one.y, *sorted((one.x, other.x))) for one, other in corners if abs(one.y - other.y) < 1]
+    content = read_page(document, 1)
+    bbox = BBox(*(pymupdf.Rect(xs[0], ends[0], xs[-1], ends[-1]) * page.derotation_matrix))
+    grid = tabulate(
+        Ruling(bbox, tuple(down), tuple(across)), content.lines, content.letters_of, rotation, leftward=leftward
+    )
+    assert grid is not None
+    return grid
+
+
+NUMBERS = [["Part", "Cover", "Bolt", "Washer"], ["Nm", "40", "12", "-"], ["Count", "1", "8", "1,000"]]
+NUMBERED = (("Part", "Nm", "Count"), ("Cover", "40", "1"), ("Bolt", "12", "8"), ("Washer", "-", "1,000"))
+
+
+def test_numbers_under_numbers_are_rows_without_rules_between_them() -> None:
+    grid = _drawn(NUMBERS)
+    assert grid.rows == NUMBERED
+    for column in range(3):
+        boxes = [box for row in grid.boxes if (box := row[column]) is not None]
+        assert len(boxes) == 4
+        assert (boxes[0].y0, boxes[-1].y1) == (grid.bbox.y0, grid.bbox.y1)
+        assert all(over.y1 == under.y0 for over, under in pairwise(boxes))  # a picture between is in one of them
+
+
+def test_two_rows_of_numbers_are_enough() -> None:
+    assert _drawn([column[:3] for column in NUMBERS]).rows == NUMBERED[:3]
+
+
+def test_one_column_of_numbers_is_enough_beside_names_that_wrap() -> None:
+    columns = [
+        ["Part", "Cover with four", "screws of steel", "Bolt", "Washer", "Gasket, cut"],
+        ["Nm", "40", "", "12", "8", "1"],
+    ]
+    assert _drawn(columns).rows[1:] == (
+        ("Cover with four\nscrews of steel", "40"),
+        ("Bolt", "12"),
+        ("Washer", "8"),
+        ("Gasket, cut", "1"),
+    )
+
+
+@pytest.mark.parametrize("rotation", [90, 180, 270])
+def test_rows_without_rules_are_those_that_the_reader_of_a_turned_page_sees(rotation: int) -> None:
+    assert _drawn(NUMBERS, rotation=rotation).rows == NUMBERED
+
+
+def test_rows_without_rules_are_read_from_right_to_left_where_the_page_is() -> None:
+    assert _drawn(NUMBERS, leftward=True).rows == NUMBERED
+
+
+def test_a_wrapped_cell_stays_in_its_row() -> None:
+    columns = [
+        ["Part", "Cover", "", "Bolt", "", "", "Washer"],
+        ["Made of", "cast iron, to be", "painted", "steel of a high", "quality, with no", "coating", "copper"],
+        ["Nm", "40", "", "12", "", "", "8"],
+    ]
+    assert _drawn(columns).rows[1:] == (
+        ("Cover", "cast iron, to be\npainted", "40"),
+        ("Bolt", "steel of a high\nquality, with no\ncoating", "12"),
+        ("Washer", "copper", "8"),
+    )
+
+
+def test_a_wrapped_name_stays_in_its_row_though_its_numbers_stand_beside_its_last_line() -> None:
+    columns = [
+        ["", "Sales of goods and", "of services", "Taxes", "Interest"],
+        ["2022", "", "9,120", "1,400", "210"],
+        ["2023", "", "8,001", "1,377", "190"],
+    ]
+    assert _drawn(columns).rows[1:] == (
+        ("Sales of goods and\nof services", "9,120", "8,001"),
+        ("Taxes", "1,400", "1,377"),
+        ("Interest", "210", "190"),
+    )
+
+
+def test_words_show_rows_too_where_the_table_is_one_band() -> None:
+    columns = [["Part", "Cover", "Bolt", "Washer"], ["Made of", "iron", "steel", "copper"], ["Spare", "no", "yes", "yes"]]
+    assert _drawn(columns).rows[1:] == (("Cover", "iron", "no"), ("Bolt", "steel", "yes"), ("Washer", "copper", "yes"))
+
+
+def test_a_name_in_the_middle_of_its_rows_stands_beside_all_of_them() -> None:
+    columns = [["Model", "", "Large", ""], ["F1", "1.2", "3.4", "5.6"], ["Recall", "7.8", "9.1", "2.3"]]
+    grid = _drawn(columns)
+    assert grid.rows[1:] == (("Large", "1.2", "7.8"), ("", "3.4", "9.1"), ("", "5.6", "2.3"))
+    assert grid.boxes[1][0] == BBox(72, BODY_Y, 172, grid.bbox.y1)
+    assert (grid.boxes[2][0], grid.boxes[3][0]) == (None, None)
+
+
+def _wrapped(text: str, width: float) -> list[str]:
+    """Set a text in lines as wide as they may be."""
+    lines = [""]
+    for word in text.split():
+        longer = f"{lines[-1]} {word}".strip()
+        if pymupdf.get_text_length(longer, fontsize=10) <= width:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return lines
+
+
+PROSE = (
+    "Loosen the four screws of the cover with the long wrench and lift it off. Then drain the oil into a clean pan, and let "
+    "the gearbox cool for one hour before you touch the shaft. Never reach into the housing while it turns, even by hand."
+)
+
+
+@pytest.mark.parametrize("width", [60, 90, 140])
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_paragraphs_side_by_side_are_one_row(width: float, count: int) -> None:
+    words = PROSE.split()
+    texts = [" ".join([*words[number * 5 :], *words[: number * 5]]) for number in range(count)]
+    columns = [[f"Step {number}", *_wrapped(text, width)] for number, text in enumerate(texts)]
+    assert len(_drawn(columns, width=width + 8).rows) == 2
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        [["Part", "Cover", "plate"], ["Width", "25.4", "(1.00)"], ["Height", "50.8", "(2.00)"]],
+        [["Model", "BERT", "base"], ["Dev", "83.2", "±0.4"], ["Test", "71.2", "±0.3"]],
+        [["Lamp", "large", "or small"], ["Volt", "110", "/220"], ["Watt", "40", "/60"]],
+        [["Pump", "Oil", "pump"], ["Low", "10-", "15"], ["High", "20-", "25"]],
+    ],
+    ids=["another unit", "tolerance", "alternative", "range"],
+)
+def test_what_a_number_goes_on_with_is_no_other_row(columns: list[list[str]]) -> None:
+    assert len(_drawn(columns, under=2).rows) == 4
+
+
+@pytest.mark.parametrize("rotation", [0, 90, 180, 270])
+def test_a_cell_beside_ruled_and_unruled_rows_is_one(rotation: int) -> None:
+    columns = [["Model", "Large"], ["F1", "1", "2", "3"], ["Recall", "4", "5", "6"]]
+    rows = _drawn(columns, rotation=rotation, under=1, merged=True).rows
+    assert [row[1:] for row in rows] == [("F1", "Recall"), ("1", "4"), ("2", "5"), ("3", "6"), ("more", "more")]
+    assert sorted(row[0] for row in rows) == ["", "", "", "Large", "Model"]
+
+
+def test_lists_side_by_side_are_one_row() -> None:
+    items = ["• fast", "• small", "• cheap", "• light", "• quiet", "• red"]
+    dashed = [item.replace("•", "-") for item in items]
+    assert len(_drawn([["For", *items], ["Against", *dashed], ["Or", *items]]).rows) == 2
+
+
+def test_lines_of_words_are_one_cells_where_the_table_rules_its_rows() -> None:
+    columns = [
+        ["Home", "Ann", "1 Mill Road", "Leeds"],
+        ["Work", "Bob", "2 High Street", "York"],
+        ["Bank", "Eve", "PO", "Hull"],
+    ]
+    assert len(_drawn(columns, under=4).rows) == 6
+
+
+def test_lines_that_stand_on_no_common_height_are_one_row() -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    for x, step in ((78, 11), (178, 14)):
+        for line in range(5):
+            page.insert_text((x, 136 + step * line), f"{x}.{line}", fontsize=10)
+    content = read_page(document, 1)
+    ruling = Ruling(
+        BBox(72, 100, 272, 210),
+        tuple(Side(x, 100, 210) for x in XS),
+        tuple(Side(y, 72, 272) for y in (100.0, 124.0, 210.0)),
+    )
+    grid = tabulate(ruling, content.lines, content.letters_of)
+    assert grid is not None
+    assert len(grid.rows) == 2

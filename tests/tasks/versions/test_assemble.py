@@ -1,0 +1,140 @@
+"""Rows of a version: which placement a tag in running text speaks of, and what of them an earlier version had already."""
+
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.documents import Chunk, Figure, Kind, Placement, Region, Role
+from schemas.evidence import Modality
+from schemas.geometry import BBox
+from schemas.parquet import from_parquet, to_parquet
+from schemas.tags import TagTemplate, placeholder
+from tasks.versions.assemble import Assembled, DocumentPieces, Earlier, assemble
+
+ICON = "ab" * 32
+TEMPLATE = TagTemplate("<image:{number}.{ext}|{doc}|{title}|{page}|{bbox}|{kind}|{role}|{width}x{height}>")
+FIGURE = Figure(ICON, f"{42:040x}", 16, 12, "png")
+
+
+def _placement(order: int, page: int, left: float) -> Placement:
+    return Placement(page, order, BBox(left, 100.4, left + 10, 110), ICON, Kind.RASTER, Role.ICON, "stands in a line")
+
+
+def _chunk(order: int, modality: Modality, page: int, box: BBox, icons: int) -> Chunk:
+    text = "Press " + " then ".join([placeholder(ICON)] * icons)
+    return Chunk(order, modality, (Region(page, box),), (), "Press", text, (ICON,))
+
+
+def _tag(page: int, left: int) -> str:
+    return f"<image:00000042.png|d0d0d0d0d0d0|Pump%20P-200|{page}|{left},100,{left + 10},110|raster|icon|16x12>"
+
+
+def test_a_tag_tells_the_placement_it_stands_for() -> None:
+    document = DocumentPieces(
+        doc_id="d0" * 32,
+        title="Pump P-200",
+        sources=("pump.pdf",),
+        chunks=[
+            _chunk(0, Modality.TEXT, 1, BBox(0, 90, 300, 120), 2),
+            _chunk(1, Modality.TABLE, 2, BBox(0, 90, 300, 120), 1),
+            replace(_chunk(2, Modality.FIGURE, 1, BBox(50, 100.4, 60, 110), 1), placement=1),
+        ],
+        figures=[FIGURE],
+        placements=[_placement(0, 1, 20), _placement(1, 1, 50), _placement(2, 2, 20)],
+        captions={},
+    )
+    made = assemble([document], TEMPLATE, 8)
+    assert made.evidence.column("tagged_text").to_pylist() == [
+        f"Press {_tag(1, 20)} then {_tag(1, 50)}",
+        f"Press {_tag(2, 20)}",
+        f"Press {_tag(1, 50)}",
+    ]
+    assert made.placements.column("tag").to_pylist() == [_tag(1, 20), _tag(1, 50), _tag(2, 20)]
+
+
+def test_no_two_rows_share_an_id_though_they_say_the_same() -> None:
+    box = BBox(0, 90, 300, 120)
+    document = DocumentPieces(
+        doc_id="d0" * 32,
+        title="Pump P-200",
+        sources=("pump.pdf",),
+        # Two parts of one table that hold pictures alone, and the rows of both pictures, which stand in one cell.
+        chunks=[
+            _chunk(0, Modality.TABLE, 1, box, 1),
+            _chunk(0, Modality.TABLE, 1, box, 1),
+            replace(_chunk(0, Modality.FIGURE, 1, box, 1), placement=0),
+            replace(_chunk(0, Modality.FIGURE, 1, box, 1), placement=1),
+        ],
+        figures=[FIGURE],
+        placements=[_placement(0, 1, 20), _placement(1, 1, 50)],
+        captions={},
+    )
+    rows = assemble([document], TEMPLATE, 8).evidence
+    assert len(set(rows.column("evidence_id").to_pylist())) == 4
+    assert rows.column("tagged_text").to_pylist()[2:] == [f"Press {_tag(1, 20)}", f"Press {_tag(1, 50)}"]
+
+
+DIGITS = 4
+SHA1 = (1, 10_001, 20_001, 110_001, 2, 3)
+"""Of figures that share their number, by four digits or five, with some of the others, or with none."""
+
+
+def _document(number: int, figures: tuple[int, ...]) -> DocumentPieces:
+    names = [f"{figure:064x}" for figure in figures]
+    return DocumentPieces(
+        doc_id=f"{number:064x}",
+        title=f"Manual {number}",
+        sources=(f"{number}.pdf",),
+        chunks=[
+            Chunk(order, Modality.TEXT, (Region(1, BBox(0, 0, 9, 9)),), (), f"Part {order}", placeholder(name), (name,))
+            for order, name in enumerate(names)
+        ],
+        figures=[Figure(name, f"{SHA1[figure]:040x}", 16, 12, "png") for name, figure in zip(names, figures, strict=True)],
+        placements=[
+            Placement(1, order, BBox(order, 0, order + 1, 1), name, Kind.RASTER, Role.CONTENT, "")
+            for order, name in enumerate(names)
+        ],
+        captions={},
+    )
+
+
+def _kept(table: pa.Table, doc_ids: list[str]) -> pa.Table:
+    table = from_parquet(to_parquet(table)).cast(table.schema)
+    return table.filter(pc.is_in(table.column("doc_id"), pa.array(doc_ids, pa.string())))
+
+
+def _bytes(made: Assembled) -> tuple[bytes, bytes]:
+    return to_parquet(made.evidence), to_parquet(made.placements)
+
+
+_FIGURES = st.lists(st.integers(0, len(SHA1) - 1), unique=True, max_size=3).map(tuple)
+
+
+@given(st.lists(st.tuples(_FIGURES, st.sampled_from(["before", "now", "both"])), max_size=6))
+def test_taking_over_rows_gives_what_making_all_of_them_gives(
+    drawn: list[tuple[tuple[int, ...], str]],
+) -> None:
+    documents = [_document(number, figures) for number, (figures, _) in enumerate(drawn)]
+    whens = [when for _, when in drawn]
+    before = assemble([one for one, when in zip(documents, whens, strict=True) if when != "now"], TagTemplate(), DIGITS)
+    both = {one.doc_id: one for one, when in zip(documents, whens, strict=True) if when == "both"}
+    fresh = [one for one, when in zip(documents, whens, strict=True) if when == "now"]
+    earlier = Earlier(
+        _kept(before.evidence, [*both]),
+        _kept(before.placements, [*both]),
+        {doc_id: one.sources for doc_id, one in both.items()},
+        both.__getitem__,
+    )
+    taken_over = assemble(fresh, TagTemplate(), DIGITS, earlier)
+    assert _bytes(taken_over) == _bytes(assemble([*fresh, *both.values()], TagTemplate(), DIGITS))
+
+
+def test_rows_that_are_taken_over_name_the_sources_of_now() -> None:
+    document = _document(1, (0,))
+    made = assemble([document], TagTemplate(), DIGITS)
+    moved = Earlier(made.evidence, made.placements, {document.doc_id: ("new/1.pdf", "old/1.pdf")}, lambda _: document)
+    rows = assemble([], TagTemplate(), DIGITS, moved).evidence.to_pylist()
+    assert [row["sources"] for row in rows] == [["new/1.pdf", "old/1.pdf"]]

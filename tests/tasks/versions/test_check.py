@@ -1,0 +1,485 @@
+import io
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from PIL import Image
+
+from schemas.documents import Block, BlockKind, Kind, Page, PlacedFigure, Placement, Role
+from schemas.errors import FailureCode
+from schemas.evidence import EVIDENCE, PLACEMENTS
+from schemas.geometry import BBox
+from schemas.ids import figure_id
+from schemas.laws import Offence, Verdict, by_document, in_words
+from schemas.tags import PAPER, TagTemplate, escape, placeholder
+from schemas.versions import LedgerRow, Plan, PlannedDocument, PlanSummary, Status
+from tasks.reading.neighbours import pictures_by_their_text, read_with_neighbours
+from tasks.versions.check import (
+    DocumentIn,
+    content_conserved,
+    documents_conserved,
+    figures_are_their_names,
+    one_figure_a_number,
+    quarantine_ceiling,
+    rows_a_page,
+    rows_not_lost,
+    tags_are_placements,
+    tags_resolve,
+    taken_over,
+)
+
+TEMPLATE = TagTemplate()
+DOC, OTHER = "0" * 64, "1" * 64
+NAMES = {DOC: "a.pdf", OTHER: "b.pdf"}
+
+
+def png(color: str, kind: str = "PNG", mode: str = "RGB") -> bytes:
+    file = io.BytesIO()
+    Image.new("RGB", (3, 2), color).convert(mode).save(file, kind)
+    return file.getvalue()
+
+
+def named(color: str) -> str:
+    return figure_id(3, 2, Image.new("RGB", (3, 2), color).tobytes())
+
+
+RED, BLUE = named("red"), named("blue")
+
+
+def placement(figure: str | None, number: str | None, doc_id: str = DOC) -> dict[str, Any]:
+    return {
+        "doc_id": doc_id,
+        "page": 1,
+        "order": 0,
+        "bbox": [0.0, 0.0, 1.0, 1.0],
+        "figure_id": figure,
+        "number": number,
+        "tag": None if number is None else TEMPLATE.write(number),
+        "ext": "png",
+        "kind": "raster",
+        "role": "decorative" if number is None else "content",
+        "reason": "",
+        "caption": "",
+    }
+
+
+def placements(*rows: dict[str, Any]) -> pa.Table:
+    return pa.Table.from_pylist(list(rows), schema=PLACEMENTS)
+
+
+def evidence(*rows: tuple[str, str], refs: list[str] | None = None, doc_id: str = DOC) -> pa.Table:
+    """Rows of one document as ``(modality, tagged_text)``."""
+    written = [
+        {
+            "evidence_id": f"row-{place}",
+            "modality": modality,
+            "doc_id": doc_id,
+            "sources": ["a.pdf"],
+            "page": 1,
+            "bbox": [0.0, 0.0, 1.0, 1.0],
+            "regions": [],
+            "order": place,
+            "section_path": [],
+            "title": "",
+            "text": "",
+            "tagged_text": text,
+            "figure_refs": refs or [],
+            "caption": "",
+        }
+        for place, (modality, text) in enumerate(rows)
+    ]
+    return pa.Table.from_pylist(written, schema=EVIDENCE)
+
+
+PLACED = placements(
+    placement(RED, "00000001"), placement(BLUE, "00000002"), placement(BLUE, "00000002"), placement(None, None)
+)
+WRITTEN = evidence(
+    ("text", "see <image:00000001.png> and <image:00000002.png>"),
+    ("table", "| <image:00000002.png> |"),
+    ("figure", "<image:00000001.png>\nFigure 1"),
+    refs=[RED, BLUE],
+)
+
+
+class TestDocumentsConserved:
+    @staticmethod
+    def plan(*sources: str, carried: tuple[LedgerRow, ...] = ()) -> Plan:
+        documents = [PlannedDocument(source=source, doc_id=DOC, size=1, stamp="1") for source in sources]
+        summary = PlanSummary(new=0, changed=0, gone=0, kept=0, to_parse=0, bytes_to_parse=0, sources={})
+        return Plan(
+            run_id="r",
+            version="v",
+            fingerprint="f",
+            parent=None,
+            summary=summary,
+            documents=documents,
+            carried=list(carried),
+            shards=[],
+        )
+
+    @staticmethod
+    def row(source: str, status: Status = Status.INDEXED, doc_id: str = DOC) -> LedgerRow:
+        code = FailureCode.DAMAGED if status is Status.QUARANTINED else None
+        return LedgerRow(source=source, doc_id=doc_id, size=1, stamp="1", status=status, attempt="k", code=code)
+
+    def test_holds(self) -> None:
+        carried = self.row("c.pdf", Status.QUARANTINED)
+        ledger = [self.row("a.pdf"), self.row("b.pdf", Status.QUARANTINED), carried]
+        gate = documents_conserved(self.plan("a.pdf", "b.pdf", carried=(carried,)), ledger).gate
+        assert gate.passed
+        assert gate.message == "3 sources in, 1 indexed, 2 quarantined"
+
+    @pytest.mark.parametrize(
+        ("sources", "message"),
+        [
+            (["a.pdf"], "b.pdf got lost"),
+            (["a.pdf", "b.pdf", "c.pdf"], "c.pdf was not planned"),
+            (["a.pdf", "b.pdf", "b.pdf"], "b.pdf was not planned"),
+        ],
+    )
+    def test_fails(self, sources: list[str], message: str) -> None:
+        verdict = documents_conserved(self.plan("a.pdf", "b.pdf"), [self.row(source) for source in sources])
+        assert (verdict.gate.passed, verdict.gate.value) == (False, 1)
+        assert verdict.gate.message == f"{message}; this is a fault of Inset: please report it"
+        assert by_document([verdict], [DOC]) == {}, "it is the version's"
+
+    def test_fails_where_a_source_has_become_another_document(self) -> None:
+        assert not documents_conserved(self.plan("a.pdf"), [self.row("a.pdf", doc_id=OTHER)]).gate.passed
+
+
+class TestContentConserved:
+    """One document: page 1 with words and the red figure, page 2 with a failure, 3 marginal, 4 blank, 5 a scan."""
+
+    PAGES = tuple(Page(number, 595, 842, 0, characters=10 if number < 4 else 0) for number in range(1, 6))
+
+    @staticmethod
+    def place(order: int, role: Role, page: int, figure: str | None, reason: str = "why") -> Placement:
+        return Placement(page, order, BBox(0, 0, 1, 1), figure, Kind.RASTER, role, reason)
+
+    @classmethod
+    def document(cls, **changes: Any) -> DocumentIn:
+        placements = (
+            cls.place(0, Role.CONTENT, 1, RED),
+            cls.place(1, Role.DECORATIVE, 1, BLUE),
+            cls.place(2, Role.CONTENT, 2, None),
+            cls.place(3, Role.PAGE_SCAN, 5, BLUE),
+            cls.place(4, Role.ICON, 1, BLUE),
+        )
+        facts = {"doc_id": DOC, "pages": cls.PAGES, "placements": placements, "failed": {2}, "marginal": {3}}
+        return DocumentIn(**facts | changes)
+
+    @classmethod
+    def placed(cls, document: DocumentIn, **changes: Any) -> pa.Table:
+        """The placements table that should come of a document; ``changes`` go to the first."""
+        numbers = {0: "00000001", 4: "00000002"}
+        rows = [
+            placement(place.figure_id, numbers.get(place.order))
+            | {"order": place.order, "role": str(place.role), "reason": place.reason}
+            for place in document.placements
+        ]
+        return placements(rows[0] | changes, *rows[1:])
+
+    @staticmethod
+    def rows(*, page: int = 1, figure: str | None = RED) -> pa.Table:
+        region = {"page": page, "bbox": [0.0, 0.0, 1.0, 1.0]}
+        written = [row | {"regions": [region], "figure_id": figure} for row in evidence(("figure", "words")).to_pylist()]
+        return pa.Table.from_pylist(written, schema=EVIDENCE)
+
+    @staticmethod
+    def messages(verdicts: list[Verdict]) -> list[str]:
+        """What is said of the document, without what is to be done."""
+        return [broken.rpartition("; ")[0] for broken in by_document(verdicts, [DOC]).values()]
+
+    def test_holds(self) -> None:
+        document = self.document()
+        pages, figures = (
+            verdict.gate for verdict in content_conserved([document], self.rows(), self.placed(document), NAMES)
+        )
+        assert (pages.passed, figures.passed) == (True, True)
+        assert pages.message == (
+            "5 pages in, 1 indexed, 1 quarantined, 3 left out (1 of which no words were read; 1 with running heads alone; "
+            "1 without words)"
+        )
+        assert figures.message == "5 figures in, 2 indexed, 1 quarantined, 2 left out (1 decorative; 1 page_scan)"
+
+    def test_other_documents_do_not_matter(self) -> None:
+        assert all(verdict.gate.passed for verdict in content_conserved([], self.rows(), PLACED, NAMES))
+
+    @pytest.mark.parametrize(("failed", "marginal", "lost"), [(set(), {3}, 2), ({2}, set(), 3)])
+    def test_fails_where_a_page_is_in_no_row_and_nothing_says_why(
+        self, failed: set[int], marginal: set[int], lost: int
+    ) -> None:
+        document = self.document(failed=failed, marginal=marginal, placements=())
+        pages, figures = content_conserved([document], self.rows(), placements(), NAMES)
+        assert self.messages([pages, figures]) == [f"pages conserved: a page has words and no row (page {lost})"]
+        said = f"a.pdf: a page has words and no row (page {lost}); this is a fault of Inset: please report it"
+        assert (pages.gate.passed, pages.gate.value, pages.gate.message) == (False, 1, said)
+
+    def test_fails_where_rows_stand_on_another_page(self) -> None:
+        document = self.document(placements=())
+        assert "(page 1)" in self.messages(content_conserved([document], self.rows(page=9), placements(), NAMES))[0]
+
+    def test_fails_where_a_placement_is_missing(self) -> None:
+        document = self.document()
+        gates = content_conserved([document], self.rows(), self.placed(document).slice(1), NAMES)
+        assert self.messages(gates) == ["figures conserved: a figure has no placement (page 1)"]
+
+    def test_fails_where_content_has_a_tag_but_no_row(self) -> None:
+        document = self.document()
+        gates = content_conserved([document], self.rows(figure=BLUE), self.placed(document), NAMES)
+        assert self.messages(gates) == ["figures conserved: a figure has no row (page 1)"]
+
+    @pytest.mark.parametrize("changes", [{"number": None}, {"number": None, "role": "decorative", "reason": ""}])
+    def test_fails_where_a_figure_is_left_out_for_no_reason(self, changes: dict[str, Any]) -> None:
+        document = self.document()
+        gates = content_conserved([document], self.rows(), self.placed(document, **changes), NAMES)
+        assert self.messages(gates) == ["figures conserved: a figure has no tag, and nothing says why (page 1)"]
+
+    def test_fails_where_pixels_are_missing_and_nothing_failed(self) -> None:
+        document = self.document(failed=set(), pages=())
+        gates = content_conserved([document], self.rows(), self.placed(document), NAMES)
+        assert self.messages(gates) == ["figures conserved: a figure has no tag, and nothing says why (page 2)"]
+
+
+class TestTakenOver:
+    def test_holds(self) -> None:
+        more = pa.concat_tables([WRITTEN, evidence(("text", "new"), doc_id=OTHER)])
+        gate = taken_over(WRITTEN, PLACED, more, PLACED, NAMES).gate
+        assert (gate.passed, gate.message) == (True, "1 documents have the rows that they had before")
+        assert taken_over(WRITTEN.slice(0, 0), PLACED.slice(0, 0), more, PLACED, NAMES).gate.passed
+
+    @pytest.mark.parametrize(
+        ("rows", "places", "said"),
+        [(WRITTEN.slice(1), PLACED, "had 3 rows and has 2"), (WRITTEN, PLACED.slice(4), "had 4 placements and has 0")],
+    )
+    def test_fails(self, rows: pa.Table, places: pa.Table, said: str) -> None:
+        verdict = taken_over(WRITTEN, PLACED, rows, places, NAMES)
+        assert (verdict.gate.passed, verdict.gate.value) == (False, 1)
+        assert f"a.pdf: it {said}" in verdict.gate.message
+        assert by_document([verdict], [DOC]).keys() == {DOC}
+
+
+class TestTagsArePlacements:
+    def test_holds(self) -> None:
+        gate = tags_are_placements(WRITTEN, PLACED, TEMPLATE, NAMES).gate
+        assert (gate.passed, gate.message) == (True, "3 tags written for 3 tagged placements")
+
+    def test_holds_for_other_templates_and_escaped_look_alikes(self) -> None:
+        paper = TagTemplate(PAPER)
+        text = escape("<image: filename(00000009.png)>") + paper.write("00000001")
+        assert tags_are_placements(
+            evidence(("text", text)), placements(placement(RED, "00000001")), paper, NAMES
+        ).gate.passed
+
+    @pytest.mark.parametrize(
+        "text", ["nothing", "<image:00000001.png><image:00000001.png>", "<image:00000001.png><image:00000003.png>"]
+    )
+    def test_fails_on_tags_too_few_or_too_many(self, text: str) -> None:
+        placed = placements(placement(RED, "00000001"))
+        verdict = tags_are_placements(evidence(("text", text)), placed, TEMPLATE, NAMES)
+        assert (verdict.gate.passed, verdict.gate.value) == (False, 1)
+        assert "a.pdf: tag 0000000" in verdict.gate.message
+
+    def test_fails_where_documents_swap_their_figures(self) -> None:
+        verdict = tags_are_placements(WRITTEN, placements(placement(RED, "00000001", OTHER)), TEMPLATE, NAMES)
+        assert "b.pdf: tag 00000001 is placed 1 times and written 0 times (page 1)" in verdict.gate.message
+        assert by_document([verdict], [DOC, OTHER]).keys() == {DOC, OTHER}
+
+
+class TestTagsResolve:
+    def test_holds(self) -> None:
+        gate = tags_resolve(WRITTEN, PLACED, TEMPLATE, NAMES).gate
+        assert (gate.passed, gate.message) == (True, "all 4 tags lead to figures of their own document")
+        assert tags_resolve(evidence(("text", escape("<image:1.png>"))), PLACED, TEMPLATE, NAMES).gate.passed
+
+    def test_holds_where_a_bracket_stands_before_a_tag_or_at_a_chunks_end(self) -> None:
+        text = f"press < {TEMPLATE.write('00000001')} while x <"
+        assert tags_resolve(evidence(("text", text)), PLACED, TEMPLATE, NAMES).gate.passed
+
+    @pytest.mark.parametrize(
+        ("text", "refs"),
+        [
+            ("<image:00000003.png>", []),
+            ("words", ["e" * 64]),
+            ("cut <image:000", []),
+            (placeholder(RED), []),
+        ],
+    )
+    def test_fails(self, text: str, refs: list[str]) -> None:
+        verdict = tags_resolve(evidence(("text", text), refs=refs), PLACED, TEMPLATE, NAMES)
+        assert (verdict.gate.passed, verdict.gate.value) == (False, 1)
+        assert verdict.gate.message.startswith("a.pdf: ")
+        assert "(page 1)" in by_document([verdict], [DOC])[DOC]
+
+    def test_fails_on_figures_of_another_document(self) -> None:
+        assert not tags_resolve(
+            evidence(("text", "<image:00000001.png>"), doc_id=OTHER), PLACED, TEMPLATE, NAMES
+        ).gate.passed
+
+
+class TestOneFigureANumber:
+    def test_holds(self) -> None:
+        assert one_figure_a_number(PLACED, NAMES).gate.passed
+
+    CONTRADICTIONS = (((RED, "00000001"), (BLUE, "00000001")), ((RED, "00000001"), (RED, "100000001")))
+
+    @pytest.mark.parametrize(("first", "second"), CONTRADICTIONS)
+    def test_fails_for_a_document_that_contradicts_itself(self, first: tuple[str, str], second: tuple[str, str]) -> None:
+        placed = placements(placement(*first), placement(*second), placement(*first, OTHER))
+        verdict = one_figure_a_number(placed, NAMES)
+        assert not verdict.gate.passed
+        assert by_document([verdict], [DOC, OTHER]).keys() == {DOC}
+
+    @pytest.mark.parametrize(("first", "second"), CONTRADICTIONS)
+    def test_fails_for_the_version_where_documents_contradict_each_other(
+        self, first: tuple[str, str], second: tuple[str, str]
+    ) -> None:
+        verdict = one_figure_a_number(placements(placement(*first), placement(*second, OTHER)), NAMES)
+        assert (verdict.gate.passed, verdict.gate.value) == (False, 1)
+        assert "as in a.pdf page 1, b.pdf page 1; this is a fault" in verdict.gate.message
+        assert by_document([verdict], [DOC, OTHER]) == {}
+
+
+class TestFiguresAreTheirNames:
+    @pytest.mark.parametrize(("kind", "mode"), [("PNG", "RGB"), ("PNG", "P"), ("BMP", "RGB")])
+    def test_holds_for_any_faithful_encoding(self, kind: str, mode: str) -> None:
+        stored = {RED: png("red", kind, mode), BLUE: png("blue", kind, mode)}
+        gate = figures_are_their_names(PLACED, stored.__getitem__, NAMES).gate
+        assert (gate.passed, gate.message) == (True, "2 of 2 figures decoded, the others were before")
+
+    def test_does_not_look_again_at_what_was_verified(self) -> None:
+        stored = {RED: png("red")}
+        assert figures_are_their_names(PLACED, stored.__getitem__, NAMES, verified={BLUE}).gate.passed
+
+    @pytest.mark.parametrize(
+        ("stored", "message"),
+        [(png("red"), "has other pixels"), (b"junk", "can't be decoded"), (png("blue")[:40], "can't be decoded")],
+    )
+    def test_fails(self, stored: bytes, message: str) -> None:
+        gate = figures_are_their_names(placements(placement(BLUE, "00000002")), lambda _name: stored, NAMES).gate
+        assert (gate.passed, gate.value) == (False, 1)
+        assert gate.message.startswith("a.pdf: ")
+        assert message in gate.message
+
+    def test_fails_where_nothing_is_stored(self) -> None:
+        def load(name: str) -> bytes:
+            raise FileNotFoundError(name)
+
+        gate = figures_are_their_names(PLACED, load, NAMES).gate
+        assert (gate.passed, gate.value) == (False, 2)
+        assert "is not stored" in gate.message
+
+
+class TestRowsNotLost:
+    @pytest.mark.parametrize(("rows", "parent"), [(100, None), (0, None), (50, 100), (100, 50), (0, 0)])
+    def test_holds(self, rows: int, parent: int | None) -> None:
+        assert rows_not_lost(rows, parent, 0.5, "inset diff m a b").passed
+
+    @pytest.mark.parametrize(("rows", "parent"), [(49, 100), (0, 1)])
+    def test_fails(self, rows: int, parent: int) -> None:
+        gate = rows_not_lost(rows, parent, 0.5, "inset diff m a b")
+        assert not gate.passed
+        assert gate.value == pytest.approx(1 - rows / parent)
+        assert gate.message.endswith("to see what is gone: inset diff m a b; if that is right, raise gates.max_row_loss")
+
+
+class TestRowsAPage:
+    @pytest.mark.parametrize(
+        ("rows", "pages", "parent"),
+        [(30, 10, None), (60, 10, (20, 10)), (20, 10, (60, 10)), (0, 0, (2, 1)), (600, 100, (2, 1))],
+    )
+    def test_holds(self, rows: int, pages: int, parent: tuple[int, int] | None) -> None:
+        assert rows_a_page(rows, pages, parent, 3.0, "inset diff m a b").passed
+
+    @pytest.mark.parametrize(
+        ("rows", "pages", "parent", "drift"),
+        [(80, 10, (20, 10), 4.0), (20, 10, (80, 10), 4.0), (100, 100, (40, 10), 4.0), (0, 10, (20, 10), 20.0)],
+    )
+    def test_fails_both_ways(self, rows: int, pages: int, parent: tuple[int, int], drift: float) -> None:
+        gate = rows_a_page(rows, pages, parent, 3.0, "inset diff m a b")
+        assert (gate.passed, gate.bound) == (False, 3.0)
+        assert gate.value == pytest.approx(drift)
+        assert gate.message.endswith("to see what changed: inset diff m a b; if that is right, raise gates.max_row_drift")
+
+
+def ledger(indexed: int, quarantined: int) -> list[LedgerRow]:
+    make = TestDocumentsConserved.row
+    rows = [make(f"{number}.pdf", doc_id=f"{number:064x}") for number in range(indexed)]
+    return rows + [make(f"bad{number}.pdf", Status.QUARANTINED, f"{number:063x}f") for number in range(quarantined)]
+
+
+class TestQuarantineCeiling:
+    @pytest.mark.parametrize(("documents", "quarantined"), [(10, 0), (4, 1)])
+    def test_holds(self, documents: int, quarantined: int) -> None:
+        assert quarantine_ceiling(ledger(documents, quarantined), 0.2, "m").passed
+
+    @pytest.mark.parametrize(("documents", "quarantined", "ceiling"), [(3, 1, 0.2), (0, 5, 1.0)])
+    def test_fails(self, documents: int, quarantined: int, ceiling: float) -> None:
+        gate = quarantine_ceiling(ledger(documents, quarantined), ceiling, "m")
+        assert not gate.passed
+        assert f"the ceiling is {ceiling:.0%}: bad0.pdf (damaged)" in gate.message
+        assert "to see why: inset quarantine m" in gate.message
+        assert ("and 2 more" in gate.message) == (quarantined == 5)
+
+    def test_documents_count_and_not_their_sources(self) -> None:
+        twice = [replace(row, source=f"copy/{row.source}") for row in ledger(1, 1)]
+        assert quarantine_ceiling([*ledger(4, 1), *twice], 0.2, "m").passed
+
+    def test_an_empty_version_fails_for_what_it_is(self) -> None:
+        gate = quarantine_ceiling([], 0.2, "m")
+        assert not gate.passed
+        assert "the source is empty" in gate.message
+        assert "%" not in gate.message
+
+
+def test_a_message_names_a_few_offenders_and_counts_the_rest() -> None:
+    many = evidence(*[("text", f"<image:1000000{place}.png>") for place in range(9)])
+    gate = tags_resolve(many, PLACED, TEMPLATE, NAMES).gate
+    assert gate.value == 9
+    assert "tag 10000002 leads nowhere (page 1); and 6 more faults; this is" in gate.message
+
+
+def test_a_message_groups_what_is_alike_by_its_pages() -> None:
+    offences = [Offence(DOC, page, "a figure has no row") for page in (9, 4, 4, 7, 1, 12)]
+    assert in_words([*offences, Offence(OTHER, None, "it had 3 rows and has 2")], NAMES) == (
+        "a.pdf: a figure has no row (pages 1, 4, 7 and 2 more); b.pdf: it had 3 rows and has 2"
+    )
+    many = [Offence(f"{number:064x}", 1, "it is so") for number in range(5)]
+    assert in_words(many, {row.doc_id or "": f"{row.doc_id}.pdf"[-5:] for row in many}) == (
+        "0.pdf: it is so (page 1); 1.pdf: it is so (page 1); 2.pdf: it is so (page 1); and 2 more documents"
+    )
+
+
+def test_what_no_document_of_the_version_is_to_blame_for_stays_with_the_version() -> None:
+    verdict = tags_resolve(evidence(("text", "<image:1.png>")), PLACED, TEMPLATE, {})
+    assert by_document([verdict], [OTHER]) == {}
+    assert f"a document that isn't in the version ({DOC[:12]}): tag 1 leads nowhere" in verdict.gate.message
+
+
+def test_pictures_away_from_their_text_refuse_and_a_few_do_not() -> None:
+    right, wrong = dict.fromkeys(range(16), True), dict.fromkeys(range(16, 20), False)
+    assert pictures_by_their_text([("a.pdf", right), ("b.pdf", wrong)], 0.8).passed
+    gate = pictures_by_their_text([("a.pdf", right), ("b.pdf", {**wrong, 20: False})], 0.8)
+    assert (gate.passed, gate.value) == (False, 16 / 21)
+    assert "16 of 21 pictures without a caption" in gate.message
+    assert "most others: 5 in b.pdf; to look at them: inset parse" in gate.message
+    assert pictures_by_their_text([("a.pdf", {0: False})], 0.8).passed
+    assert pictures_by_their_text([], 0.8).passed
+
+
+@pytest.mark.parametrize(("order", "answer"), [((0, 1, 2), True), ((1, 0, 2), True), ((0, 2, 1), False)])
+def test_a_picture_is_by_its_text_if_a_block_next_to_it_is_read_next(order: tuple[int, ...], answer: bool) -> None:
+    picture = Placement(1, 0, BBox(72, 130, 300, 230), "ab" * 32, Kind.RASTER, Role.CONTENT, "image")
+    made = [
+        (BlockKind.TEXT, BBox(72, 100, 500, 125), None),
+        (BlockKind.FIGURE, picture.bbox, 0),
+        (BlockKind.TEXT, BBox(72, 600, 500, 625), None),
+    ]
+    blocks = [
+        Block(at, 1, *made[number][:1], made[number][1], "text", placement=made[number][2])
+        for at, number in enumerate(order)
+    ]
+    figures = [PlacedFigure(picture, "", (), "", 0)]
+    assert read_with_neighbours([Page(1, 595, 842, 0, 100)], blocks, figures) == {0: answer}

@@ -1,0 +1,107 @@
+"""What changed between two versions."""
+
+from datetime import UTC, datetime
+
+from schemas.differences import Change, ChangedFigure
+from schemas.errors import FailureCode
+from schemas.versions import Counts, LedgerRow, Manifest, ModelCard, Status
+from tasks.versions.diff import VersionFacts, diff, release_note
+
+
+def _manifest(version: str, **more: object) -> Manifest:
+    facts: dict[str, object] = {
+        "version": version,
+        "corpus": "manuals",
+        "fingerprint": "f",
+        "parent": None,
+        "created": datetime(2026, 1, 1, tzinfo=UTC),
+        "run_id": "r",
+        "code_version": "1",
+        "keys": {},
+        "models": {"text": ModelCard(name="minilm", revision="a")},
+        "parameters": {"index": {"chunk_tokens": 220}, "name": "manuals"},
+        "counts": Counts(documents=2),
+        "collection": "c",
+        "timings_s": {"parse": 1.0, "enrich": 2.5},
+        "work": {"parsed": 2},
+    }
+    return Manifest.model_validate(facts | more)
+
+
+def _row(source: str, doc_id: str, status: Status = Status.INDEXED) -> LedgerRow:
+    code = FailureCode.DAMAGED if status is Status.QUARANTINED else None
+    return LedgerRow(source=source, doc_id=doc_id, size=1, stamp="1", status=status, attempt="k", code=code)
+
+
+def _figure(name: str, source: str = "a.pdf", page: int = 1, caption: str = "") -> ChangedFigure:
+    return ChangedFigure(figure_id=name, tag=f"<image:{name}.png>", source=source, page=page, caption=caption)
+
+
+BASE = VersionFacts(
+    manifest=_manifest("v1"),
+    ledger=[_row("a.pdf", "A"), _row("b.pdf", "B"), _row("c.pdf", "C", Status.QUARANTINED), _row("d.pdf", "D")],
+    figures={name: _figure(name) for name in ("1", "2")},
+    metrics={"recall_at_10": 0.5, "figure_recall_at_10": None},
+    found={"q1": True, "q2": False, "gone": True},
+)
+NEW = VersionFacts(
+    manifest=_manifest(
+        "v2",
+        models={"text": ModelCard(name="minilm", revision="b")},
+        parameters={"index": {"chunk_tokens": 64}, "name": "manuals"},
+        counts=Counts(documents=3),
+        work={"parsed": 1},
+    ),
+    ledger=[_row("a.pdf", "A2"), _row("b.pdf", "B", Status.QUARANTINED), _row("c.pdf", "C"), _row("e.pdf", "E")],
+    figures={"2": _figure("2"), "3": _figure("3", "e.pdf", 7, "Figure 7: The pump")},
+    metrics={"recall_at_10": 0.75, "figure_recall_at_10": 1.0},
+    found={"q1": False, "q2": True, "new": True},
+)
+
+
+def test_what_became_of_documents_figures_and_questions() -> None:
+    found = diff(BASE, NEW)
+    documents = found.documents
+    assert (documents.added, documents.changed, documents.removed) == (["e.pdf"], ["a.pdf"], ["d.pdf"])
+    assert (documents.lost, documents.mended) == (["b.pdf"], ["c.pdf"])
+    assert [figure.figure_id for figure in found.figures_gained] == ["3"]
+    assert [figure.figure_id for figure in found.figures_lost] == ["1"]
+    assert (found.questions.asked, found.questions.won, found.questions.lost) == (2, ["q2"], ["q1"])
+
+
+def test_figures_of_both_versions_stand_side_by_side() -> None:
+    found = diff(BASE, NEW)
+    assert found.metrics["recall_at_10"] == Change(before=0.5, now=0.75)
+    assert found.counts["documents"] == Change(before=2, now=3)
+    assert found.work == {"parsed": Change(before=2, now=1), "seconds": Change(before=3.5, now=3.5)}
+    assert found.settings == {"model text": ["minilm a", "minilm b"], "index.chunk_tokens": [220, 64]}
+
+
+def test_nothing_changed_between_a_version_and_itself() -> None:
+    found = diff(BASE, BASE)
+    assert not any(found.documents.model_dump().values())
+    assert (found.figures_gained, found.figures_lost, found.questions.won, found.settings) == ([], [], [], {})
+
+
+def test_the_first_version_is_all_new() -> None:
+    found = diff(None, NEW)
+    assert (found.base, found.documents.added) == (None, ["a.pdf", "b.pdf", "c.pdf", "e.pdf"])
+    assert found.metrics["recall_at_10"] == Change(before=None, now=0.75)
+    assert "The first version." in release_note(found)
+
+
+def test_the_note_says_it_for_people() -> None:
+    note = release_note(diff(BASE, NEW))
+    assert note.startswith("# manuals: v2\n\nCompared with v1.\n")
+    assert "## Documents removed: 1\n\n- d.pdf\n" in note
+    assert "- `<image:3.png>` e.pdf, page 7: Figure 7: The pump" in note
+    assert "- `<image:1.png>` a.pdf, page 1\n" in note
+    assert "## Golden questions lost: 1\n\n- q1\n" in note
+    assert "- index.chunk_tokens: 220 → 64" in note
+    assert "| recall at 10 | 0.500 | 0.750 |" in note
+
+
+def test_long_lists_are_cut_and_say_so() -> None:
+    many = VersionFacts(_manifest("v3"), [_row(f"{n:02}.pdf", str(n)) for n in range(25)], {}, {}, {})
+    note = release_note(diff(None, many))
+    assert "- 19.pdf\n- … and 5 more\n" in note

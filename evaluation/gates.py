@@ -10,6 +10,10 @@ from schemas.evidence import Mode
 from schemas.laws import EXAMPLES
 from schemas.versions import GateResult
 
+RECALL, AGAINST_MODES, AGAINST_LIVE = "recall at 10", "hybrid against single modes", "recall against the live version"
+OF_RETRIEVAL = frozenset({RECALL, AGAINST_MODES, AGAINST_LIVE})
+"""Gates on what questions find: what they refuse by one ranking they may let pass by another."""
+
 
 def retrieval_gates(
     questions: Sequence[Question], ours: Mapping[Mode, ModeReport], live: ModeReport | None, options: GateOptions
@@ -35,11 +39,11 @@ def retrieval_gates(
     if recall < least:
         missed = _named(questions, {score.id for score in hybrid.scores if score.page_rank is None})
         message += f"; not found: {missed}; correct what is wrong of them, or lower gates.min_recall_at_10"
-    gates = [GateResult(gate="recall at 10", passed=recall >= least, value=recall, bound=least, message=message)]
+    gates = [GateResult(gate=RECALL, passed=recall >= least, value=recall, bound=least, message=message)]
     one = f"{best.mode}, the best single mode"
     compared: list[tuple[str, ModeReport, str, str]] = [
-        ("hybrid against single modes", best, one, "max_hybrid_loss"),
-        *([("recall against the live version", live, "the live version", "max_recall_loss")] if live else []),
+        (AGAINST_MODES, best, one, "max_hybrid_loss"),
+        *([(AGAINST_LIVE, live, "the live version", "max_recall_loss")] if live else []),
     ]
     for gate, theirs, whose, option in compared:
         gates.append(_not_lost(gate, questions, (hybrid, theirs), whose, option, getattr(options, option)))

@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Sequence
 
-from evaluation.gates import retrieval_gates
+from evaluation.gates import AGAINST_LIVE, retrieval_gates
 from evaluation.golden import ModeReport, Placed, ask
 from evaluation.questions import Question, load_questions
 from pipeline.corpus.workspace import Report, Workspace, silent
@@ -41,13 +41,13 @@ def evaluate(workspace: Workspace, version: str, report: Report = silent) -> Sta
             live = _reports(workspace, plan.parent, questions, ("hybrid",), report)["hybrid"]
         elif plan.parent:
             message = f"nobody can search {plan.parent} any more, so this version can't be worse"
-            gate = "recall against the live version"
-            gates.append(GateResult(gate=gate, passed=True, value=None, bound=None, message=message))
+            gates.append(GateResult(gate=AGAINST_LIVE, passed=True, value=None, bound=None, message=message))
         gates += retrieval_gates(questions, ours, live, workspace.corpus.gates)
         for name, made in [*ours.items(), *([("live", live)] if live else [])]:
             data = json.dumps(made.model_dump(mode="json"), indent=1).encode()
             workspace.store.replace(version_file(version, f"evaluation/{name}.json"), data)
-    return write_note(workspace.store, version, "evaluate", StageNote(seconds=time.monotonic() - started, gates=gates))
+    note = StageNote(seconds=time.monotonic() - started, gates=gates, ranking=workspace.corpus.ranking)
+    return write_note(workspace.store, version, "evaluate", note)
 
 
 def _can_be_asked(workspace: Workspace, version: str) -> bool:

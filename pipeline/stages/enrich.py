@@ -10,6 +10,7 @@ from itertools import chain
 
 import pyarrow as pa
 
+from backends.models.minilm import open_token_counter
 from pipeline.corpus.workspace import Report, Workspace, silent
 from pipeline.records.cache import ShardedCache
 from pipeline.records.evidence import search_texts
@@ -21,6 +22,7 @@ from ray_jobs.documents import (
     is_settled,
     parsed_folder,
     read_chunks,
+    read_figures,
     read_head,
     read_parsed,
     structured_folder,
@@ -41,6 +43,8 @@ from schemas.documents import Recognised, Segmented
 from schemas.errors import Failure, FailureCode, TransientError
 from schemas.parquet import rows_of, schema_of, table_of
 from schemas.ports import ObjectStore, Vector
+from tasks.enriching.caption import describe
+from tasks.enriching.cut import CountTokens
 from tasks.enriching.embed import search_text, text_id
 from tasks.figures.segment import pictures_to_segment
 from tasks.reading.recognise import pictures_to_recognise
@@ -98,11 +102,12 @@ def text_vectors(workspace: Workspace) -> ShardedCache:
     return vector_cache(workspace.store, workspace.keys.vectors, workspace.text_model.dimension or 0)
 
 
-def texts_of(workspace: Workspace, doc_id: str) -> list[str]:
-    """Return the text of each chunk of a document, as the embedder and BM25 see it."""
-    folder = structured_folder(doc_id, workspace.keys.structured)
-    title = read_head(workspace.store, folder).title
-    return [search_text(title, piece.section_path, piece.text) for piece in read_chunks(workspace.store, folder)]
+def texts_of(workspace: Workspace, doc_id: str, count_tokens: CountTokens) -> list[str]:
+    """Return the text of each row of a document, as the embedder and BM25 see it."""
+    store, folder = workspace.store, structured_folder(doc_id, workspace.keys.structured)
+    title, tokens = read_head(store, folder).title, workspace.corpus.chunks.tokens
+    pieces = describe(read_chunks(store, folder), read_figures(store, folder), count_tokens, max_tokens=tokens)
+    return [search_text(title, piece.section_path, piece.text) for piece in pieces]
 
 
 class _OnDemand:
@@ -219,7 +224,8 @@ def stored(figure_ids: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _embed(workspace: Workspace, inherited: Inherited, doc_ids: list[str], ray: _OnDemand, report: Report) -> int:
-    fresh = (text for doc_id in doc_ids for text in texts_of(workspace, doc_id))
+    count_tokens = open_token_counter(workspace.corpus.embeddings)
+    fresh = (text for doc_id in doc_ids for text in texts_of(workspace, doc_id, count_tokens))
     texts = {text_id(text): text for text in chain(fresh, search_texts(inherited.evidence))}
     cache = text_vectors(workspace)
     missing = cache.missing(texts)

@@ -30,6 +30,7 @@ from schemas.documents import (
 from schemas.geometry import BBox
 from schemas.ids import sha256
 from schemas.tags import TagTemplate
+from tasks.enriching.caption import describe
 from tasks.enriching.chunk import chunk
 from tasks.enriching.embed import search_text
 from tasks.figures.segment import cut, pictures_to_segment
@@ -64,6 +65,7 @@ class _Made:
     recognised: tuple[Recognised, ...]
     segmented: tuple[Segmented, ...]
     structured: StructuredDocument
+    cut: list[Chunk]
     chunks: list[Chunk]
 
     @property
@@ -98,8 +100,10 @@ def _make(name: str, pdf: bytes) -> _Made:
         for figure in pictures_to_segment(parsed)
     )
     structured = structure_with(parsed, recognised, segmented)
-    chunks = chunk(structured, open_token_counter(EmbeddingOptions()), max_tokens=MAX_TOKENS)
-    return _Made(name, pdf, parsed, pictures, recognised, segmented, structured, chunks)
+    count_tokens = open_token_counter(EmbeddingOptions())
+    pieces = chunk(structured, count_tokens, max_tokens=MAX_TOKENS)
+    chunks = describe(pieces, structured.figures, count_tokens, max_tokens=MAX_TOKENS)
+    return _Made(name, pdf, parsed, pictures, recognised, segmented, structured, pieces, chunks)
 
 
 def _words(figure: str, parsed: ParsedDocument) -> tuple[RecognisedLine, ...]:
@@ -145,7 +149,11 @@ def _structure(made: list[_Made]) -> Outputs:
 
 
 def _chunk(made: list[_Made]) -> Outputs:
-    return {one.name: (digest(one.structured), digest(one.chunks)) for one in made}
+    return {one.name: (digest(one.structured), digest(one.cut)) for one in made}
+
+
+def _caption(made: list[_Made]) -> Outputs:
+    return {one.name: (digest([one.structured.figures, one.cut]), digest(one.chunks)) for one in made}
 
 
 def _assemble(made: list[_Made]) -> Outputs:
@@ -213,6 +221,7 @@ STEPS = {
     "segment": (_segment, "tasks.figures.segment"),
     "structure": (_structure, "tasks.reading.structure"),
     "chunk": (_chunk, "tasks.enriching.chunk"),
+    "caption": (_caption, "tasks.enriching.caption"),
     "assemble": (_assemble, "tasks.versions.assemble"),
     "embed": (_embed, "tasks.enriching.embed"),
     "check": (_check, "tasks.versions.check"),

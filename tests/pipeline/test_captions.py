@@ -11,6 +11,7 @@ from pipeline.records.evidence import read_evidence
 from pipeline.records.notes import read_notes
 from pipeline.records.publication import read_pointer
 from pipeline.refresh import refresh
+from schemas.stages import Stage
 from tasks.enriching import caption
 from tests.pipeline.conftest import write_corpus
 
@@ -32,8 +33,8 @@ def test_another_captioner_makes_rows_anew_and_structures_nothing(
     assert made.published
     notes = read_notes(workspace.store, str(made.version))
     figures = [row for row in before if row["modality"] == "figure"]
-    assert (notes["parse"].counts["parsed"], notes["enrich"].counts["structured"]) == (0, 0)
-    assert notes["enrich"].counts["embedded"] == len(figures) > 0
+    assert (notes[Stage.PARSE].counts["parsed"], notes[Stage.ENRICH].counts["structured"]) == (0, 0)
+    assert notes[Stage.ENRICH].counts["embedded"] == len(figures) > 0
     after = read_evidence(workspace.store, str(made.version)).to_pylist()
     assert [row for row in after if row["modality"] != "figure"] == [row for row in before if row["modality"] != "figure"]
     assert {row["text"] for row in after if row["modality"] == "figure"} == {

@@ -1,0 +1,23 @@
+"""Finished work of documents: which of them are parsed, and what of theirs is embedded."""
+
+from collections.abc import Iterable
+
+from pipeline.corpus.workspace import Workspace
+from ray_jobs.documents import is_finished, parsed_folder, read_chunks, read_figures, read_head, structured_folder
+from tasks.enriching.caption import describe
+from tasks.enriching.cut import CountTokens
+from tasks.enriching.embed import search_text
+
+
+def parsed_documents(workspace: Workspace, doc_ids: Iterable[str]) -> list[str]:
+    """Return which documents have a finished parse, sorted."""
+    store, parse = workspace.store, workspace.keys.parse
+    return [doc_id for doc_id in sorted(doc_ids) if is_finished(store, parsed_folder(doc_id, parse))]
+
+
+def texts_of(workspace: Workspace, doc_id: str, count_tokens: CountTokens) -> list[str]:
+    """Return the text of each row of a document, as the embedder and BM25 see it."""
+    store, folder = workspace.store, structured_folder(doc_id, workspace.keys.structured)
+    title, tokens = read_head(store, folder).title, workspace.corpus.chunks.tokens
+    pieces = describe(read_chunks(store, folder), read_figures(store, folder), count_tokens, max_tokens=tokens)
+    return [search_text(title, piece.section_path, piece.text) for piece in pieces]

@@ -23,7 +23,8 @@ from schemas.drawings import Image, Ruling
 from schemas.errors import BadInputError, FailureCode
 from schemas.geometry import BBox
 from schemas.tags import escape, placeholder
-from tasks.figures.locate import Region, locate
+from tasks.figures.locate import locate
+from tasks.figures.parts import Region
 from tasks.figures.render import (
     as_read,
     drawn,
@@ -336,7 +337,7 @@ def _role(region: Region, lines: Sequence[Line], hidden: Sequence[Line]) -> tupl
     box = region.bbox
     if min(box.width, box.height) < _SPECK_PT:
         return Role.DECORATIVE, "thinner than a letter"
-    if region.ground:
+    if region.background:
         return Role.DECORATIVE, "a ground for words"
     if not region.captioned and _spells(box, hidden):
         return Role.DECORATIVE, "words set as a picture, which the page holds as text too"

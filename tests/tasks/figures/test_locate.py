@@ -148,7 +148,7 @@ def test_the_band_that_a_heading_is_written_on_is_a_ground_and_an_image_with_lab
     heading = Line(1, 1, BBox(60, 105, 320, 125), "How the pump is mounted", 20.0, bold=True)
     (band,) = _located([], [heading], images=[image]).regions
     (labelled,) = _located([], [_line(60, 110, "A"), _line(200, 110, "B")], images=[image]).regions
-    assert (band.ground, labelled.ground) == (True, False)
+    assert (band.background, labelled.background) == (True, False)
 
 
 def test_the_shadow_of_a_heading_is_a_ground_whole_and_the_picture_under_it_is_not() -> None:
@@ -159,8 +159,8 @@ def test_the_shadow_of_a_heading_is_a_ground_whole_and_the_picture_under_it_is_n
     pieces = [BBox(40, 23, 300, 120), BBox(250, 23, 400, 120), BBox(370, 23, 440, 120)]
     picture = BBox(82, 118, 438, 391)
     regions = _located([], [heading], images=[image(n, box) for n, box in enumerate([*pieces, picture])]).regions
-    assert {region.bbox: region.ground for region in regions if not region.ground} == {picture: False}
-    assert all(any(region.bbox & piece == piece for region in regions if region.ground) for piece in pieces)
+    assert {region.bbox: region.background for region in regions if not region.background} == {picture: False}
+    assert all(any(region.bbox & piece == piece for region in regions if region.background) for piece in pieces)
 
 
 def _bows(frame: BBox) -> list[Mark]:

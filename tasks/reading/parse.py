@@ -270,7 +270,9 @@ class _Reading:
         for ruling, lines in zip(tables, written, strict=True):
             try:
                 with refusing(f"a table of page {page.page} can't be read", FailureCode.PAGE_UNREADABLE, page.page):
-                    grid = tabulate(ruling, lines, content.letters_of, page.rotation, leftward=leftward, pictures=tagged)
+                    grid = tabulate(
+                        ruling, lines, content.letters_of, page.rotation, right_to_left=leftward, pictures=tagged
+                    )
             except BadInputError as error:
                 self.fail(page.page, error)
             else:

@@ -13,6 +13,7 @@ import pytest
 import backends.pdf
 import tasks
 from backends.models.minilm import open_token_counter
+from backends.pdf.document import open_document
 from backends.pdf.inscribe import Inscription, inscribe
 from evaluation.synthetic import PRESETS, synthesize
 from ray_jobs.enrich import structure_with
@@ -93,11 +94,13 @@ def _pdfs(folder: Path) -> Iterator[tuple[str, bytes]]:
 
 def _make(name: str, pdf: bytes) -> _Made:
     pictures: dict[str, bytes] = {}
-    parsed = parse(pdf, sha256(pdf), ParseOptions(), keep_figure=pictures.__setitem__)
-    recognised = tuple(Recognised(figure, _words(figure, parsed)) for figure in pictures_to_recognise(parsed))
+    parsed = parse(open_document(pdf), sha256(pdf), ParseOptions(), keep_figure=pictures.__setitem__)
+    labelled = {line.inside for line in parsed.lines if line.inside is not None}
+    to_read = pictures_to_recognise(parsed.placements, labelled)
+    recognised = tuple(Recognised(figure, _words(figure, parsed)) for figure in to_read)
     segmented = tuple(
         Segmented(figure, tuple(cut(pictures[f"{figure}.png"], _seen(figure, parsed), lambda _name, _data: None)))
-        for figure in pictures_to_segment(parsed)
+        for figure in pictures_to_segment(parsed.placements)
     )
     structured = structure_with(parsed, recognised, segmented)
     count_tokens = open_token_counter(EmbeddingOptions())

@@ -380,11 +380,12 @@ def parse(
     from pipeline.inspection.inspect import inspect
     from pipeline.published.tagged import write_tagged
     from schemas.corpus import CaptionOptions
+    from schemas.models import NONE
 
     if folder is None and (view or tagged_pdf):
         raise UserError(f"{'--view' if view else '--tagged-pdf'} needs --out FOLDER, where it is written")
     with reporting() as report:
-        captions = CaptionOptions(ocr="rapidocr" if ocr else "none")
+        captions = CaptionOptions() if ocr else CaptionOptions(ocr=NONE)
         document = inspect(file, out=folder, view=view, captions=captions, report=report)
     if tagged_pdf and folder is not None and document.pages:
         write_tagged(file, document, folder / "tagged.pdf")

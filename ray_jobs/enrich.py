@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from backends.models.minilm import open_text_embedder, open_token_counter
-from backends.models.rapid_layout_detector import open_detector
-from backends.models.rapidocr_recogniser import open_recogniser
+from backends.models.registry import DETECTORS, RECOGNISERS, TEXT_EMBEDDERS
 from backends.stores.object_store import open_store
 from ray_jobs.cluster import connected
 from ray_jobs.documents import pack_structured, parsed_folder, read_parsed, structured_folder, write_structured
@@ -44,7 +42,7 @@ class RecogniserActor:
     """Reads words off stored figures. Input: the figure's name in the store."""
 
     def __init__(self, options: CaptionOptions, store_address: str) -> None:
-        self._recogniser = open_recogniser(options)
+        self._recogniser = RECOGNISERS.of(options).load(PICTURES_A_BATCH)
         self._store = open_store(store_address)
 
     def run(self, batch: Sequence[tuple[str, str]]) -> list[Outcome[list[RecognisedLine]]]:
@@ -56,7 +54,7 @@ class SegmenterActor:
     """Cuts figures out of stored pictures of pages, and stores them. Input: the picture's name in the store."""
 
     def __init__(self, options: CaptionOptions, store_address: str) -> None:
-        self._detector = open_detector(options)
+        self._detector = DETECTORS.of(options).load(PICTURES_A_BATCH)
         self._store = open_store(store_address)
 
     def run(self, batch: Sequence[tuple[str, str]]) -> list[Outcome[list[Segment]]]:
@@ -72,7 +70,7 @@ class EmbedderActor:
     """Turns texts into vectors. Input: the text."""
 
     def __init__(self, options: EmbeddingOptions) -> None:
-        self._embedder = open_text_embedder(options)
+        self._embedder = TEXT_EMBEDDERS.of(options).load(options.batch)
 
     def run(self, batch: Sequence[tuple[str, str]]) -> list[Outcome[NDArray[np.float32]]]:
         """Return one vector a text."""
@@ -187,7 +185,7 @@ class StructureActor:
         self, store_address: str, embeddings: EmbeddingOptions, chunk_tokens: int, parse_key: str, structured_key: str
     ) -> None:
         self._store = open_store(store_address)
-        self._count_tokens = open_token_counter(embeddings)
+        self._count_tokens = TEXT_EMBEDDERS.of(embeddings).token_counter()
         self._chunk_tokens = chunk_tokens
         self._keys = parse_key, structured_key
 

@@ -4,7 +4,7 @@ Only ``name`` and ``source`` are required. Unknown keys are errors, so that a ty
 """
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -107,12 +107,9 @@ class CaptionOptions(Section):
     """What a figure is described by."""
 
     captioner: Literal["context"] = Field("context", description="'context': own caption, recognised words and section.")
-    ocr: Literal["rapidocr", "none"] = Field("rapidocr", description="What reads words inside figures and scanned pages.")
+    ocr: Text = Field("rapidocr", description="What reads words inside figures and scanned pages; or none.")
     ocr_workers: Workers | None = Field(None, description="OCR actors; default: one a CPU core.")
-    layout: Literal["rapid-layout", "none"] = Field(
-        "rapid-layout",
-        description="What finds figures and tables on pages that are a picture.",
-    )
+    layout: Text = Field("rapid-layout", description="What finds figures and tables on pages that are a picture; or none.")
 
 
 class EmbeddingOptions(Section):
@@ -122,12 +119,6 @@ class EmbeddingOptions(Section):
     revision: Text | None = Field(None, description="Revision of a model that is not packaged; needed for those.")
     batch: int = Field(32, ge=1, le=65_536, description="Texts embedded at once.")
     workers: Workers | None = Field(None, description="Embedding actors; default: one a CPU core.")
-
-    @model_validator(mode="after")
-    def _pinned(self) -> "EmbeddingOptions":
-        if self.text != "minilm" and self.revision is None:
-            raise ValueError("a model that is not packaged needs a revision, so that the same key means the same vectors")
-        return self
 
 
 class RayOptions(Section):
@@ -289,8 +280,3 @@ class Corpus(Section):
         if schedule is not None and schedule not in presets and len(schedule.split()) not in (5, 6):
             raise ValueError(f"use a cron expression of five fields or one of {', '.join(sorted(presets))}")
         return schedule
-
-
-def json_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a corpus file, for editors."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Corpus.model_json_schema()}

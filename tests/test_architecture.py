@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.corpus.corpora import SCHEMA_FILE
-from schemas.corpus import json_schema
+from pipeline.corpus.corpora import SCHEMA_FILE, json_schema
 
 ROOT = Path(__file__).parent.parent
 HEAVY = ("ray", "torch", "lancedb", "weaviate", "great_expectations", "pymupdf", "transformers", "sentence_transformers")

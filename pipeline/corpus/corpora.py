@@ -15,7 +15,8 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from schemas.corpus import Corpus, Section, json_schema
+from backends.models.registry import KINDS
+from schemas.corpus import Corpus, Section
 from schemas.errors import UserError
 from schemas.printing import without_secrets
 
@@ -85,6 +86,7 @@ def load_corpus(name_or_path: str) -> Corpus:
         mistakes = [f"{path}: {_explained(mistake)}" for mistake in error.errors()]
         rest = [f"{path}: {len(mistakes) - _MOST_MISTAKES} more mistakes"] if len(mistakes) > _MOST_MISTAKES else []
         raise UserError(*mistakes[:_MOST_MISTAKES], *rest) from error
+    _check_models(corpus, path)
     places = {"source": corpus.source, "store": corpus.store, "questions": corpus.questions}
     resolved = {key: _resolved(address, path, key) for key, address in places.items() if address is not None}
     resolved.setdefault("store", str(_default_store(path.parent)))
@@ -201,6 +203,26 @@ def _resolved(address: str, file: Path, key: str) -> str:
     return os.path.normpath(file.parent / local)
 
 
+def _check_models(corpus: Corpus, file: Path) -> None:
+    mistakes = []
+    for kind in KINDS:
+        try:
+            kind.chosen(getattr(corpus, kind.section))
+        except UserError as error:
+            mistakes.append(f"{file}: {error.message}")
+    if mistakes:
+        raise UserError(*mistakes)
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a corpus file, for editors; it lists the models that there are."""
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Corpus.model_json_schema()}
+    for kind in KINDS:
+        definition = schema["properties"][kind.section]["$ref"].rpartition("/")[2]
+        schema["$defs"][definition]["properties"][kind.key]["examples" if kind.others else "enum"] = kind.names
+    return schema
+
+
 def _check_places(places: dict[str, str], file: Path) -> None:
     """Refuse a store below what is no folder, and questions that would be waited for."""
     for key, address in places.items():
@@ -269,10 +291,10 @@ source: {source}          # a folder, a glob such as docs/**/*.pdf, or s3://buck
 #   template: "{template}"   # or paper, for <image: filename(…)>; or one's own, with fields such as {{page}}
 #   pdf: false                     # true: keep a copy of each PDF with every figure's tag written at its place
 # captions:
-#   ocr: rapidocr                  # what reads words inside figures and on scanned pages; or none
-#   layout: rapid-layout           # what finds figures on scanned pages; or none
+#   ocr: {ocr}                  # what reads words inside figures and on scanned pages; or none
+#   layout: {layout}           # what finds figures on scanned pages; or none
 # embeddings:
-#   text: minilm                   # packaged; or a sentence-transformers model with its revision
+#   text: {text_model}                   # packaged; or a sentence-transformers model with its revision
 # index:
 #   engine: lancedb                # embedded; or weaviate, a server, with its url: http://localhost:8080
 #   weights: {{search_text: 1}}      # what BM25 looks in; or by field, such as {{title: 2, section_path: 1.5, text: 1}}
@@ -317,6 +339,9 @@ def write_corpus_file(name: str, source: str) -> Path:
         timeout_s=corpus.parse.timeout_s,
         memory_mb=corpus.parse.memory_mb,
         template=corpus.tags.template,
+        ocr=corpus.captions.ocr,
+        layout=corpus.captions.layout,
+        text_model=corpus.embeddings.text,
         passages=corpus.answers.passages,
         max_quarantined=corpus.gates.max_quarantined,
         min_recall=corpus.gates.min_recall_at_10,

@@ -8,9 +8,7 @@ from pathlib import Path
 from backends.engines.lancedb_index import LanceIndex
 from backends.engines.weaviate_index import WeaviateIndex
 from backends.engines.weaviate_server import WeaviateServer
-from backends.models.minilm import text_model_card
-from backends.models.rapid_layout_detector import detector_card
-from backends.models.rapidocr_recogniser import recogniser_card
+from backends.models.registry import DETECTORS, RECOGNISERS, TEXT_EMBEDDERS
 from backends.stores.object_store import join, open_store
 from backends.stores.objects import read_model
 from backends.stores.sources import open_source, overlaps
@@ -136,8 +134,8 @@ def open_workspace(name_or_path: str) -> Workspace:
             f"{file}: source {corpus.source} and store {corpus.store} overlap, so what is kept would be indexed; "
             f"name a 'store' elsewhere"
         )
-    recogniser, detector = recogniser_card(corpus.captions), detector_card(corpus.captions)
-    text_model = text_model_card(corpus.embeddings)
+    recogniser, detector = RECOGNISERS.card(corpus.captions), DETECTORS.card(corpus.captions)
+    text_model = TEXT_EMBEDDERS.of(corpus.embeddings).card()
     return Workspace(
         corpus=corpus,
         file=file,

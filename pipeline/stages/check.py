@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from backends.expectations import expect_evidence
-from backends.models.minilm import open_token_counter
+from backends.models.registry import TEXT_EMBEDDERS
 from pipeline.corpus.workspace import Report, Workspace, silent
 from pipeline.records.evidence import figures_of, read_evidence, read_placements, search_texts
 from pipeline.records.inherit import Inherited, inherit
@@ -123,7 +123,9 @@ def _look(
     rows = expect_evidence(
         evidence,
         names,
-        n_tokens=open_token_counter(corpus.embeddings)([str(text) for text in evidence.column("text").to_pylist()]),
+        n_tokens=TEXT_EMBEDDERS.of(corpus.embeddings).token_counter()(
+            [str(text) for text in evidence.column("text").to_pylist()]
+        ),
         norms=np.linalg.norm(vectors_of(text_vectors(workspace), texts), axis=1),
         max_tokens=corpus.index.chunk_tokens,
         gates=corpus.gates,

@@ -16,14 +16,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from schemas.corpus import GateOptions
 from schemas.evidence import EVIDENCE, Modality
+from schemas.gates import DUPLICATES, LONG_TEXTS, PICTURES_BY_TEXT, Bounds, Gate
 from schemas.laws import FEWEST_PICTURES, OUR_FAULT, Offence, Verdict, in_words
 from schemas.tags import is_disarmed
 from schemas.versions import GateResult
 
 _NORM_TOLERANCE = 1e-3
 _LARGEST_PAGE_PT = 100_000
+_ROWS = "rows: "
+"""What the name of every gate here begins with."""
 _DERIVED = (
     *("left", "top", "width", "height", "n_sources", "n_regions", "n_tokens", "norm"),
     *("named", "worded", "tag_free", "repeated"),
@@ -32,11 +34,11 @@ _DERIVED = (
 
 @dataclass(frozen=True)
 class _Rule:
-    """An expectation with the words that people read, and the share of rows that may break it: ``option`` of the gates."""
+    """An expectation with the words that people read; ``gate`` allows a share of rows to break it, None allows none."""
 
     says: str
     expectation: Any
-    option: str | None = None
+    gate: Gate | None = None
     share: float = 0.0
 
 
@@ -47,7 +49,7 @@ def expect_evidence(
     n_tokens: Sequence[int],
     norms: Sequence[float] | NDArray[np.floating[Any]],
     max_tokens: int,
-    gates: GateOptions,
+    gates: Bounds,
     by_text: Sequence[tuple[str, Mapping[int, bool]]] = (),
     docs: Path | None = None,
 ) -> list[Verdict]:
@@ -109,13 +111,13 @@ def expect_evidence(
     return [_verdict(rule, results[rule.says], broken.get(rule.says, []), evidence, names) for rule in rules]
 
 
-def _pictures(by_text: Sequence[tuple[str, Mapping[int, bool]]], gates: GateOptions) -> tuple[Any, list[_Rule]]:
+def _pictures(by_text: Sequence[tuple[str, Mapping[int, bool]]], gates: Bounds) -> tuple[Any, list[_Rule]]:
     """Return a row a picture without a caption, and what is expected of them; of a few that is nothing, as of their gate."""
     from great_expectations import expectations as expect
 
     # The site lists values that aren't expected, so that is the source.
     away = ["" if answer else source for source, found in by_text for answer in found.values()]
-    least = gates.min_pictures_by_text if len(away) >= FEWEST_PICTURES else 0.0
+    least = gates.of(PICTURES_BY_TEXT) if len(away) >= FEWEST_PICTURES else 0.0
     column = "read_away_from_its_text"
     says = "a picture without a caption is read with text next to it"
     expectation = expect.ExpectColumnValuesToBeInSet(column=column, value_set=[""], mostly=least)
@@ -157,12 +159,12 @@ def _derive(frame: Any, n_tokens: Sequence[int], norms: Sequence[float] | NDArra
         frame[name] = frame[name].notna().replace(False, None)
 
 
-def _rules(max_tokens: int, gates: GateOptions, *, complete: bool) -> list[_Rule]:
+def _rules(max_tokens: int, gates: Bounds, *, complete: bool) -> list[_Rule]:
     from great_expectations import expectations as expect
 
     columns = [*EVIDENCE.names, *_DERIVED] if complete else EVIDENCE.names
     rules = {"evidence has the columns of its schema": expect.ExpectTableColumnsToMatchOrderedList(column_list=columns)}
-    options: dict[str, tuple[str, float]] = {}
+    shares: dict[str, Gate] = {}
     if complete:
         required = [field.name for field in EVIDENCE if not field.nullable]
         rules |= {f"{name} is never missing": expect.ExpectColumnValuesToNotBeNull(column=name) for name in required}
@@ -193,17 +195,17 @@ def _rules(max_tokens: int, gates: GateOptions, *, complete: bool) -> list[_Rule
             "a vector has length 1": between(column="norm", **unit),
             "a vector is made of numbers": expect.ExpectColumnValuesToNotBeNull(column="norm"),
         }
-        long, repeated = f"a text has at most {max_tokens} tokens", "a row says what no other says"
-        options = {
-            long: ("gates.max_long_texts", gates.max_long_texts),
-            repeated: ("gates.max_duplicates", gates.max_duplicates),
-        }
-        rules[long] = between(column="n_tokens", max_value=max_tokens, mostly=1 - gates.max_long_texts)
-        rules[repeated] = among(column="repeated", value_set=[False], mostly=1 - gates.max_duplicates)
+        long, repeated = (gate.name.format(tokens=max_tokens).removeprefix(_ROWS) for gate in (LONG_TEXTS, DUPLICATES))
+        shares = {long: LONG_TEXTS, repeated: DUPLICATES}
+        rules[long] = between(column="n_tokens", max_value=max_tokens, mostly=1 - gates.of(LONG_TEXTS))
+        rules[repeated] = among(column="repeated", value_set=[False], mostly=1 - gates.of(DUPLICATES))
     for says, expectation in rules.items():
         expectation.meta = {"rule": says}
         expectation.description = says
-    return [_Rule(says, expectation, *options.get(says, ())) for says, expectation in rules.items()]
+    return [
+        _Rule(says, expectation, gate, gates.of(gate)) if (gate := shares.get(says)) else _Rule(says, expectation)
+        for says, expectation in rules.items()
+    ]
 
 
 def _verdict(rule: _Rule, result: Any, places: Sequence[int], evidence: pa.Table, names: Mapping[str, str]) -> Verdict:
@@ -216,19 +218,19 @@ def _verdict(rule: _Rule, result: Any, places: Sequence[int], evidence: pa.Table
         reason = found.get("details") or _reason(result.exception_info)
         message = f"it isn't so ({reason}); {OUR_FAULT}"
     elif broken:
-        allowed = f" ({rule.share:.0%} may: {rule.option})" if rule.option else ""
+        allowed = f" ({rule.share:.0%} may: {rule.gate.option})" if rule.gate else ""
         message = f"not so in {broken} of {rows} rows{allowed}"
     if offences:
-        remedy = f"if that is right, raise {rule.option}" if rule.option else OUR_FAULT
+        remedy = rule.gate.remedy.format(ease=rule.gate.ease) if rule.gate else OUR_FAULT
         message = f"{message}: {in_words(offences, names)}; {remedy}"
     gate = GateResult(
-        gate=f"rows: {rule.says}",
+        gate=f"{_ROWS}{rule.says}",
         passed=bool(result.success),
         value=None if rows is None else (broken or 0) / max(rows, 1),
         bound=None if rows is None else rule.share,
         message=message,
     )
-    return Verdict(gate, () if rule.option else offences)
+    return Verdict(gate, () if rule.gate else offences)
 
 
 def _reason(exceptions: Any) -> str:

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from backends.models.registry import KINDS
 from schemas.corpus import Corpus, Section
 from schemas.errors import UserError
+from schemas.gates import GATES
 from schemas.printing import without_secrets
 
 MOST_BYTES = 128 << 10
@@ -305,9 +306,7 @@ source: {source}          # a folder, a glob such as docs/**/*.pdf, or s3://buck
 # answers:
 #   passages: {passages}                    # passages an answer shows at most
 # gates:
-#   max_quarantined: {max_quarantined}           # share of documents that may be in quarantine
-#   min_recall_at_10: {min_recall}          # share of golden questions that must be found
-#   min_pictures_by_text: {min_pictures}      # share of pictures without a caption that are read with text next to them
+{gates}
 # budget:
 #   ocr_items: 10000               # figures and pages recognised in one refresh at most
 # retention:
@@ -343,9 +342,7 @@ def write_corpus_file(name: str, source: str) -> Path:
         layout=corpus.captions.layout,
         text_model=corpus.embeddings.text,
         passages=corpus.answers.passages,
-        max_quarantined=corpus.gates.max_quarantined,
-        min_recall=corpus.gates.min_recall_at_10,
-        min_pictures=corpus.gates.min_pictures_by_text,
+        gates="\n".join(f"#   {f'{gate.key}: {gate.default:g}':<30} # {gate.means}" for gate in GATES),
         versions=corpus.retention.versions,
     )
     try:

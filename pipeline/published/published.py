@@ -4,7 +4,7 @@ import contextlib
 import functools
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
@@ -31,16 +31,21 @@ from schemas.errors import (
     UnforeseenError,
     UserError,
 )
-from schemas.evidence import AnswerResult, CitedRegion, Filters, Hit, Mode, SearchResult
-from schemas.overview import CorpusOverview
+from schemas.evidence import AnswerResult, CitedRegion, Filters, Hit, SearchResult
+from schemas.overview import CorpusOverview, SearchMode
 from schemas.ports import SearchIndex, TextEmbedder
 from schemas.tags import TagTemplate
 from schemas.versions import Counts, Pointer, Status, VersionList
 from tasks.answering.answer import answer as compose_answer
 from tasks.answering.localise import localise
+from tasks.answering.modes import DEFAULT_MODE, MODES, mode_named
 from tasks.answering.retrieve import POOL, retrieve
+from tasks.enriching.spaces import TEXT
 
 NO_FILTERS = Filters()
+
+NEARNESS = TEXT
+"""The space in which a passage must be near enough to a question to answer it."""
 
 _VERSIONS_OPEN = 4
 _SUGGESTIONS = 6
@@ -55,25 +60,27 @@ class OpenVersion:
     version: str
     index: SearchIndex
     ranking: Ranking
-    embedder: TextEmbedder
+    embedders: Mapping[str, TextEmbedder]
     template: TagTemplate
     counts: Counts
     sources: dict[str, list[str]]
     tagged: dict[str, str] | None
 
-    def search(self, query: str, *, mode: Mode, k: int, filters: Filters, offset: int = 0) -> SearchResult:
+    def search(self, query: str, *, mode: str, k: int, filters: Filters, offset: int = 0) -> SearchResult:
         """Return the best ``k`` rows behind the first ``offset``."""
-        ranked = retrieve(self.index, self.embedder, query, mode=mode, k=offset + k, filters=filters, ranking=self.ranking)
+        chosen, depth = mode_named(mode), offset + k
+        ranked = retrieve(self.index, self.embedders, query, mode=chosen, k=depth, filters=filters, ranking=self.ranking)
         return SearchResult(version=self.version, mode=mode, hits=self._hits(ranked[offset:]))
 
     def answer(self, question: str, *, filters: Filters) -> AnswerResult:
         """Answer out of the best passages, or abstain where nothing is near enough to the question."""
         options = self.workspace.corpus.answers
-        near = dict(self.index.dense(self.embedder.embed_query(question), POOL, filters))
+        asked = self.embedders[NEARNESS.name].embed_query(question)
+        near = dict(self.index.dense(asked, POOL, filters, NEARNESS.name))
         best = max(near.values(), default=0.0)
         hits = []
         if best >= options.min_similarity:
-            found = self.search(question, mode="hybrid", k=options.passages * 3, filters=filters).hits
+            found = self.search(question, mode=DEFAULT_MODE.name, k=options.passages * 3, filters=filters).hits
             hits = [hit for hit in found if near.get(hit.evidence_id, 0.0) >= best - options.similarity_margin]
         return compose_answer(self.version, hits, self.template, passages=options.passages)
 
@@ -173,7 +180,7 @@ def open_version(workspace: Workspace, version: str) -> OpenVersion:
         version=version,
         index=workspace.index(version),
         ranking=workspace.index_options(version),
-        embedder=text_embedder(text_model),
+        embedders={TEXT.name: text_embedder(text_model)},
         template=TagTemplate(tags.template),
         counts=counts,
         sources=sources,
@@ -212,7 +219,7 @@ class PublishedCorpus:
         self,
         query: str,
         *,
-        mode: Mode = "hybrid",
+        mode: str = DEFAULT_MODE.name,
         k: int = 10,
         offset: int = 0,
         filters: Filters = NO_FILTERS,
@@ -281,12 +288,17 @@ class PublishedCorpus:
             rows=counts.rows,
             suggestions=self._suggestions(),
             sources=sources[:_SOURCES_LISTED],
+            modes=[
+                SearchMode(name=mode.name, label=mode.label, sentence=mode.sentence)
+                for mode in MODES.values()
+                if opened.embedders.keys() >= set(mode.spaces)
+            ],
         )
 
     def ready(self) -> None:
         """Raise where no version is live, or where it can't be searched: one question is put to it."""
         with self._opened(None) as opened:
-            opened.search("ready", mode="hybrid", k=1, filters=NO_FILTERS)
+            opened.search("ready", mode=DEFAULT_MODE.name, k=1, filters=NO_FILTERS)
 
     def close(self) -> None:
         """End the processes that draw pages, unless others share them."""

@@ -12,7 +12,7 @@ from backends.stores.objects import read_model
 from schemas.errors import Failure
 from schemas.ids import version_file
 from schemas.ports import ObjectStore
-from schemas.versions import GateResult, Plan
+from schemas.versions import Counts, GateResult, Plan
 
 Note = TypeVar("Note", bound=BaseModel)
 
@@ -55,6 +55,13 @@ def read_notes(store: ObjectStore, version: str, stages: Sequence[str] = STAGES)
         if stage in stages:
             notes.setdefault(stage, []).append(read_model(store, name, StageNote))
     return {stage: _joined(notes[stage]) for stage in stages if stage in notes}
+
+
+def counts_of(note: StageNote) -> Counts:
+    """Return what a version holds, as ``assemble`` counted it."""
+    by_modality = {name.removeprefix("rows_"): count for name, count in note.counts.items() if name.startswith("rows_")}
+    known = {name: count for name, count in note.counts.items() if name in Counts.model_fields}
+    return Counts(rows_by_modality=by_modality, **known)
 
 
 def _joined(notes: Sequence[StageNote]) -> StageNote:

@@ -15,7 +15,7 @@ from pipeline.corpus.workspace import Report, Workspace, silent
 from pipeline.records.evidence import figures_of, read_evidence, read_placements, search_texts
 from pipeline.records.inherit import Inherited, inherit
 from pipeline.records.ledger import indexed_pages, read_ledger
-from pipeline.records.notes import StageNote, read_plan, write_note
+from pipeline.records.notes import StageNote, counts_of, read_notes, read_plan, write_note
 from pipeline.records.publication import readable_manifest
 from pipeline.records.quarantine import document_failures
 from pipeline.stages.assemble import CHECK, assemble
@@ -31,6 +31,7 @@ from ray_jobs.documents import (
     structured_folder,
 )
 from schemas.errors import DamagedError, MissingError
+from schemas.gates import COUNTED
 from schemas.ids import version_file
 from schemas.laws import Verdict, by_document
 from schemas.ports import ObjectStore
@@ -43,8 +44,6 @@ from tasks.versions.check import (
     documents_conserved,
     figures_are_their_names,
     one_figure_a_number,
-    rows_a_page,
-    rows_not_lost,
     tags_are_placements,
     tags_resolve,
     taken_over,
@@ -147,18 +146,11 @@ def _look(
     parent = readable_manifest(store, plan.parent)
     before = parent.counts if parent else None
     compare = f"inset diff {corpus.name} {plan.parent} {version}"
-    pages = sum(indexed.values())
+    counts = counts_of(read_notes(store, version, ("assemble",))["assemble"])
     gates = [
         *(law.gate for law in laws),
-        pictures_by_their_text(by_text, corpus.gates.min_pictures_by_text),
-        rows_not_lost(evidence.num_rows, before.rows if before else None, corpus.gates.max_row_loss, compare),
-        rows_a_page(
-            evidence.num_rows,
-            pages,
-            (before.rows, before.pages) if before else None,
-            corpus.gates.max_row_drift,
-            compare,
-        ),
+        pictures_by_their_text(by_text, corpus.gates),
+        *(gate.judge_counts(counts, before, corpus.gates, compare) for gate in COUNTED),
     ]
     report("check", 3, 3)
     seen = looked_at | figures_of(placements) if figures.gate.passed else looked_at

@@ -7,7 +7,7 @@ from pipeline.records.alias import follow
 from pipeline.records.inventory import write_inventory
 from pipeline.records.lease import still_held
 from pipeline.records.needs import Needs, add_objects
-from pipeline.records.notes import StageNote, read_notes, read_plan
+from pipeline.records.notes import StageNote, counts_of, read_notes, read_plan
 from pipeline.records.publication import (
     manifest_name,
     move_pointer,
@@ -20,7 +20,7 @@ from pipeline.records.publication import (
 from pipeline.upkeep.diff import write_diff
 from schemas.errors import ContractError
 from schemas.ids import collection_name, sha256, version_file
-from schemas.versions import Counts, Lease, Manifest, Plan, Pointer
+from schemas.versions import Lease, Manifest, Plan, Pointer
 
 _WORK = ("parse", "enrich")
 
@@ -84,7 +84,6 @@ def put_live(workspace: Workspace, version: str, *, override: str | None = None)
 
 def _manifest(workspace: Workspace, plan: Plan, notes: dict[str, StageNote]) -> Manifest:
     counts = notes["assemble"].counts
-    by_modality = {name.removeprefix("rows_"): count for name, count in counts.items() if name.startswith("rows_")}
     models = {"text": workspace.text_model}
     if workspace.recogniser is not None:
         models["recogniser"] = workspace.recogniser
@@ -102,10 +101,7 @@ def _manifest(workspace: Workspace, plan: Plan, notes: dict[str, StageNote]) -> 
         keys=dict(vars(workspace.keys)),
         models=models,
         parameters=corpus.model_dump(mode="json", exclude={"source", "store", "questions", "schedule"}),
-        counts=Counts(
-            rows_by_modality=by_modality,
-            **{name: counts[name] for name in Counts.model_fields if name in counts},
-        ),
+        counts=counts_of(notes["assemble"]),
         collection=collection_name(corpus.name, plan.version),
         gates=[gate for note in notes.values() for gate in note.gates],
         timings_s={stage: round(note.seconds, 2) for stage, note in notes.items()},

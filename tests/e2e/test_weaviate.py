@@ -23,7 +23,8 @@ from pipeline.upkeep.doctor import diagnose
 from pipeline.upkeep.mirror import mirror
 from query_service.app import create_app
 from schemas.errors import UserError
-from schemas.evidence import MODES, FigurePart, Filters
+from schemas.evidence import FigurePart, Filters
+from tasks.answering.modes import MODES
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
 

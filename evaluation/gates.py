@@ -10,6 +10,9 @@ from schemas.laws import EXAMPLES
 from schemas.versions import GateResult
 from tasks.answering.modes import DEFAULT_MODE, MODES
 
+OF_RETRIEVAL = frozenset(gate.name for gate in (RECALL, FUSION_HELPS, RECALL_KEPT))
+"""Gates on what questions find: what they refuse by one ranking they may let pass by another."""
+
 
 def retrieval_gates(
     questions: Sequence[Question], ours: Mapping[str, ModeReport], live: ModeReport | None, bounds: Bounds

@@ -132,7 +132,7 @@ class RayOptions(Section):
 
 
 class Ranking(Section):
-    """How a search ranks: all of it is decided when a question comes, but only fields that were indexed can be weighed."""
+    """How a search ranks: decided when a question comes, so that nothing is built again for it."""
 
     weights: dict[str, Weight] = Field(
         {"search_text": 1.0},
@@ -156,8 +156,14 @@ class Ranking(Section):
         return weights
 
 
-class IndexOptions(Ranking):
-    """Which engine holds the index, and how it ranks."""
+class ChunkOptions(Section):
+    """How documents are cut into rows."""
+
+    tokens: int = Field(220, ge=32, le=8192, description="Tokens of the embedder one chunk may hold.")
+
+
+class IndexOptions(Section):
+    """Which engine holds the index."""
 
     engine: Literal["lancedb", "weaviate"] = Field("lancedb", description="'lancedb' (embedded), or 'weaviate' (a server).")
     url: Annotated[Text, AfterValidator(_without_user)] | None = Field(
@@ -169,7 +175,15 @@ class IndexOptions(Ranking):
     )
     exact: bool = Field(False, description="Weaviate: compare with every vector (a flat index) instead of HNSW.")
     replicas: int = Field(1, ge=1, le=1000, description="Weaviate: nodes that each row is kept on.")
-    chunk_tokens: int = Field(220, ge=32, le=8192, description="Tokens of the embedder one chunk may hold.")
+
+    def shape(self) -> dict[str, object]:
+        """Return what tells one collection from another: its engine, its server and how rows are kept there.
+
+        Which port and which key lead to a server is nothing that its collections depend on.
+        """
+        if self.engine == "lancedb":
+            return {"engine": self.engine}
+        return {"engine": self.engine, "url": self.url, "exact": self.exact, "replicas": self.replicas}
 
     @field_validator("url")
     @classmethod
@@ -193,6 +207,12 @@ class IndexOptions(Ranking):
         if self.url is not None and urlsplit(self.url).port == self.grpc_port:
             raise ValueError("url and grpc_port name the same port; the gRPC service has one of its own, 50051 by default")
         return self
+
+
+class Collection(IndexOptions):
+    """Where a version's collection is, as it was written down then: with keys that nothing reads any more."""
+
+    model_config = ConfigDict(extra="ignore")
 
 
 class AnswerOptions(Section):
@@ -267,7 +287,9 @@ class Corpus(Section):
     captions: CaptionOptions = CaptionOptions()
     embeddings: EmbeddingOptions = EmbeddingOptions()
     ray: RayOptions = RayOptions()
+    chunks: ChunkOptions = ChunkOptions()
     index: IndexOptions = IndexOptions()
+    ranking: Ranking = Ranking()
     answers: AnswerOptions = AnswerOptions()
     gates: GateOptions = GateOptions()
     budget: BudgetOptions = BudgetOptions()

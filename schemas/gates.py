@@ -188,7 +188,7 @@ LONG_TEXTS = Gate(
     name="rows: a text has at most {tokens} tokens",
     key="max_long_texts",
     default=0.1,
-    means="Share of rows whose text may be longer than index.chunk_tokens.",
+    means="Share of rows whose text may be longer than chunks.tokens.",
     remedy="if that is right, {ease}",
 )
 

@@ -16,7 +16,7 @@ import yaml
 from pydantic import ValidationError
 
 from backends.models.registry import KINDS
-from schemas.corpus import Corpus, Section
+from schemas.corpus import Corpus, Ranking, Section
 from schemas.errors import UserError
 from schemas.gates import GATES
 from schemas.printing import without_secrets
@@ -93,6 +93,32 @@ def load_corpus(name_or_path: str) -> Corpus:
     resolved.setdefault("store", str(_default_store(path.parent)))
     _check_places(resolved, path)
     return corpus.model_copy(update=resolved)
+
+
+class QuerySettings:
+    """A corpus file whose ranking and answers are what it says now: who edits it starts no service again.
+
+    A file that can't be read, half written maybe, leaves things as they were. Safe to call from several threads.
+
+    Args:
+        file: The corpus file.
+        corpus: What it held when it was opened.
+    """
+
+    def __init__(self, file: Path, corpus: Corpus) -> None:
+        self._file = file
+        self._known: tuple[tuple[int, int, int] | None, Corpus] = None, corpus
+
+    def __call__(self) -> Corpus:
+        """Return what the file holds now; only ``ranking`` and ``answers`` are meant to be read of it."""
+        stamp, corpus = self._known
+        with contextlib.suppress(OSError, UserError):
+            found = self._file.stat()
+            now = found.st_mtime_ns, found.st_size, found.st_ino
+            if now != stamp:
+                corpus = load_corpus(str(self._file))
+                self._known = now, corpus
+        return corpus
 
 
 def read_mapping(path: Path) -> dict[Any, Any]:
@@ -239,6 +265,8 @@ def _check_places(places: dict[str, str], file: Path) -> None:
 def _explained(mistake: Any) -> str:
     key = without_secrets(".".join(str(part) for part in mistake["loc"]))[:200] or "file"
     match mistake["type"]:
+        case "extra_forbidden" if mistake["loc"] in _MOVED:
+            return f"{key}: this key stands elsewhere now: write {_MOVED[mistake['loc']]}"
         case "extra_forbidden":
             known = list(_section(mistake["loc"][:-1]).model_fields)
             near = difflib.get_close_matches(str(mistake["loc"][-1]), known, n=1, cutoff=0.5)
@@ -251,6 +279,12 @@ def _explained(mistake: Any) -> str:
             secret = key.endswith("_env") or (isinstance(found, str) and ("@" in found or "://" in found))
             shown = "" if secret or isinstance(found, dict | list) else f" (found {_shown(found)})"
             return f"{key}: {mistake['msg'].removeprefix('Value error, ')}{shown}"
+
+
+_MOVED = {("index", name): f"'ranking: {{{name}: …}}'" for name in Ranking.model_fields} | {
+    ("index", "chunk_tokens"): "'chunks: {tokens: …}'"
+}
+"""Keys that an earlier release had elsewhere, and what to write now."""
 
 
 def _shown(value: object) -> str:
@@ -296,8 +330,11 @@ source: {source}          # a folder, a glob such as docs/**/*.pdf, or s3://buck
 #   layout: {layout}           # what finds figures on scanned pages; or none
 # embeddings:
 #   text: {text_model}                   # packaged; or a sentence-transformers model with its revision
+# chunks:
+#   tokens: {chunk_tokens}                    # tokens one chunk of text may hold
 # index:
 #   engine: lancedb                # embedded; or weaviate, a server, with its url: http://localhost:8080
+# ranking:                         # decided when a question comes: a change here builds nothing
 #   weights: {{search_text: 1}}      # what BM25 looks in; or by field, such as {{title: 2, section_path: 1.5, text: 1}}
 #   stop_words: []                 # words that BM25 leaves out of a question; or english
 #   fusion: rrf                    # how hybrid merges; or weighted, with alpha: the share of dense
@@ -341,6 +378,7 @@ def write_corpus_file(name: str, source: str) -> Path:
         ocr=corpus.captions.ocr,
         layout=corpus.captions.layout,
         text_model=corpus.embeddings.text,
+        chunk_tokens=corpus.chunks.tokens,
         passages=corpus.answers.passages,
         gates="\n".join(f"#   {f'{gate.key}: {gate.default:g}':<30} # {gate.means}" for gate in GATES),
         versions=corpus.retention.versions,

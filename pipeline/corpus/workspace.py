@@ -14,7 +14,7 @@ from backends.stores.objects import read_model
 from backends.stores.sources import open_source, overlaps
 from pipeline.corpus.corpora import find_corpus_file, load_corpus
 from ray_jobs.parse_shard import attempt_key, parse_key
-from schemas.corpus import Corpus, IndexOptions
+from schemas.corpus import Collection, Corpus, IndexOptions
 from schemas.errors import UserError
 from schemas.ids import collection_name, key, sha256, version_file
 from schemas.ports import DocumentSource, ObjectStore, SearchIndex
@@ -72,11 +72,16 @@ class Workspace:
         return open_index(self.store.root, self.corpus.name, version, self.index_options(version))
 
     def index_options(self, version: str) -> IndexOptions:
-        """Return where a version's collection is and how it ranks: what ``settle_index`` wrote, not what the file says now."""
+        """Return where a version's collection is: what ``settle_index`` wrote, not what the file says now.
+
+        Only how its server is reached comes from the file, where that names the same one.
+        """
         try:
-            return read_model(self.store, version_file(version, INDEX_FILE), IndexOptions)
+            settled = read_model(self.store, version_file(version, INDEX_FILE), Collection)
         except FileNotFoundError:
             return IndexOptions()
+        now = self.corpus.index
+        return now.model_copy(update=settled.shape()) if now.url == settled.url else IndexOptions(**settled.model_dump())
 
     def reach_engine(self) -> None:
         """Raise where the engine that the corpus file names can't be had, before anything is spent on a version for it.
@@ -157,7 +162,7 @@ def _keys(corpus: Corpus, recogniser: ModelCard | None, detector: ModelCard | No
         segmented=segmented,
         structure=STRUCTURE_VERSION,
         chunk=CHUNK_VERSION,
-        chunk_tokens=corpus.index.chunk_tokens,
+        chunks=corpus.chunks.model_dump(),
         tokens_by=text_model.model_dump(),
     )
     assembled = key(structured=structured, tags=corpus.tags.model_dump(), step=ASSEMBLE_VERSION, laws=CHECK_VERSION)
@@ -168,7 +173,7 @@ def _keys(corpus: Corpus, recogniser: ModelCard | None, detector: ModelCard | No
         assembled=assembled,
         attempt=attempt,
         vectors=vectors,
-        index=corpus.index.model_dump(),
+        index=corpus.index.shape(),
         gates=corpus.gates.model_dump(),
         questions=questions_digest(corpus.questions),
     )

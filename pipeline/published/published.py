@@ -4,7 +4,7 @@ import contextlib
 import functools
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from backends.stores.checksums import damage
+from pipeline.corpus.corpora import QuerySettings
 from pipeline.corpus.models import text_embedder
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.tagged import tagged_copies
@@ -21,7 +22,7 @@ from pipeline.records.inventory import check_index_files
 from pipeline.records.ledger import read_ledger
 from pipeline.records.publication import list_versions, manifest_name, read_manifest, read_pointer
 from ray_jobs.draw_pages import Drawing, PageDrawer
-from schemas.corpus import Ranking, TagOptions
+from schemas.corpus import Corpus, TagOptions
 from schemas.errors import (
     BadInputError,
     InsetError,
@@ -54,12 +55,15 @@ _SOURCES_LISTED = 500
 
 @dataclass(frozen=True)
 class OpenVersion:
-    """One version, opened for reading; everything it says comes from this version alone."""
+    """One version, opened for reading; everything it says comes from this version alone.
+
+    ``asked`` gives the settings that a question is put with: ranking and answers, which are no part of a version.
+    """
 
     workspace: Workspace
     version: str
     index: SearchIndex
-    ranking: Ranking
+    asked: Callable[[], Corpus]
     embedders: Mapping[str, TextEmbedder]
     template: TagTemplate
     counts: Counts
@@ -68,15 +72,15 @@ class OpenVersion:
 
     def search(self, query: str, *, mode: str, k: int, filters: Filters, offset: int = 0) -> SearchResult:
         """Return the best ``k`` rows behind the first ``offset``."""
-        chosen, depth = mode_named(mode), offset + k
-        ranked = retrieve(self.index, self.embedders, query, mode=chosen, k=depth, filters=filters, ranking=self.ranking)
+        chosen, ranking = mode_named(mode), self.asked().ranking
+        ranked = retrieve(self.index, self.embedders, query, mode=chosen, k=offset + k, filters=filters, ranking=ranking)
         return SearchResult(version=self.version, mode=mode, hits=self._hits(ranked[offset:]))
 
     def answer(self, question: str, *, filters: Filters) -> AnswerResult:
         """Answer out of the best passages, or abstain where nothing is near enough to the question."""
-        options = self.workspace.corpus.answers
-        asked = self.embedders[NEARNESS.name].embed_query(question)
-        near = dict(self.index.dense(asked, POOL, filters, NEARNESS.name))
+        options = self.asked().answers
+        vector = self.embedders[NEARNESS.name].embed_query(question)
+        near = dict(self.index.dense(vector, POOL, filters, NEARNESS.name))
         best = max(near.values(), default=0.0)
         hits = []
         if best >= options.min_similarity:
@@ -153,8 +157,13 @@ class OpenVersion:
         )
 
 
-def open_version(workspace: Workspace, version: str) -> OpenVersion:
+def open_version(workspace: Workspace, version: str, asked: Callable[[], Corpus] | None = None) -> OpenVersion:
     """Open a built version: as its manifest says, or where there is none yet, as the corpus file does.
+
+    Args:
+        workspace: The corpus.
+        version: Which.
+        asked: Gives the settings that questions are put with; those that the workspace was opened with where None.
 
     Raises:
         NotFoundError: There is no such version.
@@ -179,7 +188,7 @@ def open_version(workspace: Workspace, version: str) -> OpenVersion:
         workspace=workspace,
         version=version,
         index=workspace.index(version),
-        ranking=workspace.index_options(version),
+        asked=asked or (lambda: workspace.corpus),
         embedders={TEXT.name: text_embedder(text_model)},
         template=TagTemplate(tags.template),
         counts=counts,
@@ -198,6 +207,7 @@ class PublishedCorpus:
 
     def __init__(self, workspace: Workspace, drawer: PageDrawer | None = None) -> None:
         self._workspace = workspace
+        self._asked = QuerySettings(workspace.file, workspace.corpus)
         self._lock = threading.Lock()
         self._open: OrderedDict[str, OpenVersion] = OrderedDict()
         self._was_live = False
@@ -399,7 +409,7 @@ class PublishedCorpus:
             if version not in self._open:
                 if not self._workspace.store.exists(manifest_name(version)):
                     raise self._no_manifest(version)
-                self._open[version] = open_version(self._workspace, version)
+                self._open[version] = open_version(self._workspace, version, self._asked)
             self._open.move_to_end(version)
             while len(self._open) > _VERSIONS_OPEN:
                 self._open.popitem(last=False)

@@ -9,6 +9,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ConfigDict
 
 from backends.stores.objects import read_model
+from schemas.corpus import Ranking
 from schemas.errors import Failure
 from schemas.ids import version_file
 from schemas.ports import ObjectStore
@@ -18,7 +19,10 @@ Note = TypeVar("Note", bound=BaseModel)
 
 
 class StageNote(BaseModel):
-    """What a stage has to say: its failures, the gates it looked at, its counts, the seconds it took."""
+    """What a stage has to say: its failures, the gates it looked at, its counts, the seconds it took.
+
+    ``ranking`` is what questions were ranked by, where any were asked.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -26,6 +30,7 @@ class StageNote(BaseModel):
     failures: list[Failure] = []
     gates: list[GateResult] = []
     counts: dict[str, int] = {}
+    ranking: Ranking | None = None
 
 
 STAGES = ("plan", "parse", "enrich", "assemble", "check", "build", "evaluate", "publish")
@@ -74,4 +79,5 @@ def _joined(notes: Sequence[StageNote]) -> StageNote:
         failures=[failure for note in notes for failure in note.failures],
         gates=[gate for note in notes for gate in note.gates],
         counts=counts,
+        ranking=next((note.ranking for note in notes if note.ranking is not None), None),
     )

@@ -13,6 +13,7 @@ from pipeline.records.evidence import read_evidence, search_texts
 from pipeline.records.inventory import check_index_files
 from pipeline.records.notes import StageNote, write_note
 from pipeline.stages.enrich import text_vectors
+from schemas.corpus import LEXICAL_FIELDS
 from schemas.errors import DamagedError
 from schemas.evidence import EVIDENCE
 from schemas.laws import EXAMPLES
@@ -37,7 +38,7 @@ def build(workspace: Workspace, version: str, report: Report = silent) -> StageN
     evidence = read_evidence(workspace.store, version)
     workspace.settle_index(version)
     index = workspace.index(version)
-    fill(index, evidence, text_vectors(workspace), workspace.corpus.index.weights, report)
+    fill(index, evidence, text_vectors(workspace), LEXICAL_FIELDS, report)
     gates = read_back(index, evidence)
     note = StageNote(seconds=time.monotonic() - started, gates=gates, counts={"rows_built": index.count()})
     return write_note(workspace.store, version, "build", note)

@@ -126,7 +126,7 @@ def _look(
             [str(text) for text in evidence.column("text").to_pylist()]
         ),
         norms=np.linalg.norm(vectors_of(text_vectors(workspace), texts), axis=1),
-        max_tokens=corpus.index.chunk_tokens,
+        max_tokens=corpus.chunks.tokens,
         gates=corpus.gates,
         by_text=by_text,
         docs=docs,

@@ -150,7 +150,7 @@ def _structure(
             work,
             store_address=store.root,
             embeddings=corpus.embeddings,
-            chunk_tokens=corpus.index.chunk_tokens,
+            chunk_tokens=corpus.chunks.tokens,
             parse_key=keys.parse,
             structured_key=keys.structured,
             ray=corpus.ray,

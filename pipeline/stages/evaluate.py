@@ -48,7 +48,8 @@ def evaluate(workspace: Workspace, version: str, report: Report = silent) -> Sta
         for name, made in [*ours.items(), *([("live", live)] if live else [])]:
             data = json.dumps(made.model_dump(mode="json"), indent=1).encode()
             workspace.store.replace(version_file(version, f"evaluation/{name}.json"), data)
-    return write_note(workspace.store, version, "evaluate", StageNote(seconds=time.monotonic() - started, gates=gates))
+    note = StageNote(seconds=time.monotonic() - started, gates=gates, ranking=workspace.corpus.ranking)
+    return write_note(workspace.store, version, "evaluate", note)
 
 
 def _can_be_asked(workspace: Workspace, version: str) -> bool:

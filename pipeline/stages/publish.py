@@ -1,5 +1,6 @@
 """Stage 8: write the manifest, and move the pointer if the gates hold."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from pipeline.corpus.workspace import CODE_VERSION, Workspace
@@ -18,6 +19,7 @@ from pipeline.records.publication import (
     roll_back,
 )
 from pipeline.upkeep.diff import write_diff
+from schemas.corpus import Ranking
 from schemas.errors import ContractError
 from schemas.ids import collection_name, sha256, version_file
 from schemas.versions import Lease, Manifest, Plan, Pointer
@@ -82,6 +84,10 @@ def put_live(workspace: Workspace, version: str, *, override: str | None = None)
     return pointer
 
 
+def _judged_by(notes: Mapping[str, StageNote]) -> Ranking | None:
+    return notes["evaluate"].ranking if "evaluate" in notes else None
+
+
 def _manifest(workspace: Workspace, plan: Plan, notes: dict[str, StageNote]) -> Manifest:
     counts = notes["assemble"].counts
     models = {"text": workspace.text_model}
@@ -100,7 +106,8 @@ def _manifest(workspace: Workspace, plan: Plan, notes: dict[str, StageNote]) -> 
         code_version=CODE_VERSION,
         keys=dict(vars(workspace.keys)),
         models=models,
-        parameters=corpus.model_dump(mode="json", exclude={"source", "store", "questions", "schedule"}),
+        parameters=corpus.model_dump(mode="json", exclude={"source", "store", "questions", "schedule"})
+        | {"ranking": (_judged_by(notes) or corpus.ranking).model_dump(mode="json")},
         counts=counts_of(notes["assemble"]),
         collection=collection_name(corpus.name, plan.version),
         gates=[gate for note in notes.values() for gate in note.gates],

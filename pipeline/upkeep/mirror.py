@@ -18,6 +18,7 @@ from pipeline.records.needs import Needs, add_objects, needs_of
 from pipeline.records.publication import manifest_name, named_manifest, read_manifest, read_pointer
 from pipeline.stages.build import fill, read_back
 from pipeline.stages.enrich import vector_cache
+from schemas.corpus import LEXICAL_FIELDS
 from schemas.errors import ContractError, DamagedError, UserError
 from schemas.ids import collection_name, version_file
 from schemas.ports import ObjectStore
@@ -134,7 +135,7 @@ def _index(target: Workspace, manifest: Manifest, report: Report) -> None:
     target.settle_index(manifest.version)
     index = target.index(manifest.version)
     vectors = vector_cache(target.store, manifest.keys["vectors"], manifest.models["text"].dimension or 0)
-    fill(index, evidence, vectors, target.corpus.index.weights, report)
+    fill(index, evidence, vectors, LEXICAL_FIELDS, report)
     for gate in read_back(index, evidence):
         if not gate.passed:
             told = gate.message.partition(";")[0]

@@ -3,9 +3,7 @@
 To add one is to add a row: the command, the service, its page and the evaluation take them from here.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from schemas.errors import UserError
 from tasks.enriching.spaces import TEXT, Space
@@ -54,7 +52,7 @@ _MODES = (
     Mode("bm25", "BM25", "by exact words", (Lexical(),)),
 )
 
-MODES: Mapping[str, Mode] = MappingProxyType({mode.name: mode for mode in _MODES})
+MODES: dict[str, Mode] = {mode.name: mode for mode in _MODES}
 """By name; the first one is the default."""
 
 DEFAULT_MODE = next(iter(MODES.values()))

@@ -11,7 +11,7 @@ from schemas.ports import SearchIndex, TextEmbedder, Vector
 from tasks.answering.diversify import diversify
 from tasks.answering.fuse import fuse, fuse_scores
 from tasks.answering.modes import Dense, Lexical, Mode, Retriever
-from tasks.enriching.spaces import SPACES
+from tasks.enriching.spaces import TEXT
 
 POOL = 200
 """Rows each retriever contributes to a fusion, or to a choice of diverse rows, at least: up to there, pages are stable."""
@@ -63,7 +63,7 @@ def retrieve(
         return _ranked(index, asked, query, mode, k, filters, ranking)
     pool = _ranked(index, asked, query, mode, max(POOL, k), filters, ranking)
     names = [name for name, _ in pool]
-    space = next(iter([*mode.spaces, *SPACES]))
+    space = next(iter([*mode.spaces, TEXT.name]))
     return diversify(asked(space), names, index.vectors(names, space), k=k, relevance=1 - ranking.diversity)
 
 

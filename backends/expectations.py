@@ -27,9 +27,12 @@ _LARGEST_PAGE_PT = 100_000
 _ROWS = "rows: "
 """What the name of every gate here begins with."""
 _DERIVED = (
-    *("left", "top", "width", "height", "n_sources", "n_regions", "n_tokens", "norm"),
+    *("left", "top", "width", "height", "n_sources", "n_regions", "n_tokens"),
     *("named", "worded", "tag_free", "repeated"),
 )
+
+
+Norms = Mapping[str, Sequence[float] | NDArray[np.floating[Any]]]
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ def expect_evidence(
     names: Mapping[str, str],
     *,
     n_tokens: Sequence[int],
-    norms: Sequence[float] | NDArray[np.floating[Any]],
+    norms: Norms,
     max_tokens: int,
     gates: Bounds,
     by_text: Sequence[tuple[str, Mapping[int, bool]]] = (),
@@ -59,7 +62,7 @@ def expect_evidence(
         evidence: The rows of a version.
         names: A source of each document, by its id.
         n_tokens: Tokens of each row's text, in the order of the rows.
-        norms: Length of each row's vector, in the order of the rows.
+        norms: Length of each row's vector, in the order of the rows, by space; 1 where a row has none there.
         max_tokens: Tokens a text is meant to hold.
         gates: The shares of rows that may be too long, and that may repeat others.
         by_text: Sources of documents, and of their pictures without a caption, by placement, whether they are read with text
@@ -82,7 +85,7 @@ def expect_evidence(
     complete = set(EVIDENCE.names) <= set(frame.columns)
     if complete:
         _derive(frame, n_tokens, norms)
-    rules = _rules(max_tokens, gates, complete=complete)
+    rules = _rules(max_tokens, gates, list(norms), complete=complete)
 
     context = gx.get_context(mode="ephemeral", project_config=_configuration(docs))
     source = context.data_sources.add_pandas("version")
@@ -136,7 +139,7 @@ def _broken_rows(gx: Any, asset: Any, frame: Any, rules: Sequence[_Rule]) -> dic
     }
 
 
-def _derive(frame: Any, n_tokens: Sequence[int], norms: Sequence[float] | NDArray[np.floating[Any]]) -> None:
+def _derive(frame: Any, n_tokens: Sequence[int], norms: Norms) -> None:
     """Add to a pandas frame columns of plain numbers and truths, which is what expectations can be put on."""
     corners = np.array(frame["bbox"].tolist(), float).reshape(-1, 4)
     is_text, is_figure = frame["modality"] == Modality.TEXT, frame["modality"] == Modality.FIGURE
@@ -145,7 +148,6 @@ def _derive(frame: Any, n_tokens: Sequence[int], norms: Sequence[float] | NDArra
     frame["n_sources"] = frame["sources"].map(len)
     frame["n_regions"] = frame["regions"].map(len)
     frame["n_tokens"] = np.asarray(n_tokens, int)
-    frame["norm"] = np.asarray(norms, float)
     frame["named"] = frame["figure_id"].notna() == is_figure
     # A run of text may be no more than the figures that stand in it.
     spoken = frame["text"].where(~is_text, frame["tagged_text"])
@@ -154,15 +156,21 @@ def _derive(frame: Any, n_tokens: Sequence[int], norms: Sequence[float] | NDArra
     # Figures that nothing is said of are told alike, and are none the less figures of their own.
     searched = frame["title"].str.cat([frame["section_path"].map("\n".join), frame["text"]], sep="\n")
     frame["repeated"] = ~is_figure & searched.where(~is_figure).duplicated() & (frame["text"] != "")
+    for space, lengths in norms.items():
+        frame[_norm(space)] = np.asarray(lengths, float)
     # The suite pickles the frame to name it, which takes longest for lists; of them it only asks whether they are there.
     for name in (field.name for field in EVIDENCE if pa.types.is_nested(field.type)):
         frame[name] = frame[name].notna().replace(False, None)
 
 
-def _rules(max_tokens: int, gates: Bounds, *, complete: bool) -> list[_Rule]:
+def _norm(space: str) -> str:
+    return f"norm_{space}"
+
+
+def _rules(max_tokens: int, gates: Bounds, spaces: Sequence[str], *, complete: bool) -> list[_Rule]:
     from great_expectations import expectations as expect
 
-    columns = [*EVIDENCE.names, *_DERIVED] if complete else EVIDENCE.names
+    columns = [*EVIDENCE.names, *_DERIVED, *map(_norm, spaces)] if complete else EVIDENCE.names
     rules = {"evidence has the columns of its schema": expect.ExpectTableColumnsToMatchOrderedList(column_list=columns)}
     shares: dict[str, Gate] = {}
     if complete:
@@ -192,9 +200,10 @@ def _rules(max_tokens: int, gates: Bounds, *, complete: bool) -> list[_Rule]:
             "figure rows, and they alone, name their figure": among(column="named", value_set=[True]),
             "a row has words or tags": among(column="worded", value_set=[True]),
             "text holds no tag and no placeholder": among(column="tag_free", value_set=[True]),
-            "a vector has length 1": between(column="norm", **unit),
-            "a vector is made of numbers": expect.ExpectColumnValuesToNotBeNull(column="norm"),
         }
+        for space in spaces:
+            rules[f"a vector {space} has length 1"] = between(column=_norm(space), **unit)
+            rules[f"a vector {space} is made of numbers"] = expect.ExpectColumnValuesToNotBeNull(column=_norm(space))
         long, repeated = (gate.name.format(tokens=max_tokens).removeprefix(_ROWS) for gate in (LONG_TEXTS, DUPLICATES))
         shares = {long: LONG_TEXTS, repeated: DUPLICATES}
         rules[long] = between(column="n_tokens", max_value=max_tokens, mostly=1 - gates.of(LONG_TEXTS))

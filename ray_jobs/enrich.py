@@ -28,6 +28,8 @@ from schemas.documents import (
     StructuredDocument,
 )
 from schemas.errors import FailureCode
+from schemas.ids import figure_file
+from schemas.models import ModelName
 from tasks.enriching.chunk import chunk
 from tasks.figures.segment import cut
 from tasks.reading.structure import structure
@@ -69,8 +71,8 @@ class SegmenterActor:
 class EmbedderActor:
     """Turns texts into vectors. Input: the text."""
 
-    def __init__(self, options: EmbeddingOptions) -> None:
-        self._embedder = TEXT_EMBEDDERS.of(options).load(options.batch)
+    def __init__(self, model: ModelName, batch: int) -> None:
+        self._embedder = TEXT_EMBEDDERS.find(model).load(batch)
 
     def run(self, batch: Sequence[tuple[str, str]]) -> list[Outcome[NDArray[np.float32]]]:
         """Return one vector a text."""
@@ -78,13 +80,13 @@ class EmbedderActor:
         return [Outcome(row_id, vector) for (row_id, _), vector in zip(batch, vectors, strict=True)]
 
 
-@functools.lru_cache(maxsize=1)
-def _local_embedder(options: EmbeddingOptions) -> EmbedderActor:
-    return EmbedderActor(options)
+@functools.lru_cache(maxsize=2)
+def _local_embedder(model: ModelName, batch: int) -> EmbedderActor:
+    return EmbedderActor(model, batch)
 
 
 def recognise(
-    pictures: Sequence[tuple[str, str]],
+    figure_ids: Sequence[str],
     options: CaptionOptions,
     store_address: str,
     ray: RayOptions | None,
@@ -95,26 +97,26 @@ def recognise(
     Only a failure of the picture is a result. One whose model died, or had no memory left, is no result yet.
 
     Args:
-        pictures: Figure ids and their names in the store.
+        figure_ids: The figures.
         options: Which model.
         store_address: The corpus's store.
         ray: Where to work; None means this process.
         unfinished: Gets the figures that have no result, with the reason.
     """
-    for outcomes in _looked_at(RecogniserActor, pictures, options, store_address, ray, few=FEW_PICTURES):
+    for outcomes in _looked_at(RecogniserActor, figure_ids, options, store_address, ray, few=FEW_PICTURES):
         results = _results(outcomes, unfinished)
         yield [Recognised(made.row_id, tuple(made.value or ()), _reason(made)) for made in results]
 
 
 def segment(
-    pictures: Sequence[tuple[str, str]],
+    figure_ids: Sequence[str],
     options: CaptionOptions,
     store_address: str,
     ray: RayOptions | None,
     unfinished: dict[str, str] | None = None,
 ) -> Iterator[list[Segmented]]:
     """Yield what is cut out of stored pictures of pages, a batch at a time; arguments as for ``recognise``."""
-    for outcomes in _looked_at(SegmenterActor, pictures, options, store_address, ray, few=FEW_PAGES):
+    for outcomes in _looked_at(SegmenterActor, figure_ids, options, store_address, ray, few=FEW_PAGES):
         results = _results(outcomes, unfinished)
         yield [Segmented(made.row_id, tuple(made.value or ()), _reason(made)) for made in results]
 
@@ -135,15 +137,15 @@ def _results(outcomes: Sequence[Outcome[Any]], unfinished: dict[str, str] | None
 
 def _looked_at(
     actor: type[RecogniserActor] | type[SegmenterActor],
-    pictures: Sequence[tuple[str, str]],
+    figure_ids: Sequence[str],
     options: CaptionOptions,
     store_address: str,
     ray: RayOptions | None,
     *,
     few: int,
 ) -> Iterator[list[Outcome[Any]]]:
-    batches = cut_batches(pictures, PICTURES_A_BATCH)
-    if ray is None or len(pictures) <= few:
+    batches = cut_batches([(figure_id, figure_file(figure_id)) for figure_id in figure_ids], PICTURES_A_BATCH)
+    if ray is None or len(figure_ids) <= few:
         here = actor(options, store_address)
         yield from map(here.run, batches)
         return
@@ -156,15 +158,15 @@ def _reason(outcome: Outcome[Any]) -> str | None:
 
 
 def embed(
-    texts: Sequence[tuple[str, str]], options: EmbeddingOptions, ray: RayOptions
+    texts: Sequence[tuple[str, str]], model: ModelName, options: EmbeddingOptions, ray: RayOptions
 ) -> Iterator[list[Outcome[NDArray[np.float32]]]]:
     """Yield the vectors of texts, a batch at a time."""
     batches = cut_batches(texts, options.batch * 4)
     if len(texts) <= FEW_TEXTS:
-        yield from map(_local_embedder(options).run, batches)
+        yield from map(_local_embedder(model, options.batch).run, batches)
         return
     with connected(ray) as cpus:
-        yield from run_pool(EmbedderActor, (options,), batches, workers=options.workers or cpus)
+        yield from run_pool(EmbedderActor, (model, options.batch), batches, workers=options.workers or cpus)
 
 
 @dataclass(frozen=True)

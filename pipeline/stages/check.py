@@ -2,26 +2,26 @@
 
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from backends.expectations import expect_evidence
 from backends.models.registry import TEXT_EMBEDDERS
 from pipeline.corpus.workspace import Report, Workspace, silent
-from pipeline.records.evidence import figures_of, read_evidence, read_placements, search_texts
+from pipeline.records.damage import note_damage, remade
+from pipeline.records.evidence import figures_of, read_evidence, read_placements
 from pipeline.records.inherit import Inherited, inherit
 from pipeline.records.ledger import indexed_pages, read_ledger
 from pipeline.records.notes import StageNote, counts_of, read_notes, read_plan, write_note
 from pipeline.records.publication import readable_manifest
-from pipeline.records.quarantine import document_failures
-from pipeline.stages.assemble import CHECK, assemble
-from pipeline.stages.build import vectors_of
-from pipeline.stages.enrich import text_vectors
-from pipeline.upkeep.repair import note_damage, remade
+from pipeline.records.quarantine import CHECK, document_failures
+from pipeline.records.vectors import SpaceVectors, open_vectors, passages
 from ray_jobs.documents import (
     parsed_folder,
     read_failures,
@@ -32,11 +32,13 @@ from ray_jobs.documents import (
 )
 from schemas.errors import DamagedError, MissingError
 from schemas.gates import COUNTED
-from schemas.ids import version_file
+from schemas.ids import figure_file, version_file
 from schemas.laws import Verdict, by_document
 from schemas.ports import ObjectStore
+from schemas.stages import Stage
 from schemas.tags import TagTemplate
 from schemas.versions import GateResult, LedgerRow, Plan, Status
+from tasks.enriching.spaces import Passage
 from tasks.reading.neighbours import pictures_by_their_text
 from tasks.versions.check import (
     DocumentIn,
@@ -60,7 +62,15 @@ class _Findings:
     """Figures whose pixels are what their names say."""
 
 
-def check(workspace: Workspace, version: str, report: Report = silent) -> StageNote:
+class Assemble(Protocol):
+    """Writes the rows of a version, some documents made anew, some put in quarantine."""
+
+    def __call__(  # noqa: D102
+        self, workspace: Workspace, version: str, report: Report, /, *, anew: Collection[str], broken: Mapping[str, str]
+    ) -> StageNote: ...
+
+
+def check(workspace: Workspace, version: str, report: Report = silent, *, assemble: Assemble) -> StageNote:
     """Hold the version's rows to their contract, and to the laws of conservation. Data Docs go to its ``quality/``.
 
     A document that breaks a law is made of finished work anew where it was taken over from the live version; else, and where
@@ -92,7 +102,7 @@ def check(workspace: Workspace, version: str, report: Report = silent) -> StageN
         if failure.step == CHECK and failure.source in here  # what is carried over is no news
     ]
     note = StageNote(seconds=time.monotonic() - started, failures=failures, gates=found.gates)
-    return write_note(store, version, "check", note)
+    return write_note(store, version, Stage.CHECK, note)
 
 
 def _look(
@@ -107,7 +117,6 @@ def _look(
     store, corpus, version = workspace.store, workspace.corpus, plan.version
     evidence, placements = read_evidence(store, version), read_placements(store, version)
     template = TagTemplate(corpus.tags.template)
-    texts = search_texts(evidence)
     indexed = indexed_pages(ledger)
     names = {row.doc_id: row.source for row in reversed(ledger)}
     report("check", 0, 3)
@@ -119,13 +128,12 @@ def _look(
             yield document
 
     content = content_conserved(fresh(), evidence, placements, names)
+    count_tokens, embeddable = TEXT_EMBEDDERS.of(corpus.embeddings).token_counter(), passages(evidence)
     rows = expect_evidence(
         evidence,
         names,
-        n_tokens=TEXT_EMBEDDERS.of(corpus.embeddings).token_counter()(
-            [str(text) for text in evidence.column("text").to_pylist()]
-        ),
-        norms=np.linalg.norm(vectors_of(text_vectors(workspace), texts), axis=1),
+        n_tokens=count_tokens([row.text for row in embeddable]),
+        norms={vectors.space.name: _norms(vectors, embeddable) for vectors in open_vectors(store, workspace.spaces)},
         max_tokens=corpus.chunks.tokens,
         gates=corpus.gates,
         by_text=by_text,
@@ -146,7 +154,7 @@ def _look(
     parent = readable_manifest(store, plan.parent)
     before = parent.counts if parent else None
     compare = f"inset diff {corpus.name} {plan.parent} {version}"
-    counts = counts_of(read_notes(store, version, ("assemble",))["assemble"])
+    counts = counts_of(read_notes(store, version, (Stage.ASSEMBLE,))[Stage.ASSEMBLE])
     gates = [
         *(law.gate for law in laws),
         pictures_by_their_text(by_text, corpus.gates),
@@ -155,6 +163,12 @@ def _look(
     report("check", 3, 3)
     seen = looked_at | figures_of(placements) if figures.gate.passed else looked_at
     return _Findings(gates, by_document(laws, indexed), seen)
+
+
+def _norms(vectors: SpaceVectors, rows: Sequence[Passage]) -> NDArray[np.floating[Any]]:
+    """Return the length of each row's vector in a space; 1 where it isn't embedded there."""
+    found, here = vectors.of(rows)
+    return np.where(here, np.linalg.norm(found, axis=1), 1.0)
 
 
 def _keep_docs(store: ObjectStore, version: str, folder: Path) -> None:
@@ -190,7 +204,7 @@ def _figures(store: ObjectStore, placements: pa.Table, names: Mapping[str, str],
 
     def load(figure: str) -> bytes:
         try:
-            return store.get(f"figures/{figure}.png")
+            return store.get(figure_file(figure))
         except MissingError as error:
             damaged[figure] = error
             raise
@@ -201,7 +215,7 @@ def _figures(store: ObjectStore, placements: pa.Table, names: Mapping[str, str],
     verdict = figures_are_their_names(placements, load, names, verified=looked_at)
     documents = {offence.doc_id for offence in verdict.offences if offence.doc_id is not None}
     if damaged and not documents <= remade(store):
-        note_damage(store, [f"figures/{figure}.png" for figure in damaged], documents)
+        note_damage(store, [figure_file(figure) for figure in damaged], documents)
         error = next(iter(damaged.values()))
         raise DamagedError(error.message, error.name) from error
     return verdict

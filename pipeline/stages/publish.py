@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 from pipeline.corpus.workspace import CODE_VERSION, Workspace
 from pipeline.records.alias import follow
+from pipeline.records.differences import write_diff
 from pipeline.records.inventory import write_inventory
 from pipeline.records.lease import still_held
 from pipeline.records.needs import Needs, add_objects
@@ -18,13 +19,13 @@ from pipeline.records.publication import (
     refusals_of,
     roll_back,
 )
-from pipeline.upkeep.diff import write_diff
 from schemas.corpus import Ranking
 from schemas.errors import ContractError
 from schemas.ids import collection_name, sha256, version_file
+from schemas.stages import Stage
 from schemas.versions import Lease, Manifest, Plan, Pointer
 
-_WORK = ("parse", "enrich")
+_WORK = (Stage.PARSE, Stage.ENRICH)
 
 
 def publish(workspace: Workspace, version: str, lease: Lease) -> bool:
@@ -84,17 +85,13 @@ def put_live(workspace: Workspace, version: str, *, override: str | None = None)
     return pointer
 
 
-def _judged_by(notes: Mapping[str, StageNote]) -> Ranking | None:
-    return notes["evaluate"].ranking if "evaluate" in notes else None
+def _judged_by(notes: Mapping[Stage, StageNote]) -> Ranking | None:
+    return notes[Stage.EVALUATE].ranking if Stage.EVALUATE in notes else None
 
 
-def _manifest(workspace: Workspace, plan: Plan, notes: dict[str, StageNote]) -> Manifest:
-    counts = notes["assemble"].counts
-    models = {"text": workspace.text_model}
-    if workspace.recogniser is not None:
-        models["recogniser"] = workspace.recogniser
-    if workspace.detector is not None:
-        models["detector"] = workspace.detector
+def _manifest(workspace: Workspace, plan: Plan, notes: dict[Stage, StageNote]) -> Manifest:
+    counts = notes[Stage.ASSEMBLE].counts
+    models = {"recogniser": workspace.recogniser, "detector": workspace.detector}
     corpus = workspace.corpus
     return Manifest(
         version=plan.version,
@@ -105,10 +102,11 @@ def _manifest(workspace: Workspace, plan: Plan, notes: dict[str, StageNote]) -> 
         run_id=plan.run_id,
         code_version=CODE_VERSION,
         keys=dict(vars(workspace.keys)),
-        models=models,
+        models={role: model for role, model in models.items() if model is not None},
+        spaces=dict(workspace.spaces),
         parameters=corpus.model_dump(mode="json", exclude={"source", "store", "questions", "schedule"})
         | {"ranking": (_judged_by(notes) or corpus.ranking).model_dump(mode="json")},
-        counts=counts_of(notes["assemble"]),
+        counts=counts_of(notes[Stage.ASSEMBLE]),
         collection=collection_name(corpus.name, plan.version),
         gates=[gate for note in notes.values() for gate in note.gates],
         timings_s={stage: round(note.seconds, 2) for stage, note in notes.items()},

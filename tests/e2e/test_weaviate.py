@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 from backends.engines.weaviate_server import WeaviateServer
 from pipeline.corpus.models import text_embedder
 from pipeline.corpus.workspace import open_workspace
-from pipeline.published.published import PublishedCorpus
+from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.ledger import read_ledger
 from pipeline.records.publication import read_manifest, read_pointer
 from pipeline.refresh import refresh
@@ -25,6 +25,7 @@ from query_service.app import create_app
 from schemas.errors import UserError
 from schemas.evidence import FigurePart, Filters
 from tasks.answering.modes import MODES
+from tasks.enriching.spaces import TEXT
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
 
@@ -182,7 +183,7 @@ def test_switching_under_load_loses_no_request_and_mixes_no_versions(corpus_file
     published = PublishedCorpus(workspace)
     client = TestClient(create_app(lambda _: published, lambda: ["manuals"]), base_url="http://localhost")
     question = "How many screws has the steel pump?"
-    vector = text_embedder(workspace.text_model).embed_query(question).tolist()
+    vector = text_embedder(workspace.spaces[TEXT.name].model).embed_query(question).tolist()
     alias = weaviate.client().collections.use("Manuals").query
 
     def through_the_service() -> set[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.corpus.workspace import Workspace, open_workspace
-from pipeline.published.published import PublishedCorpus
+from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.publication import read_manifest
 from pipeline.refresh import refresh
 from pipeline.stages.plan import plan

@@ -1,5 +1,6 @@
 """Retrieval over the reference engine: modes, stop words, fusion and diversity."""
 
+import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,7 +17,7 @@ from tasks.answering.diversify import diversify
 from tasks.answering.fuse import fuse_scores
 from tasks.answering.modes import MODES, Dense, Lexical, Mode, mode_named
 from tasks.answering.retrieve import STOP_WORDS, retrieve, without
-from tasks.enriching.spaces import TEXT, Space
+from tasks.enriching.spaces import TEXT
 from tests.contract.test_search_index import ROWS, VECTORS, fill, ids, places
 
 
@@ -90,7 +91,7 @@ def test_the_share_of_meaning_is_shared_by_all_that_ask_for_it(index: MemoryInde
 
 
 def test_a_mode_over_vectors_that_a_version_has_not_is_the_callers_mistake(index: MemoryIndex) -> None:
-    pixels = Mode("pixels", "Pixels", "by what is seen", (Dense(Space("pixels")),))
+    pixels = Mode("pixels", "Pixels", "by what is seen", (Dense(dataclasses.replace(TEXT, name="pixels")),))
     with pytest.raises(UserError, match="mode pixels needs vectors pixels"):
         search(index, "pump", pixels, 3)
     with pytest.raises(UserError, match="there is no mode 'magic'; use one of hybrid, dense, bm25"):

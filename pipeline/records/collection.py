@@ -1,0 +1,118 @@
+"""A version's collection in its engine: filled, read back, and looked for."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pipeline.corpus.workspace import Report, Workspace, silent
+from pipeline.records.evidence import search_texts
+from pipeline.records.inventory import check_index_files
+from pipeline.records.vectors import SpaceVectors, passage_of, passages
+from schemas.errors import DamagedError
+from schemas.evidence import EVIDENCE
+from schemas.laws import EXAMPLES
+from schemas.ports import SearchIndex, Vector
+from schemas.versions import GateResult, Manifest
+from tasks.enriching.spaces import Space
+
+ROWS_A_BATCH = 5_000
+ROWS_SAMPLED = 50
+
+OF_THE_ENGINE = ("rows read back", "sample read back")
+"""Gates on what the engine did: what they refuse says nothing about the inputs, so it is built again."""
+
+
+def fill(
+    index: SearchIndex,
+    evidence: pa.Table,
+    spaces: Sequence[SpaceVectors],
+    fields: Iterable[str],
+    report: Report = silent,
+) -> None:
+    """Write rows and their vectors into a fresh collection, and make it searchable.
+
+    Args:
+        index: The collection; what there is of it is dropped first.
+        evidence: The rows.
+        spaces: Where the vectors of rows are found.
+        fields: The texts that BM25 reads.
+        report: Told of rows written.
+
+    Raises:
+        DamagedError: A row lacks a vector.
+    """
+    schema = pa.schema([*EVIDENCE, pa.field("search_text", pa.string()), *(vectors.column for vectors in spaces)])
+    report("build", 0, evidence.num_rows)
+    index.create(schema, {vectors.space.name: vectors.dimension for vectors in spaces}, tuple(fields))
+    index.add(_batches(evidence, spaces, schema, report))
+    index.finish()
+
+
+def holds(workspace: Workspace, manifest: Manifest) -> bool:
+    """Say whether the engine still has a version's rows: a server may have lost its disk, or files of the index be damaged.
+
+    Raises:
+        TransientError: The engine doesn't answer.
+    """
+    try:
+        check_index_files(workspace, manifest.version)
+        return workspace.index(manifest.version).count() == manifest.counts.rows
+    except DamagedError:
+        return False
+
+
+def read_back(index: SearchIndex, evidence: pa.Table, spaces: Iterable[Space]) -> list[GateResult]:
+    """Judge what the engine holds by its own count, and by rows from all over the version, compared value by value.
+
+    Of vectors it counts whether a row has one in each space.
+    """
+    counted = index.count()
+    step = -(-evidence.num_rows // ROWS_SAMPLED)
+    sample = [row for place in range(0, evidence.num_rows, step or 1) for row in evidence.slice(place, 1).to_pylist()]
+    names = [row["evidence_id"] for row in sample]
+    found = {row["evidence_id"]: row for row in index.fetch(names)}
+    unlike = {name for name, row in zip(names, sample, strict=True) if found.get(name) != row}
+    for space in spaces:
+        embedded = {row["evidence_id"] for row in sample if space.content(passage_of(row)) is not None}
+        unlike |= embedded ^ index.vectors(names, space.name).keys()
+    other = [row for row in sample if row["evidence_id"] in unlike]
+    alike = len(sample) - len(other)
+    count, rows = OF_THE_ENGINE
+    told = f"of {len(sample)} rows asked for, the engine gives {alike} back as they were written"
+    if other:
+        places = dict.fromkeys(f"{row['sources'][0]} page {row['page']}" for row in other)
+        told += f", but not those of {', '.join([*places][:EXAMPLES])}"
+    return [
+        _of_the_engine(
+            count, counted, evidence.num_rows, f"the engine holds {counted} rows, {evidence.num_rows} were written"
+        ),
+        _of_the_engine(rows, alike, len(sample), told),
+    ]
+
+
+def _of_the_engine(gate: str, value: int, bound: int, told: str) -> GateResult:
+    passed = value == bound
+    remedy = "" if passed else "; the next refresh builds it again; if it stays so, report it"
+    return GateResult(gate=gate, passed=passed, value=value, bound=bound, message=f"{told}{remedy}")
+
+
+def _batches(
+    evidence: pa.Table, spaces: Sequence[SpaceVectors], schema: pa.Schema, report: Report
+) -> Iterator[pa.RecordBatch]:
+    texts, rows = search_texts(evidence), passages(evidence)
+    made = [vectors.of(rows) for vectors in spaces]
+    for start in range(0, evidence.num_rows, ROWS_A_BATCH):
+        part = evidence.slice(start, ROWS_A_BATCH)
+        stop = start + part.num_rows
+        columns = [*part.columns, pa.array(texts[start:stop])]
+        columns += [_column(matrix[start:stop], here[start:stop]) for matrix, here in made]
+        yield from pa.table(columns, schema=schema).to_batches()
+        report("build", stop, evidence.num_rows)
+
+
+def _column(vectors: Vector, here: NDArray[np.bool_]) -> "pa.Array[Any]":
+    flat = pa.array(np.ascontiguousarray(vectors).reshape(-1), pa.float32())
+    return pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1], mask=pa.array(~here))

@@ -1,0 +1,21 @@
+"""Finished work of documents: which of them are parsed, and what of theirs is embedded."""
+
+from collections.abc import Iterable
+
+from pipeline.corpus.workspace import Workspace
+from ray_jobs.documents import is_finished, parsed_folder, read_chunks, read_head, structured_folder
+from tasks.enriching.spaces import Passage
+
+
+def parsed_documents(workspace: Workspace, doc_ids: Iterable[str]) -> list[str]:
+    """Return which documents have a finished parse, sorted."""
+    store, parse = workspace.store, workspace.keys.parse
+    return [doc_id for doc_id in sorted(doc_ids) if is_finished(store, parsed_folder(doc_id, parse))]
+
+
+def passages_of(workspace: Workspace, doc_id: str) -> list[Passage]:
+    """Return what of each chunk of a document can be embedded."""
+    folder = structured_folder(doc_id, workspace.keys.structured)
+    title = read_head(workspace.store, folder).title
+    chunks = read_chunks(workspace.store, folder)
+    return [Passage(piece.modality, title, piece.section_path, piece.text) for piece in chunks]

@@ -6,6 +6,7 @@ from itertools import pairwise
 import pymupdf
 import pytest
 
+from backends.pdf.document import Document
 from schemas.drawings import Ruling, Side
 from schemas.geometry import BBox
 from tasks.reading.read import read_page
@@ -29,8 +30,8 @@ def _table(texts: dict[tuple[float, float], str], ruling: Ruling | None = None) 
     page = document.new_page()
     for (x, y), text in texts.items():
         page.insert_text((x, y), text, fontsize=10)
-    content = read_page(document, 1)
-    return tabulate(ruling or _full(), content.lines, content.letters_of)
+    content = read_page(Document(document), 1)
+    return tabulate(ruling or _full(), content.texts, content.letters)
 
 
 def _rows(texts: dict[tuple[float, float], str], ruling: Ruling | None = None) -> tuple[tuple[str, ...], ...]:
@@ -117,7 +118,7 @@ def _drawn(
     *,
     width: float = 100,
     rotation: int = 0,
-    leftward: bool = False,
+    right_to_left: bool = False,
     under: int = 0,
     merged: bool = False,
 ) -> Grid:
@@ -127,7 +128,7 @@ def _drawn(
         columns: What stands in each, line by line.
         width: Of a column, in points; letters are 10 points high.
         rotation: How the page is turned; the table is drawn so that its reader sees it level.
-        leftward: Columns are drawn from the right.
+        right_to_left: Columns are drawn from the right.
         under: How many rows of their own the rules part under the band.
         merged: The first column has one cell beside the band and those rows.
     """
@@ -139,7 +140,7 @@ def _drawn(
     ends += [ends[-1] + 24 * (number + 1) for number in range(under)]
     xs = [72 + width * number for number in range(len(columns) + 1)]
     for place, column in enumerate(columns):
-        x = xs[len(columns) - 1 - place if leftward else place] + 4
+        x = xs[len(columns) - 1 - place if right_to_left else place] + 4
         for y, text in zip([116, *(BODY_Y + LINE_PT * (line + 1) for line in range(lines))], column, strict=False):
             page.insert_text(pymupdf.Point(x, y) * page.derotation_matrix, text, fontsize=10, rotate=rotation)
         for row in ends[2:-1] if place or not merged else ():
@@ -155,10 +156,10 @@ def _drawn(
     ]
     down = [Side(one.x, *sorted((one.y, other.y))) for one, other in corners if abs(one.x - other.x) < 1]
     across = [Side(one.y, *sorted((one.x, other.x))) for one, other in corners if abs(one.y - other.y) < 1]
-    content = read_page(document, 1)
+    content = read_page(Document(document), 1)
     bbox = BBox(*(pymupdf.Rect(xs[0], ends[0], xs[-1], ends[-1]) * page.derotation_matrix))
     grid = tabulate(
-        Ruling(bbox, tuple(down), tuple(across)), content.lines, content.letters_of, rotation, leftward=leftward
+        Ruling(bbox, tuple(down), tuple(across)), content.texts, content.letters, rotation, right_to_left=right_to_left
     )
     assert grid is not None
     return grid
@@ -201,7 +202,7 @@ def test_rows_without_rules_are_those_that_the_reader_of_a_turned_page_sees(rota
 
 
 def test_rows_without_rules_are_read_from_right_to_left_where_the_page_is() -> None:
-    assert _drawn(NUMBERS, leftward=True).rows == NUMBERED
+    assert _drawn(NUMBERS, right_to_left=True).rows == NUMBERED
 
 
 def test_a_wrapped_cell_stays_in_its_row() -> None:
@@ -313,12 +314,12 @@ def test_lines_that_stand_on_no_common_height_are_one_row() -> None:
     for x, step in ((78, 11), (178, 14)):
         for line in range(5):
             page.insert_text((x, 136 + step * line), f"{x}.{line}", fontsize=10)
-    content = read_page(document, 1)
+    content = read_page(Document(document), 1)
     ruling = Ruling(
         BBox(72, 100, 272, 210),
         tuple(Side(x, 100, 210) for x in XS),
         tuple(Side(y, 72, 272) for y in (100.0, 124.0, 210.0)),
     )
-    grid = tabulate(ruling, content.lines, content.letters_of)
+    grid = tabulate(ruling, content.texts, content.letters)
     assert grid is not None
     assert len(grid.rows) == 2

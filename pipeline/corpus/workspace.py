@@ -19,6 +19,7 @@ from schemas.errors import UserError
 from schemas.ids import collection_name, key, sha256, version_file
 from schemas.ports import DocumentSource, ObjectStore, SearchIndex
 from schemas.versions import ModelCard, VectorSpace
+from tasks.enriching.caption import CAPTION_VERSION
 from tasks.enriching.chunk import CHUNK_VERSION
 from tasks.enriching.spaces import SPACES, TEXT
 from tasks.figures.segment import SEGMENT_VERSION
@@ -176,7 +177,13 @@ def _keys(
         chunks=corpus.chunks.model_dump(),
         tokens_by=spaces[TEXT.name].model.model_dump(),
     )
-    assembled = key(structured=structured, tags=corpus.tags.model_dump(), step=ASSEMBLE_VERSION, laws=CHECK_VERSION)
+    assembled = key(
+        structured=structured,
+        captions=[corpus.captions.captioner, CAPTION_VERSION],
+        tags=corpus.tags.model_dump(),
+        step=ASSEMBLE_VERSION,
+        laws=CHECK_VERSION,
+    )
     # What failed at any step is worth another try once any step before a version, or a law, is another.
     attempt = key(parse=attempt_key(corpus.parse), assembled=assembled)
     settings = key(

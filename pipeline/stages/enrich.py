@@ -10,6 +10,7 @@ from itertools import chain
 
 import pyarrow as pa
 
+from backends.models.registry import TEXT_EMBEDDERS
 from pipeline.corpus.workspace import Report, Workspace, silent
 from pipeline.records.cache import ShardedCache
 from pipeline.records.documents import parsed_documents, passages_of
@@ -194,7 +195,9 @@ def _segmented(
 def _embed(workspace: Workspace, inherited: Inherited, doc_ids: list[str], ray: _OnDemand, report: Report) -> int:
     """Embed what has no vector yet, space by space; return how many that was."""
     corpus = workspace.corpus
-    rows = [row for doc_id in doc_ids for row in passages_of(workspace, doc_id)] + passages(inherited.evidence)
+    count_tokens = TEXT_EMBEDDERS.of(corpus.embeddings).token_counter()
+    rows = [row for doc_id in doc_ids for row in passages_of(workspace, doc_id, count_tokens)]
+    rows += passages(inherited.evidence)
     made = 0
     for vectors in open_vectors(workspace.store, workspace.spaces):
         contents, cache, model = vectors.contents(rows), vectors.cache, vectors.space.model(corpus.embeddings)

@@ -13,6 +13,7 @@ import pytest
 import backends.pdf
 import tasks
 from backends.models.registry import TEXT_EMBEDDERS
+from backends.pdf.document import open_document
 from backends.pdf.inscribe import Inscription, inscribe
 from evaluation.synthetic import PRESETS, synthesize
 from ray_jobs.enrich import structure_with
@@ -30,6 +31,7 @@ from schemas.documents import (
 from schemas.geometry import BBox
 from schemas.ids import sha256
 from schemas.tags import TagTemplate
+from tasks.enriching.caption import describe
 from tasks.enriching.chunk import chunk
 from tasks.enriching.embed import search_text
 from tasks.figures.segment import cut, pictures_to_segment
@@ -64,6 +66,7 @@ class _Made:
     recognised: tuple[Recognised, ...]
     segmented: tuple[Segmented, ...]
     structured: StructuredDocument
+    cut: list[Chunk]
     chunks: list[Chunk]
 
     @property
@@ -91,15 +94,19 @@ def _pdfs(folder: Path) -> Iterator[tuple[str, bytes]]:
 
 def _make(name: str, pdf: bytes) -> _Made:
     pictures: dict[str, bytes] = {}
-    parsed = parse(pdf, sha256(pdf), ParseOptions(), keep_figure=pictures.__setitem__)
-    recognised = tuple(Recognised(figure, _words(figure, parsed)) for figure in pictures_to_recognise(parsed))
+    parsed = parse(open_document(pdf), sha256(pdf), ParseOptions(), keep_figure=pictures.__setitem__)
+    labelled = {line.inside for line in parsed.lines if line.inside is not None}
+    to_recognise = pictures_to_recognise(parsed.placements, labelled)
+    recognised = tuple(Recognised(figure, _words(figure, parsed)) for figure in to_recognise)
     segmented = tuple(
         Segmented(figure, tuple(cut(pictures[f"{figure}.png"], _seen(figure, parsed), lambda _name, _data: None)))
-        for figure in pictures_to_segment(parsed)
+        for figure in pictures_to_segment(parsed.placements)
     )
     structured = structure_with(parsed, recognised, segmented)
-    chunks = chunk(structured, TEXT_EMBEDDERS.of(EmbeddingOptions()).token_counter(), max_tokens=MAX_TOKENS)
-    return _Made(name, pdf, parsed, pictures, recognised, segmented, structured, chunks)
+    count_tokens = TEXT_EMBEDDERS.of(EmbeddingOptions()).token_counter()
+    pieces = chunk(structured, count_tokens, max_tokens=MAX_TOKENS)
+    chunks = describe(pieces, structured.figures, count_tokens, max_tokens=MAX_TOKENS)
+    return _Made(name, pdf, parsed, pictures, recognised, segmented, structured, pieces, chunks)
 
 
 def _words(figure: str, parsed: ParsedDocument) -> tuple[RecognisedLine, ...]:
@@ -145,7 +152,11 @@ def _structure(made: list[_Made]) -> Outputs:
 
 
 def _chunk(made: list[_Made]) -> Outputs:
-    return {one.name: (digest(one.structured), digest(one.chunks)) for one in made}
+    return {one.name: (digest(one.structured), digest(one.cut)) for one in made}
+
+
+def _caption(made: list[_Made]) -> Outputs:
+    return {one.name: (digest([one.structured.figures, one.cut]), digest(one.chunks)) for one in made}
 
 
 def _assemble(made: list[_Made]) -> Outputs:
@@ -213,6 +224,7 @@ STEPS = {
     "segment": (_segment, "tasks.figures.segment"),
     "structure": (_structure, "tasks.reading.structure"),
     "chunk": (_chunk, "tasks.enriching.chunk"),
+    "caption": (_caption, "tasks.enriching.caption"),
     "assemble": (_assemble, "tasks.versions.assemble"),
     "embed": (_embed, "tasks.enriching.embed"),
     "check": (_check, "tasks.versions.check"),

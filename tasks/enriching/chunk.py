@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from schemas.documents import Block, BlockKind, Chunk, PlacedFigure, Region, Role, StructuredDocument
 from schemas.evidence import Modality
 from schemas.tags import placeholder, placeholders, strip
-from tasks.enriching.caption import compose
 from tasks.enriching.cut import CountTokens, TablePiece, begin, cut, cut_table, joint
 from tasks.tables.mark_up import caption_of, regions_of
 
-CHUNK_VERSION = "5"
+CHUNK_VERSION = "6"
 
 _BETWEEN = "\n\n"
 
@@ -36,7 +35,7 @@ def chunk(document: StructuredDocument, count_tokens: CountTokens, *, max_tokens
 
     Text chunks follow sections and paragraphs; a figure is never parted from its caption, nor from the step that it stands by,
     as far as they fit one chunk; a table is a chunk of its own, its header repeated where it must be cut; each content figure
-    is one more chunk, described by its context.
+    is one more chunk, whose text ``tasks.enriching.caption.describe`` composes later.
 
     Args:
         document: Blocks in reading order.
@@ -185,8 +184,7 @@ def _figure_chunk(
     if figure_id is None:
         raise ValueError("a tagged placement has pixels")
     step = begin(strip(figure.step), count_tokens, max_tokens // 2)
-    spoken = "\n".join(filter(None, (figure.caption, step)))
-    described = compose(spoken, figure.inner_text, figure.section_path)
+    beside_it = "\n".join(filter(None, (figure.caption, step)))
     return Chunk(
         order=order,
         modality=Modality.FIGURE,
@@ -195,8 +193,8 @@ def _figure_chunk(
             *(Region(block.page, block.bbox) for block in beside),
         ),
         section_path=figure.section_path,
-        text=begin(described, count_tokens, max_tokens),  # what a figure says first says most
-        tagged_text=f"{placeholder(figure_id)}\n{spoken}".strip(),
+        text="",
+        tagged_text=f"{placeholder(figure_id)}\n{beside_it}".strip(),
         figure_refs=(figure_id,),
         caption=figure.caption,
         figure_id=figure_id,

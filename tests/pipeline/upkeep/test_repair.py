@@ -13,12 +13,13 @@ import pytest
 from backends.stores.object_store import open_store
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
+from pipeline.records.cache import ShardedCache
 from pipeline.records.damage import NOTED
-from pipeline.records.evidence import read_evidence, search_texts, write_evidence
+from pipeline.records.evidence import read_evidence, write_evidence
 from pipeline.records.inventory import read_inventory
 from pipeline.records.ledger import read_ledger
 from pipeline.records.publication import LIVE, list_versions, move_pointer, publish_version, read_pointer, roll_back
-from pipeline.records.vectors import text_vectors, vectors_of
+from pipeline.records.vectors import open_vectors, passages
 from pipeline.refresh import refresh
 from pipeline.stages.plan import plan
 from pipeline.upkeep.doctor import diagnose
@@ -27,7 +28,6 @@ from schemas.errors import DamagedError, FailureCode, UserError
 from schemas.evidence import EVIDENCE
 from schemas.ports import ObjectStore
 from schemas.versions import Status
-from tasks.enriching.embed import text_id
 from tests.manuals import write_manual, write_scan
 from tests.pipeline.conftest import write_corpus
 
@@ -231,27 +231,33 @@ def test_a_part_of_the_rows_that_is_missing_is_not_left_out(published: Workspace
 
 
 def test_a_record_without_a_value_is_none(published: Workspace) -> None:
-    texts = search_texts(read_evidence(published.store, _live(published)))
-    cache = text_vectors(published)
-    vectors = vectors_of(cache, texts)
-    names = sorted({text_id(text) for text in texts})
-    cache.forget(names[:2])
-    assert text_vectors(published).missing(names) == names[:2]
+    rows = passages(read_evidence(published.store, _live(published)))
+    (space,) = open_vectors(published.store, published.spaces)
+    vectors, _ = space.of(rows)
+    names = sorted(space.contents(rows))
+    space.cache.forget(names[:2])
+    assert _vectors(published).missing(names) == names[:2]
     old = io.BytesIO()
     table = pa.table({"id": names[:2], "vector": pa.array([None, None], pa.list_(pa.float32()))})
     pq.write_table(table, old, store_schema=False)
-    (Path(published.store.root) / f"vectors/text/{published.keys.vectors}/part-old.parquet").write_bytes(old.getvalue())
-    assert text_vectors(published).missing(names) == names[:2], "a vector that is null is no finished work"
+    (Path(published.store.root) / space.cache.folder / "part-old.parquet").write_bytes(old.getvalue())
+    assert _vectors(published).missing(names) == names[:2], "a vector that is null is no finished work"
     published.store.delete(f"versions/{_live(published)}/lance/x")
     published.index(_live(published)).drop()
     assert refresh(published).published
-    assert np.array_equal(vectors_of(text_vectors(published), texts), vectors)
+    (again,) = open_vectors(published.store, published.spaces)
+    assert np.array_equal(again.of(rows)[0], vectors)
+
+
+def _vectors(workspace: Workspace) -> ShardedCache:
+    (space,) = open_vectors(workspace.store, workspace.spaces)
+    return space.cache
 
 
 def test_a_damaged_shard_holds_nothing_and_goes(published: Workspace) -> None:
     (shard,) = (Path(published.store.root) / "vectors").rglob("*.parquet")
     _turn_a_bit(shard)
-    assert text_vectors(published).ids() == set()
+    assert _vectors(published).ids() == set()
     assert find_damage(published, deep=True).loose
     published.index(_live(published)).drop()
     assert refresh(published).published

@@ -34,7 +34,7 @@ class _Cluster(NamedTuple):
         return (self.boxes[0][0] + self.boxes[0][2]) / 2
 
 
-def runs_leftward(text: str) -> bool:
+def runs_right_to_left(text: str) -> bool:
     """Return whether most letters of a text belong to scripts that run from right to left, such as Arabic and Hebrew."""
     if text.isascii() or _RIGHT_TO_LEFT.search(text) is None:
         return False
@@ -42,7 +42,7 @@ def runs_leftward(text: str) -> bool:
     return sides.count("R") >= sides.count("L")
 
 
-def as_spoken(text: str, boxes: Sequence[Sequence[float]]) -> tuple[str, list[Sequence[float]]]:
+def logical_order(text: str, boxes: Sequence[Sequence[float]]) -> tuple[str, list[Sequence[float]]]:
     """Return the letters of a right-to-left line, and their boxes, in logical order, in which they are read.
 
     Code points for the form that a letter takes in its word become those of the letter, as one types it to search.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from schemas.documents import Line, Placement, Role
 from schemas.geometry import BBox, gap, is_level
 from schemas.tags import placeholder
-from tasks.reading.bidi import runs_leftward
+from tasks.reading.bidi import runs_right_to_left
 from tasks.tables.rows import upright
 
 BESIDE_EM = 2.0
@@ -57,7 +57,7 @@ def _line_of(icon: Placement, lines: Sequence[Line]) -> int | None:
 def _word_break(line: Line, icon: BBox, rotation: int) -> int:
     """Return the place between two words of a line that is nearest to where something in it begins."""
     written, box = upright(line.bbox, rotation), upright(icon, rotation)
-    before = written.x1 - box.x1 if runs_leftward(line.text) else box.x0 - written.x0
+    before = written.x1 - box.x1 if runs_right_to_left(line.text) else box.x0 - written.x0
     if before >= written.width - GRAZE_PT:
         return len(line.text)
     share = before / max(1.0, written.width)

@@ -8,7 +8,7 @@ import regex
 
 from schemas.documents import Line
 from schemas.geometry import gap
-from tasks.reading.bidi import runs_leftward
+from tasks.reading.bidi import runs_right_to_left
 
 _SOLID = r"[[\p{ea=W}\p{ea=F}\p{ea=H}]--\p{Hangul}]|\p{lb=SA}"
 """Letters and symbols of scripts that are written without spaces, whose lines break anywhere: CJK but Korean, Thai, Lao."""
@@ -69,7 +69,7 @@ def wraps(line: Line, following: Line, left: float, right: float) -> bool:
         left: Left side of their column, in points.
         right: Right side of it.
     """
-    room = line.bbox.x0 - left if runs_leftward(line.text) else right - line.bbox.x1
+    room = line.bbox.x0 - left if runs_right_to_left(line.text) else right - line.bbox.x1
     room -= ROOM_EM * line.size
     if room <= 0:
         return True

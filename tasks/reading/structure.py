@@ -19,7 +19,7 @@ from schemas.documents import (
 from schemas.labels import caption_label
 from schemas.tags import placeholders
 from tasks.figures.segment import with_segments
-from tasks.reading.bidi import runs_leftward
+from tasks.reading.bidi import runs_right_to_left
 from tasks.reading.continued import join_continued
 from tasks.reading.document import document_of
 from tasks.reading.icons import with_icons
@@ -100,7 +100,7 @@ def _pieces(sheet: Sheet, margins: frozenset[Line], headings: Headings) -> list[
     framed = [(table, frozenset(line for line in free if holds(table.bbox, line.bbox))) for table in tables]
     taken = margins.union(*(held for _, held in framed))
     open_ = [line for line in free if line not in taken]
-    right_to_left = runs_leftward("".join([line.text for line in sheet.lines]))
+    right_to_left = runs_right_to_left("".join([line.text for line in sheet.lines]))
     aligned = align(
         open_,
         lambda line: caption_label(line.text) is not None or headings.stands_out(line),

@@ -1,5 +1,6 @@
 """Cut a structured document into evidence: text, tables and figures."""
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,9 +11,11 @@ from tasks.enriching.caption import compose
 from tasks.enriching.cut import CountTokens, TablePiece, begin, cut, cut_table, joint
 from tasks.tables.mark_up import caption_of, regions_of
 
-CHUNK_VERSION = "5"
+CHUNK_VERSION = "6"
 
 _BETWEEN = "\n\n"
+_LEADERS = re.compile(r"(?:[.\u2024-\u2026\u00b7\u22ef\u30fb\uff0e][ \t]?+){4,}+|([-_=*~\u2010-\u2015\u2500\u2501])\1{3,}+")
+"""What leads the eye along a row or rules it off: dots, spaced or not, and runs of one line-like character."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +47,14 @@ def chunk(document: StructuredDocument, count_tokens: CountTokens, *, max_tokens
         max_tokens: Tokens a chunk may hold.
 
     Returns:
-        Chunks by order; ``text`` holds neither tags nor placeholders, ``tagged_text`` holds placeholders.
+        Chunks by order; ``text`` is what is searched, without placeholders and leaders; ``tagged_text`` is what the page says,
+        with placeholders.
     """
     captions = {block.placement: block for block in document.blocks if block.kind is BlockKind.CAPTION}
     steps = {figure.placement.order: figure.stands_by for figure in document.figures}
 
     def count(texts: Sequence[str]) -> list[int]:
-        return count_tokens([strip(text) for text in texts])
+        return count_tokens([_searched(text) for text in texts])
 
     chunks: list[Chunk] = []
     run: list[_Unit] = []
@@ -153,7 +157,7 @@ def _text_chunk(units: Sequence[_Unit]) -> Iterator[Chunk]:
         modality=Modality.TEXT,
         regions=_regions(blocks),
         section_path=blocks[-1].section_path,
-        text=strip(tagged),
+        text=_searched(tagged),
         tagged_text=tagged,
         figure_refs=_unique([*placeholders(tagged), *(ref for block in blocks for ref in block.mentions)]),
     )
@@ -170,7 +174,7 @@ def _table_chunks(unit: _Unit, count_tokens: CountTokens, max_tokens: int) -> It
             modality=Modality.TABLE,
             regions=regions_of(table, piece.rows),
             section_path=table.section_path,
-            text=strip(piece.text),
+            text=_searched(piece.text),
             tagged_text=piece.text,
             figure_refs=_unique([*placeholders(piece.text), *(ref for block in unit.blocks for ref in block.mentions)]),
             caption=caption_of(table) if number == 0 else "",
@@ -195,13 +199,18 @@ def _figure_chunk(
             *(Region(block.page, block.bbox) for block in beside),
         ),
         section_path=figure.section_path,
-        text=begin(described, count_tokens, max_tokens),  # what a figure says first says most
+        text=_searched(begin(described, count_tokens, max_tokens)),  # what a figure says first says most
         tagged_text=f"{placeholder(figure_id)}\n{spoken}".strip(),
         figure_refs=(figure_id,),
         caption=figure.caption,
         figure_id=figure_id,
         placement=figure.placement.order,
     )
+
+
+def _searched(text: str) -> str:
+    """Return a text without placeholders, each leader as one token: it is hundreds otherwise, and none of them is a word."""
+    return strip(_LEADERS.sub(" … ", text))
 
 
 def _regions(blocks: Sequence[Block]) -> tuple[Region, ...]:

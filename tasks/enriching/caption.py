@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from schemas.documents import Chunk, PlacedFigure
 from schemas.tags import placeholder
-from tasks.enriching.cut import CountTokens, begin
+from tasks.enriching.cut import CountTokens, begin, searched
 
 CAPTION_VERSION = "1"
 
@@ -27,7 +27,7 @@ def describe(
     return [
         piece
         if piece.placement is None or piece.figure_id is None
-        else replace(piece, text=begin(_described(piece, placed[piece.placement]), count_tokens, max_tokens))
+        else replace(piece, text=searched(begin(_described(piece, placed[piece.placement]), count_tokens, max_tokens)))
         for piece in chunks
     ]
 

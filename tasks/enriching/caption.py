@@ -7,7 +7,7 @@ from schemas.documents import Chunk, PlacedFigure
 from schemas.tags import placeholder
 from tasks.enriching.cut import CountTokens, begin, searched
 
-CAPTION_VERSION = "1"
+CAPTION_VERSION = "2"
 
 
 def describe(

@@ -9,7 +9,7 @@ from schemas.tags import placeholder, placeholders, strip
 from tasks.enriching.cut import CountTokens, TablePiece, begin, cut, cut_table, joint, searched
 from tasks.tables.mark_up import caption_of, regions_of
 
-CHUNK_VERSION = "6"
+CHUNK_VERSION = "7"
 
 _BETWEEN = "\n\n"
 

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from schemas.corpus import EmbeddingOptions
 from schemas.models import ModelName
-from tasks.enriching.embed import EMBED_VERSION, search_text
+from tasks.enriching import embed
+from tasks.enriching.embed import search_text
 
 
 class Passage(NamedTuple):
@@ -41,7 +42,7 @@ class Space:
 
 TEXT = Space(
     name="text",
-    version=EMBED_VERSION,
+    version=embed.EMBED_VERSION,
     content=lambda row: search_text(row.title, row.section_path, row.text),
     model=lambda options: ModelName(options.text, options.revision),
 )

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from schemas.corpus import EmbeddingOptions
 from schemas.models import ModelName
-from tasks.enriching.embed import EMBED_VERSION, search_text
+from tasks.enriching import embed
 
 
 class Passage(NamedTuple):
@@ -41,8 +41,8 @@ class Space:
 
 TEXT = Space(
     name="text",
-    version=EMBED_VERSION,
-    content=lambda row: search_text(row.title, row.section_path, row.text),
+    version=embed.EMBED_VERSION,
+    content=lambda row: embed.search_text(row.title, row.section_path, row.text),
     model=lambda options: ModelName(options.text, options.revision),
 )
 """What every row says. A corpus always has it: chunks are measured by its model, and answers must be near by it."""

@@ -107,7 +107,7 @@ class TagOptions(Section):
 class CaptionOptions(Section):
     """What a figure is described by."""
 
-    captioner: Literal["context"] = Field("context", description="'context': own caption, recognised words and section.")
+    captioner: Text = Field("context", description="'context': own caption, recognised words and section.")
     ocr: Text = Field("rapidocr", description="What reads words inside figures and scanned pages; or none.")
     ocr_workers: Workers | None = Field(None, description="OCR actors; default: one a CPU core.")
     layout: Text = Field("rapid-layout", description="What finds figures and tables on pages that are a picture; or none.")

@@ -345,7 +345,7 @@ class SearchIndex(Protocol):
         """
         ...
 
-    def dense(self, vector: Vector, k: int, filters: Filters, space: str = "text") -> list[tuple[str, float]]:
+    def dense(self, vector: Vector, k: int, filters: Filters, space: str) -> list[tuple[str, float]]:
         """Return ``(evidence_id, cosine similarity)`` by vector.
 
         Raises:
@@ -353,7 +353,7 @@ class SearchIndex(Protocol):
         """
         ...
 
-    def late(self, vectors: Vector, k: int, filters: Filters, space: str = "late") -> list[tuple[str, float]]:
+    def late(self, vectors: Vector, k: int, filters: Filters, space: str) -> list[tuple[str, float]]:
         """Return ``(evidence_id, MaxSim)``: for each vector of the query, a row of ``vectors``, the best cosine, summed.
 
         Raises:
@@ -368,6 +368,6 @@ class SearchIndex(Protocol):
         """Return the rows of those ids, in that order, as plain values of the evidence schema; unknown ids are left out."""
         ...
 
-    def vectors(self, evidence_ids: Sequence[str], space: str = "text") -> dict[str, Vector]:
+    def vectors(self, evidence_ids: Sequence[str], space: str) -> dict[str, Vector]:
         """Return a space's vectors by evidence id, shape ``(dimension,)``; rows that are unknown or have none are left out."""
         ...

@@ -1,8 +1,8 @@
 """Put the right-to-left lines of a page into logical order.
 
-MuPDF begins a new line, or a new block, where the pen goes back to the right, and goes on from right to left over any gap. So
-lines are split where a column's gap lies between their letters, the pieces of a row are joined, and the letters of the whole
-row are ordered by where they stand (``bidi``).
+The PDF reader begins a new line, or a new block, where the pen goes back to the right, and goes on from right to left over any
+gap. So lines are split where a column's gap lies between their letters, the pieces of a row are joined, and the letters of the
+whole row are ordered by where they stand (``bidi``).
 """
 
 from collections.abc import Iterator, Sequence

@@ -49,7 +49,7 @@ _SENTENCE_END = re.compile(r"[.:;!?。：；！？]\W*$")
 class Passage(NamedTuple):
     """A block of a page's text, as pictures are placed by it.
 
-    ``lines`` is empty for what is never parted, such as a table or a figure; ``is_heading`` says that it begins a section.
+    ``lines`` is empty for what is never parted, such as a table or a figure; ``is_heading`` means that it begins a section.
     """
 
     box: BBox
@@ -61,7 +61,7 @@ class Place(NamedTuple):
     """Where a picture goes: before line ``at``; ``step`` are the lines that it is read with.
 
     A line is given by the numbers of its passage and of itself in it; ``at`` is the number of passages and 0 for the end.
-    ``is_level`` says that the picture is level with those lines, ``is_behind`` that it is so and is read after them.
+    ``is_level`` means that the picture is level with those lines, ``is_behind`` that it is so and is read after them.
     """
 
     at: tuple[int, int]
@@ -204,9 +204,9 @@ class _PageText:
         return _Level(_nearest_column(left, box), _nearest_column(right, box))
 
     def _own_column(self, number: int) -> Place | None:
-        """Return the place between the text of a picture's own column; None where the text beside it says more.
+        """Return the place between the text of a picture's own column; None where the text beside it decides.
 
-        Text over both a picture and what is level with it says nothing: it stands over the row.
+        Text over both a picture and what is level with it doesn't count: it stands over the row.
         """
         box, sides = self._pictures[number], self._level[number].sides()
         columns = [union(spot.box for spot in side) for side in sides]

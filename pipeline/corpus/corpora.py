@@ -15,9 +15,12 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from schemas.corpus import Corpus, Ranking, Section, json_schema
+from backends.models.registry import KINDS
+from schemas.corpus import Corpus, Ranking, Section
 from schemas.errors import UserError
+from schemas.gates import GATES
 from schemas.printing import without_secrets
+from tasks.enriching.captioners import CAPTIONERS
 
 MOST_BYTES = 128 << 10
 """Bytes a corpus file may have; parsing YAML takes a second for as many."""
@@ -85,6 +88,7 @@ def load_corpus(name_or_path: str) -> Corpus:
         mistakes = [f"{path}: {_explained(mistake)}" for mistake in error.errors()]
         rest = [f"{path}: {len(mistakes) - _MOST_MISTAKES} more mistakes"] if len(mistakes) > _MOST_MISTAKES else []
         raise UserError(*mistakes[:_MOST_MISTAKES], *rest) from error
+    _check_models(corpus, path)
     places = {"source": corpus.source, "store": corpus.store, "questions": corpus.questions}
     resolved = {key: _resolved(address, path, key) for key, address in places.items() if address is not None}
     resolved.setdefault("store", str(_default_store(path.parent)))
@@ -227,6 +231,30 @@ def _resolved(address: str, file: Path, key: str) -> str:
     return os.path.normpath(file.parent / local)
 
 
+def _check_models(corpus: Corpus, file: Path) -> None:
+    mistakes = []
+    for kind in KINDS:
+        try:
+            kind.chosen(getattr(corpus, kind.section))
+        except UserError as error:
+            mistakes.append(f"{file}: {error.message}")
+    if (captioner := corpus.captions.captioner) not in CAPTIONERS:
+        known = ", ".join(CAPTIONERS)
+        mistakes.append(f"{file}: captions.captioner: there is no captioner {captioner!r}; known here: {known}")
+    if mistakes:
+        raise UserError(*mistakes)
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a corpus file, for editors; it lists the models that there are."""
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Corpus.model_json_schema()}
+    for kind in KINDS:
+        definition = schema["properties"][kind.section]["$ref"].rpartition("/")[2]
+        schema["$defs"][definition]["properties"][kind.key]["examples" if kind.others else "enum"] = kind.names
+    schema["$defs"]["CaptionOptions"]["properties"]["captioner"]["enum"] = [*CAPTIONERS]
+    return schema
+
+
 def _check_places(places: dict[str, str], file: Path) -> None:
     """Refuse a store below what is no folder, and questions that would be waited for."""
     for key, address in places.items():
@@ -303,10 +331,10 @@ source: {source}          # a folder, a glob such as docs/**/*.pdf, or s3://buck
 #   template: "{template}"   # or paper, for <image: filename(…)>; or one's own, with fields such as {{page}}
 #   pdf: false                     # true: keep a copy of each PDF with every figure's tag written at its place
 # captions:
-#   ocr: rapidocr                  # what reads words inside figures and on scanned pages; or none
-#   layout: rapid-layout           # what finds figures on scanned pages; or none
+#   ocr: {ocr}                  # what reads words inside figures and on scanned pages; or none
+#   layout: {layout}           # what finds figures on scanned pages; or none
 # embeddings:
-#   text: minilm                   # packaged; or a sentence-transformers model with its revision
+#   text: {text_model}                   # packaged; or a sentence-transformers model with its revision
 # chunks:
 #   tokens: {chunk_tokens}                    # tokens one chunk of text may hold
 # index:
@@ -320,9 +348,7 @@ source: {source}          # a folder, a glob such as docs/**/*.pdf, or s3://buck
 # answers:
 #   passages: {passages}                    # passages an answer shows at most
 # gates:
-#   max_quarantined: {max_quarantined}           # share of documents that may be in quarantine
-#   min_recall_at_10: {min_recall}          # share of golden questions that must be found
-#   min_pictures_by_text: {min_pictures}      # share of pictures without a caption that are read with text next to them
+{gates}
 # budget:
 #   ocr_items: 10000               # figures and pages recognised in one refresh at most
 # retention:
@@ -354,11 +380,12 @@ def write_corpus_file(name: str, source: str) -> Path:
         timeout_s=corpus.parse.timeout_s,
         memory_mb=corpus.parse.memory_mb,
         template=corpus.tags.template,
+        ocr=corpus.captions.ocr,
+        layout=corpus.captions.layout,
+        text_model=corpus.embeddings.text,
         chunk_tokens=corpus.chunks.tokens,
         passages=corpus.answers.passages,
-        max_quarantined=corpus.gates.max_quarantined,
-        min_recall=corpus.gates.min_recall_at_10,
-        min_pictures=corpus.gates.min_pictures_by_text,
+        gates="\n".join(f"#   {f'{gate.key}: {gate.default:g}':<30} # {gate.means}" for gate in GATES),
         versions=corpus.retention.versions,
     )
     try:

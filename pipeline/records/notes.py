@@ -14,7 +14,7 @@ from schemas.errors import Failure
 from schemas.ids import version_file
 from schemas.ports import ObjectStore
 from schemas.stages import Stage
-from schemas.versions import GateResult, Plan
+from schemas.versions import Counts, GateResult, Plan
 
 Note = TypeVar("Note", bound=BaseModel)
 
@@ -60,6 +60,13 @@ def read_notes(store: ObjectStore, version: str, stages: Iterable[Stage] = Stage
         if stage in wanted:
             notes.setdefault(Stage(stage), []).append(read_model(store, name, StageNote))
     return {stage: _joined(notes[stage]) for stage in wanted if stage in notes}
+
+
+def counts_of(note: StageNote) -> Counts:
+    """Return what a version holds, as ``assemble`` counted it."""
+    by_modality = {name.removeprefix("rows_"): count for name, count in note.counts.items() if name.startswith("rows_")}
+    known = {name: count for name, count in note.counts.items() if name in Counts.model_fields}
+    return Counts(rows_by_modality=by_modality, **known)
 
 
 def _joined(notes: Sequence[StageNote]) -> StageNote:

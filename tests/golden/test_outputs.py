@@ -12,7 +12,7 @@ import pytest
 
 import backends.pdf
 import tasks
-from backends.models.minilm import open_token_counter
+from backends.models.registry import TEXT_EMBEDDERS
 from backends.pdf.document import open_document
 from backends.pdf.inscribe import Inscription, inscribe
 from evaluation.synthetic import PRESETS, synthesize
@@ -32,6 +32,7 @@ from schemas.geometry import BBox
 from schemas.ids import sha256
 from schemas.tags import TagTemplate
 from tasks.enriching.caption import describe
+from tasks.enriching.captioners import CAPTIONERS
 from tasks.enriching.chunk import chunk
 from tasks.enriching.embed import search_text
 from tasks.figures.segment import cut, pictures_to_segment
@@ -96,16 +97,16 @@ def _make(name: str, pdf: bytes) -> _Made:
     pictures: dict[str, bytes] = {}
     parsed = parse(open_document(pdf), sha256(pdf), ParseOptions(), keep_figure=pictures.__setitem__)
     labelled = {line.inside for line in parsed.lines if line.inside is not None}
-    to_read = pictures_to_recognise(parsed.placements, labelled)
-    recognised = tuple(Recognised(figure, _words(figure, parsed)) for figure in to_read)
+    to_recognise = pictures_to_recognise(parsed.placements, labelled)
+    recognised = tuple(Recognised(figure, _words(figure, parsed)) for figure in to_recognise)
     segmented = tuple(
         Segmented(figure, tuple(cut(pictures[f"{figure}.png"], _seen(figure, parsed), lambda _name, _data: None)))
         for figure in pictures_to_segment(parsed.placements)
     )
     structured = structure_with(parsed, recognised, segmented)
-    count_tokens = open_token_counter(EmbeddingOptions())
+    count_tokens = TEXT_EMBEDDERS.of(EmbeddingOptions()).token_counter()
     pieces = chunk(structured, count_tokens, max_tokens=MAX_TOKENS)
-    chunks = describe(pieces, structured.figures, count_tokens, max_tokens=MAX_TOKENS)
+    chunks = describe(pieces, structured.figures, count_tokens, max_tokens=MAX_TOKENS, captioner=CAPTIONERS["context"])
     return _Made(name, pdf, parsed, pictures, recognised, segmented, structured, pieces, chunks)
 
 

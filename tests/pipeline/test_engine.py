@@ -13,8 +13,8 @@ from pipeline.refresh import refresh
 from pipeline.upkeep.doctor import diagnose
 from schemas.corpus import IndexOptions
 from schemas.errors import TransientError
-from schemas.evidence import MODES
 from schemas.stages import Stage
+from tasks.answering.modes import MODES
 from tests.pipeline.conftest import write_corpus
 
 RANKED = "ranking: {weights: {title: 2, text: 1}, stop_words: english, fusion: weighted, alpha: 0.4, diversity: 0.2}\n"

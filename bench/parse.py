@@ -114,7 +114,7 @@ def look(path: Path, options: ParseOptions) -> tuple[StructuredDocument, dict[st
     """Parse, look for figures on pages that are pictures, and structure; return the document and its figures' pixels."""
     pictures: dict[str, bytes] = {}
     parsed = parse(open_document(path.read_bytes()), "d", options, keep_figure=pictures.__setitem__)
-    wanted = pictures_to_segment(parsed)
+    wanted = pictures_to_segment(parsed.placements)
     segments: dict[str, list[Segment]] = {}
     if wanted:
         detector = open_detector(CaptionOptions())

@@ -6,12 +6,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from backends.engines.weaviate_server import WeaviateServer
 from tests import s3_server
 from tests.weaviate_server import running
 
 GOLDEN = Path(__file__).parent / "golden"
+
+settings.register_profile("inset", deadline=None)  # how fast the machine is says nothing about the code
+settings.load_profile("inset")
 
 CheckGolden = Callable[[str, str], None]
 

@@ -117,8 +117,9 @@ def _structured(parsed: ParsedDocument, captions: CaptionOptions, store: ObjectS
     """Structure a document with what models make of its pictures, in this process."""
     recognised: list[Recognised] = []
     segmented: list[Segmented] = []
-    to_recognise = pictures_to_recognise(parsed) if captions.ocr != "none" else []
-    to_segment = pictures_to_segment(parsed) if captions.layout != "none" else []
+    labelled = {line.inside for line in parsed.lines if line.inside is not None}
+    to_recognise = pictures_to_recognise(parsed.placements, labelled) if captions.ocr != "none" else []
+    to_segment = pictures_to_segment(parsed.placements) if captions.layout != "none" else []
     if to_recognise:
         for read in recognise(to_recognise, captions, store.root, None):
             recognised.extend(read)

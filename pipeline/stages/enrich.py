@@ -21,7 +21,8 @@ from ray_jobs.cluster import connected
 from ray_jobs.documents import (
     is_settled,
     parsed_folder,
-    read_parsed,
+    read_labelled,
+    read_pages,
     structured_folder,
 )
 from ray_jobs.enrich import (
@@ -103,9 +104,13 @@ def _structure(
     to_recognise: dict[str, list[str]] = {}
     to_segment: dict[str, list[str]] = {}
     for doc_id in todo:
-        parsed = read_parsed(store, parsed_folder(doc_id, keys.parse))
-        to_recognise[doc_id] = pictures_to_recognise(parsed) if workspace.recogniser is not None else []
-        to_segment[doc_id] = pictures_to_segment(parsed) if workspace.detector is not None else []
+        parsed = parsed_folder(doc_id, keys.parse)
+        _, placements = read_pages(store, parsed)
+        to_recognise[doc_id], to_segment[doc_id] = [], []
+        if workspace.recogniser is not None:
+            to_recognise[doc_id] = pictures_to_recognise(placements, read_labelled(store, parsed))
+        if workspace.detector is not None:
+            to_segment[doc_id] = pictures_to_segment(placements)
     unfinished: dict[str, tuple[FailureCode, str]] = {}
     recognised, counts = _recognised(workspace, chain.from_iterable(to_recognise.values()), unfinished, ray, report)
     segmented, cut = _segmented(workspace, chain.from_iterable(to_segment.values()), unfinished, ray, report)

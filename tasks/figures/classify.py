@@ -6,7 +6,7 @@ from schemas.documents import Kind, Line, Page, Role
 from schemas.drawings import Image
 from schemas.geometry import BBox
 from schemas.ports import PdfPage
-from tasks.figures.locate import Region
+from tasks.figures.parts import Region
 
 CAPTIONED = "has a caption"
 """The reason of a picture that is content because it has a caption: nothing takes its tag away."""
@@ -43,7 +43,7 @@ def role_of(region: Region, lines: Sequence[Line], hidden: Sequence[Line]) -> tu
     box = region.bbox
     if min(box.width, box.height) < _SPECK_PT:
         return Role.DECORATIVE, "thinner than a letter"
-    if region.ground:
+    if region.background:
         return Role.DECORATIVE, "a ground for words"
     if not region.captioned and _shows_words(box, hidden):
         return Role.DECORATIVE, "words set as a picture, which the page holds as text too"

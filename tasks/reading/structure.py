@@ -161,7 +161,7 @@ def _pieces(sheet: _Sheet, margins: frozenset[Line], headings: Headings) -> list
     aligned = align(
         open_,
         lambda line: caption_label(line.text) is not None or headings.stands_out(line),
-        leftward=leftward,
+        right_to_left=leftward,
     )
     framed += [(found.table, found.lines) for found in aligned]
     pieces = _with_tables(_paragraphs(free, margins, headings), framed)

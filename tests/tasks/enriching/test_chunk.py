@@ -236,7 +236,7 @@ def _documents(draw: st.DrawFn) -> StructuredDocument:
     return _document(*blocks, figures=tuple(figures))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(document=_documents(), limit=st.integers(50, 120))
 def test_whatever_a_document_holds_its_chunks_fit_and_hold_all_of_it(document: StructuredDocument, limit: int) -> None:
     chunks = chunk(document, _signs, max_tokens=limit)

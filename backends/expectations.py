@@ -16,27 +16,32 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from schemas.corpus import GateOptions
 from schemas.evidence import EVIDENCE, Modality
+from schemas.gates import DUPLICATES, LONG_TEXTS, PICTURES_BY_TEXT, Bounds, Gate
 from schemas.laws import FEWEST_PICTURES, OUR_FAULT, Offence, Verdict, in_words
 from schemas.tags import is_disarmed
 from schemas.versions import GateResult
 
 _NORM_TOLERANCE = 1e-3
 _LARGEST_PAGE_PT = 100_000
+_ROWS = "rows: "
+"""What the name of every gate here begins with."""
 _DERIVED = (
-    *("left", "top", "width", "height", "n_sources", "n_regions", "n_tokens", "norm"),
+    *("left", "top", "width", "height", "n_sources", "n_regions", "n_tokens"),
     *("named", "worded", "tag_free", "repeated"),
 )
 
 
+Norms = Mapping[str, Sequence[float] | NDArray[np.floating[Any]]]
+
+
 @dataclass(frozen=True)
 class _Rule:
-    """An expectation with the words that people read, and the share of rows that may break it: ``option`` of the gates."""
+    """An expectation with the words that people read; ``gate`` allows a share of rows to break it, None allows none."""
 
     says: str
     expectation: Any
-    option: str | None = None
+    gate: Gate | None = None
     share: float = 0.0
 
 
@@ -45,9 +50,9 @@ def expect_evidence(
     names: Mapping[str, str],
     *,
     n_tokens: Sequence[int],
-    norms: Sequence[float] | NDArray[np.floating[Any]],
+    norms: Norms,
     max_tokens: int,
-    gates: GateOptions,
+    gates: Bounds,
     by_text: Sequence[tuple[str, Mapping[int, bool]]] = (),
     docs: Path | None = None,
 ) -> list[Verdict]:
@@ -57,7 +62,7 @@ def expect_evidence(
         evidence: The rows of a version.
         names: A source of each document, by its id.
         n_tokens: Tokens of each row's text, in the order of the rows.
-        norms: Length of each row's vector, in the order of the rows.
+        norms: Length of each row's vector, in the order of the rows, by space; 1 where a row has none there.
         max_tokens: Tokens a text is meant to hold.
         gates: The shares of rows that may be too long, and that may repeat others.
         by_text: Sources of documents, and of their pictures without a caption, by placement, whether they are read with text
@@ -80,7 +85,7 @@ def expect_evidence(
     complete = set(EVIDENCE.names) <= set(frame.columns)
     if complete:
         _derive(frame, n_tokens, norms)
-    rules = _rules(max_tokens, gates, complete=complete)
+    rules = _rules(max_tokens, gates, list(norms), complete=complete)
 
     context = gx.get_context(mode="ephemeral", project_config=_configuration(docs))
     source = context.data_sources.add_pandas("version")
@@ -109,13 +114,13 @@ def expect_evidence(
     return [_verdict(rule, results[rule.says], broken.get(rule.says, []), evidence, names) for rule in rules]
 
 
-def _pictures(by_text: Sequence[tuple[str, Mapping[int, bool]]], gates: GateOptions) -> tuple[Any, list[_Rule]]:
+def _pictures(by_text: Sequence[tuple[str, Mapping[int, bool]]], gates: Bounds) -> tuple[Any, list[_Rule]]:
     """Return a row a picture without a caption, and what is expected of them; of a few that is nothing, as of their gate."""
     from great_expectations import expectations as expect
 
     # The site lists values that aren't expected, so that is the source.
     away = ["" if answer else source for source, found in by_text for answer in found.values()]
-    least = gates.min_pictures_by_text if len(away) >= FEWEST_PICTURES else 0.0
+    least = gates.of(PICTURES_BY_TEXT) if len(away) >= FEWEST_PICTURES else 0.0
     column = "read_away_from_its_text"
     says = "a picture without a caption is read with text next to it"
     expectation = expect.ExpectColumnValuesToBeInSet(column=column, value_set=[""], mostly=least)
@@ -134,7 +139,7 @@ def _broken_rows(gx: Any, asset: Any, frame: Any, rules: Sequence[_Rule]) -> dic
     }
 
 
-def _derive(frame: Any, n_tokens: Sequence[int], norms: Sequence[float] | NDArray[np.floating[Any]]) -> None:
+def _derive(frame: Any, n_tokens: Sequence[int], norms: Norms) -> None:
     """Add to a pandas frame columns of plain numbers and truths, which is what expectations can be put on."""
     corners = np.array(frame["bbox"].tolist(), float).reshape(-1, 4)
     is_text, is_figure = frame["modality"] == Modality.TEXT, frame["modality"] == Modality.FIGURE
@@ -143,7 +148,6 @@ def _derive(frame: Any, n_tokens: Sequence[int], norms: Sequence[float] | NDArra
     frame["n_sources"] = frame["sources"].map(len)
     frame["n_regions"] = frame["regions"].map(len)
     frame["n_tokens"] = np.asarray(n_tokens, int)
-    frame["norm"] = np.asarray(norms, float)
     frame["named"] = frame["figure_id"].notna() == is_figure
     # A run of text may be no more than the figures that stand in it.
     spoken = frame["text"].where(~is_text, frame["tagged_text"])
@@ -152,17 +156,23 @@ def _derive(frame: Any, n_tokens: Sequence[int], norms: Sequence[float] | NDArra
     # Figures that nothing is said of are told alike, and are none the less figures of their own.
     searched = frame["title"].str.cat([frame["section_path"].map("\n".join), frame["text"]], sep="\n")
     frame["repeated"] = ~is_figure & searched.where(~is_figure).duplicated() & (frame["text"] != "")
+    for space, lengths in norms.items():
+        frame[_norm(space)] = np.asarray(lengths, float)
     # The suite pickles the frame to name it, which takes longest for lists; of them it only asks whether they are there.
     for name in (field.name for field in EVIDENCE if pa.types.is_nested(field.type)):
         frame[name] = frame[name].notna().replace(False, None)
 
 
-def _rules(max_tokens: int, gates: GateOptions, *, complete: bool) -> list[_Rule]:
+def _norm(space: str) -> str:
+    return f"norm_{space}"
+
+
+def _rules(max_tokens: int, gates: Bounds, spaces: Sequence[str], *, complete: bool) -> list[_Rule]:
     from great_expectations import expectations as expect
 
-    columns = [*EVIDENCE.names, *_DERIVED] if complete else EVIDENCE.names
+    columns = [*EVIDENCE.names, *_DERIVED, *map(_norm, spaces)] if complete else EVIDENCE.names
     rules = {"evidence has the columns of its schema": expect.ExpectTableColumnsToMatchOrderedList(column_list=columns)}
-    options: dict[str, tuple[str, float]] = {}
+    shares: dict[str, Gate] = {}
     if complete:
         required = [field.name for field in EVIDENCE if not field.nullable]
         rules |= {f"{name} is never missing": expect.ExpectColumnValuesToNotBeNull(column=name) for name in required}
@@ -190,20 +200,21 @@ def _rules(max_tokens: int, gates: GateOptions, *, complete: bool) -> list[_Rule
             "figure rows, and they alone, name their figure": among(column="named", value_set=[True]),
             "a row has words or tags": among(column="worded", value_set=[True]),
             "text holds no tag and no placeholder": among(column="tag_free", value_set=[True]),
-            "a vector has length 1": between(column="norm", **unit),
-            "a vector is made of numbers": expect.ExpectColumnValuesToNotBeNull(column="norm"),
         }
-        long, repeated = f"a text has at most {max_tokens} tokens", "a row says what no other says"
-        options = {
-            long: ("gates.max_long_texts", gates.max_long_texts),
-            repeated: ("gates.max_duplicates", gates.max_duplicates),
-        }
-        rules[long] = between(column="n_tokens", max_value=max_tokens, mostly=1 - gates.max_long_texts)
-        rules[repeated] = among(column="repeated", value_set=[False], mostly=1 - gates.max_duplicates)
+        for space in spaces:
+            rules[f"a vector {space} has length 1"] = between(column=_norm(space), **unit)
+            rules[f"a vector {space} is made of numbers"] = expect.ExpectColumnValuesToNotBeNull(column=_norm(space))
+        long, repeated = (gate.name.format(tokens=max_tokens).removeprefix(_ROWS) for gate in (LONG_TEXTS, DUPLICATES))
+        shares = {long: LONG_TEXTS, repeated: DUPLICATES}
+        rules[long] = between(column="n_tokens", max_value=max_tokens, mostly=1 - gates.of(LONG_TEXTS))
+        rules[repeated] = among(column="repeated", value_set=[False], mostly=1 - gates.of(DUPLICATES))
     for says, expectation in rules.items():
         expectation.meta = {"rule": says}
         expectation.description = says
-    return [_Rule(says, expectation, *options.get(says, ())) for says, expectation in rules.items()]
+    return [
+        _Rule(says, expectation, gate, gates.of(gate)) if (gate := shares.get(says)) else _Rule(says, expectation)
+        for says, expectation in rules.items()
+    ]
 
 
 def _verdict(rule: _Rule, result: Any, places: Sequence[int], evidence: pa.Table, names: Mapping[str, str]) -> Verdict:
@@ -216,19 +227,19 @@ def _verdict(rule: _Rule, result: Any, places: Sequence[int], evidence: pa.Table
         reason = found.get("details") or _reason(result.exception_info)
         message = f"it isn't so ({reason}); {OUR_FAULT}"
     elif broken:
-        allowed = f" ({rule.share:.0%} may: {rule.option})" if rule.option else ""
+        allowed = f" ({rule.share:.0%} may: {rule.gate.option})" if rule.gate else ""
         message = f"not so in {broken} of {rows} rows{allowed}"
     if offences:
-        remedy = f"if that is right, raise {rule.option}" if rule.option else OUR_FAULT
+        remedy = rule.gate.remedy.format(ease=rule.gate.ease) if rule.gate else OUR_FAULT
         message = f"{message}: {in_words(offences, names)}; {remedy}"
     gate = GateResult(
-        gate=f"rows: {rule.says}",
+        gate=f"{_ROWS}{rule.says}",
         passed=bool(result.success),
         value=None if rows is None else (broken or 0) / max(rows, 1),
         bound=None if rows is None else rule.share,
         message=message,
     )
-    return Verdict(gate, () if rule.option else offences)
+    return Verdict(gate, () if rule.gate else offences)
 
 
 def _reason(exceptions: Any) -> str:

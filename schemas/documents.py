@@ -307,7 +307,8 @@ class Region:
 class Chunk:
     """A run of blocks that is one row of evidence; ``text`` without and ``tagged_text`` with placeholders.
 
-    ``figure_id`` and ``placement``, the placement's order, are those of a figure that has the row for itself.
+    ``figure_id`` and ``placement``, the placement's order, are those of a figure that has the row for itself; its ``text`` is ""
+    until it is composed.
     """
 
     order: int

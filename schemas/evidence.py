@@ -1,15 +1,12 @@
 """Rows of the index, and what a search returns."""
 
 from enum import StrEnum
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field
 
 from schemas.documents import BBOX
-
-Mode = Literal["bm25", "dense", "hybrid"]
-MODES: tuple[Mode, ...] = get_args(Mode)
 
 
 class Modality(StrEnum):
@@ -131,7 +128,7 @@ class SearchResult(_Model):
     """Hits, best first, and the version that they all come from."""
 
     version: str
-    mode: Mode
+    mode: str = Field(description="The name of the mode that was searched in.")
     hits: list[Hit]
 
 

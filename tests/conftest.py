@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from backends.engines.weaviate_server import WeaviateServer
 from tests import s3_server
@@ -14,10 +14,11 @@ from tests.weaviate_server import running
 
 GOLDEN = Path(__file__).parent / "golden"
 
-settings.register_profile("inset", deadline=None)  # how fast the machine is says nothing about the code
-settings.load_profile("inset")
-
 CheckGolden = Callable[[str, str], None]
+
+# How long an example takes is the machine's business.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

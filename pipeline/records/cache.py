@@ -28,6 +28,11 @@ class ShardedCache:
         self._shards: dict[str, pa.Table] | None = None
         self._damaged: list[str] = []
 
+    @property
+    def folder(self) -> str:
+        """Where the shards lie in the store."""
+        return self._folder
+
     def lacking(self, count: int) -> DamagedError:
         """Return the error that says that so many records that are needed are missing."""
         return damage(DamagedError, self._store.root, self._folder, f"lacks {count} records")

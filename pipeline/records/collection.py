@@ -1,19 +1,22 @@
 """A version's collection in its engine: filled, read back, and looked for."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from pipeline.corpus.workspace import Report, Workspace, silent
-from pipeline.records.cache import ShardedCache
 from pipeline.records.evidence import search_texts
 from pipeline.records.inventory import check_index_files
-from pipeline.records.vectors import vectors_of
+from pipeline.records.vectors import SpaceVectors, passage_of, passages
 from schemas.errors import DamagedError
 from schemas.evidence import EVIDENCE
 from schemas.laws import EXAMPLES
-from schemas.ports import SearchIndex
+from schemas.ports import SearchIndex, Vector
 from schemas.versions import GateResult, Manifest
+from tasks.enriching.spaces import Space
 
 ROWS_A_BATCH = 5_000
 ROWS_SAMPLED = 50
@@ -23,25 +26,28 @@ OF_THE_ENGINE = ("rows read back", "sample read back")
 
 
 def fill(
-    index: SearchIndex, evidence: pa.Table, vectors: ShardedCache, fields: Iterable[str], report: Report = silent
+    index: SearchIndex,
+    evidence: pa.Table,
+    spaces: Sequence[SpaceVectors],
+    fields: Iterable[str],
+    report: Report = silent,
 ) -> None:
     """Write rows and their vectors into a fresh collection, and make it searchable.
 
     Args:
         index: The collection; what there is of it is dropped first.
         evidence: The rows.
-        vectors: Where the vector of each row's text is found.
+        spaces: Where the vectors of rows are found.
         fields: The texts that BM25 reads.
         report: Told of rows written.
 
     Raises:
-        DamagedError: A row has no vector.
+        DamagedError: A row lacks a vector.
     """
-    vector = vectors.schema.field("vector").type
-    schema = EVIDENCE.append(pa.field("search_text", pa.string())).append(pa.field("vector_text", vector))
+    schema = pa.schema([*EVIDENCE, pa.field("search_text", pa.string()), *(vectors.column for vectors in spaces)])
     report("build", 0, evidence.num_rows)
-    index.create(schema, {"text": vector.list_size}, tuple(fields))
-    index.add(_batches(evidence, vectors, schema, report))
+    index.create(schema, {vectors.space.name: vectors.dimension for vectors in spaces}, tuple(fields))
+    index.add(_batches(evidence, spaces, schema, report))
     index.finish()
 
 
@@ -58,14 +64,21 @@ def holds(workspace: Workspace, manifest: Manifest) -> bool:
         return False
 
 
-def read_back(index: SearchIndex, evidence: pa.Table) -> list[GateResult]:
-    """Judge what the engine holds by its own count, and by rows from all over the version, compared value by value."""
+def read_back(index: SearchIndex, evidence: pa.Table, spaces: Iterable[Space]) -> list[GateResult]:
+    """Judge what the engine holds by its own count, and by rows from all over the version, compared value by value.
+
+    Of vectors it counts whether a row has one in each space.
+    """
     counted = index.count()
     step = -(-evidence.num_rows // ROWS_SAMPLED)
     sample = [row for place in range(0, evidence.num_rows, step or 1) for row in evidence.slice(place, 1).to_pylist()]
     names = [row["evidence_id"] for row in sample]
-    found, vectors = {row["evidence_id"]: row for row in index.fetch(names)}, index.vectors(names)
-    other = [row for name, row in zip(names, sample, strict=True) if found.get(name) != row or name not in vectors]
+    found = {row["evidence_id"]: row for row in index.fetch(names)}
+    unlike = {name for name, row in zip(names, sample, strict=True) if found.get(name) != row}
+    for space in spaces:
+        embedded = {row["evidence_id"] for row in sample if space.content(passage_of(row)) is not None}
+        unlike |= embedded ^ index.vectors(names, space.name).keys()
+    other = [row for row in sample if row["evidence_id"] in unlike]
     alike = len(sample) - len(other)
     count, rows = OF_THE_ENGINE
     told = f"of {len(sample)} rows asked for, the engine gives {alike} back as they were written"
@@ -86,13 +99,20 @@ def _of_the_engine(gate: str, value: int, bound: int, told: str) -> GateResult:
     return GateResult(gate=gate, passed=passed, value=value, bound=bound, message=f"{told}{remedy}")
 
 
-def _batches(evidence: pa.Table, vectors: ShardedCache, schema: pa.Schema, report: Report) -> Iterator[pa.RecordBatch]:
-    texts = search_texts(evidence)
-    matrix = vectors_of(vectors, texts)
+def _batches(
+    evidence: pa.Table, spaces: Sequence[SpaceVectors], schema: pa.Schema, report: Report
+) -> Iterator[pa.RecordBatch]:
+    texts, rows = search_texts(evidence), passages(evidence)
+    made = [vectors.of(rows) for vectors in spaces]
     for start in range(0, evidence.num_rows, ROWS_A_BATCH):
         part = evidence.slice(start, ROWS_A_BATCH)
         stop = start + part.num_rows
-        flat = pa.array(matrix[start:stop].reshape(-1), pa.float32())
-        columns = [*part.columns, pa.array(texts[start:stop]), pa.FixedSizeListArray.from_arrays(flat, matrix.shape[1])]
+        columns = [*part.columns, pa.array(texts[start:stop])]
+        columns += [_column(matrix[start:stop], here[start:stop]) for matrix, here in made]
         yield from pa.table(columns, schema=schema).to_batches()
         report("build", stop, evidence.num_rows)
+
+
+def _column(vectors: Vector, here: NDArray[np.bool_]) -> "pa.Array[Any]":
+    flat = pa.array(np.ascontiguousarray(vectors).reshape(-1), pa.float32())
+    return pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1], mask=pa.array(~here))

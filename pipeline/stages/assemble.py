@@ -2,12 +2,13 @@
 
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict
 from types import MappingProxyType
 
+from backends.models.registry import TEXT_EMBEDDERS
 from pipeline.corpus.workspace import Report, Workspace, silent
-from pipeline.records.documents import parsed_documents
+from pipeline.records.documents import described, parsed_documents
 from pipeline.records.evidence import write_evidence
 from pipeline.records.inherit import Inherited, inherit
 from pipeline.records.ledger import indexed_pages, write_ledger
@@ -15,9 +16,9 @@ from pipeline.records.notes import StageNote, read_notes, read_plan, write_note
 from pipeline.records.quarantine import CHECK, document_failures, write_failures
 from pipeline.records.tagged import make_tagged
 from ray_jobs.documents import (
-    read_captions,
     read_chunks,
     read_failures,
+    read_figures,
     read_head,
     read_placements,
     reported,
@@ -30,6 +31,7 @@ from schemas.parquet import to_parquet
 from schemas.stages import Stage
 from schemas.tags import TagTemplate
 from schemas.versions import LedgerRow, Plan, Status
+from tasks.enriching.cut import CountTokens
 from tasks.versions.assemble import DocumentPieces, Earlier
 from tasks.versions.assemble import assemble as assemble_rows
 
@@ -67,13 +69,16 @@ def assemble(
             indexed.setdefault(row.doc_id, []).append(row.source)
     report("assemble", 0, len(indexed))
     sources = {doc_id: tuple(named) for doc_id, named in indexed.items()}
+    count_tokens = TEXT_EMBEDDERS.of(corpus.embeddings).token_counter()
+
+    def read(doc_id: str) -> DocumentPieces:
+        return _read(workspace, doc_id, sources[doc_id], count_tokens)
+
     made = assemble_rows(
-        _pieces(workspace, {doc_id: sources[doc_id] for doc_id in sources.keys() - inherited.documents}, report),
+        _pieces(sources.keys() - inherited.documents, read, report),
         TagTemplate(corpus.tags.template),
         corpus.tags.digits,
-        Earlier(
-            inherited.evidence, inherited.placements, sources, lambda doc_id: _read(workspace, doc_id, sources[doc_id])
-        ),
+        Earlier(inherited.evidence, inherited.placements, sources, read),
     )
     evidence_bytes = write_evidence(workspace, version, made.evidence)
     store.replace(version_file(version, "placements.parquet"), to_parquet(made.placements))
@@ -128,23 +133,24 @@ def _ledger(workspace: Workspace, plan: Plan, inherited: Inherited, broken: Mapp
     return sorted(rows, key=lambda row: row.source)
 
 
-def _pieces(workspace: Workspace, sources: Mapping[str, tuple[str, ...]], report: Report) -> Iterator[DocumentPieces]:
-    for done, doc_id in enumerate(sorted(sources), 1):
-        yield _read(workspace, doc_id, sources[doc_id])
-        report("assemble", done, len(sources))
+def _pieces(doc_ids: Collection[str], read: Callable[[str], DocumentPieces], report: Report) -> Iterator[DocumentPieces]:
+    for done, doc_id in enumerate(sorted(doc_ids), 1):
+        yield read(doc_id)
+        report("assemble", done, len(doc_ids))
 
 
-def _read(workspace: Workspace, doc_id: str, sources: tuple[str, ...]) -> DocumentPieces:
+def _read(workspace: Workspace, doc_id: str, sources: tuple[str, ...], count_tokens: CountTokens) -> DocumentPieces:
     store, folder = workspace.store, structured_folder(doc_id, workspace.keys.structured)
     figures, placements = read_placements(store, folder)
+    placed = read_figures(store, folder)
     return DocumentPieces(
         doc_id=doc_id,
         title=read_head(store, folder).title,
         sources=sources,
-        chunks=read_chunks(store, folder),
+        chunks=described(workspace, read_chunks(store, folder), placed, count_tokens),
         figures=figures,
         placements=placements,
-        captions=read_captions(store, folder),
+        captions={figure.placement.order: figure.caption for figure in placed},
     )
 
 

@@ -5,22 +5,23 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from backends.expectations import expect_evidence
-from backends.models.minilm import open_token_counter
+from backends.models.registry import TEXT_EMBEDDERS
 from pipeline.corpus.workspace import Report, Workspace, silent
 from pipeline.records.damage import note_damage, remade
-from pipeline.records.evidence import figures_of, read_evidence, read_placements, search_texts
+from pipeline.records.evidence import figures_of, read_evidence, read_placements
 from pipeline.records.inherit import Inherited, inherit
 from pipeline.records.ledger import indexed_pages, read_ledger
-from pipeline.records.notes import StageNote, read_plan, write_note
+from pipeline.records.notes import StageNote, counts_of, read_notes, read_plan, write_note
 from pipeline.records.publication import readable_manifest
 from pipeline.records.quarantine import CHECK, document_failures
-from pipeline.records.vectors import text_vectors, vectors_of
+from pipeline.records.vectors import SpaceVectors, open_vectors, passages
 from ray_jobs.documents import (
     parsed_folder,
     read_failures,
@@ -30,12 +31,14 @@ from ray_jobs.documents import (
     structured_folder,
 )
 from schemas.errors import DamagedError, MissingError
+from schemas.gates import COUNTED
 from schemas.ids import figure_file, version_file
 from schemas.laws import Verdict, by_document
 from schemas.ports import ObjectStore
 from schemas.stages import Stage
 from schemas.tags import TagTemplate
 from schemas.versions import GateResult, LedgerRow, Plan, Status
+from tasks.enriching.spaces import Passage
 from tasks.reading.neighbours import pictures_by_their_text
 from tasks.versions.check import (
     DocumentIn,
@@ -43,8 +46,6 @@ from tasks.versions.check import (
     documents_conserved,
     figures_are_their_names,
     one_figure_a_number,
-    rows_a_page,
-    rows_not_lost,
     tags_are_placements,
     tags_resolve,
     taken_over,
@@ -116,7 +117,6 @@ def _look(
     store, corpus, version = workspace.store, workspace.corpus, plan.version
     evidence, placements = read_evidence(store, version), read_placements(store, version)
     template = TagTemplate(corpus.tags.template)
-    texts = search_texts(evidence)
     indexed = indexed_pages(ledger)
     names = {row.doc_id: row.source for row in reversed(ledger)}
     report("check", 0, 3)
@@ -128,12 +128,13 @@ def _look(
             yield document
 
     content = content_conserved(fresh(), evidence, placements, names)
+    count_tokens, embeddable = TEXT_EMBEDDERS.of(corpus.embeddings).token_counter(), passages(evidence)
     rows = expect_evidence(
         evidence,
         names,
-        n_tokens=open_token_counter(corpus.embeddings)([str(text) for text in evidence.column("text").to_pylist()]),
-        norms=np.linalg.norm(vectors_of(text_vectors(workspace), texts), axis=1),
-        max_tokens=corpus.index.chunk_tokens,
+        n_tokens=count_tokens([row.text for row in embeddable]),
+        norms={vectors.space.name: _norms(vectors, embeddable) for vectors in open_vectors(store, workspace.spaces)},
+        max_tokens=corpus.chunks.tokens,
         gates=corpus.gates,
         by_text=by_text,
         docs=docs,
@@ -153,22 +154,21 @@ def _look(
     parent = readable_manifest(store, plan.parent)
     before = parent.counts if parent else None
     compare = f"inset diff {corpus.name} {plan.parent} {version}"
-    pages = sum(indexed.values())
+    counts = counts_of(read_notes(store, version, (Stage.ASSEMBLE,))[Stage.ASSEMBLE])
     gates = [
         *(law.gate for law in laws),
-        pictures_by_their_text(by_text, corpus.gates.min_pictures_by_text),
-        rows_not_lost(evidence.num_rows, before.rows if before else None, corpus.gates.max_row_loss, compare),
-        rows_a_page(
-            evidence.num_rows,
-            pages,
-            (before.rows, before.pages) if before else None,
-            corpus.gates.max_row_drift,
-            compare,
-        ),
+        pictures_by_their_text(by_text, corpus.gates),
+        *(gate.judge_counts(counts, before, corpus.gates, compare) for gate in COUNTED),
     ]
     report("check", 3, 3)
     seen = looked_at | figures_of(placements) if figures.gate.passed else looked_at
     return _Findings(gates, by_document(laws, indexed), seen)
+
+
+def _norms(vectors: SpaceVectors, rows: Sequence[Passage]) -> NDArray[np.floating[Any]]:
+    """Return the length of each row's vector in a space; 1 where it isn't embedded there."""
+    found, here = vectors.of(rows)
+    return np.where(here, np.linalg.norm(found, axis=1), 1.0)
 
 
 def _keep_docs(store: ObjectStore, version: str, folder: Path) -> None:

@@ -17,7 +17,8 @@ from pipeline.records.inventory import write_inventory
 from pipeline.records.lease import holding, release
 from pipeline.records.needs import Needs, add_objects, needs_of
 from pipeline.records.publication import manifest_name, named_manifest, read_manifest, read_pointer
-from pipeline.records.vectors import vector_cache
+from pipeline.records.vectors import open_vectors
+from schemas.corpus import LEXICAL_FIELDS
 from schemas.errors import ContractError, DamagedError, UserError
 from schemas.ids import collection_name, version_file
 from schemas.ports import ObjectStore
@@ -133,9 +134,9 @@ def _index(target: Workspace, manifest: Manifest, report: Report) -> None:
     evidence = read_evidence(target.store, manifest.version)
     target.settle_index(manifest.version)
     index = target.index(manifest.version)
-    vectors = vector_cache(target.store, manifest.keys["vectors"], manifest.models["text"].dimension or 0)
-    fill(index, evidence, vectors, target.corpus.index.weights, report)
-    for gate in read_back(index, evidence):
+    vectors = open_vectors(target.store, manifest.spaces)
+    fill(index, evidence, vectors, LEXICAL_FIELDS, report)
+    for gate in read_back(index, evidence, [one.space for one in vectors]):
         if not gate.passed:
             told = gate.message.partition(";")[0]
             raise ContractError(f"{manifest.version} was copied, but {told}; mirror it again")

@@ -52,7 +52,13 @@ def expect(
 ) -> dict[str, Verdict]:
     table, count = pa.Table.from_pylist(rows, schema=EVIDENCE), len(rows)
     verdicts = expect_evidence(
-        table, NAMES, n_tokens=[tokens, *[5] * count][:count], norms=[norm] * count, max_tokens=220, gates=bounds, docs=docs
+        table,
+        NAMES,
+        n_tokens=[tokens, *[5] * count][:count],
+        norms={"text": [norm] * count, "other": [1.0] * count},
+        max_tokens=220,
+        gates=bounds,
+        docs=docs,
     )
     return {verdict.gate.gate: verdict for verdict in verdicts}
 
@@ -135,16 +141,18 @@ def test_missing_values_and_columns_are_told_apart() -> None:
     good = pa.Table.from_pylist([row(place) for place in range(3)], schema=EVIDENCE)
     loose = pa.schema([field.with_nullable(True) for field in EVIDENCE])
     holed = pa.Table.from_pylist([row(0), row(1, title=None)], schema=loose)
-    verdicts = expect_evidence(holed, NAMES, n_tokens=[1, 1], norms=[1, 1], max_tokens=5, gates=STRICT)
+    verdicts = expect_evidence(holed, NAMES, n_tokens=[1, 1], norms={"text": [1, 1]}, max_tokens=5, gates=STRICT)
     (broken,) = [verdict for verdict in verdicts if not verdict.gate.passed]
     assert (broken.gate.gate, len(broken.offences)) == ("rows: title is never missing", 1)
     less = good.drop_columns(["bbox"])
-    (without,) = expect_evidence(less, NAMES, n_tokens=[1] * 3, norms=[1] * 3, max_tokens=5, gates=STRICT)
+    (without,) = expect_evidence(less, NAMES, n_tokens=[1] * 3, norms={"text": [1] * 3}, max_tokens=5, gates=STRICT)
     assert (without.gate.passed, without.gate.value, without.offences) == (False, None, ())
     assert "bbox" in without.gate.message
 
 
-@pytest.mark.parametrize(("norm", "rule"), [(0.9, "a vector has length 1"), (float("nan"), "a vector is made of numbers")])
+@pytest.mark.parametrize(
+    ("norm", "rule"), [(0.9, "a vector text has length 1"), (float("nan"), "a vector text is made of numbers")]
+)
 def test_vectors_have_length_one(norm: float, rule: str) -> None:
     assert failed(expect([row(0)], norm=norm)) == [rule]
 
@@ -207,7 +215,14 @@ def test_data_docs_name_the_pictures_that_are_read_away_from_their_text(tmp_path
     answers = {number: number > 9 for number in range(30)}
     by_text = [("guides/pump.pdf", answers), ("guides/empty.pdf", {})]
     expect_evidence(
-        table, NAMES, n_tokens=[5], norms=[1.0], max_tokens=220, gates=GateOptions(), by_text=by_text, docs=tmp_path
+        table,
+        NAMES,
+        n_tokens=[5],
+        norms={"text": [1.0]},
+        max_tokens=220,
+        gates=GateOptions(),
+        by_text=by_text,
+        docs=tmp_path,
     )
     (page,) = (tmp_path / "validations" / "pictures").rglob("*.html")
     text = page.read_text(encoding="utf-8")

@@ -64,7 +64,7 @@ def test_the_figure_of_a_scanned_page_is_found_once_and_tagged(tmp_path: Path) -
     figure = BBox(*placements[1]["bbox"])
     assert figure.iou(BBox(180, 300, 420, 460)) > 0.8
     assert workspace.store.get(f"figures/{placements[1]['figure_id']}.png").startswith(b"\x89PNG")
-    again = refresh(open_workspace(str(write_corpus(tmp_path, "index: {chunk_tokens: 64}\n"))))
+    again = refresh(open_workspace(str(write_corpus(tmp_path, "chunks: {tokens: 64}\n"))))
     counts = read_notes(workspace.store, again.version or "")[Stage.ENRICH].counts
     assert (counts["structured"], counts["segmented"]) == (1, 0), "a change behind it costs no look at the page"
 

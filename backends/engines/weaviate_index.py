@@ -179,6 +179,7 @@ class WeaviateIndex:
     def _asking(self) -> Iterator[None]:
         """Talk to the server, and find out whether a question was refused because the collection is gone."""
         try:
+            self._server.check_reachable()
             with self._server.talking():
                 yield
         except ContractError as error:

@@ -154,7 +154,8 @@ def _recognised(
     store, corpus = workspace.store, workspace.corpus
     cache = ShardedCache(store, f"recognised/{workspace.keys.recognised}", schema_of(Recognised))
     missing = cache.missing(figure_ids)
-    affordable, left = missing[: corpus.budget.ocr_items], missing[corpus.budget.ocr_items :]
+    affordable = missing[: corpus.budget.ocr_items]  # None is no end
+    left = missing[len(affordable) :]
     died: dict[str, str] = {}
     if affordable:
         ray(len(affordable) > FEW_PICTURES)

@@ -83,8 +83,8 @@ def _built(workspace: Workspace, fingerprint: str, live: Pointer | None) -> tupl
             if failed.intersection(OF_THE_ENGINE) or (failed & OF_RETRIEVAL and _was_ranked_otherwise(workspace, manifest)):
                 continue
             return manifest.version, "refused"
-        if manifest.work.get("over_budget") and workspace.corpus.budget.ocr_items:
-            continue  # it isn't finished: a budget left pictures unread, and this refresh has one of its own
+        if manifest.work.get("over_budget") and workspace.corpus.budget.ocr_items != 0:
+            continue  # it isn't finished: a budget left pictures unread, and this refresh may read some
         if holds(workspace, manifest):
             return manifest.version, "unchanged" if is_live else "held" if live is not None and live.held else "ready"
     return None

@@ -6,9 +6,9 @@ from dataclasses import replace
 from schemas.documents import Chunk, PlacedFigure
 from schemas.ports import Captioner
 from schemas.tags import placeholder
-from tasks.enriching.cut import CountTokens, begin
+from tasks.enriching.cut import CountTokens, begin, searched
 
-CAPTION_VERSION = "1"
+CAPTION_VERSION = "2"
 
 
 def describe(
@@ -34,7 +34,10 @@ def describe(
     return [
         piece
         if piece.placement is None or piece.figure_id is None
-        else replace(piece, text=begin(_described(piece, placed[piece.placement], captioner), count_tokens, max_tokens))
+        else replace(
+            piece,
+            text=searched(begin(_described(piece, placed[piece.placement], captioner), count_tokens, max_tokens)),
+        )
         for piece in chunks
     ]
 

@@ -63,7 +63,7 @@ def role_of_gradient(box: BBox, page: Page) -> tuple[Role, str]:
 def is_gradient(image: Image | None, page: PdfPage) -> bool:
     """Return whether a picture is nothing but an area filled with a gradient: a rule, a band, an ornament, a letter.
 
-    MuPDF gives those as images of a pixel a point, which the document holds no bytes of.
+    A page has those as images of a pixel a point, which the document holds no bytes of.
     """
     if image is None or image.matrix != (image.width, 0, 0, image.height):
         return False

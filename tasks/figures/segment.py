@@ -167,30 +167,31 @@ def with_segments(document: ParsedDocument, segments: Mapping[str, Sequence[Segm
     for whole in document.placements:
         if whole.kind is not Kind.SCAN or whole.figure_id is None:
             continue
+        picture, rotation = pictures[whole.figure_id], pages[whole.page].rotation
         for segment in segments.get(whole.figure_id, ()):
-            region = segment.region
-            picture = pictures[whole.figure_id]
             size = picture.width, picture.height
-            box = unrotated(region.bbox, size, whole.bbox, pages[whole.page].rotation).rounded()
-            if any(_share(box, other) > SAME_SHARE for other in known[whole.page]):
-                continue
-            if whole.role is not Role.PAGE_SCAN and fills(box, whole.bbox):
-                continue
-            if sum((box & line).area for line in running[whole.page]) > RUNNING_SHARE * box.area:
+            box = unrotated(segment.region.bbox, size, whole.bbox, rotation).rounded()
+            if _is_known(box, whole, known[whole.page]) or _is_running_text(box, running[whole.page]):
                 continue
             pictures.setdefault(segment.figure.figure_id, segment.figure)
-            placements.append(
-                Placement(
-                    page=whole.page,
-                    order=len(placements),
-                    bbox=box,
-                    figure_id=segment.figure.figure_id,
-                    kind=Kind.SCAN,
-                    role=Role.CONTENT,
-                    reason=_REASONS[region.kind],
-                )
-            )
+            placements.append(_placement(segment, whole.page, len(placements), box))
     return replace(document, figures=tuple(pictures.values()), placements=tuple(placements))
+
+
+def _is_known(box: BBox, whole: Placement, known: Sequence[BBox]) -> bool:
+    """Return whether the parse found a segment itself, or it is all that lies behind a page's text."""
+    return any(_share(box, other) > SAME_SHARE for other in known) or (
+        whole.role is not Role.PAGE_SCAN and fills(box, whole.bbox)
+    )
+
+
+def _is_running_text(box: BBox, lines: Sequence[BBox]) -> bool:
+    return sum((box & line).area for line in lines) > RUNNING_SHARE * box.area
+
+
+def _placement(segment: Segment, page: int, order: int, box: BBox) -> Placement:
+    reason = _REASONS[segment.region.kind]
+    return Placement(page, order, box, segment.figure.figure_id, Kind.SCAN, Role.CONTENT, reason)
 
 
 def fills(box: BBox, page: BBox) -> bool:

@@ -6,7 +6,9 @@ import itertools
 import json
 import os
 import pickle
+import shutil
 import threading
+import types
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -24,6 +26,7 @@ from backends.stores.object_store import s3_client
 from schemas.errors import ContractError, DamagedError, TransientError, UserError
 from schemas.evidence import EVIDENCE, Filters, Modality
 from schemas.ports import SearchIndex, Vector
+from tests.weaviate_server import StartedServer
 
 DIMENSION = 32
 DIMENSIONS = {"text": DIMENSION, "image": 8, "late": 16}
@@ -590,6 +593,35 @@ class TestServer:
         with pytest.raises(TransientError, match=r"Weaviate at http://127.0.0.1:9 .* doesn't answer; start it") as caught:
             index.count()
         assert "\n" not in caught.value.message
+
+    def test_a_server_without_its_grpc_port_is_not_waited_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        again = types.SimpleNamespace(sleep=lambda _seconds: pytest.fail("the client tries again and again"))
+        monkeypatch.setattr("weaviate.retry.time", again)
+        with _meta("1.38.11") as url:
+            server = WeaviateServer(url, 9)
+            with pytest.raises(TransientError, match=r"\(gRPC port 9\) doesn't answer; start it"):
+                WeaviateIndex(server, "T").count()
+            server.close()
+
+    @pytest.mark.live
+    def test_a_server_that_was_away_answers_the_next_question(self, tmp_path: Path) -> None:
+        if (binary := shutil.which("weaviate")) is None:
+            pytest.skip("NO WEAVIATE: no 'weaviate' on PATH, so a restart of it goes untested here")
+        started = StartedServer(binary, tmp_path)
+        index = WeaviateIndex(started.server, "T")
+        try:
+            started.start()
+            index.create(SCHEMA, DIMENSIONS, FIELDS)
+            assert index.count() == 0
+            started.stop()
+            for _ in range(2):
+                with pytest.raises(TransientError, match="doesn't answer; start it"):
+                    index.count()
+            started.start()
+            assert index.count() == 0
+        finally:
+            started.server.close()
+            started.stop()
 
     @pytest.mark.parametrize(("release", "fits"), [("1.35.9", False), ("1.36.0", True), ("2.0.0-rc.1", True)])
     def test_the_floor(self, release: str, fits: bool) -> None:

@@ -18,6 +18,7 @@ from pipeline.records.damage import NOTED
 from pipeline.records.evidence import read_evidence, write_evidence
 from pipeline.records.inventory import read_inventory
 from pipeline.records.ledger import read_ledger
+from pipeline.records.notes import read_notes
 from pipeline.records.publication import LIVE, list_versions, move_pointer, publish_version, read_pointer, roll_back
 from pipeline.records.vectors import open_vectors, passages
 from pipeline.refresh import refresh
@@ -27,6 +28,7 @@ from pipeline.upkeep.repair import find_damage
 from schemas.errors import DamagedError, FailureCode, UserError
 from schemas.evidence import EVIDENCE
 from schemas.ports import ObjectStore
+from schemas.stages import Stage
 from schemas.versions import Status
 from tests.manuals import write_manual, write_scan
 from tests.pipeline.conftest import write_corpus
@@ -271,23 +273,39 @@ def test_versions_follow_each_other_though_the_clock_was_set_back(published: Wor
     assert plan(published, "r", anew=True).version.startswith("20990101T000001Z-")
 
 
-def test_what_a_budget_left_unread_is_read_by_the_next_refresh(tmp_path: Path) -> None:
-    for name, subject in (("pump", "water pump"), ("winch", "steel winch")):
-        write_scan(tmp_path / "pdfs" / f"{name}.pdf", subject)
-    file = write_corpus(tmp_path)
-    file.write_text(file.read_text().replace("{ocr: none}", "{layout: none}") + "budget: {ocr_items: 1}\n")
-    workspace = open_workspace(str(file))
+@pytest.mark.parametrize("budget_then", [1, None])
+def test_what_a_budget_left_unread_is_read_by_the_next_refresh(tmp_path: Path, budget_then: int | None) -> None:
+    workspace = _scans(tmp_path, 1)
     first = refresh(workspace)
     assert first.published
     (left,) = first.failures
     assert (left.code, left.page, left.step) == (FailureCode.OVER_BUDGET, 1, "recognise")
     assert "the next refresh goes on" in left.message
+    workspace = _scans(tmp_path, budget_then)
     second = refresh(workspace)
     assert (second.published, second.failures) == (True, [])
     assert second.counts.rows > first.counts.rows
     assert all(row.status is Status.INDEXED for row in read_ledger(workspace.store, _live(workspace)))
     assert not refresh(workspace).published, "all is read now"
     assert find_damage(workspace, deep=True).all() == []
+
+
+def test_without_a_budget_all_is_read_and_nothing_is_called_left(tmp_path: Path) -> None:
+    workspace = _scans(tmp_path, None)
+    made = refresh(workspace)
+    assert (made.published, made.failures) == (True, [])
+    assert read_notes(workspace.store, _live(workspace), (Stage.ENRICH,))[Stage.ENRICH].counts["over_budget"] == 0
+    assert not refresh(workspace).published, "all was read at once"
+
+
+def _scans(folder: Path, budget: int | None) -> Workspace:
+    for name, subject in (("pump", "water pump"), ("winch", "steel winch")):
+        if not (file := folder / "pdfs" / f"{name}.pdf").exists():
+            write_scan(file, subject)
+    file = write_corpus(folder)
+    more = f"budget: {{ocr_items: {budget}}}\n" if budget is not None else ""
+    file.write_text(file.read_text().replace("{ocr: none}", "{layout: none}") + more)
+    return open_workspace(str(file))
 
 
 def test_a_note_of_damage_is_read_by_people_too(published: Workspace) -> None:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -229,7 +230,32 @@ def _documents(draw: st.DrawFn) -> StructuredDocument:
     return _document(*blocks, figures=tuple(figures))
 
 
-@settings(max_examples=50, deadline=None)
+def _marks(texts: Sequence[str]) -> list[int]:
+    """Count as a model's tokenizer does: a word is a token, and so is each mark."""
+    return [len(re.findall(r"\w+|[^\w\s]", text)) for text in texts]
+
+
+@pytest.mark.parametrize(
+    "leader",
+    ["." * 60, ". " * 60, "\u2026" * 30, "\u2024" * 40, "\u00b7 " * 40, "\u30fb" * 40, "_" * 80, "-" * 70, "\u2500" * 50],
+)
+def test_a_leader_is_one_token_of_what_is_searched_and_stays_in_what_is_shown(leader: str) -> None:
+    lines = [f"Fitting {word} {leader} {page}" for page, word in enumerate(["seals", "bearings", "hoses"], 4)]
+    rows = (("Part", "Page"), *((f"Fitting {word} {leader}", "4") for word in ("seals", "bearings", "hoses")))
+    document = _document(_block(0, "\n".join(lines)), _block(1, f"Table 1\n{markdown(rows)}", BlockKind.TABLE, rows=rows))
+    text, table = chunk(document, _marks, max_tokens=60)
+    assert text.text.split() == "Fitting seals … 4 Fitting bearings … 5 Fitting hoses … 6".split()
+    assert text.tagged_text.count(leader.strip()) == 3
+    assert table.text.count("Fitting") == table.text.count("…") == table.tagged_text.count(leader.strip()) == 3
+
+
+@pytest.mark.parametrize("text", ["Wait... then go.", "1.2.3.4", "e.g. i.e. a.m. p.m.", "A -- B --- C", "| | | | |", "……"])
+def test_what_is_no_leader_is_searched_as_it_is(text: str) -> None:
+    (piece,) = chunk(_document(_block(0, text)), _marks, max_tokens=60)
+    assert piece.text == piece.tagged_text == text
+
+
+@settings(max_examples=50)
 @given(document=_documents(), limit=st.integers(50, 120))
 def test_whatever_a_document_holds_its_chunks_fit_and_hold_all_of_it(document: StructuredDocument, limit: int) -> None:
     chunks = describe(

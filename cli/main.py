@@ -367,6 +367,11 @@ def ask(
         marks = "".join(f"[{n}]" for n in part.citations)
         if part.type == "text":
             show_text(f"{part.text} {marks}\n")
+        elif part.type == "table":
+            print_table("", part.rows[0], part.rows[1:])
+            for figure in part.figures:
+                show_text(f"{figure.tag}  {figure.caption}")
+            show_text(f"{marks}\n")
         else:
             show_text(f"{part.tag}  {part.caption} {marks}\n")
     for citation in result.citations:

@@ -89,6 +89,7 @@ def row(place: int) -> dict[str, object]:
         "figure_refs": ["f" * 64] if place % 3 else [],
         "caption": "",
         "figure_id": "f" * 64 if place % 4 == 2 else None,
+        "tagged_rows": [["Part", "Torque"], [f"M{place}\n<image:00000001.png>", ""]] if place % 4 == 1 else None,
     }
 
 
@@ -252,6 +253,16 @@ class TestWriting:
             empty.create(SCHEMA, {"text": 384})
         with pytest.raises(ContractError, match="vector_unified"):
             empty.create(SCHEMA, {"unified": 8})
+
+    def test_rows_of_an_earlier_release_are_searched_and_have_no_cells(self, empty: SearchIndex) -> None:
+        place = SCHEMA.get_field_index("tagged_rows")
+        empty.create(SCHEMA.remove(place), DIMENSIONS, FIELDS)
+        empty.add(table(ROWS[:5], VECTORS[:5]).remove_column(place).to_batches())
+        empty.finish()
+        assert ids(empty.bm25("register", 60, ANY)) == [evidence_id(0)]
+        (found,) = empty.fetch([evidence_id(1)])
+        assert found.get("tagged_rows") is None
+        assert {**found, "tagged_rows": ROWS[1]["tagged_rows"]} == ROWS[1]
 
     def test_another_process_opens_what_was_built(self, empty: SearchIndex, engine: Factory) -> None:
         if isinstance(empty, MemoryIndex):

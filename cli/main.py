@@ -481,7 +481,7 @@ def serve(
     corpora: Annotated[
         list[str] | None, typer.Argument(metavar="[CORPUS]...", help="Corpora to serve; default: all.")
     ] = None,
-    host: Annotated[str, typer.Option(help="Address to listen on; loopback unless told.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Address to listen on; loopback by default.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port.")] = 8750,
     allow_host: Annotated[
         list[str] | None,
@@ -512,7 +512,7 @@ def doctor(
     deep: Annotated[bool, typer.Option("--deep", help="Read every stored object, to find what is damaged.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Say what is missing, misconfigured or damaged, and how to mend it."""
+    """Say what is missing, misconfigured or damaged, and how to repair it."""
     from pipeline.upkeep.doctor import diagnose
 
     diagnosis = diagnose(corpora or [], deep=deep)

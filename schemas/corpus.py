@@ -107,7 +107,7 @@ class TagOptions(Section):
 class CaptionOptions(Section):
     """What a figure is described by."""
 
-    captioner: Literal["context"] = Field("context", description="'context': own caption, recognised words and section.")
+    captioner: Text = Field("context", description="'context': own caption, recognised words and section.")
     ocr: Text = Field("rapidocr", description="What reads words inside figures and scanned pages; or none.")
     ocr_workers: Workers | None = Field(None, description="OCR actors; default: one a CPU core.")
     layout: Text = Field("rapid-layout", description="What finds figures and tables on pages that are a picture; or none.")
@@ -177,7 +177,7 @@ class IndexOptions(Section):
     replicas: int = Field(1, ge=1, le=1000, description="Weaviate: nodes that each row is kept on.")
 
     def shape(self) -> dict[str, object]:
-        """Return what tells one collection from another: its engine, its server and how rows are kept there.
+        """Return what distinguishes one collection from another: its engine, its server and how rows are kept there.
 
         Which port and which key lead to a server is nothing that its collections depend on.
         """

@@ -202,7 +202,7 @@ class Segmented:
 
 @dataclass(frozen=True, slots=True)
 class TablePart:
-    """What of a table stands on one page: its cells' box, and how many of the table's rows, a header said again not counted."""
+    """What of a table stands on one page: its cells' box, and how many of the table's rows, a repeated header not counted."""
 
     page: int
     bbox: BBox

@@ -45,7 +45,7 @@ class ObjectStore(Protocol):
         ...
 
     def exists(self, name: str) -> bool:
-        """Say whether there is an object of that name."""
+        """Return whether there is an object of that name."""
         ...
 
     def names(self, prefix: str) -> list[str]:
@@ -81,7 +81,7 @@ class ObjectStore(Protocol):
         ...
 
     def swap(self, name: str, data: bytes, expected: str | None) -> bool:
-        """Write a mutable object if its ETag is still ``expected`` (None: if there is none yet). Say whether it was."""
+        """Write a mutable object if its ETag is still ``expected`` (None: if there is none yet). Return whether it was."""
         ...
 
 
@@ -289,6 +289,25 @@ class TextEmbedder(Protocol):
 
     def embed_query(self, text: str) -> Vector:
         """Return the vector of a question, shape ``(dimension,)``."""
+        ...
+
+
+class Captioner(Protocol):
+    """Puts into words what a figure shows, from what its document says of it: the same of the same, whatever ran before.
+
+    ``version`` goes up when other words come of the same; then rows are made anew, and no document is structured again.
+    """
+
+    version: str
+
+    def compose(self, caption: str, inner_text: str, section_path: Sequence[str]) -> str:
+        """Return the words of a figure's row, never none, so that every figure can be found.
+
+        Args:
+            caption: The caption as printed, or else the step that the figure stands by; "" where there is neither.
+            inner_text: Words read inside the figure, by OCR or from a drawing's labels; "" where there are none.
+            section_path: Titles of the sections around it, outermost first.
+        """
         ...
 
 

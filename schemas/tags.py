@@ -69,7 +69,7 @@ def escape(text: str) -> str:
 
 
 def is_disarmed(text: str) -> bool:
-    """Say whether text that was joined and cut since it was escaped holds nothing that could pass for a tag's beginning."""
+    """Return whether text that was joined and cut since it was escaped holds nothing that could pass for a tag's beginning."""
     return not (_ARMED.search(text) or _PRIVATE.search(text))
 
 

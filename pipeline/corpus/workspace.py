@@ -20,6 +20,7 @@ from schemas.ids import collection_name, key, sha256, version_file
 from schemas.ports import DocumentSource, ObjectStore, SearchIndex
 from schemas.versions import ModelCard, VectorSpace
 from tasks.enriching.caption import CAPTION_VERSION
+from tasks.enriching.captioners import CAPTIONERS
 from tasks.enriching.chunk import CHUNK_VERSION
 from tasks.enriching.spaces import SPACES, TEXT
 from tasks.figures.segment import SEGMENT_VERSION
@@ -31,7 +32,7 @@ CODE_VERSION = "0.1.0"
 INDEX_FILE = "index.json"
 
 Report = Callable[[str, int, int], None]
-"""Told of progress: step, done, total."""
+"""Called with progress: step, done, total."""
 
 
 def silent(_step: str, _done: int, _total: int) -> None:
@@ -179,7 +180,7 @@ def _keys(
     )
     assembled = key(
         structured=structured,
-        captions=[corpus.captions.captioner, CAPTION_VERSION],
+        captions=[corpus.captions.captioner, CAPTIONERS[corpus.captions.captioner].version, CAPTION_VERSION],
         tags=corpus.tags.model_dump(),
         step=ASSEMBLE_VERSION,
         laws=CHECK_VERSION,

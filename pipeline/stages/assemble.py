@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from backends.models.registry import TEXT_EMBEDDERS
 from pipeline.corpus.workspace import Report, Workspace, silent
-from pipeline.records.documents import parsed_documents
+from pipeline.records.documents import described, parsed_documents
 from pipeline.records.evidence import write_evidence
 from pipeline.records.inherit import Inherited, inherit
 from pipeline.records.ledger import indexed_pages, write_ledger
@@ -31,7 +31,6 @@ from schemas.parquet import to_parquet
 from schemas.stages import Stage
 from schemas.tags import TagTemplate
 from schemas.versions import LedgerRow, Plan, Status
-from tasks.enriching.caption import describe
 from tasks.enriching.cut import CountTokens
 from tasks.versions.assemble import DocumentPieces, Earlier
 from tasks.versions.assemble import assemble as assemble_rows
@@ -148,7 +147,7 @@ def _read(workspace: Workspace, doc_id: str, sources: tuple[str, ...], count_tok
         doc_id=doc_id,
         title=read_head(store, folder).title,
         sources=sources,
-        chunks=describe(read_chunks(store, folder), placed, count_tokens, max_tokens=workspace.corpus.chunks.tokens),
+        chunks=described(workspace, read_chunks(store, folder), placed, count_tokens),
         figures=figures,
         placements=placements,
         captions={figure.placement.order: figure.caption for figure in placed},

@@ -130,10 +130,10 @@ class TablePiece(NamedTuple):
 def cut_table(caption: str, rows: Sequence[Sequence[str]], count_tokens: CountTokens, max_tokens: int) -> list[TablePiece]:
     """Cut a table at its rows, each piece under caption and header.
 
-    A row too long for a piece goes on in the next one, under the same header, its first cell said again where it is short.
+    A row too long for a piece goes on in the next one, under the same header, its first cell repeated where it is short.
     Where caption and header take more than half of a piece and leave some row no room, a long caption stands alone before
-    the table, and a header that is still too long is cut with its table into strips of columns. What is said again is
-    said without its pictures: a placeholder stands once.
+    the table, and a header that is still too long is cut with its table into strips of columns. What is repeated is
+    written without its pictures: a placeholder stands once.
 
     Args:
         caption: One line; "" for none.
@@ -219,7 +219,7 @@ class _TableCutter:
         return [*parts, held]
 
     def _strips(self, caption: str, header: Sequence[str], rows: Sequence[_Row]) -> Iterator[TablePiece]:
-        """Cut a table by its columns into tables whose header takes half of a piece, the first column said again."""
+        """Cut a table by its columns into tables whose header takes half of a piece, the first column repeated."""
         short = [begin(cell, self._count_all, self._max // 5) for cell in header]
         name = strip(header[0])
         named = 8 * self._lines([[name]])[0] <= self._max

@@ -11,7 +11,6 @@ from typing import NamedTuple
 from schemas.corpus import EmbeddingOptions
 from schemas.models import ModelName
 from tasks.enriching import embed
-from tasks.enriching.embed import search_text
 
 
 class Passage(NamedTuple):
@@ -43,7 +42,7 @@ class Space:
 TEXT = Space(
     name="text",
     version=embed.EMBED_VERSION,
-    content=lambda row: search_text(row.title, row.section_path, row.text),
+    content=lambda row: embed.search_text(row.title, row.section_path, row.text),
     model=lambda options: ModelName(options.text, options.revision),
 )
 """What every row says. A corpus always has it: chunks are measured by its model, and answers must be near by it."""

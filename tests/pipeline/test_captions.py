@@ -5,14 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.corpus import workspace as opening
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.records.evidence import read_evidence
 from pipeline.records.notes import read_notes
 from pipeline.records.publication import read_pointer
 from pipeline.refresh import refresh
 from schemas.stages import Stage
-from tasks.enriching import caption
+from tasks.enriching.captioners import CAPTIONERS
 from tests.pipeline.conftest import write_corpus
 
 
@@ -23,12 +22,16 @@ def test_another_captioner_makes_rows_anew_and_structures_nothing(
     assert live is not None
     before = read_evidence(published.store, live.version).to_pylist()
 
-    def compose(beside: str, _inner_text: str, _section_path: Sequence[str]) -> str:
-        return f"A picture of {beside.strip()}"
+    class Pictures:
+        version = "1"
 
-    monkeypatch.setattr(caption, "compose", compose)
-    monkeypatch.setattr(opening, "CAPTION_VERSION", "another")
-    workspace = open_workspace(str(write_corpus(tmp_path)))
+        def compose(self, caption: str, inner_text: str, section_path: Sequence[str]) -> str:
+            return f"A picture of {caption.strip()}"
+
+    monkeypatch.setitem(CAPTIONERS, "pictures", Pictures())
+    file = write_corpus(tmp_path)
+    file.write_text(file.read_text().replace("{ocr: none}", "{ocr: none, captioner: pictures}"))
+    workspace = open_workspace(str(file))
     made = refresh(workspace)
     assert made.published
     notes = read_notes(workspace.store, str(made.version))

@@ -40,25 +40,6 @@ def test_is_a_text_embedder_and_says_what_it_is(embedder: MiniLM) -> None:
     assert TEXT_EMBEDDERS.of(EmbeddingOptions()).card() == CARD
 
 
-def test_a_vector_does_not_depend_on_its_batch(embedder: MiniLM) -> None:
-    mixed = texts(33)
-    alone = np.stack([embedder.embed_documents([text])[0] for text in mixed])
-    assert np.array_equal(alone, embedder.embed_documents(mixed))
-    backwards = embedder.embed_documents(mixed[::-1])[::-1]
-    assert np.array_equal(alone, backwards)
-    small = MiniLM(batch=5, threads=1).embed_documents(mixed)
-    assert np.array_equal(alone, small)
-    assert np.array_equal(embedder.embed_query(mixed[0]), alone[0])
-
-
-def test_vectors_have_unit_length_even_without_words(embedder: MiniLM) -> None:
-    vectors = embedder.embed_documents(["", " ", "\n", "word", "long " * 3000])
-    assert vectors.shape == (5, 384)
-    assert vectors.dtype == np.float32
-    assert np.linalg.norm(vectors, axis=1) == pytest.approx(np.ones(5), abs=1e-6)
-    assert embedder.embed_documents([]).shape == (0, 384)
-
-
 def test_near_in_meaning_is_near_in_space(embedder: MiniLM) -> None:
     near, far = embedder.embed_documents(["How to fix a puncture in a bicycle wheel", "Quarterly earnings rose by 4 %"])
     query = embedder.embed_query("repair a flat tyre")
@@ -69,11 +50,6 @@ def test_longer_texts_are_cut_at_max_tokens(embedder: MiniLM) -> None:
     kept = "word " * embedder.max_tokens
     assert np.array_equal(*embedder.embed_documents([kept, kept + "and all the rest"]))
     assert not np.array_equal(*embedder.embed_documents([kept[:-5], kept]))
-
-
-def test_tokens_are_counted_without_special_ones_and_without_truncation(embedder: MiniLM) -> None:
-    assert embedder.count_tokens(["", "hello world", "word " * 1000]) == [0, 2, 1000]
-    assert TEXT_EMBEDDERS.of(EmbeddingOptions()).token_counter()(texts(20)) == embedder.count_tokens(texts(20))
 
 
 def test_planning_and_chunking_do_not_import_torch() -> None:

@@ -64,6 +64,7 @@ def test_a_template_has_a_name_or_is_spelled_out(folder: Path, named: str, spell
             "name: m\nsource: x\ncaptions: {ocr: tesseract}\n",
             "captions.ocr: there is no recogniser of words 'tesseract'; known here: rapidocr, none",
         ),
+        ("name: m\nsource: x\ncaptions: {captioner: poet}\n", "there is no captioner 'poet'; known here: context"),
         ("name: m\nsource: x\ncaptions: {layout: rapidocr}\n", "there is no layout detector 'rapidocr'"),
         ("name: m\nsource: x\nindex: {engine: weaviate}\n", "index: engine weaviate needs a url"),
         ("name: m\nsource: x\nindex: {engine: weaviate, url: 'localhost:8080'}\n", "index.url: use http://host:port"),

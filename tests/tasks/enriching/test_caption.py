@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from schemas.documents import Chunk, Kind, PlacedFigure, Placement, Region, Role
 from schemas.geometry import BBox
 from schemas.tags import placeholder
-from tasks.enriching.caption import compose, describe
+from tasks.enriching.caption import describe
+from tasks.enriching.captioners import Context
 
 FIGURE = "ab" * 32
 BOX = BBox(10, 10, 100, 50)
@@ -27,7 +28,7 @@ def _row(beside: str) -> Chunk:
 
 def _described(beside: str, figure: PlacedFigure, tokens: int = 1000) -> str:
     text = Chunk(0, "text", (Region(1, BOX),), (), "Press.", "Press.", ())
-    before, row = describe([text, _row(beside)], [figure], _count, max_tokens=tokens)
+    before, row = describe([text, _row(beside)], [figure], _count, max_tokens=tokens, captioner=Context())
     assert before is text
     assert row.tagged_text == _row(beside).tagged_text
     return row.text
@@ -41,7 +42,7 @@ def test_a_figures_row_holds_what_stands_beside_it_its_section_and_its_words() -
 
 
 def test_a_figure_that_nothing_is_known_of_can_be_found() -> None:
-    assert _described("", _figure("", (), "")) == compose("", "", ()) == "Figure without caption or words"
+    assert _described("", _figure("", (), "")) == Context().compose("", "", ()) == "Figure without caption or words"
 
 
 def test_a_long_description_keeps_its_beginning_and_fills_its_row() -> None:

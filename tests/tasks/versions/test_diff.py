@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from schemas.differences import Change, ChangedFigure
 from schemas.errors import FailureCode
-from schemas.versions import Counts, LedgerRow, Manifest, ModelCard, Status
+from schemas.versions import Counts, LedgerRow, Manifest, ModelCard, Status, VectorSpace
 from tasks.versions.diff import VersionFacts, diff, release_note
 
 
@@ -18,7 +18,8 @@ def _manifest(version: str, **more: object) -> Manifest:
         "run_id": "r",
         "code_version": "1",
         "keys": {},
-        "models": {"text": ModelCard(name="minilm", revision="a")},
+        "models": {},
+        "spaces": {"text": VectorSpace(model=ModelCard(name="minilm", revision="a"), key="k")},
         "parameters": {"chunks": {"tokens": 220}, "name": "manuals"},
         "counts": Counts(documents=2),
         "collection": "c",
@@ -47,7 +48,7 @@ BASE = VersionFacts(
 NEW = VersionFacts(
     manifest=_manifest(
         "v2",
-        models={"text": ModelCard(name="minilm", revision="b")},
+        spaces={"text": VectorSpace(model=ModelCard(name="minilm", revision="b"), key="l")},
         parameters={"chunks": {"tokens": 64}, "name": "manuals"},
         counts=Counts(documents=3),
         work={"parsed": 1},

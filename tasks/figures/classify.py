@@ -49,7 +49,7 @@ def role_of(region: Region, lines: Sequence[Line], hidden: Sequence[Line]) -> tu
     if min(box.width, box.height) < _SPECK_PT:
         return Role.DECORATIVE, "thinner than a letter"
     if region.background:
-        return Role.DECORATIVE, "a ground for words"
+        return Role.DECORATIVE, "a background of words"
     if not region.captioned and _shows_words(box, hidden):
         return Role.DECORATIVE, "words set as a picture, which the page holds as text too"
     if region.inline:

@@ -9,20 +9,43 @@ from schemas.geometry import BBox, distance, gap
 from schemas.labels import LabelKind, caption_label
 
 NEAREST_PT = 90.0
+"""Farthest that the nearest part of a picture stands from its caption. Of 2,191 pages none changes at 60.3 or 135."""
 FARTHEST_PT = 420.0
+"""Farthest that any part of a picture stands from its caption. Of 2,191 pages 3 change at 281 (the upper panels of tall
+figures are pictures of their own), none at 630.
+"""
 ASIDE_PT = 60.0
+"""How far beside its caption's sides a part stands. Of 2,191 pages 2 change at 40.2 (panels beside a narrow caption are
+lost to it), 4 at 90 (pictures of the next column join).
+"""
 NEXT_PART_PT = 60.0
+"""Widest gap between the parts of a captioned picture. Of 2,191 pages none changes at 40.2 or 90."""
 ASIDE_WEIGHT = 2.0
+"""How much farther a point aside counts than a point down. Of 2,191 pages none changes at 1.34 or 3."""
 OVERLAP_PT = 4.0
+"""How far a part may reach over its caption. Of 2,191 pages 1 changes at 2.68, none at 6."""
 STEP_GAP_PT = 30.0
+"""Widest gap between a part and the text of the next column that it belongs to. Of 2,191 pages none changes at 20.1 or 45."""
 LEAST_PATH_PT = 10.0
+"""Width of the path between a part and a caption under which all of both is the path. Of 2,191 pages none changes at
+6.7 or 15.
+"""
 GRAZE_PT = 3.0
+"""How far something may reach into the path without standing in it. Of 2,191 pages none changes at 2.01 or 4.5."""
 LONG_LINE_CHARACTERS = 45
+"""Length from which on a line is one of a paragraph. Of 2,191 pages 55 change at 30 (labels of diagrams are
+paragraphs), 33 at 68 (paragraphs of narrow columns are labels).
+"""
 FEWEST_BLOCK_LINES = 3
+"""Lines of a paragraph of shorter ones. Of 2,191 pages 5 change at 2, 6 at 4."""
 BLOCK_LINE_CHARACTERS = 25
+"""Average length of the lines of such a paragraph. Of 2,191 pages 53 change at 17, 9 at 38."""
 LABEL_ASIDE_EM = 3.0
+"""How far aside of a paragraph's lines a label of its block stands. Of 2,191 pages none changes at 2.01 or 4.5."""
 NEW_CAPTION_GAP_EM = 0.6
+"""Gap over a line that begins anew. Of 2,191 pages none changes at 0.402 or 0.9."""
 SAME_SIZE_PT = 0.3
+"""How far sizes of type differ that are one. Of 2,191 pages none changes at 0.201 or 0.45."""
 _WORD = re.compile(r"[^\W\d_]{2}")
 
 

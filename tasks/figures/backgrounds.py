@@ -6,20 +6,50 @@ from dataclasses import replace
 from schemas.documents import Line
 from schemas.drawings import RULE_PT, Mark
 from schemas.geometry import BBox, distance, gap, overlap, union
-from tasks.figures.parts import BORDER_PT, TOUCH_PT, PageText, Part, Region, clusters, is_rounded_box, mostly_within
+from tasks.figures.parts import (
+    BORDER_PT,
+    MOST_LABEL_CHARACTERS,
+    PANEL_GAP_PT,
+    SYMBOL_PT,
+    TOUCH_PT,
+    PageText,
+    Part,
+    Region,
+    clusters,
+    is_rounded_box,
+    mostly_within,
+)
 
 FULL_WIDTH_SHARE = 0.9
-SYMBOL_PT = 26.0
+"""Share of a note's width that its shades have. Of 2,191 pages none changes at 0.75 or 0.95."""
 SYMBOL_INSET_PT = 2 * SYMBOL_PT
+"""How far from the side of a note its symbol ends. Of 2,191 pages none changes at 34.8 or 78."""
 BLEED_SHARE = 0.5
+"""Share of a drawing's marks that the page's edge cuts, from which on it bleeds. Of 2,191 pages none change at 0.335, 5
+at 0.75 (diagrams cut by a slide's edge are found, and so are pieces of ornaments).
+"""
 COVERED_SHARE = 0.5
-SCATTERED_PT = 36.0
+"""Share of a bleeding drawing on an image of the page, from which on it stays. Of 2,191 pages none change at 0.335, 1
+at 0.75 (a brochure's page falls into its photographs).
+"""
 MOST_PARAGRAPH_LINES = 6
-MOST_LABEL_CHARACTERS = 200
+"""Lines of paragraphs in a placed graphic: more stand on a background. Of 2,191 pages 2 change at 5 (clipped tables of
+notes are lost), 4 at 7 (text boxes are pictures).
+"""
 MOST_HEADING_LINES = 3
+"""Lines on the background of a heading. Of 2,191 pages 2 change at 2 (the band of a slogan is a picture), 2 at 4 (the
+box of a title is none).
+"""
 HEADING_SHARE = 0.35
+"""Share of a background that the words of a heading cover. Of 2,191 pages 9 change at 0.234 (small images with a name
+on them are none), 18 at 0.525 (bands of headings are pictures).
+"""
 SHADOW_WORDS_SHARE = 0.25
+"""Share of a shadow that words cover. Of 2,191 pages none change at 0.168, 7 at 0.375 (pieces of a title's shadow are
+pictures).
+"""
 SHADOW_SHARE = 0.25
+"""Share of a shadow that lies on a background. Of 2,191 pages none changes at 0.168 or 0.375."""
 
 
 def is_note_background(part: Part, lines: Sequence[Line], pictures: Sequence[Region]) -> bool:
@@ -88,7 +118,7 @@ def without_bleed(part: Part, page: BBox, images: Sequence[Region]) -> list[Part
     cut = sum(not inside.contains(mark.bbox) for mark in part.marks)
     if not part.marks or cut < BLEED_SHARE * len(part.marks):
         return [part]
-    groups = clusters(part.images, lambda one, other: distance(one.bbox, other.bbox) <= SCATTERED_PT)
+    groups = clusters(part.images, lambda one, other: distance(one.bbox, other.bbox) <= PANEL_GAP_PT)
     return [Part(union(picture.bbox for picture in group), (), tuple(group)) for group in groups]
 
 

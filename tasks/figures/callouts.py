@@ -10,15 +10,10 @@ from schemas.geometry import BBox, distance, is_level, union
 _CALLOUT = re.compile(r"[(\[]?(\d{1,2}|[A-Za-z])[)\].:]?")
 _ITEM = re.compile(rf"\s*{_CALLOUT.pattern}(?:\s+\S|\s*$)")
 FEWEST_CALLOUTS = 3
-"""Callouts that a figure has at least: one or two letters are as well a formula's."""
 SPREAD_TIMES = 2
-"""How many numbers there may be from the least callout to the greatest, for each that is found: page numbers spread wider."""
 ITEM_LETTERS = 3
-"""Letters that an item of a key has at least, on average: the ticks of an axis have none."""
 COVERED_SHARE = 0.6
-"""Share of the callouts that the list explains, and of the list that the callouts name: printing hides a few from OCR."""
 AROUND_PT = 15.0
-"""How far outside a picture its callouts stand."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,25 @@ from schemas.geometry import BBox, union
 from tasks.figures.parts import PageText, Part, Region, mostly_within
 
 LEAST_CLIP_PT = 25.0
+"""Least side of a clip that holds a graphic. Of 2,191 pages 4 change at 16.8 (icons of a menu join), 59 at 37.5
+(symbols of warnings fall into pieces).
+"""
 FEWEST_MARKS = 4
+"""Rules and shapes of a graphic without a curve or slanted line. Of 2,191 pages 4 change at 3 (a shaded cell is a
+picture), none at 5.
+"""
 PRINT_AREA_LINES = 10
+"""Lines that a print area holds at least where more than hairlines are drawn. Of 2,191 pages none change at 7, 1 at 15
+(a printed receipt is a picture).
+"""
 PRINT_AREA_SHARE = 0.9
+"""Share of the page's lines that its print area holds. Of 2,191 pages 2 change at 0.75 (a drawing between tables is
+lost), 2 at 0.95 (a printed table is a picture).
+"""
 TEXT_BOX_SHARE = 0.5
+"""Largest share of the page that a text box has. Of 2,191 pages none changes at 0.335 or 0.75."""
 TEXT_BOX_RULE_SHARE = 0.8
+"""Share of a text box's width that the rules over and under its content have. Of 2,191 pages none changes at 0.55 or 0.9."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,14 +4,24 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from schemas.geometry import BBox, overlap, union
-from tasks.figures.parts import TOUCH_PT, Region
+from tasks.figures.parts import CHART_GAP_PT, LABEL_GAP_PT, TOUCH_PT, Region
 
-LABEL_GAP_PT = 8.0
-BAR_NAME_GAP_PT = 24.0
 OVERHANG_PT = 60.0
+"""How far a label goes beyond the side of a small drawing. Of 2,191 pages 5 change at 40.2 (pin names are cut off), 3
+at 90 (notes beside a board are taken in).
+"""
 OVERHANG_SHARE = 0.25
+"""How far a label goes beyond the side of a large drawing, by its width. Of 2,191 pages 2 change at 0.168 (names at a
+diagram's side are cut off), 4 at 0.375 (notes beside a board are taken in).
+"""
 BAR_NAME_SHARE = 0.5
+"""How far the name of a bar goes beyond the side of its chart, by its width. Of the 37 pages at hand with bars 1
+changes at 0.335, 3 at 0.75 (a line over the chart is taken in).
+"""
 MOST_GROWTH = 1.8
+"""How much larger a drawing is with its labels. Of 2,191 pages 108 change at 1.21 (charts lose the names of their
+axes), 14 at 2.7 (diagrams take in the text beside them).
+"""
 
 
 def with_labels(region: Region, labels: Sequence[BBox], *, has_bars: bool = False) -> Region:
@@ -24,7 +34,7 @@ def with_labels(region: Region, labels: Sequence[BBox], *, has_bars: bool = Fals
     """
     if region.image is not None or region.framed:
         return region
-    aside = BAR_NAME_GAP_PT if has_bars else LABEL_GAP_PT
+    aside = CHART_GAP_PT if has_bars else LABEL_GAP_PT
     overhang = max(OVERHANG_PT, (BAR_NAME_SHARE if has_bars else OVERHANG_SHARE) * region.bbox.width)
     box = region.bbox
     while True:

@@ -5,16 +5,22 @@ from dataclasses import replace
 
 from schemas.documents import Kind, Line
 from schemas.geometry import BBox, distance, union
-from tasks.figures.parts import TOUCH_PT, Part, Region, clusters
+from tasks.figures.parts import CHART_GAP_PT, LABEL_GAP_PT, TOUCH_PT, Part, Region, clusters
 
 MOST_KEY_PT = 12.0
+"""Longest side of a key. Of the 10 pages at hand with a legend's key none changes at 8.04 or 18; 2 do without it."""
 MOST_KEY_MARKS = 2
+"""Marks of a key: a box and its border. Of the 10 pages at hand with a legend's key none changes at 1 or 3; 2 do
+without it.
+"""
 SQUARE_SHARE = 0.5
-NAME_GAP_PT = 8.0
-KEYS_GAP_PT = 8.0
+"""Least share of a key's longer side that the shorter one has. Of the 10 pages at hand with a legend's key none changes
+at 0.335 or 0.75; 2 do without it.
+"""
 FEWEST_KEYS_ALONE = 3
-LEGEND_GAP_PT = 24.0
+"""Keys of a legend that stands by itself. Of the 10 pages at hand with a legend's key 1 changes at 2, none at 4."""
 FEWEST_KEYS_OF_CHART = 2
+"""Keys of a chart's legend. Of the 10 pages at hand with a legend's key 1 changes at 1, 1 at 3."""
 
 
 def legend_key(part: Part, lines: Sequence[Line], running: frozenset[Line]) -> BBox | None:
@@ -34,7 +40,7 @@ def legend_key(part: Part, lines: Sequence[Line], running: frozenset[Line]) -> B
     names = (
         line.bbox
         for line in lines
-        if -TOUCH_PT <= line.bbox.x0 - box.x1 <= NAME_GAP_PT
+        if -TOUCH_PT <= line.bbox.x0 - box.x1 <= LABEL_GAP_PT
         and line.bbox.y0 <= (box.y0 + box.y1) / 2 <= line.bbox.y1
         and line not in running
     )
@@ -56,12 +62,12 @@ def lone_legends(parts: Sequence[Part], lines: Sequence[Line]) -> list[Region]:
 
 
 def _are_of_one_legend(one: tuple[BBox, Part], other: tuple[BBox, Part]) -> bool:
-    return distance(one[0], other[0]) <= KEYS_GAP_PT
+    return distance(one[0], other[0]) <= LABEL_GAP_PT
 
 
 def with_legend(figure: Region, keys: Sequence[BBox]) -> Region:
     """Grow a drawing by the keys of a legend that stands over it, under it or beside it."""
     if figure.image is not None or figure.framed:
         return figure
-    own = [key for key in keys if distance(key, figure.bbox) <= LEGEND_GAP_PT]
+    own = [key for key in keys if distance(key, figure.bbox) <= CHART_GAP_PT]
     return replace(figure, bbox=union([figure.bbox, *own])) if len(own) >= FEWEST_KEYS_OF_CHART else figure

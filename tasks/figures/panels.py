@@ -6,13 +6,18 @@ from itertools import chain
 from schemas.documents import Line
 from schemas.geometry import BBox, distance
 from tasks.figures.graphics import TEXT_BOX_SHARE
-from tasks.figures.parts import TOUCH_PT, Part, clusters
+from tasks.figures.parts import LABEL_GAP_PT, PANEL_GAP_PT, TOUCH_PT, Part, clusters
 
-PANEL_GAP_PT = 36.0
 DIAGRAM_STROKES = 8
+"""Curves and slanted lines of a drawing that is a diagram or a symbol. Of 2,191 pages none change at 7, 7 at 9 (symbols
+of warnings are lost).
+"""
 END_SHARE = 0.25
-END_GAP_PT = 8.0
+"""Largest share of a diagram that an image at the end of its lines has. Of 400 pages with panels none changes at 0.168
+or 0.375; 5 do without it.
+"""
 FEWEST_ENDS = 3
+"""Images that the lines of a diagram lead to. Of 400 pages with panels none change at 2, 1 at 4."""
 
 
 def join_panels(parts: Sequence[Part], page: BBox, frames: Sequence[BBox], body: Sequence[Line]) -> list[list[Part]]:
@@ -51,7 +56,7 @@ def _ends(diagram: Part, parts: Sequence[Part], body: Sequence[Line]) -> list[Pa
         if part.images
         and not part.marks
         and part.bbox.area <= END_SHARE * diagram.bbox.area
-        and distance(part.bbox, diagram.bbox) <= END_GAP_PT
+        and distance(part.bbox, diagram.bbox) <= LABEL_GAP_PT
         and not any((part.bbox | diagram.bbox).has_middle_of(line.bbox) for line in body)
     ]
     return ends if len(ends) >= FEWEST_ENDS else []

@@ -23,18 +23,39 @@ from tasks.figures.ruled_tables import has_stripes
 from tasks.tables.tabulate import cells_of
 
 LEAST_SIDE_PT = 25.0
+"""Least side of a picture without a caption. Of 2,191 pages 4 change at 16.8 (marks of comments are pictures), 23 at
+37.5 (banners and small charts are lost).
+"""
 LEAST_DIAGRAM_PT = 20.0
-"""Least side of a drawing of many strokes: of 168 that are lower than 25 pt, in 500 PDFs, 166 are symbols beside a note."""
+"""Least side of a drawing of many strokes: of 168 that are lower than 25 pt, in 500 PDFs, 166 are symbols beside a
+note. Of 2,191 pages 43 change at 13.4 (ornaments are pictures), 42 at 30 (symbols of warnings are lost).
+"""
 MOST_LENGTH_SIDES = 4.0
-"""How much longer than high such a drawing is at most: a line of letters that are drawn as curves is longer."""
+"""How much longer than high such a drawing is at most: a line of letters that are drawn as curves is longer. Of 2,191
+pages none changes at 2.68 or 6.
+"""
 GRAPHIC_CHARACTER_PT2 = 60.0
+"""Area that a character has at least in a placed graphic. Of 2,191 pages 2 change at 40.2 (clipped cells of text are
+pictures), 2 at 90 (a sheet of charts is lost).
+"""
 MOST_PARAGRAPHS = 1
+"""Lines of paragraphs in a drawing. Of 2,191 pages 5 change at 0 (a chart with its source is lost), 5 at 2 (a map takes
+in the list beside it).
+"""
 DRAWING_CHARACTER_PT2 = 25.0
+"""Area that a character has at least in a drawing. Of 2,191 pages none changes at 16.8 or 37.5."""
 FEWEST_STROKES = 4
+"""Curves and slanted lines of a picture. Of 2,191 pages none change at 3, 4 at 5 (bands with slanted ends are lost)."""
 FEWEST_FILLED = 8
+"""Filled shapes of a picture without strokes. Of 2,191 pages 1 changes at 7 (a shaded box is a picture), 4 at 9 (blocks
+of a slide are lost).
+"""
 FEWEST_FILLED_RULED = 3
+"""Filled shapes of a picture with rules and labels. Of 2,191 pages none changes at 2 or 4."""
 FEWEST_LABELS_RULED = 2
+"""Labels of such a picture. Of 2,191 pages none changes at 1 or 3."""
 FEWEST_RULES = 2
+"""Rules of such a picture. Of 2,191 pages none changes at 1 or 3."""
 
 
 def without_decoration(parts: Sequence[Part], page: BBox, images: Sequence[Region], text: PageText) -> list[Part]:

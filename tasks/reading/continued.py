@@ -11,9 +11,13 @@ from tasks.reading.pieces import Piece, letters_of_text
 from tasks.tables.mark_up import markdown
 
 SAME_WIDTH_PT = 6.0
+"""How far the widths of two parts of one table differ."""
 NOTICE_CHARACTERS = 80
+"""Longest notice that a table is continued."""
 FOOT_SHARE = 0.75
+"""How far down its page a table reaches that goes on without header or caption."""
 HEAD_SHARE = 0.25
+"""How far down the next page such a table begins."""
 _NOTICE = re.compile(
     r"\W*(?:(?:table|tab|tabelle|tableau|tabla)\b\W*(?:[A-Z]{1,2}[.–-]?)?[\d.–-]*)?\W*"
     r"(?:continue[ds]|cont['’]?d|cont|fortsetzung|suite|continuación)\b"

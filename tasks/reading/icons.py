@@ -11,7 +11,9 @@ from tasks.reading.bidi import runs_right_to_left
 from tasks.tables.rows import upright
 
 BESIDE_EM = 2.0
+"""Widest gap between an icon and the text of its line."""
 GRAZE_PT = 1.0
+"""How far an icon may reach over the text of its line."""
 
 
 def with_icons(lines: Sequence[Line], placements: Sequence[Placement], rotation: int) -> tuple[list[Line], list[Placement]]:

@@ -21,7 +21,9 @@ _HYPHENATED = re.compile(r"[^\W\d_][-\u00ad\u2010]")
 
 
 ROOM_EM = 1.5
+"""Room behind a line that may be left where it was broken for want of it."""
 BESIDE_SHARE = 0.5
+"""Share of their height that two pieces of one line have in common."""
 
 
 def join_lines(lines: Sequence[Line], *, keep: bool = False) -> str:

@@ -13,18 +13,25 @@ from schemas.numerals import ROMAN, roman_value
 from tasks.reading.outline import LARGER, bare, letters_by_size, title_letters
 
 MARGIN_SHARE = 0.1
+"""Share of the page's height at its head and its foot that running heads stand in."""
 FEWEST_REPEATED_PAGES = 3
+"""Pages on which a running head stands."""
 PAGES_A_REPEAT = 50
+"""A running head stands on one page of so many."""
 FEWEST_SAME_HEIGHT_PAGES = 4
+"""Pages with a line at one height, among which running heads are looked for."""
 SAME_HEIGHT_SHARE = 0.25
+"""Share of the pages with a line at that height."""
 KNOWN_SHARE = 0.8
+"""Share of those lines that are known for running heads."""
 APART_EM = 0.6
+"""Least gap between a running head and the text."""
 NEXT_OF_HAND_PAGES = 2
+"""From a left page to the next left one."""
 LARGER_PT = 0.5
+"""How much larger than the text the type of a running head is."""
 NEAR_PAGES = 4
-"""Pages between which page numbers are compared: between chapters, or sheets without one, a few may be missing."""
 COUNTED_PAGES = 3
-"""Pages that a number among others must go up with: two sheets of a report often have years over their columns."""
 _HEAD, _FOOT = 0, 1
 _PAGE_AT_END = re.compile(rf"\s+(?:{ROMAN}|\d{{1,4}})\s*$")
 _BETWEEN = re.compile(r"\s*[|·•–—]\s*|:\s+|\s{3,}")

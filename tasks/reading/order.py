@@ -17,15 +17,20 @@ from typing import NamedTuple
 from schemas.geometry import BBox, is_level, union
 
 TOUCH_PT = 2.0
+"""How far blocks may overlap of which one stands over the other."""
 COLUMN_SHARE = 0.25
+"""Share of the narrower one's width that two blocks of a column have in common."""
 MOST_ROUNDS = 2
+"""How often the order is corrected: what moves may uncover another contradiction."""
 MOST_BLOCKS = 200
+"""Blocks of a page whose order is looked at: more are the labels of a drawing."""
 SAME_SIZE_PT = 0.3
+"""How far sizes of type differ that are one text's."""
 FEWEST_ROWS = 3
-"""Fewest rows that two columns are read by."""
+"""Rows that two columns are read by."""
 UNEVEN_LINES = 0.8
-"""By how much the blocks of one row differ in height, in lines: lists in two columns are even."""
 UNEVEN_ROWS_SHARE = 0.5
+"""Share of such rows."""
 
 
 class Standing(NamedTuple):

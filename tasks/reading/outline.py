@@ -12,17 +12,25 @@ from schemas.labels import caption_label
 from schemas.tags import strip
 
 LARGER = 1.15
-"""How many times the size of the text a line is that stands out."""
 
 MOST_HEADING_CHARACTERS = 120
+"""Longest heading."""
 MOST_TITLE_LINES = 3
+"""Lines of a heading."""
 DEEPEST_LEVEL = 6
+"""A deeper one is a heading of level 6."""
 DESTINATION_PT = 48.0
+"""How far a heading is from where the outline points to."""
 LEAST_TITLE_SIZE = 0.9
+"""Least size of a title of the outline, by that of the text."""
 LEAST_BOLD_SIZE = 0.97
+"""Least size of a heading that is bold, by that of the text."""
 SAME_SIZE_PT = 0.3
+"""How far sizes of type differ that are one heading's."""
 SIZE_WEIGHT = 10.0
+"""Points away from where the outline points to that a point of size outweighs."""
 UPWARD_CHARACTERS = 3
+"""Longest text that may be higher than wide and yet be level."""
 _NUMBERING = re.compile(
     r"\s*(?:(?:chapter|appendix|section|part|kapitel)\s+)?((?:[A-Z]|[IVX]+|\d{1,3})(?:\.\d{1,3})*)[.:)]?\s+", re.IGNORECASE
 )

@@ -11,12 +11,17 @@ from tasks.reading.pieces import Piece, passage_of
 from tasks.reading.place import places
 
 ROW_TIMES_TEXT = 2.0
-"""Most height of a picture that makes one row with the text beside it, by the text's: a taller one spans more than that row."""
+"""Most height of a picture that makes one row with the text beside it, by the text's: a taller one spans more than that
+row. Of 1,014 pages none change at 1.34, 1 at 3.
+"""
 FEWEST_PICTURE_ROWS = 2
-"""A picture and a title stand level by chance."""
+"""Pictures level with a text of their own: one is level with a title by chance. Of 1,014 pages none changes at 1 or 3."""
 FEWEST_PROSE_ROWS = 3
+"""Rows of a block of running text. Of 1,014 pages 2 change at 2, 2 at 4."""
 PROSE_ROW_CHARACTERS = 25
+"""Average length of the rows of running text. Of 1,014 pages none changes at 17."""
 TURNED_EM = 2.0
+"""Height from which on a line runs up or down."""
 
 
 def in_page_order(pieces: list[Piece], pictures: Sequence[Placement], page: Page, *, right_to_left: bool) -> list[Piece]:

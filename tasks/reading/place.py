@@ -26,20 +26,14 @@ from schemas.geometry import BBox, gap, is_level, union
 from tasks.reading.join import wraps
 
 OWN_COLUMN_PT = 40.0
-"""Farthest text above or below a picture that it is read with, where other text is level with it: a chart's title, a label."""
 ALIGNED_PT = 6.0
-"""How far the left sides, or the middles, of pictures of one column are apart."""
 TOUCH_PT = 3.0
-"""How far a picture may reach over a line, since boxes of lines hold the room for accents."""
 COLUMN_SHARE = 0.3
-"""Share of the narrower one's width that a picture and text of its column have in common."""
 LEADING_EM = 1.2
-"""Widest gap between two lines of one step that are blocks of their own, in ems: lines set double."""
 PARAGRAPH_GAP_EM = 0.6
-"""Gap between two lines of a block that begins a step, in ems."""
 NUMBER_GAP_EM = 4.0
-"""Widest gap between a step's number and its text, in ems."""
 SAME_SIZE_PT = 0.3
+"""How far sizes of type differ that are one step's."""
 _WORD = re.compile(r"[^\W\d_]{2}|(?:[^\W\d_].*){3}")
 _ITEM = re.compile(r"\s*(?:[•‣◦●○■□▪▫◆◇►▶➢✓∙·\uf0a7\uf0b7]|[*–—-]\s|\(?(?:\d{1,2}|[a-zA-Z])[.)](?!\d))")
 _BARE_NUMBER = re.compile(r"\s*\d{1,2}\s")

@@ -16,7 +16,9 @@ from tasks.reading.place import Place, places
 from tasks.tables.rows import upright
 
 INNER_CHARACTERS = 600
+"""Characters of a figure's labels: more are a text of their own."""
 BESIDE_PT = 40.0
+"""Widest gap between a figure and a caption at its side."""
 
 
 def with_figures(

@@ -14,27 +14,51 @@ from schemas.documents import Line, TableRegion
 from schemas.geometry import BBox, gap, is_level, union
 
 CELL_GAP_EM = 0.8
+"""Least gap between two cells of a row. Of 15,764 pages none change at 0.55, 49 at 0.9 (narrow columns are one)."""
 ROW_GAP_EM = 1.6
+"""Widest gap between two rows. Of 15,764 pages 256 change at 1.07 (tables set wide are cut), 203 at 2.4 (tables take in
+what is under them).
+"""
 ROW_OVERLAP_EM = 0.5
+"""How far a row may reach over the one before. Of 15,764 pages 24 change at 0.335, 19 at 0.75."""
 MOST_LONE_ROWS = 3
+"""Rows without cells that may follow each other in a table. Of 15,764 pages 108 change at 2."""
 FEWEST_ROWS = 3
+"""Rows of cells of a table."""
 SPLIT_ROWS_SHARE = 0.5
+"""Share of a table's rows that have cells."""
 FIRST_COLUMN_EM = 4.0
+"""Width of the first column that a header over several columns leaves free."""
 HEADER_OVERHANG_EM = 1.0
+"""How far a header over several columns goes beyond the table."""
 FEWEST_HEADER_COLUMNS = 3
+"""Columns under a header over several, where the first column is not free."""
 SECTION_GAP_EM = 8.0
+"""Widest gap between two sections of one table."""
 SECTION_RIGHT_EM = 2.0
+"""How far apart the right sides of two sections are."""
 SECTION_LEFT_EM = 4.0
+"""How far apart the left sides of two sections are."""
 FEWEST_COMMON_COLUMNS = 2
+"""Columns that two sections have in common."""
 GUTTER_EM = 0.3
+"""Least width of a gutter between columns."""
 CROSSED_SHARE = 0.15
+"""Share of the rows that may cross a gutter."""
 FILLED_COLUMN_SHARE = 0.4
+"""Share of the rows in which a column has a cell that counts."""
 LEADERS_SHARE = 0.2
+"""Share of the rows with leaders, from which on they are a table of contents."""
 SENTENCE_CHARACTERS = 32
+"""Length of a cell from which on a column holds sentences."""
 PROSE_CHARACTERS = 96
-MOSTSENTENCE_CHARACTERS_COLUMNS = 1
+"""Length of a line that is running text, whatever stands before it."""
+MOST_SENTENCE_COLUMNS = 1
+"""Columns of sentences in a table."""
 NUMBER_CHARACTERS = 3
+"""Length of the numbers before the lines of a listing."""
 WORDS_SHARE = 0.4
+"""Share of the cells that have two letters or digits: those of formulas have not."""
 _LEADER = re.compile(r"(?:\. ?){4,}|(?:_ ?){4,}|…")
 _TWO_LETTERS = re.compile(r"\w\W*\w")
 _CURRENCY = re.compile(r"[$€£¥%]|[—–-]+")
@@ -280,7 +304,7 @@ def _is_tabular(rows: Sequence[_Row], gutters: Sequence[float]) -> bool:
     words = [text for column in texts for text in column]
     if len(held) == 2 and sum(bool(_LEADER.search(text)) for text in words) > LEADERS_SHARE * len(rows):
         return False  # a table of contents
-    if sum(_length(column) > SENTENCE_CHARACTERS for column in held) > MOSTSENTENCE_CHARACTERS_COLUMNS:
+    if sum(_length(column) > SENTENCE_CHARACTERS for column in held) > MOST_SENTENCE_COLUMNS:
         return False
     # An amount's currency may stand apart from it, and a dash stands for none: neither distinguishes a table from a formula.
     spelled = [text for text in words if not _CURRENCY.fullmatch(text)]

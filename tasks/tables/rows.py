@@ -12,17 +12,24 @@ from schemas.geometry import BBox, turned, union
 from schemas.tags import escape
 
 MIDDLE_PT = 3.0
+"""How far off the middle of its rows a name stands that is theirs together."""
 _LETTER = re.compile(r"[^\W\d_]")
 # What begins so goes on with its cell: a tolerance, an alternative, an item of a list.
 _FURTHER = re.compile(r"[±/]|[•‣◦·●○■□▪▫\uf0a7\uf0b7]\s*\w|[*∙–—-]\s+[^\W\d_]")
 _LEADER = re.compile(r"(?:\s*\.){3}\s*$")
 _CUT = re.compile(r"\S[-–—−/,]$")
 LEVEL_LINES = 0.25
+"""How far two lines on one height are apart, by the height of a line."""
 APART_LINES = 0.7
+"""How far two lines of two rows are apart at least, by the height of a line."""
 FEWEST_ROWS = 3
+"""Rows between two rules."""
 FEWEST_ROWS_OF_TWO = 4
+"""Rows between two rules where there are two columns and no numbers."""
 SIDEWAYS_LINES = 1.5
+"""Height from which on a piece is written upwards or downwards, in lines."""
 SIDEWAYS_TIMES_WIDTH = 2.0
+"""How much higher than wide such a piece is."""
 WRITTEN = {0: (1, 0), 90: (0, -1), 180: (-1, 0), 270: (0, 1)}
 
 

@@ -14,8 +14,11 @@ from schemas.geometry import BBox, union
 from tasks.tables.rows import Cell, Piece, Row, split_rows
 
 SAME_EDGE_PT = 3.0
+"""How far apart two edges are that are one."""
 WALL_SHARE = 0.6
+"""Share of a cell's side that rules cover, from which on it is ruled."""
 HELD_PT = 1.0
+"""How far outside a table or a picture something stands that is in it."""
 _WORD = re.compile(r"\S+")
 
 

@@ -489,6 +489,13 @@ class TestLanceDB:
         assert len(index.dense(questions[0], 20, narrow, "text")) == 20
         assert (tmp_path / "T.lance" / "_indices").is_dir()
 
+    def test_a_space_in_which_no_row_has_a_vector_is_built_all_the_same(self, tmp_path: Path) -> None:
+        index = LanceIndex(str(tmp_path), "T", exact_below=10)
+        words = [row for row in ROWS if row["modality"] != Modality.FIGURE]
+        fill(index, words, VECTORS[: len(words)])
+        assert index.dense(IMAGES[0], 5, ANY, "image") == []
+        assert len(index.dense(VECTORS[0], 5, ANY, "text")) == 5
+
 
 @pytest.fixture
 def made(weaviate: WeaviateServer) -> Iterator[Callable[..., WeaviateIndex]]:

@@ -76,6 +76,7 @@ def write_long_table(path: Path) -> Path:
                 page.draw_rect(box)
                 page.insert_text((box.x0 + 6, box.y0 + 16), text, fontsize=10)
     page.insert_image((400, 199, 430, 217), stream=picture(1, 60, 36))
+    path.parent.mkdir(parents=True, exist_ok=True)
     document.save(path, garbage=3, deflate=True, no_new_id=True)
     document.close()
     return path

@@ -14,7 +14,9 @@ without it.
 """
 MOST_BARS = 100
 """Bounds the comparing of each with all. No page of 2,191 has more that are bars: none changes at 67 or 150. Bounds the
-comparing of each with all. No page of 2,191 has more that are bars: none changes at 67 or 150.
+comparing of each with all. No page of 2,191 has more that are bars: none changes at 67 or 150. Bounds the comparing
+of each with all. No page of 2,191 has more that are bars: none changes at 67 or 150. Bounds the comparing of each
+with all. No page of 2,191 has more that are bars: none changes at 67 or 150.
 """
 FEWEST_BARS = 3
 """Bars of a chart. Of the 37 pages at hand with bars none change at 2, 1 at 4."""

@@ -17,11 +17,13 @@ from typing import NamedTuple
 from schemas.geometry import BBox, is_level, union
 
 TOUCH_PT = 2.0
-"""How far blocks may overlap of which one stands over the other."""
+"""How far blocks may overlap of which one stands over the other. Of 1,014 pages 1 changes at 1.34, none at 3."""
 COLUMN_SHARE = 0.25
-"""Share of the narrower one's width that two blocks of a column have in common."""
+"""Share of the narrower one's width that two blocks of a column have in common. Of 1,014 pages none change at 0.168, 4
+at 0.375.
+"""
 MOST_ROUNDS = 2
-"""How often the order is corrected: what moves may uncover another contradiction."""
+"""How often the order is corrected: what moves may uncover another contradiction. Of 1,014 pages 1 changes at 1."""
 MOST_BLOCKS = 200
 """Blocks of a page whose order is looked at: more are the labels of a drawing."""
 SAME_SIZE_PT = 0.3

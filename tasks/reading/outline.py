@@ -25,7 +25,7 @@ MOST_TITLE_LINES = 3
 headings).
 """
 DEEPEST_LEVEL = 6
-"""A deeper one is a heading of level 6. A deeper one is a heading of level 6. A deeper one is a heading of level 6."""
+"""A deeper one is a heading of level 6."""
 DESTINATION_PT = 48.0
 """How far a heading is from where the outline points to. Of 1,014 pages none changes at 32.2 or 72."""
 LEAST_TITLE_SIZE = 0.9

@@ -31,9 +31,11 @@ FEWEST_ROWS = 3
 FEWEST_ROWS_OF_TWO = 4
 """Rows between two rules where there are two columns and no numbers. Of 1,732 ruled tables none changes at 3 or 5."""
 SIDEWAYS_LINES = 1.5
-"""Height from which on a piece is written upwards or downwards, in lines."""
+"""Height from which on a piece is written upwards or downwards, in lines. Of 1,732 ruled tables 5 change at 1, none at
+2.25.
+"""
 SIDEWAYS_TIMES_WIDTH = 2.0
-"""How much higher than wide such a piece is."""
+"""How much higher than wide such a piece is. Of 1,732 ruled tables none changes at 1.34 or 3."""
 WRITTEN = {0: (1, 0), 90: (0, -1), 180: (-1, 0), 270: (0, 1)}
 
 

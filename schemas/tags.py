@@ -217,6 +217,10 @@ class TagTemplate:
         """Return the numbers of the tags in ``text``, in order, repeats included."""
         return [_tight(found["number"]) for found in self._pattern.finditer(text)]
 
+    def without(self, text: str) -> str:
+        """Return ``text`` without its tags, the white space they leave behind closed up."""
+        return strip(self._pattern.sub(placeholder("0" * 64), text))
+
     def split(self, text: str) -> list[tuple[str, str | None]]:
         """Cut ``text`` at its tags.
 

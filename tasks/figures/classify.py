@@ -1,4 +1,7 @@
-"""What a picture is to the reader of its page: content, an icon, decoration, a background, or a scan of the page."""
+"""What a picture is to the reader of its page: content, an icon, decoration, a background, or a scan of the page.
+
+Figures below were counted on 90 documents: 2,758 pages with 1,845 pictures.
+"""
 
 from collections.abc import Sequence
 
@@ -12,19 +15,21 @@ CAPTIONED = "has a caption"
 """The reason of a picture that is content because it has a caption: nothing takes its tag away."""
 
 ICON_PT = 20.0
-"""Longest side of a picture without a caption that is an icon wherever it stands."""
+"""Longest side of a picture without a caption that is an icon wherever it stands. 3 pictures are that small; 8 more are up to
+22 pt, and 32 up to 30 pt, which content may be too (a button, a symbol that the text explains)."""
 
 _SPECK_PT = 4.0
-"""Shortest side of a picture; what is thinner is a rule or a dot."""
+"""Shortest side of a picture; what is thinner is a rule or a dot: 15 pictures are. 12 of 4 to 5 pt are decoration or content."""
 
 _SCAN_WORDS = 30
-"""Words of text on a page that make the picture behind them its background, and not a scan of it."""
+"""Words of text on a page that make the picture behind them its background, and not a scan of it. Of 93 backgrounds, 2 have
+fewer than 40 words and 12 fewer than 100."""
 
 _SPELLED_SHARE = 0.5
-"""Share of a picture behind which invisible words stand, from which the picture is those words."""
+"""Share of a picture behind which invisible words stand, from which the picture is those words: 96 pictures."""
 
 _SMALL_SHARE = 0.02
-"""Share of its page up to which a picture is small."""
+"""Share of its page up to which a picture is small: 321 of 952 pictures that stand by themselves are."""
 
 
 def role_of(region: Region, lines: Sequence[Line], hidden: Sequence[Line]) -> tuple[Role, str]:

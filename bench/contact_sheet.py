@@ -1,6 +1,6 @@
 """Tagged figures on one sheet, to be looked at: ``python -m bench.contact_sheet [--out FILE] [--most N] [--json] [PDF ...]``.
 
-No tool can say whether a figure is one to a reader; a person sees on the sheet in a minute which are rules, borders,
+No tool can return whether a figure is one to a reader; a person sees on the sheet in a minute which are rules, borders,
 backgrounds or logos. At most 3 in 100 may be. Without PDFs it shows the example manuals.
 """
 

@@ -345,7 +345,7 @@ def _is_a_crash(reply: Reply) -> bool:
 
 
 def _names_something(reply: Reply) -> bool:
-    """Say whether a reply that isn't what was asked for says in one line where the trouble is and what helps."""
+    """Return whether a reply that isn't what was asked for says in one line where the trouble is and what helps."""
     return reply.code in (0, 200) or any(part in reply.said for part in ("/faults", "inset ", "corpus faults"))
 
 
@@ -446,7 +446,7 @@ _CONDITIONS = {"the store read-only": _read_only_store, "the store gone": _store
 
 
 def _is_harmless(kind: str, damage: str) -> bool:
-    """Say whether the damage is no loss, or was made good by one of the commands: ``prune`` takes the lease.
+    """Return whether the damage is no loss, or was made good by one of the commands: ``prune`` takes the lease.
 
     What was read off pictures is in the documents too: a cache of it that isn't there is one that nobody filled yet.
     """

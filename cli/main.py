@@ -5,13 +5,15 @@ by a gate.
 """
 
 import sys
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 
 from cli.terminal import print_json, print_markdown, print_table, reporting, say, show, show_text, show_title
-from schemas.errors import OF_THE_SOURCE, BadInputError, GateError, InsetError, UserError
+from schemas.errors import OF_THE_SOURCE, BadInputError, Failure, GateError, InsetError, UserError
 from tasks.answering.modes import DEFAULT_MODE, IN_WORDS, mode_named
 
 app = typer.Typer(
@@ -110,8 +112,8 @@ def _refresh(corpus: str, *, as_json: bool, replay: bool) -> None:
             f"{counts.documents} documents, {counts.pages} pages, {counts.tags} tags, {counts.rows} rows; "
             f"{counts.quarantined} in quarantine"
         )
-        for failure in result.failures:
-            what = f"partly read: page {failure.page} of" if failure.page else "quarantine:"
+        for failure, pages in _by_document(result.failures):
+            what = f"partly read: {'page' if pages.isdigit() else 'pages'} {pages} of" if pages else "quarantine:"
             say(f"  {what} {failure.source}: {failure.code}: {failure.message}")
         for gate in result.gates:
             if not gate.passed:
@@ -122,6 +124,17 @@ def _refresh(corpus: str, *, as_json: bool, replay: bool) -> None:
             say(_RETRY.format(corpus=corpus))
     if refused:
         raise typer.Exit(REFUSED)
+
+
+def _by_document(failures: Sequence[Failure]) -> Iterator[tuple[Failure, str]]:
+    """Yield one of the failures that differ in their page only, with all their pages, such as ``3-7, 12``; "" for none."""
+    alike: dict[tuple[str, str, str, str], list[Failure]] = {}
+    for failure in failures:
+        alike.setdefault((failure.source, failure.step, failure.code, failure.message), []).append(failure)
+    for same in alike.values():
+        pages = sorted({failure.page for failure in same if failure.page is not None})
+        runs = ([page for _, page in run] for _, run in groupby(enumerate(pages), lambda placed: placed[1] - placed[0]))
+        yield same[0], ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
 @app.command()
@@ -276,7 +289,8 @@ def quarantine(
         say(f"{corpus}: nothing is in quarantine")
         return
     columns = ("source", "page", "step", "code", "message")
-    print_table("", columns, [[getattr(row, column) for column in columns] for row in failures])
+    rows = [(row.source, pages, row.step, row.code, row.message) for row, pages in _by_document(failures)]
+    print_table("", columns, rows)
     say(_RETRY.format(corpus=corpus))
 
 
@@ -353,6 +367,11 @@ def ask(
         marks = "".join(f"[{n}]" for n in part.citations)
         if part.type == "text":
             show_text(f"{part.text} {marks}\n")
+        elif part.type == "table":
+            print_table("", part.rows[0], part.rows[1:])
+            for figure in part.figures:
+                show_text(f"{figure.tag}  {figure.caption}")
+            show_text(f"{marks}\n")
         else:
             show_text(f"{part.tag}  {part.caption} {marks}\n")
     for citation in result.citations:
@@ -481,7 +500,7 @@ def serve(
     corpora: Annotated[
         list[str] | None, typer.Argument(metavar="[CORPUS]...", help="Corpora to serve; default: all.")
     ] = None,
-    host: Annotated[str, typer.Option(help="Address to listen on; loopback unless told.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Address to listen on; loopback by default.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port.")] = 8750,
     allow_host: Annotated[
         list[str] | None,
@@ -512,7 +531,7 @@ def doctor(
     deep: Annotated[bool, typer.Option("--deep", help="Read every stored object, to find what is damaged.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Say what is missing, misconfigured or damaged, and how to mend it."""
+    """Say what is missing, misconfigured or damaged, and how to repair it."""
     from pipeline.upkeep.doctor import diagnose
 
     diagnosis = diagnose(corpora or [], deep=deep)

@@ -51,7 +51,7 @@ holds, that version goes live. Readers see the old version or the new one, never
 | `parse` to `evaluate` skipped, `publish` green | these inputs were built before; that version is live again |
 | `publish` red | a gate refused the version; its log gives the reasons. The old version stays live |
 | `publish` skipped, the rest green | the version is ready and held back since a rollback: `inset publish {name} VERSION` |
-| another task red | its log says what to mend in one line. Clear it, or trigger a new run: finished work isn't repeated |
+| another task red | its log says in one line what to correct. Clear it, or trigger a new run: finished work isn't repeated |
 
 Documents that can't be read, or whose rows break a law of `check`, go to quarantine and don't stop a run, below a share of them:
 `inset quarantine {name}`. What may succeed later is tried three times more. Corpus file: `{file}`.
@@ -130,7 +130,7 @@ def stage(corpus: str, name: str) -> None:
 
 @task
 def publish(corpus: str, asset: Asset) -> None:
-    """Make the version live if every gate holds, and tell Airflow that the asset changed."""
+    """Make the version live if every gate holds, and report to Airflow that the asset changed."""
     from pipeline import steps
 
     with _in_airflow_terms():

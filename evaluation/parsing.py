@@ -337,7 +337,7 @@ class _Scoring:
         return {start + len(_letters("".join(cells[:column])))} if start >= 0 else set()
 
     def _in_turn(self, figure: TrueFigure, stream: _Stream, at: int) -> bool:
-        """Say whether tags between the same letters as a figure's come before and behind it as they are read."""
+        """Return whether tags between the same letters as a figure's come before and behind it as they are read."""
         names = {number: name for name, number in self.match.items()}
         seen = [names[number] for number, place in stream.tags.items() if place == at and number in names]
         told = [name for name in self.truth.tags if name in seen]

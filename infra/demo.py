@@ -243,7 +243,7 @@ class Service:
 
 
 def is_live() -> bool:
-    """Say whether a version of the example corpus is published."""
+    """Return whether a version of the example corpus is published."""
     corpus = load_corpus(str(ROOT / "corpora" / f"{CORPUS}.yaml"))
     return read_pointer(open_store(join(corpus.store or "", corpus.name))) is not None
 

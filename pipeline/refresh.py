@@ -22,7 +22,7 @@ from pipeline.stages.evaluate import evaluate
 from pipeline.stages.parse import parse
 from pipeline.stages.plan import plan
 from pipeline.stages.publish import publish
-from pipeline.upkeep.repair import mend
+from pipeline.upkeep.repair import repair
 from pipeline.upkeep.retain import sweep
 from schemas.errors import ContractError, DamagedError, Failure
 from schemas.stages import ON_A_VERSION, Stage
@@ -50,7 +50,7 @@ def refresh(
     Args:
         workspace: The corpus.
         run_id: Who refreshes; None makes a new name.
-        report: Told of progress.
+        report: Called with progress.
         replay: Try quarantined documents again.
 
     Raises:
@@ -74,7 +74,7 @@ def refresh(
 def _refresh(workspace: Workspace, run_id: str, lease: Lease, report: Report, *, replay: bool) -> RefreshResult:
     began = time.monotonic()
     report("plan", 0, 1)
-    damaged = mend(workspace)
+    damaged = repair(workspace)
     retry = quarantined(workspace) if replay else frozenset()
     made = plan(workspace, run_id, retry=retry, anew=damaged)
     seconds = {"plan": round(time.monotonic() - began, 2)}
@@ -84,7 +84,7 @@ def _refresh(workspace: Workspace, run_id: str, lease: Lease, report: Report, *,
         return describe(workspace, made, published=published, timings=seconds)
     result = _build(workspace, made, lease, seconds, report, retry)
     if damaged and result.published:
-        mend(workspace)  # what it took the place of can't be gone back to
+        repair(workspace)  # what it took the place of can't be gone back to
     return result
 
 
@@ -97,7 +97,7 @@ def quarantined(workspace: Workspace) -> frozenset[str]:
 
 
 def settle(workspace: Workspace, made: Plan, lease: Lease) -> bool:
-    """Publish a version that was built before and is ready; say whether anything was published. The alias is mended."""
+    """Publish a version that was built before and is ready; return whether anything was published. The alias is repaired."""
     if made.outcome == "ready":
         move_pointer(workspace.store, made.version, expected=made.parent, held=False, lease=lease, since=datetime.now(UTC))
     follow(workspace)
@@ -129,7 +129,7 @@ def _build(
 
 
 def _is_in_vain(workspace: Workspace, made: Plan, retry: frozenset[str], failures: Sequence[Failure]) -> bool:
-    """Say whether every document that was tried again failed again, and nothing else is new: what is live is what there is."""
+    """Return whether every document that was tried again failed again, and nothing else is new: what is live is what there is."""
     if not retry or made.parent is None or not retry <= {failure.doc_id for failure in failures}:
         return False
     parent = readable_manifest(workspace.store, made.parent)
@@ -157,7 +157,7 @@ def describe(workspace: Workspace, made: Plan, *, published: bool, timings: dict
 
 
 def is_refused(workspace: Workspace, result: RefreshResult) -> bool:
-    """Say whether gates refused the version that a refresh came to; one that an operator made live all the same isn't."""
+    """Return whether gates refused the version that a refresh came to; one that an operator made live all the same isn't."""
     if all(gate.passed for gate in result.gates):
         return False
     live = read_pointer(workspace.store)

@@ -19,7 +19,7 @@ from pipeline.records.publication import read_manifest, read_pointer, refusals_o
 from pipeline.refresh import WORK, settle
 from pipeline.stages import parse, publish
 from pipeline.stages import plan as planning
-from pipeline.upkeep.repair import mend
+from pipeline.upkeep.repair import repair
 from pipeline.upkeep.retain import sweep
 from schemas.errors import OF_THE_SOURCE, DamagedError, Failure, GateError, TransientError, UserError
 from schemas.printing import line
@@ -63,7 +63,7 @@ def plan(corpus: str, run_id: str) -> Planned:
     """
     workspace = open_workspace(corpus)
     with _entered(workspace, run_id):
-        made = planning.plan(workspace, run_id, anew=mend(workspace))
+        made = planning.plan(workspace, run_id, anew=repair(workspace))
         if made.outcome == "build":
             workspace.reach_engine()
             write_plan(workspace.store, made)
@@ -142,7 +142,7 @@ def publish_version(corpus: str, run_id: str, planned: Planned) -> Published:
     with _entered(workspace, run_id) as held:
         live = _publish(workspace, planned, held)
         if live:
-            mend(workspace)  # where it took the place of a damaged version, that can't be gone back to
+            repair(workspace)  # where it took the place of a damaged version, that can't be gone back to
     manifest = read_manifest(workspace.store, planned.version)
     reasons = refusals_of(manifest) if manifest else []
     if reasons and not live:

@@ -18,7 +18,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
 class TrustedHosts:
-    """ASGI middleware that lets through what asks for a trusted name, and tells the others in one line what to do."""
+    """ASGI middleware that lets through what asks for a trusted name; the others get one line that says what to do."""
 
     def __init__(self, app: ASGIApp, names: Sequence[str]) -> None:
         self._app = app

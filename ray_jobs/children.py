@@ -34,7 +34,7 @@ Order = TypeVar("Order")
 Result = TypeVar("Result")
 
 Work = Callable[[Order, Callable[[int], None]], Result]
-"""Takes an order, and what to tell the number of pages once the document is open: a long one may take longer."""
+"""Takes an order, and what to call with the number of pages once the document is open: a long one may take longer."""
 
 POLL_S = 0.2
 """Seconds between two looks at children that may be out of time."""

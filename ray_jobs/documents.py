@@ -48,12 +48,12 @@ def structured_folder(doc_id: str, key: str) -> str:
 
 
 def is_finished(store: ObjectStore, folder: str) -> bool:
-    """Say whether a document's folder is complete."""
+    """Return whether a document's folder is complete."""
     return store.exists(f"{folder}/{HEAD}")
 
 
 def is_settled(store: ObjectStore, folder: str) -> bool:
-    """Say whether a structured document is complete, and no model has something left to do for it."""
+    """Return whether a structured document is complete, and no model has something left to do for it."""
     return is_finished(store, folder) and not any(failure.code in UNFINISHED for failure in read_failures(store, folder))
 
 

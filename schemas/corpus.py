@@ -177,7 +177,7 @@ class IndexOptions(Section):
     replicas: int = Field(1, ge=1, le=1000, description="Weaviate: nodes that each row is kept on.")
 
     def shape(self) -> dict[str, object]:
-        """Return what tells one collection from another: its engine, its server and how rows are kept there.
+        """Return what distinguishes one collection from another: its engine, its server and how rows are kept there.
 
         Which port and which key lead to a server is nothing that its collections depend on.
         """

@@ -202,7 +202,7 @@ class Segmented:
 
 @dataclass(frozen=True, slots=True)
 class TablePart:
-    """What of a table stands on one page: its cells' box, and how many of the table's rows, a header said again not counted."""
+    """What of a table stands on one page: its cells' box, and how many of the table's rows, a repeated header not counted."""
 
     page: int
     bbox: BBox
@@ -308,7 +308,7 @@ class Chunk:
     """A run of blocks that is one row of evidence; ``text`` without and ``tagged_text`` with placeholders.
 
     ``figure_id`` and ``placement``, the placement's order, are those of a figure that has the row for itself; its ``text`` is ""
-    until it is composed.
+    until it is composed. ``rows`` are a table's cells as ``tagged_text`` has them, its header first.
     """
 
     order: int
@@ -321,3 +321,4 @@ class Chunk:
     caption: str = ""
     figure_id: str | None = None
     placement: int | None = None
+    rows: tuple[tuple[str, ...], ...] = ()

@@ -34,9 +34,27 @@ EVIDENCE = pa.schema(
         pa.field("figure_refs", pa.list_(pa.string()), nullable=False),
         pa.field("caption", pa.string(), nullable=False),
         pa.field("figure_id", pa.string()),
+        pa.field("tagged_rows", pa.list_(pa.list_(pa.string()))),
     )
 )
-"""A row of the index, without vectors: ``build`` joins those. ``page`` and ``bbox`` are the first of ``regions``."""
+"""A row of the index, without vectors: ``build`` joins those. ``page`` and ``bbox`` are the first of ``regions``.
+
+``tagged_rows`` are the cells of a table as ``tagged_text`` has them, its header first; null for what is no table, and in versions
+from before tables kept them.
+"""
+
+
+def as_evidence(table: pa.Table) -> pa.Table:
+    """Return rows that an earlier release wrote as rows of this one: columns that they lack are null.
+
+    Raises:
+        ValueError: They lack a column that every row has.
+    """
+    for field in EVIDENCE:
+        if field.name not in table.column_names and field.nullable:
+            table = table.append_column(field, pa.nulls(table.num_rows, field.type))
+    return table.select(EVIDENCE.names).cast(EVIDENCE)
+
 
 PLACEMENTS = pa.schema(
     (
@@ -113,6 +131,10 @@ class Hit(_Model):
     section_path: list[str]
     text: str
     tagged_text: str
+    rows: list[list[str]] = Field(
+        [], description="A table's cells as text has them, its header first; [] for what is no table."
+    )
+    tagged_rows: list[list[str]] = Field([], description="The same cells as tagged_text has them.")
     figure_refs: list[str]
     figures: list[CitedFigure] = []
     caption: str
@@ -169,10 +191,22 @@ class FigurePart(_Model):
     citations: list[int]
 
 
+class TablePart(_Model):
+    """A table of an answer: its cells, the header first. Of ``figures`` each stands where a cell holds its ``tag``."""
+
+    type: Literal["table"] = "table"
+    rows: list[list[str]]
+    figures: list[FigurePart]
+    citations: list[int]
+
+
+Part = TextPart | TablePart | FigurePart
+
+
 class AnswerResult(_Model):
     """An answer as an ordered list of parts. ``abstained``: nothing in the version answers, and ``parts`` is empty."""
 
     version: str
     abstained: bool
-    parts: list[TextPart | FigurePart]
+    parts: list[Part]
     citations: list[Citation]

@@ -55,7 +55,7 @@ class Gate:
         return f"{'lower' if self.at_least else 'raise'} {self.option}"
 
     def holds(self, value: float, bounds: Bounds) -> bool:
-        """Say whether a value passes."""
+        """Return whether a value passes."""
         return value >= bounds.of(self) if self.at_least else value <= bounds.of(self)
 
     def judge(

@@ -62,7 +62,7 @@ class BBox(NamedTuple):
         return shared / total if total else 0.0
 
     def has_middle_of(self, other: "BBox") -> bool:
-        """Say whether the middle of another rectangle lies in this one or on its edge."""
+        """Return whether the middle of another rectangle lies in this one or on its edge."""
         x0, y0, x1, y1 = self
         left, top, right, bottom = other
         return x0 <= (left + right) / 2 <= x1 and y0 <= (top + bottom) / 2 <= y1
@@ -115,7 +115,7 @@ def overlap(one: BBox, other: BBox) -> bool:
 
 
 def is_level(one: BBox, other: BBox) -> bool:
-    """Say whether two boxes stand on one row: they share half the height of the flatter one."""
+    """Return whether two boxes stand on one row: they share half the height of the flatter one."""
     return -gap(one.y0, one.y1, other.y0, other.y1) >= 0.5 * min(one.height, other.height)
 
 

@@ -81,7 +81,7 @@ class InspectedDocument(_Model):
 
 
 class Finding(_Model):
-    """One thing that was looked at, and how to mend it where it isn't well."""
+    """One thing that was looked at, and how to repair it where it isn't well."""
 
     subject: str
     ok: bool

@@ -99,7 +99,7 @@ def check_parquet(data: bytes) -> None:
 
 
 def holds_digest(data: bytes) -> bool:
-    """Say whether a file holds the digest of its bytes."""
+    """Return whether a file holds the digest of its bytes."""
     return _digest_place(data) is not None
 
 

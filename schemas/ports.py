@@ -45,7 +45,7 @@ class ObjectStore(Protocol):
         ...
 
     def exists(self, name: str) -> bool:
-        """Say whether there is an object of that name."""
+        """Return whether there is an object of that name."""
         ...
 
     def names(self, prefix: str) -> list[str]:
@@ -81,7 +81,7 @@ class ObjectStore(Protocol):
         ...
 
     def swap(self, name: str, data: bytes, expected: str | None) -> bool:
-        """Write a mutable object if its ETag is still ``expected`` (None: if there is none yet). Say whether it was."""
+        """Write a mutable object if its ETag is still ``expected`` (None: if there is none yet). Return whether it was."""
         ...
 
 

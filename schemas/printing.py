@@ -46,7 +46,7 @@ def without_secrets(text: str) -> str:
 
 
 def is_plain(text: str) -> bool:
-    """Say whether a text is one line that is what it seems."""
+    """Return whether a text is one line that is what it seems."""
     return _LINE.search(text) is None
 
 

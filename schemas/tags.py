@@ -69,7 +69,7 @@ def escape(text: str) -> str:
 
 
 def is_disarmed(text: str) -> bool:
-    """Say whether text that was joined and cut since it was escaped holds nothing that could pass for a tag's beginning."""
+    """Return whether text that was joined and cut since it was escaped holds nothing that could pass for a tag's beginning."""
     return not (_ARMED.search(text) or _PRIVATE.search(text))
 
 
@@ -216,6 +216,10 @@ class TagTemplate:
     def numbers(self, text: str) -> list[str]:
         """Return the numbers of the tags in ``text``, in order, repeats included."""
         return [_tight(found["number"]) for found in self._pattern.finditer(text)]
+
+    def without(self, text: str) -> str:
+        """Return ``text`` without its tags, the white space they leave behind closed up."""
+        return strip(self._pattern.sub(placeholder("0" * 64), text))
 
     def split(self, text: str) -> list[tuple[str, str | None]]:
         """Cut ``text`` at its tags.

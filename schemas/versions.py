@@ -131,7 +131,7 @@ class Pointer(_Model):
 
 
 class Lease(_Model):
-    """Who refreshes a corpus, until when. ``fence`` grows with each holder, so a late writer is told apart.
+    """Who refreshes a corpus, until when. ``fence`` grows with each holder, so a late writer is recognised.
 
     ``run_id`` is empty where nobody does.
     """

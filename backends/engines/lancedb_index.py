@@ -46,7 +46,7 @@ class LanceIndex:
         table: Name of the table.
         storage_options: Object store options as LanceDB spells them; credentials and endpoint otherwise come from the
             usual AWS environment variables.
-        exact_below: Rows below which dense search scans all vectors; from there on an IVF_RQ index narrows it down.
+        exact_below: Vectors of a space below which dense search scans all; from there on an IVF_RQ index narrows it down.
     """
 
     def __init__(
@@ -113,11 +113,10 @@ class LanceIndex:
         with self._writing():
             for field in self._fields():
                 table.create_index(field, config=FTS(base_tokenizer="icu/split", remove_stop_words=False))
-            if table.count_rows() >= self._exact_below:
-                spaces = [name.removeprefix("vector_") for name in table.schema.names if name.startswith("vector_")]
-                for space in spaces:
-                    if not is_late(table.schema, space):
-                        table.create_index(f"vector_{space}", config=IvfRq(distance_type="cosine"))
+            for column in (name for name in table.schema.names if name.startswith("vector_")):
+                late = is_late(table.schema, column.removeprefix("vector_"))
+                if not late and table.count_rows(f"{column} IS NOT NULL") >= self._exact_below:
+                    table.create_index(column, config=IvfRq(distance_type="cosine"))
 
     def count(self) -> int:
         """Return how many rows the table holds."""

@@ -51,7 +51,7 @@ class MemoryIndex:
         for batch in batches:
             for row in batch.to_pylist():
                 name = str(row["evidence_id"])
-                self._rows[name] = {column: row[column] for column in EVIDENCE.names}
+                self._rows[name] = {column: row.get(column) for column in EVIDENCE.names}
                 for field, words in self._words.items():
                     words[name] = Counter(_words(row[field]))
                 for space, vectors in self._vectors.items():

@@ -52,7 +52,7 @@ def dimension_of(schema: pa.Schema, space: str) -> int | None:
 
 
 def is_late(schema: pa.Schema, space: str) -> bool:
-    """Say whether a row has many vectors in a space."""
+    """Return whether a row has many vectors in a space."""
     return isinstance(schema.field(f"vector_{space}").type, pa.ListType)
 
 

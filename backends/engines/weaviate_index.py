@@ -11,7 +11,7 @@ import contextlib
 import math
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -63,6 +63,7 @@ class WeaviateIndex:
         self.collection = collection
         self._exact = exact
         self._replicas = replicas
+        self._known: frozenset[str] | None = None
 
     def create(self, schema: pa.Schema, dimensions: Mapping[str, int], fields: Sequence[str] = tuple(WHOLE_TEXT)) -> None:
         """Make the collection, empty; what an earlier, unfinished build left of it is dropped.
@@ -128,6 +129,7 @@ class WeaviateIndex:
 
     def drop(self) -> None:
         """Remove the collection; nothing happens where there is none."""
+        self._known = None
         with self._server.talking():
             self._server.client().collections.delete(self.collection)
 
@@ -167,7 +169,8 @@ class WeaviateIndex:
 
     def fetch(self, evidence_ids: Sequence[str]) -> list[dict[str, object]]:
         """Return the rows of those ids, in that order; unknown ids are left out."""
-        found = {str(row.uuid): _row(row.properties) for row in self._read(evidence_ids, return_properties=_returned())}
+        wanted = _returned(self._columns())
+        found = {str(row.uuid): _row(row.properties) for row in self._read(evidence_ids, return_properties=wanted)}
         return [found[evidence_id] for evidence_id in evidence_ids if evidence_id in found]
 
     def vectors(self, evidence_ids: Sequence[str], space: str) -> dict[str, Vector]:
@@ -192,6 +195,12 @@ class WeaviateIndex:
                 f"Weaviate at {self._server.url} has no collection {self.collection}; to build it again: inset refresh {corpus}",
                 self.collection,
             ) from error
+
+    def _columns(self) -> frozenset[str]:
+        if self._known is None:
+            with self._asking():
+                self._known = frozenset(one.name for one in self._collection().config.get().properties)
+        return self._known
 
     def _collection(self) -> Any:
         return self._server.client().collections.use(self.collection)
@@ -254,7 +263,7 @@ class WeaviateIndex:
 
 def _property(column: "pa.Field[Any]", fields: Sequence[str]) -> dict[str, Any]:
     """Spell a column as the server does: words where BM25 reads it, whole values where a filter compares them."""
-    kind = column.type
+    kind = _spelled(column.type)
     inner = kind.value_type if isinstance(kind, pa.ListType | pa.FixedSizeListType) else kind
     spelled: dict[str, Any] = {"name": column.name, "dataType": [_data_type(inner) + ("[]" if inner is not kind else "")]}
     if isinstance(inner, pa.StructType):
@@ -263,6 +272,19 @@ def _property(column: "pa.Field[Any]", fields: Sequence[str]) -> dict[str, Any]:
     if inner == pa.string():
         spelled |= {"tokenization": "word" if searched else "field", "indexSearchable": searched}
     return spelled | {"indexFilterable": column.name in _FILTERABLE}
+
+
+_CELLS = "cells"
+"""The server knows no lists of lists: a row of a table is an object that has its cells."""
+
+
+def _is_table(kind: pa.DataType) -> bool:
+    return isinstance(kind, pa.ListType) and isinstance(kind.value_type, pa.ListType)
+
+
+def _spelled(kind: Any) -> Any:
+    """Return the type that the server keeps instead of a list of lists."""
+    return pa.list_(pa.struct([(_CELLS, kind.value_type)])) if _is_table(kind) else kind
 
 
 def _data_type(kind: pa.DataType) -> str:
@@ -277,8 +299,10 @@ def _objects(batch: pa.RecordBatch) -> Iterator[Any]:
     spaces = [name.removeprefix("vector_") for name in batch.schema.names if name.startswith("vector_")]
     vectors = {space: batch.column(f"vector_{space}").to_pylist() for space in spaces}
     rows = batch.drop_columns([f"vector_{space}" for space in spaces]).to_pylist()
+    tables = [field.name for field in batch.schema if field.name not in vectors and _is_table(field.type)]
     for place, row in enumerate(rows):
-        own = {NAMES: names_of(row), PAGES: pages_of(row)}
+        own: dict[str, Any] = {NAMES: names_of(row), PAGES: pages_of(row)}
+        own |= {name: [{_CELLS: cells} for cells in row[name]] for name in tables if row[name] is not None}
         yield DataObject(
             properties={name: value for name, value in (row | own).items() if value is not None},
             uuid=row["evidence_id"],
@@ -292,23 +316,27 @@ def _only(score: str) -> dict[str, Any]:
     return {"return_metadata": MetadataQuery(**{score: True}), "return_properties": False}
 
 
-def _returned() -> list[Any]:
+def _returned(there: Collection[str]) -> list[Any]:
+    """Return what to ask for: the columns that a collection has, since one of an earlier release may lack some."""
     from weaviate.classes.query import QueryNested
 
+    kinds = {column.name: _spelled(column.type) for column in EVIDENCE if column.name in there}
     return [
-        QueryNested(name=column.name, properties=[inner.name for inner in column.type.value_type])
-        if isinstance(column.type, pa.ListType) and isinstance(column.type.value_type, pa.StructType)
-        else column.name
-        for column in EVIDENCE
+        QueryNested(name=name, properties=[inner.name for inner in kind.value_type])
+        if isinstance(kind, pa.ListType) and isinstance(kind.value_type, pa.StructType)
+        else name
+        for name, kind in kinds.items()
     ]
 
 
 def _row(properties: Mapping[str, Any]) -> dict[str, object]:
     """Return a row as it was written: the server keeps no difference between an empty list and none."""
-    return {
+    row: dict[str, Any] = {
         column.name: properties.get(column.name) if column.nullable else properties.get(column.name) or _empty(column.type)
         for column in EVIDENCE
     }
+    tables = {column.name: row[column.name] for column in EVIDENCE if _is_table(column.type) and row[column.name]}
+    return row | {name: [line[_CELLS] for line in lines] for name, lines in tables.items()}
 
 
 def _empty(kind: pa.DataType) -> object:

@@ -103,5 +103,5 @@ def _around(corners: NDArray[np.float32], scale: float) -> BBox:
 
 
 def _says(text: str) -> bool:
-    """Tell words from what icons, arrows and check boxes are taken for."""
+    """Separate words from what icons, arrows and check boxes are taken for."""
     return any(character.isalnum() for character in text)

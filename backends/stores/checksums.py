@@ -58,13 +58,13 @@ def unsealed(name: str, data: bytes) -> bytes:
 
 
 def is_checked(name: str) -> bool:
-    """Say whether reading an object of that name finds out whether it is what was written."""
+    """Return whether reading an object of that name finds out whether it is what was written."""
     known = (_DOCUMENT, _FIGURE, _TAGGED)
     return name.endswith(".parquet") or _is_json(name) or any(kind.fullmatch(name) for kind in known)
 
 
 def carries_checksum(name: str, data: bytes) -> bool:
-    """Say whether stored bytes of a name hold a checksum, or need none."""
+    """Return whether stored bytes of a name hold a checksum, or need none."""
     if name.endswith(".parquet"):
         return holds_digest(data)
     if _TAGGED.fullmatch(name):

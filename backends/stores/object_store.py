@@ -77,7 +77,7 @@ class FolderStore:
         self._write(self._path(name), sealed(name, data))
 
     def exists(self, name: str) -> bool:
-        """Say whether there is an object of that name."""
+        """Return whether there is an object of that name."""
         with _folder_errors(self._path(name)):
             return self._path(name).is_file()
 
@@ -164,7 +164,7 @@ class FolderStore:
         return damage(DamagedError, self.root, name, f"can't be read: {error.strerror}")
 
     def _is_whole(self, name: str, stored: bytes) -> bool:
-        """Say whether an object is there and what was written, which need not be what would be written now."""
+        """Return whether an object is there and what was written, which need not be what would be written now."""
         try:
             found = self._read(name)
             return found == stored or _verified(self.root, name, found) is not None
@@ -315,7 +315,7 @@ class S3Store:
             self._client.upload_fileobj(io.BytesIO(sealed(name, data)), self._bucket, self._key(name))
 
     def exists(self, name: str) -> bool:
-        """Say whether there is an object of that name."""
+        """Return whether there is an object of that name."""
         return self._head(name) is not None
 
     def names(self, prefix: str) -> list[str]:
@@ -396,7 +396,7 @@ class S3Store:
             return None
 
     def _is_whole(self, name: str, stored: bytes) -> bool:
-        """Say whether an object is there and what was written; one that is the same by size and MD5 isn't fetched."""
+        """Return whether an object is there and what was written; one that is the same by size and MD5 isn't fetched."""
         head = self._head(name)
         if head is None:
             return False
@@ -445,7 +445,7 @@ def s3_client() -> "S3Client":
 
 
 def is_broken_body(error: BaseException) -> bool:
-    """Say whether a reply broke off, or isn't what was sent: worth asking again."""
+    """Return whether a reply broke off, or isn't what was sent: worth asking again."""
     from botocore.exceptions import FlexibleChecksumError, IncompleteReadError, ReadTimeoutError, ResponseStreamingError
 
     return isinstance(error, FlexibleChecksumError | IncompleteReadError | ReadTimeoutError | ResponseStreamingError)

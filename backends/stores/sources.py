@@ -39,7 +39,7 @@ def open_source(address: str) -> DocumentSource:
 
 
 def overlaps(source: str, store: str) -> bool:
-    """Say whether a source lies in a store, or would list what the store keeps; a store in a hidden folder isn't listed.
+    """Return whether a source lies in a store, or would list what the store keeps; a store in a hidden folder isn't listed.
 
     Args:
         source: A source's address.
@@ -91,7 +91,7 @@ class _FileSource:
         return sorted(self._listed(), key=lambda file: file.source)
 
     def lists(self, path: Path) -> bool:
-        """Say whether a file there, its links resolved, would be among ``files``."""
+        """Return whether a file there, its links resolved, would be among ``files``."""
         try:
             parts = path.relative_to(_real(self._base)).parts
         except ValueError:

@@ -131,7 +131,7 @@ class Shares:
         self._held: dict[str, float] = {}
 
     def due(self, name: str, share: float) -> bool:
-        """Say whether this occasion gets one."""
+        """Return whether this occasion gets one."""
         held = self._held.setdefault(name, self._pick.uniform(0.3, 0.7)) + share
         self._held[name] = held - (held >= 1)
         return held >= 1

@@ -6,9 +6,17 @@ from backends.models.registry import TEXT_EMBEDDERS
 from schemas.errors import UserError
 from schemas.models import ModelName
 from schemas.ports import TextEmbedder
-from schemas.versions import ModelCard
+from schemas.versions import ModelCard, VectorSpace
 
 TEXTS_AT_ONCE = 32
+
+
+def is_here(space: VectorSpace) -> bool:
+    """Say whether questions can be embedded as a version's rows were: its model is still here, at that revision."""
+    try:
+        return TEXT_EMBEDDERS.find(ModelName(space.model.name, space.model.revision)).card() == space.model
+    except UserError:
+        return False
 
 
 @functools.lru_cache(maxsize=4)

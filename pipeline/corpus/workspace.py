@@ -32,7 +32,7 @@ CODE_VERSION = "0.1.0"
 INDEX_FILE = "index.json"
 
 Report = Callable[[str, int, int], None]
-"""Told of progress: step, done, total."""
+"""Called with progress: step, done, total."""
 
 
 def silent(_step: str, _done: int, _total: int) -> None:

@@ -64,7 +64,7 @@ def inspect(
         view: Draw its pages with what was found on them (``page-0001.png``) and write ``index.html`` beside, into ``out``.
         options: Limits and resolution.
         captions: Which models look at it; by default a layout model at scanned pages, and nothing that reads words.
-        report: Told how many pages are done by a model, and drawn.
+        report: Called with the pages done by a model, and drawn.
 
     Returns:
         Its pages; none where the document can't be read, with the reason in ``failures``.

@@ -70,7 +70,7 @@ def write_view(
         tree: Its evidence tree.
         numbers: Tag numbers by figure id.
         limits: Time and memory that drawing a page may take, and how many pages at once.
-        report: Told how many pages are drawn.
+        report: Called with the pages drawn.
 
     Raises:
         UserError: The folder can't be written to.

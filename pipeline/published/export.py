@@ -37,7 +37,7 @@ def export_pages(
         version: Which version; None means the live one.
         images: Which images are taken.
         unique: Write each text once, with all its pages, instead of a row an image.
-        report: Told of each source.
+        report: Called with each source.
 
     Raises:
         UserError: There is no such version, or the file can't be written.

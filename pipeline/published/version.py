@@ -122,11 +122,14 @@ class OpenVersion:
 
     def _hit(self, row: dict[str, Any], score: float, placements: Sequence[dict[str, Any]]) -> Hit:
         fields = {name: value for name, value in row.items() if name in Hit.model_fields}
+        cells = row.get("tagged_rows") or []
         regions = [CitedRegion.model_validate(region) for region in row["regions"]]
         return Hit.model_validate(
             fields
             | {
                 "score": score,
+                "rows": [[self.template.without(cell) for cell in line] for line in cells],
+                "tagged_rows": cells,
                 "source": row["sources"][0],
                 "tagged_pdf": self.tagged is not None and row["doc_id"] in self.tagged,
                 "figures": localise(row["figure_refs"], row["doc_id"], regions, placements),

@@ -39,7 +39,7 @@ class OpenVersions:
 
     @property
     def nothing_live(self) -> str:
-        """What to tell those who ask a corpus of which nothing was published."""
+        """What those hear who ask a corpus of which nothing was published."""
         return f"corpus {self._name}: nothing is published yet; run: inset refresh {self._name}"
 
     def live(self) -> Pointer | None:

@@ -1,7 +1,7 @@
 """The engine's alias: for those who query Weaviate themselves, ``Manuals`` names whatever version is live.
 
 It follows the pointer and decides nothing. A crash between the two leaves it one version behind, which is whole all the same;
-the next refresh and ``inset doctor`` mend it. LanceDB has no aliases.
+the next refresh and ``inset doctor`` repair it. LanceDB has no aliases.
 """
 
 from pipeline.corpus.workspace import Workspace, open_server
@@ -11,7 +11,7 @@ from schemas.ids import alias_name, collection_name
 
 
 def follow(workspace: Workspace) -> bool:
-    """Make the alias name the live version's collection; say whether it had to be moved.
+    """Make the alias name the live version's collection; return whether it had to be moved.
 
     The server can't compare and swap an alias, so the pointer is read again after each move: of two that follow at once, the
     last to look leaves it right.
@@ -32,14 +32,14 @@ def follow(workspace: Workspace) -> bool:
             server.point(name, collection)
         except TransientError as error:
             raise TransientError(
-                f"{live.version} is live, but alias {name} may lag behind; mend it with: inset doctor ({error.message})"
+                f"{live.version} is live, but alias {name} may lag behind; repair it with: inset doctor ({error.message})"
             ) from error
         moved = True
     return moved
 
 
 def is_named(workspace: Workspace, version: str) -> bool:
-    """Say whether the alias names a version's collection, so that it must not be removed.
+    """Return whether the alias names a version's collection, so that it must not be removed.
 
     Raises:
         TransientError: The server that holds it doesn't answer.

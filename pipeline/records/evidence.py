@@ -5,10 +5,10 @@ import re
 import pyarrow as pa
 
 from backends.stores.checksums import damage
-from backends.stores.objects import read_table
+from backends.stores.objects import read_table, reading
 from pipeline.corpus.workspace import Workspace
 from schemas.errors import MissingError
-from schemas.evidence import EVIDENCE, PLACEMENTS
+from schemas.evidence import PLACEMENTS, as_evidence
 from schemas.ids import version_file
 from schemas.parquet import to_parquet
 from schemas.ports import ObjectStore
@@ -42,7 +42,12 @@ def read_evidence(store: ObjectStore, version: str) -> pa.Table:
     wanted = int(found[1]) if names and (found := _OF.search(names[-1])) else max(1, len(names))
     if len(names) != wanted:
         raise damage(MissingError, store.root, folder, f"has {len(names)} of {wanted} parts")
-    return pa.concat_tables([read_table(store, name, EVIDENCE) for name in names])
+    parts = []
+    for name in names:
+        table = read_table(store, name)
+        with reading(store, name):
+            parts.append(as_evidence(table))
+    return pa.concat_tables(parts)
 
 
 def read_placements(store: ObjectStore, version: str) -> pa.Table:

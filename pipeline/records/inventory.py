@@ -1,4 +1,4 @@
-"""What a version needs of its store, object by object: what a damaged version is told by.
+"""What a version needs of its store, object by object: how a damaged version is recognised.
 
 A finished version lists its objects with their sizes, and the files of its own folder with their digests too; all others carry
 their checksums, or have them for a name. One listing of the store then says whether anything is missing or cut, and reading says

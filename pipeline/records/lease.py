@@ -92,7 +92,7 @@ def holding(store: ObjectStore, run_id: str, *, tied_to_process: bool) -> Iterat
 
 
 def still_held(store: ObjectStore, lease: Lease) -> bool:
-    """Say whether nobody took the lease over since."""
+    """Return whether nobody took the lease over since."""
     held, _ = _read(store)
     return held is not None and (held.run_id, held.fence) == (lease.run_id, lease.fence)
 

@@ -37,7 +37,7 @@ def _read_pointer(store: ObjectStore) -> tuple[Pointer | None, str | None]:
 
 
 def _write_pointer(store: ObjectStore, pointer: Pointer, etag: str | None) -> bool:
-    """Write the pointer if its ETag is still that one, and then its copy; say whether it was."""
+    """Write the pointer if its ETag is still that one, and then its copy; return whether it was."""
     data = pointer.model_dump_json().encode()
     if not store.swap(LIVE, data, etag):
         return False
@@ -45,7 +45,7 @@ def _write_pointer(store: ObjectStore, pointer: Pointer, etag: str | None) -> bo
     return True
 
 
-def mend_pointer(store: ObjectStore, corpus: str) -> None:
+def repair_pointer(store: ObjectStore, corpus: str) -> None:
     """Write a damaged pointer again, as its copy says it was, or a missing copy from the pointer. Call it under the lease.
 
     Raises:

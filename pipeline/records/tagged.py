@@ -31,7 +31,7 @@ def make_tagged(
         placements: All its placements.
         sources: A source of each indexed document, by document id.
         run_id: Noted in failures.
-        report: Told of each copy.
+        report: Called with each copy.
 
     Returns:
         Why copies are missing. Their documents are indexed all the same.

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from evaluation.gates import retrieval_gates
 from evaluation.golden import ModeReport, Placed, ask
 from evaluation.questions import Question, load_questions
+from pipeline.corpus.models import is_here
 from pipeline.corpus.workspace import Report, Workspace, silent
 from pipeline.published.version import OpenVersion, open_version
 from pipeline.records.collection import holds
@@ -56,7 +57,7 @@ def evaluate(workspace: Workspace, version: str, report: Report = silent) -> Sta
 def _can_be_asked(workspace: Workspace, version: str) -> bool:
     manifest = readable_manifest(workspace.store, version)
     try:
-        return manifest is not None and holds(workspace, manifest)
+        return manifest is not None and holds(workspace, manifest) and all(map(is_here, manifest.spaces.values()))
     except TransientError:
         return False
 

@@ -20,7 +20,7 @@ def parse(workspace: Workspace, version: str, shard: int | None = None, report: 
         workspace: The corpus.
         version: The version whose plan this is.
         shard: Which shard, from 0; None means all.
-        report: Told of each document that is done.
+        report: Called with each document that is done.
     """
     started = time.monotonic()
     plan = read_plan(workspace.store, version)

@@ -91,7 +91,7 @@ def _built(workspace: Workspace, fingerprint: str, live: Pointer | None) -> tupl
 
 
 def _was_ranked_otherwise(workspace: Workspace, manifest: Manifest) -> bool:
-    """Say whether a version was judged by another ranking than would judge it now."""
+    """Return whether a version was judged by another ranking than would judge it now."""
     return manifest.parameters.get("ranking") != workspace.corpus.ranking.model_dump(mode="json")
 
 

@@ -1,4 +1,4 @@
-"""What is missing or misconfigured, and how to mend it."""
+"""What is missing or misconfigured, and how to repair it."""
 
 import importlib.metadata
 import importlib.util
@@ -38,7 +38,7 @@ def diagnose(corpora: Sequence[str], *, deep: bool = False, report: Report = sil
     Args:
         corpora: Corpora by name or file; [] means every one in the corpora folder.
         deep: Read every object that a kept version needs, and note what is damaged for the next refresh.
-        report: Told of versions looked at.
+        report: Called with versions looked at.
     """
     findings = [*_installation(), *_corpora(corpora, deep=deep, report=report)]
     return Diagnosis(ok=all(finding.ok for finding in findings), findings=findings)
@@ -200,5 +200,5 @@ def _repair(workspace: Workspace, damage: Damage, found: Damages) -> str:
 
 
 def _alias(workspace: Workspace) -> Finding:
-    mended = "it lagged behind the live version and was mended" if follow(workspace) else "up to date, or none needed"
-    return Finding(subject=" alias", ok=True, message=mended)
+    repaired = "it lagged behind the live version and was repaired" if follow(workspace) else "up to date, or none needed"
+    return Finding(subject=" alias", ok=True, message=repaired)

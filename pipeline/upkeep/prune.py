@@ -26,7 +26,7 @@ def prune(workspace: Workspace, *, dry_run: bool, report: Report = silent) -> Pr
     Args:
         workspace: The corpus.
         dry_run: Remove nothing.
-        report: Told of what is gone through.
+        report: Called with what is gone through.
 
     Raises:
         UserError: A refresh is running.

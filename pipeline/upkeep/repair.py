@@ -22,10 +22,10 @@ from pipeline.records.publication import (
     LIVE,
     drop_previous,
     manifest_name,
-    mend_pointer,
     read_manifest,
     read_pointer,
     readable_manifest,
+    repair_pointer,
 )
 from pipeline.records.vectors import open_vectors, passages
 from pipeline.upkeep.retain import doomed, sweep
@@ -65,7 +65,7 @@ def find_damage(workspace: Workspace, *, deep: bool = False, report: Report = si
     Args:
         workspace: The corpus.
         deep: Read every object; otherwise listings are compared, and what was noted and a sample is read.
-        report: Told of versions looked at.
+        report: Called with versions looked at.
 
     Raises:
         UserError: A folder of the store can't be read.
@@ -107,7 +107,7 @@ def _previous_gone(store: ObjectStore) -> dict[str, list[Damage]]:
     return {}
 
 
-def mend(workspace: Workspace) -> bool:
+def repair(workspace: Workspace) -> bool:
     """Remove what is damaged, as far as a refresh makes it again. Call it under the lease.
 
     Returns:
@@ -117,7 +117,7 @@ def mend(workspace: Workspace) -> bool:
         UserError: Nobody knows what is live, or a folder of the store can't be read.
     """
     store = workspace.store
-    mend_pointer(store, workspace.corpus.name)
+    repair_pointer(store, workspace.corpus.name)
     found, note = find_damage(workspace), read_damage_note(store)
     pointer = read_pointer(store)
     live = pointer.version if pointer else None

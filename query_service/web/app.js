@@ -1,5 +1,5 @@
 import * as service from "./service.js";
-import { blocks, count, el, fileName, when } from "./text.js";
+import { blocks, count, el, fileName, table, when } from "./text.js";
 import * as viewer from "./viewer.js";
 
 const $ = (id) => document.getElementById(id);
@@ -296,15 +296,17 @@ function drawAnswer(found) {
   $("parts").replaceChildren(...grouped.map(({ parts }) => {
     const origin = passages && byNumber.get(parts[0].citations[0]);
     const section = el("section", { class: "passage" }, origin && eyebrow(origin));
-    const lastText = parts.findLastIndex((part) => part.type === "text");
+    const last = parts.findLastIndex((part) => part.type !== "figure");
     parts.forEach((part, index) => {
+      const cites = index === last ? chips(part.citations, byNumber, version) : null;
       if (part.type === "figure") section.append(figure(part, byNumber, version));
-      else section.append(...words(part, index === lastText ? chips(part.citations, byNumber, version) : null));
+      else if (part.type === "table") section.append(cellsOf(part, byNumber, version), cites ? el("p", {}, cites) : "");
+      else section.append(...words(part, cites));
     });
     return section;
   }));
   drawCitations(found.citations, version);
-  const figures = found.parts.filter((part) => part.type === "figure").length;
+  const figures = found.parts.flatMap((part) => (part.type === "figure" ? [part] : part.figures ?? [])).length;
   say(`Answer with ${count(figures, "figure")} and ${count(found.citations.length, "citation")}.`);
 }
 
@@ -336,18 +338,31 @@ function image(figureId, version, caption, attributes = {}) {
   return picture;
 }
 
-function figure(part, byNumber, version) {
+function picture(part, byNumber, version) {
   const caption = part.caption.trim();
   const cited = part.citations.map((n) => byNumber.get(n)).filter(Boolean);
   const places = cited.slice(0, 1).map((citation) => ({ label: `page ${part.page}`, place: placeOfFigure(part, citation, version) }));
   const open = () => viewer.openFigure({ corpus: state.corpus, version, figureId: part.figure_id, caption, tag: part.tag, places });
-  const legend = el("figcaption", { dir: "auto" }, caption);
+  return el("button", { type: "button", class: "picture", title: "Enlarge", "aria-label": `Enlarge: ${caption || "figure"}`, "aria-haspopup": "dialog", onclick: open },
+    image(part.figure_id, version, caption || "Figure without a caption"));
+}
+
+function figure(part, byNumber, version) {
+  const legend = el("figcaption", { dir: "auto" }, part.caption.trim());
   const cites = chips(part.citations, byNumber, version);
   if (cites) attach(legend, cites);
-  return el("figure", {},
-    el("button", { type: "button", class: "picture", title: "Enlarge", "aria-label": `Enlarge: ${caption || "figure"}`, "aria-haspopup": "dialog", onclick: open },
-      image(part.figure_id, version, caption || "Figure without a caption")),
-    legend);
+  return el("figure", {}, picture(part, byNumber, version), legend);
+}
+
+// A table of an answer, each of its figures where a cell holds the figure's tag.
+function cellsOf(part, byNumber, version) {
+  const draw = (text, figures = part.figures) => {
+    const [first, ...rest] = figures;
+    if (!first) return [text];
+    const pieces = text.split(first.tag).map((piece) => draw(piece, rest));
+    return pieces.flatMap((piece, index) => (index ? [picture(first, byNumber, version), ...piece] : piece));
+  };
+  return table(part.rows, draw);
 }
 
 function drawCitations(citations, version) {
@@ -414,7 +429,8 @@ function hitCard(hit, rank, version) {
       places: [{ label: `page ${figure.page}`, place: placeOfFigure(figure, hit, version) }],
     }),
   }, image(figure.figure_id, version, figure.caption || caption)));
-  const text = el("div", { class: "hit-text" }, ...blocks(hit.text));
+  const shown = hit.rows.length ? [...blocks(hit.caption), table(hit.rows)] : blocks(hit.text);
+  const text = el("div", { class: "hit-text" }, ...shown);
   return el("li", { class: `hit of-${hit.modality}` },
     el("div", { class: "hit-head" },
       el("span", { class: "rank", "aria-hidden": "true" }, String(rank)),

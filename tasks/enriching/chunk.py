@@ -9,7 +9,7 @@ from schemas.tags import placeholder, placeholders, strip
 from tasks.enriching.cut import CountTokens, TablePiece, begin, cut, cut_table, joint, searched
 from tasks.tables.mark_up import caption_of, regions_of
 
-CHUNK_VERSION = "7"
+CHUNK_VERSION = "8"
 
 _BETWEEN = "\n\n"
 
@@ -161,19 +161,20 @@ def _text_chunk(units: Sequence[_Unit]) -> Iterator[Chunk]:
 
 def _table_chunks(unit: _Unit, count_tokens: CountTokens, max_tokens: int) -> Iterator[Chunk]:
     table = unit.blocks[0]
-    pieces = [TablePiece(unit.text, range(len(table.rows)))]
-    if unit.tokens > max_tokens:
-        pieces = cut_table(caption_of(table), table.rows, count_tokens, max_tokens)
-    for number, piece in enumerate(pieces):
+    caption = caption_of(table)
+    cut_to_fit = cut_table(caption, table.rows, count_tokens, max_tokens) if unit.tokens > max_tokens else None
+    for piece in cut_to_fit or [TablePiece(caption, table.rows, range(len(table.rows)))]:
+        text = piece.text if cut_to_fit else unit.text
         yield Chunk(
             order=table.order,
             modality=Modality.TABLE,
             regions=regions_of(table, piece.rows),
             section_path=table.section_path,
-            text=searched(piece.text),
-            tagged_text=piece.text,
-            figure_refs=_unique([*placeholders(piece.text), *(ref for block in unit.blocks for ref in block.mentions)]),
-            caption=caption_of(table) if number == 0 else "",
+            text=searched(text),
+            tagged_text=text,
+            figure_refs=_unique([*placeholders(text), *(ref for block in unit.blocks for ref in block.mentions)]),
+            caption=strip(caption),
+            rows=tuple(map(tuple, piece.cells)),
         )
 
 

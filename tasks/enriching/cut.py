@@ -121,19 +121,28 @@ def _last_up_to(places: Sequence[int], end: int) -> int:
 
 
 class TablePiece(NamedTuple):
-    """A part of a table as Markdown; ``rows`` are those that it holds, or parts of, the header being row 0."""
+    """A part of a table: its caption, "" for none, and its cells, the header first; () where it is the caption alone.
 
-    text: str
+    ``rows`` are those of the table that it holds, or parts of, the header being row 0.
+    """
+
+    caption: str
+    cells: Sequence[Sequence[str]]
     rows: range
+
+    @property
+    def text(self) -> str:
+        """The piece as Markdown, under its caption."""
+        return "\n".join(filter(None, (self.caption, markdown(self.cells) if self.cells else "")))
 
 
 def cut_table(caption: str, rows: Sequence[Sequence[str]], count_tokens: CountTokens, max_tokens: int) -> list[TablePiece]:
     """Cut a table at its rows, each piece under caption and header.
 
-    A row too long for a piece goes on in the next one, under the same header, its first cell said again where it is short.
+    A row too long for a piece goes on in the next one, under the same header, its first cell repeated where it is short.
     Where caption and header take more than half of a piece and leave some row no room, a long caption stands alone before
-    the table, and a header that is still too long is cut with its table into strips of columns. What is said again is
-    said without its pictures: a placeholder stands once.
+    the table, and a header that is still too long is cut with its table into strips of columns. What is repeated is
+    written without its pictures: a placeholder stands once.
 
     Args:
         caption: One line; "" for none.
@@ -163,7 +172,7 @@ class _TableCutter:
             yield from self._packed(caption, header, numbered)
             return
         if 8 * self._count(caption) > self._max:
-            yield from (TablePiece(piece, range(1)) for piece in cut(caption, self._count_all, self._max))
+            yield from (TablePiece(piece, (), range(1)) for piece in cut(caption, self._count_all, self._max))
             caption = ""
         if 2 * self._count(_head(caption, header)) <= self._max:
             yield from self._packed(caption, header, numbered)
@@ -172,19 +181,18 @@ class _TableCutter:
 
     def _packed(self, caption: str, header: Sequence[str], rows: Sequence[_Row]) -> Iterator[TablePiece]:
         """Fill pieces with rows, each under the header."""
-        head = _head(caption, header)
-        room = self._max - self._count(head)
-        held: list[str] = []
+        room = self._max - self._count(_head(caption, header))
+        held: list[Sequence[str]] = []
         numbers = [0]
         total = 0
         for number, row, tokens in self._fitting(rows, room):
             if held and total + tokens > room:
-                yield TablePiece("\n".join([head, *held]), range(numbers[0], numbers[-1] + 1))
-                head, held, numbers, total = strip(head), [], [], 0
-            held.append(_line(row))
+                yield TablePiece(caption, (header, *held), range(numbers[0], numbers[-1] + 1))
+                caption, header, held, numbers, total = strip(caption), list(map(strip, header)), [], [], 0
+            held.append(row)
             numbers.append(number)
             total += tokens
-        yield TablePiece("\n".join([head, *held]), range(numbers[0], numbers[-1] + 1))
+        yield TablePiece(caption, (header, *held), range(numbers[0], numbers[-1] + 1))
 
     def _fitting(self, rows: Sequence[_Row], room: int) -> Iterator[tuple[int, Sequence[str], int]]:
         """Yield rows with their tokens, those that are too long in parts."""
@@ -219,7 +227,7 @@ class _TableCutter:
         return [*parts, held]
 
     def _strips(self, caption: str, header: Sequence[str], rows: Sequence[_Row]) -> Iterator[TablePiece]:
-        """Cut a table by its columns into tables whose header takes half of a piece, the first column said again."""
+        """Cut a table by its columns into tables whose header takes half of a piece, the first column repeated."""
         short = [begin(cell, self._count_all, self._max // 5) for cell in header]
         name = strip(header[0])
         named = 8 * self._lines([[name]])[0] <= self._max

@@ -43,14 +43,14 @@ def as_read(pixels: NDArray[Any], matrix: Matrix, rotation: int) -> NDArray[Any]
 
 
 def stands_as_stored(matrix: Matrix, rotation: int) -> bool:
-    """Say whether an image is upright, either on the page as written or on the page as its rotation shows it."""
+    """Return whether an image is upright, either on the page as written or on the page as its rotation shows it."""
     probe = np.arange(6).reshape(2, 3)
     views = (as_read(probe, matrix, 0), as_read(probe, matrix, rotation))
     return any(view is not None and np.array_equal(view, probe) for view in views)
 
 
 def is_slanted(matrix: Matrix) -> bool:
-    """Say whether an image's edges are not those of the page."""
+    """Return whether an image's edges are not those of the page."""
     a, b, c, d = matrix
     return max(abs(b), abs(c)) > _SLANT * max(abs(a), abs(d)) and max(abs(a), abs(d)) > _SLANT * max(abs(b), abs(c))
 
@@ -88,6 +88,6 @@ def encode(pixels: Pixels) -> tuple[Figure, bytes]:
 
 
 def is_blank(pixels: Pixels) -> bool:
-    """Say whether a picture has one colour only."""
+    """Return whether a picture has one colour only."""
     first = pixels[0, 0]
     return bool((pixels[::_STRIDE, ::_STRIDE] == first).all() and (pixels == first).all())

@@ -80,7 +80,7 @@ class _Tree:
         self._open: list[Node] = []
 
     def enter(self, block: Block) -> bool:
-        """Open the sections that a block stands in; say whether the block is a section's heading."""
+        """Open the sections that a block stands in; return whether the block is a section's heading."""
         path = block.section_path
         is_title = block.kind is BlockKind.HEADING and bool(path) and same_title(path[-1], block.text)
         pairs = enumerate(zip(path, self._open, strict=False))

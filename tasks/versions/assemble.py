@@ -11,10 +11,10 @@ from schemas.documents import TAGGED, Chunk, Figure, Placement, Region
 from schemas.evidence import EVIDENCE, PLACEMENTS
 from schemas.geometry import BBox
 from schemas.ids import evidence_id
-from schemas.tags import DOC_DIGITS, TagTemplate, fill, placeholder, restore
+from schemas.tags import DOC_DIGITS, TagTemplate, fill, placeholder, placeholders, restore
 from tasks.versions.tag import number_figures
 
-ASSEMBLE_VERSION = "2"
+ASSEMBLE_VERSION = "3"
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ def _evidence(document: DocumentPieces, tags: Mapping[int, str]) -> Iterator[dic
     standing = _Standing(document.placements, tags)
     seen: Counter[tuple[str, int, str]] = Counter()
     for piece in document.chunks:
-        tag_of = standing.within(piece)
+        tagged_text, tagged_rows = _with_tags(piece, standing.within(piece))
         first = piece.regions[0] if piece.regions else _NOWHERE
         name = piece.modality, piece.order if piece.placement is None else piece.placement, piece.text
         seen[name] += 1
@@ -210,11 +210,30 @@ def _evidence(document: DocumentPieces, tags: Mapping[int, str]) -> Iterator[dic
             "section_path": list(piece.section_path),
             "title": document.title,
             "text": piece.text,
-            "tagged_text": fill(piece.tagged_text, tag_of),
+            "tagged_text": tagged_text,
             "figure_refs": list(piece.figure_refs),
             "caption": piece.caption,
             "figure_id": piece.figure_id,
+            "tagged_rows": tagged_rows,
         }
+
+
+def _with_tags(piece: Chunk, tag_of: Callable[[str], str]) -> tuple[str, list[list[str]] | None]:
+    """Return the text of a piece with its tags, and its cells with those same tags; None where it has no cells.
+
+    A table's caption goes before its cells, so theirs are the last tags of each figure.
+    """
+    written: list[tuple[str, str]] = []
+
+    def write(figure_id: str) -> str:
+        written.append((figure_id, tag_of(figure_id)))
+        return written[-1][1]
+
+    text = fill(piece.tagged_text, write)
+    wanted = Counter(figure_id for row in piece.rows for cell in row for figure_id in placeholders(cell))
+    tags = {name: iter([tag for other, tag in written if other == name][-count:]) for name, count in wanted.items()}
+    rows = [[fill(cell, lambda name: next(tags[name], placeholder(name))) for cell in row] for row in piece.rows]
+    return text, rows or None
 
 
 def _placements(

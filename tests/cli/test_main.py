@@ -103,6 +103,29 @@ def test_from_init_to_rollback(folder: Path, inset: Inset) -> None:
     assert Path(exported["file"]).is_file()
 
 
+def test_pages_that_fail_alike_are_one_line(folder: Path, inset: Inset) -> None:
+    inset("init")
+    (folder / "corpora" / "manuals.yaml").write_text(
+        "name: manuals\nsource: ../pdfs\ncaptions: {layout: none}\nbudget: {ocr_items: 0}\n"
+    )
+    with pymupdf.open() as scans:
+        for subject in ("hoist", "", "crane", "gate"):
+            if not subject:
+                scans.new_page()
+                continue
+            with pymupdf.open(write_scan(folder / f"{subject}.pdf", subject)) as scan:
+                scans.insert_pdf(scan)
+        scans.save(folder / "pdfs" / "scans.pdf")
+    left = "over_budget: words of a figure are not read yet: budget.ocr_items was spent; the next refresh goes on"
+    said = inset("refresh", "manuals").err
+    partly = [line for line in said.splitlines() if "scans.pdf" in line]
+    assert partly == [f"  partly read: pages 1, 3-4 of scans.pdf: {left}"]
+    (line,) = [line for line in inset("quarantine", "manuals").out.splitlines() if "scans.pdf" in line]
+    assert line.split()[:4] == ["scans.pdf", "1,", "3-4", "recognise"]
+    listed = inset("quarantine", "manuals", "--json").json["failures"]
+    assert [failure["page"] for failure in listed if failure["source"] == "scans.pdf"] == [1, 3, 4]
+
+
 def _search_and_ask(inset: Inset, version: str) -> None:
     found = inset("search", "manuals", "mended valve screws", "-k", "3", "--mode", "bm25", "--json").json
     assert (found["version"], found["mode"]) == (version, "bm25")

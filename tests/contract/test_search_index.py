@@ -89,6 +89,7 @@ def row(place: int) -> dict[str, object]:
         "figure_refs": ["f" * 64] if place % 3 else [],
         "caption": "",
         "figure_id": "f" * 64 if place % 4 == 2 else None,
+        "tagged_rows": [["Part", "Torque"], [f"M{place}\n<image:00000001.png>", ""]] if place % 4 == 1 else None,
     }
 
 
@@ -252,6 +253,16 @@ class TestWriting:
             empty.create(SCHEMA, {"text": 384})
         with pytest.raises(ContractError, match="vector_unified"):
             empty.create(SCHEMA, {"unified": 8})
+
+    def test_rows_of_an_earlier_release_are_searched_and_have_no_cells(self, empty: SearchIndex) -> None:
+        place = SCHEMA.get_field_index("tagged_rows")
+        empty.create(SCHEMA.remove(place), DIMENSIONS, FIELDS)
+        empty.add(table(ROWS[:5], VECTORS[:5]).remove_column(place).to_batches())
+        empty.finish()
+        assert ids(empty.bm25("register", 60, ANY)) == [evidence_id(0)]
+        (found,) = empty.fetch([evidence_id(1)])
+        assert found.get("tagged_rows") is None
+        assert {**found, "tagged_rows": ROWS[1]["tagged_rows"]} == ROWS[1]
 
     def test_another_process_opens_what_was_built(self, empty: SearchIndex, engine: Factory) -> None:
         if isinstance(empty, MemoryIndex):
@@ -477,6 +488,13 @@ class TestLanceDB:
         narrow = Filters(documents=["plain.pdf"], pages=[1])
         assert len(index.dense(questions[0], 20, narrow, "text")) == 20
         assert (tmp_path / "T.lance" / "_indices").is_dir()
+
+    def test_a_space_in_which_no_row_has_a_vector_is_built_all_the_same(self, tmp_path: Path) -> None:
+        index = LanceIndex(str(tmp_path), "T", exact_below=10)
+        words = [row for row in ROWS if row["modality"] != Modality.FIGURE]
+        fill(index, words, VECTORS[: len(words)])
+        assert index.dense(IMAGES[0], 5, ANY, "image") == []
+        assert len(index.dense(VECTORS[0], 5, ANY, "text")) == 5
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """A second vector space: declared in one place, it is embedded, checked, built, searched, copied, swept and repaired."""
 
 import re
+import sys
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -147,6 +148,26 @@ def test_a_space_that_is_new_costs_its_vectors_alone(published: Workspace, decla
     contents = _sections(workspace).contents(passages(read_evidence(workspace.store, str(made.version))))
     assert work[Stage.ENRICH].counts["embedded"] == len(contents)
     assert work[Stage.ENRICH].counts["structured"] == 0
+
+
+def test_a_live_version_of_another_revision_is_neither_searched_nor_compared_with(
+    corpus_file: Path, monkeypatch: pytest.MonkeyPatch, declared: None
+) -> None:
+    folder = corpus_file.parent.parent
+    (folder / "q.jsonl").write_text('{"id": "1", "question": "bar of the pump", "doc": "pump.pdf", "pages": [1]}\n')
+    file = str(write_corpus(folder, "embeddings: {text: hashed}\nquestions: ../q.jsonl\n"))
+    first = refresh(open_workspace(file))
+    assert first.published
+    monkeypatch.setattr(sys.modules[__name__], "CARD", CARD.model_copy(update={"revision": "2"}))
+    workspace = open_workspace(file)
+    published = PublishedCorpus(workspace)
+    with pytest.raises(UserError, match="the vectors are of hashed at revision 1, and here it has 2; refresh"):
+        published.search(QUESTION)
+    made = refresh(workspace)
+    assert made.published
+    assert any(gate.message.startswith(f"nobody can search {first.version} any more") for gate in made.gates)
+    assert published.search(QUESTION).version == made.version
+    published.close()
 
 
 def test_copies_sweeps_and_repairs_go_through_every_space(published: Workspace, tmp_path: Path, declared: None) -> None:

@@ -18,7 +18,9 @@ from schemas.evidence import (
     Filters,
     Hit,
     Modality,
+    Part,
     SearchResult,
+    TablePart,
     TextPart,
 )
 from schemas.overview import CorpusOverview
@@ -66,10 +68,11 @@ def client_of(app: FastAPI) -> TestClient:
 
 
 class StandIn:
-    def __init__(self, name: str, live: bool = True, tagged: bool = True) -> None:
+    def __init__(self, name: str, live: bool = True, tagged: bool = True, table: bool = False) -> None:
         self._name = name
         self._live = live
         self._tagged = {"tagged_pdf": tagged}
+        self._table = table
         self.asked: list[dict[str, object]] = []
         self.drawing: Future[bytes] | None = None
 
@@ -116,23 +119,27 @@ class StandIn:
                 raise UserError("no document of this version", "is named 'x.pdf'")
             case "bug":
                 raise ZeroDivisionError("a secret")
-        return SearchResult(version=version or LIVE, mode=mode, hits=[HIT.model_copy(update=self._tagged)])
+        cells = {"rows": [["Key", "Does | says"], ["7", "<i>turns</i>"]]} if self._table else {}
+        return SearchResult(version=version or LIVE, mode=mode, hits=[HIT.model_copy(update=self._tagged | cells)])
 
     def answer(self, question: str, *, filters: Filters = NO_FILTERS, version: str | None = None) -> AnswerResult:
         self.asked.append({"question": question, "filters": filters, "version": version})
         if version not in {None, LIVE}:
             raise NotFoundError(f"there is no version {version}")
-        parts: list[TextPart | FigurePart] = [
-            TextPart(text="Turn the valve.", citations=[1]),
-            FigurePart(
-                figure_id=FIGURE_ID,
-                tag="<image:12345678.png>",
-                caption="Figure 1",
-                page=4,
-                bbox=(5.0, 6.0, 7.0, 8.0),
-                citations=[1],
-            ),
-        ]
+        figure = FigurePart(
+            figure_id=FIGURE_ID,
+            tag="<image:12345678.png>",
+            caption="Figure 1",
+            page=4,
+            bbox=(5.0, 6.0, 7.0, 8.0),
+            citations=[1],
+        )
+        parts: list[Part] = [TextPart(text="Turn the valve.", citations=[1])]
+        if self._table:
+            rows = [["Key", "Does"], ["Press <image:12345678.png> twice", "<b>runs</b>"]]
+            parts.append(TablePart(rows=rows, figures=[figure], citations=[1]))
+        else:
+            parts.append(figure)
         return AnswerResult(
             version=LIVE, abstained=False, parts=parts, citations=[CITATION.model_copy(update=self._tagged)]
         )

@@ -55,6 +55,16 @@ def _serving(app: FastAPI) -> Iterator[str]:
 
 def _links_after(corpus: StandIn, clicks: list[str], folder: Path) -> dict[str, str]:
     """Ask a question, click, and return the addresses of the links to PDFs that are shown then, by what they say."""
+    links = re.findall(r"<a (id=\"viewer-[^>]*)>(.*?)</a>", _page_after(corpus, clicks, folder))
+    return {
+        re.sub(r"<.*?>", "", words): unescape(re.findall(r'href="(.*?)"', attributes)[0])
+        for attributes, words in links
+        if "hidden" not in attributes
+    }
+
+
+def _page_after(corpus: StandIn, clicks: list[str], folder: Path) -> str:
+    """Ask a question, click, and return what the page has become."""
     app = create_app(lambda _: corpus, lambda: ["pumps"])
     app.get("/click.js")(lambda: Response(CLICK, media_type="text/javascript"))
     page = (
@@ -68,13 +78,7 @@ def _links_after(corpus: StandIn, clicks: list[str], folder: Path) -> dict[str, 
         query = "&".join(["q=valve", *(f"click={selector}" for selector in clicks)])
         command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder}"]
         command += ["--virtual-time-budget=10000", "--dump-dom", f"{address}/driven?{query}"]
-        html = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
-    links = re.findall(r"<a (id=\"viewer-[^>]*)>(.*?)</a>", html)
-    return {
-        re.sub(r"<.*?>", "", words): unescape(re.findall(r'href="(.*?)"', attributes)[0])
-        for attributes, words in links
-        if "hidden" not in attributes
-    }
+        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
 
 
 ORIGINAL = f"v1/corpora/pumps/documents/{DOC_ID}.pdf?version={LIVE}"
@@ -97,3 +101,18 @@ def test_both_follow_the_reader_to_the_next_page(tmp_path: Path) -> None:
 def test_no_link_leads_to_a_copy_that_the_version_does_not_have(tmp_path: Path) -> None:
     links = _links_after(StandIn("pumps", tagged=False), [".source"], tmp_path)
     assert links == {"Open the PDF at this page ↗": f"{ORIGINAL}#page=3"}
+
+
+def test_a_table_is_drawn_of_its_cells_with_its_figures_in_them(tmp_path: Path) -> None:
+    html = _page_after(StandIn("pumps", table=True), [], tmp_path)
+    answered, listed = (_cells(found) for found in re.findall(r"<table.*?</table>", html))
+    assert [[re.sub(r"<(button|span).*</\1>", "FIGURE", cell) for cell in row] for row in answered] == [
+        ["Key", "Does"],
+        ["Press FIGURE twice", "&lt;b&gt;runs&lt;/b&gt;"],
+    ]
+    assert "Figure 1" in answered[1][0]
+    assert listed == [["Key", "Does | says"], ["7", "&lt;i&gt;turns&lt;/i&gt;"]]
+
+
+def _cells(table: str) -> list[list[str]]:
+    return [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in re.findall(r"<tr>(.*?)</tr>", table)]

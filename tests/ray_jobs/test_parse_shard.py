@@ -65,7 +65,7 @@ class Room:
         return {names[outcome.doc_id]: outcome for outcome in found}
 
     def is_parsed(self, job: ParseJob, options: ParseOptions = OPTIONS) -> bool:
-        """Say whether the store has a finished parse of a document."""
+        """Return whether the store has a finished parse of a document."""
         return is_finished(self.store, parsed_folder(job.doc_id, parse_key(options)))
 
     def written(self) -> dict[str, int]:

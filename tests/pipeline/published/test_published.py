@@ -12,12 +12,14 @@ from fastapi.testclient import TestClient
 
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
+from pipeline.records.evidence import read_evidence
 from pipeline.records.publication import read_pointer
 from pipeline.refresh import refresh
 from query_service.app import create_app
 from schemas.errors import BadInputError, DamagedError, NotFoundError, TransientError
-from schemas.evidence import FigurePart, Filters, Modality
-from tests.manuals import write_manual
+from schemas.evidence import FigurePart, Filters, Modality, TablePart
+from schemas.parquet import to_parquet
+from tests.manuals import write_long_table, write_manual
 from tests.pipeline.conftest import write_corpus
 
 Open = Callable[[Workspace], PublishedCorpus]
@@ -61,6 +63,32 @@ def test_a_figure_leads_to_its_own_page(published: Workspace, opened: Open) -> N
     assert [(part.page, part.bbox) for part in figures] == [places[part.figure_id] for part in figures]
     for hit in corpus.search("screws", k=50).hits:
         assert [figure.figure_id for figure in hit.figures] == hit.figure_refs
+
+
+def test_a_table_has_its_cells_from_the_page_to_the_answer(tmp_path: Path, opened: Open) -> None:
+    write_long_table(tmp_path / "pdfs" / "screws.pdf")
+    workspace = open_workspace(str(write_corpus(tmp_path)))
+    assert refresh(workspace).published
+    corpus = opened(workspace)
+    (hit, *_) = corpus.search("torque of screw 3", filters=Filters(modalities=[Modality.TABLE])).hits
+    assert hit.rows == [["Part", "Torque", "Sign"], *([f"Screw {n}", f"{n} Nm", ""] for n in range(8))]
+    (figure,) = hit.figures
+    assert hit.tagged_rows == [*hit.rows[:-1], ["Screw 7", "7 Nm", f"<image:{figure.number}.png>"]]
+    parts = corpus.answer("What is the torque of screw 3?").parts
+    (table,) = [part for part in parts if isinstance(part, TablePart)]
+    assert table.rows == hit.tagged_rows
+    assert [(part.tag, part.figure_id) for part in table.figures] == [(table.rows[-1][-1], figure.figure_id)]
+
+
+def test_rows_of_an_earlier_release_are_read(published: Workspace) -> None:
+    version = _live(published)
+    now = read_evidence(published.store, version)
+    (name,) = published.store.names(f"versions/{version}/evidence")
+    published.store.replace(name, to_parquet(now.drop_columns(["tagged_rows"])))
+    assert read_evidence(published.store, version) == now
+    published.store.replace(name, to_parquet(now.drop_columns(["text"])))
+    with pytest.raises(DamagedError, match="isn't what was written"):
+        read_evidence(published.store, version)
 
 
 @pytest.mark.slow

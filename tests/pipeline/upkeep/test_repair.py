@@ -204,9 +204,9 @@ def test_a_damaged_pointer_is_written_again_with_its_hold(tmp_path: Path, damage
 
 
 def _mend(store: ObjectStore) -> None:
-    from pipeline.records.publication import mend_pointer
+    from pipeline.records.publication import repair_pointer
 
-    mend_pointer(store, "manuals")
+    repair_pointer(store, "manuals")
 
 
 def test_a_version_whose_manifest_is_damaged_is_listed_as_such(published: Workspace) -> None:

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 import pytest
 
 from schemas.corpus import AnswerOptions
-from schemas.evidence import CitedFigure, FigurePart, Hit, Modality
+from schemas.evidence import CitedFigure, FigurePart, Hit, Modality, TablePart, TextPart
 from schemas.tags import TagTemplate, escape
 from tasks.answering.answer import answer, least_similarity
+from tasks.tables.mark_up import markdown
 
 FIGURES = [
     CitedFigure(figure_id="f1" * 32, number="00000001", caption="Figure 1: Panel", page=4, bbox=(5, 6, 7, 8)),
@@ -37,7 +38,8 @@ def _hit(name: str, tagged: str, modality: Modality = Modality.TEXT, refs: tuple
 def _answer(*hits: Hit, passages: int = 4) -> list[tuple[str, str, list[int]]]:
     made = answer("v", hits, TagTemplate(), passages=passages)
     assert made.abstained == (not hits)
-    return [(part.type, part.text if part.type == "text" else part.figure_id[:2], part.citations) for part in made.parts]
+    said = [part.figure_id[:2] if part.type == "figure" else getattr(part, "text", "") for part in made.parts]
+    return [(part.type, words, part.citations) for part, words in zip(made.parts, said, strict=True)]
 
 
 def test_figures_stand_where_their_tags_stood() -> None:
@@ -69,6 +71,28 @@ def test_a_figure_is_shown_once_and_passages_are_bounded() -> None:
 def test_a_caption_is_said_once() -> None:
     parts = _answer(_hit("a", "Look:\n<image:00000001.png>\nFigure 1:\nPanel\n\nThen go on."))
     assert parts == [("text", "Look:", [1]), ("figure", "f1", [1]), ("text", "Then go on.", [1])]
+
+
+def _table(caption: str, *rows: list[str]) -> Hit:
+    tagged = "\n".join(filter(None, (caption, markdown(rows))))
+    return _hit("t", tagged, Modality.TABLE).model_copy(update={"tagged_rows": list(rows)})
+
+
+def test_a_table_keeps_its_cells_and_its_figures_stand_in_them() -> None:
+    icon, unknown = "<image:00000002.png>", "<image:99999999.png>"
+    rows = [["Key", "Does"], [f"{icon} A|B", escape("prints <image:1>\nlines")], [icon, f"stops {unknown}"]]
+    made = answer("v", [_table("Table 1: Keys <image:00000001.png>", *rows)], TagTemplate(), passages=1)
+    caption, panel, table = made.parts
+    assert caption == TextPart(text="Table 1: Keys", citations=[1])
+    assert isinstance(panel, FigurePart)
+    assert isinstance(table, TablePart)
+    assert table.rows == [["Key", "Does"], [f"{icon} A|B", "prints <image:1>\nlines"], [icon, "stops"]]
+    assert [(figure.tag, figure.figure_id) for figure in table.figures] == [(icon, "f2" * 32)]
+
+
+def test_a_table_of_a_version_without_cells_is_shown_as_its_text() -> None:
+    before = _table("Table 1", ["Part", "Torque"], ["M8", "9 Nm"]).model_copy(update={"tagged_rows": []})
+    assert _answer(before) == [("text", "Table 1\n| Part | Torque |\n| --- | --- |\n| M8 | 9 Nm |", [1])]
 
 
 def test_nothing_found_is_an_abstention() -> None:

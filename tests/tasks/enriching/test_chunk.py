@@ -103,6 +103,21 @@ def test_a_long_table_is_cut_at_its_rows_and_repeats_its_header() -> None:
     assert sum(piece.text.count("| 7 |") for piece in chunks) == 1
 
 
+def test_the_cells_of_a_table_travel_with_its_text() -> None:
+    rows = (("No", "Name"), *((str(number), f"{_words(6)} | {number}") for number in range(20)))
+    table = _block(0, f"Table 1: Parts\n{markdown(rows)}", BlockKind.TABLE, rows=rows)
+    (whole,) = chunk(_document(table), _count, max_tokens=1000)
+    assert whole.rows == rows
+    pieces = chunk(_document(table), _count, max_tokens=60)
+    assert all(piece.rows[0] == rows[0] for piece in pieces)
+    assert tuple(row for piece in pieces for row in piece.rows[1:]) == rows[1:]
+    for piece in (whole, *pieces):
+        assert piece.tagged_text == f"Table 1: Parts\n{markdown(piece.rows)}"
+        assert piece.caption == "Table 1: Parts"
+    (text,) = chunk(_document(_block(0, "| a | b |")), _count, max_tokens=60)
+    assert text.rows == (), "words with bars are no table"
+
+
 def test_a_chunk_over_two_pages_names_both() -> None:
     document = _document(_block(0, _words(5)), _block(1, _words(5), page=2))
     (piece,) = chunk(document, _count, max_tokens=50)

@@ -55,6 +55,34 @@ def test_a_tag_tells_the_placement_it_stands_for() -> None:
     assert made.placements.column("tag").to_pylist() == [_tag(1, 20), _tag(1, 50), _tag(2, 20)]
 
 
+def test_cells_have_the_tags_of_the_text_that_they_are_of() -> None:
+    cell = f"turn {placeholder(ICON)}"
+    table = Chunk(
+        order=0,
+        modality=Modality.TABLE,
+        regions=(Region(1, BBox(0, 90, 300, 120)),),
+        section_path=(),
+        text="",
+        tagged_text=f"Keys {placeholder(ICON)}\n| Key | {cell} |\n| --- | --- |\n| {cell} | |",
+        figure_refs=(ICON,),
+        rows=(("Key", cell), (cell, "")),
+    )
+    document = DocumentPieces(
+        doc_id="d0" * 32,
+        title="Pump P-200",
+        sources=("pump.pdf",),
+        chunks=[table, _chunk(1, Modality.TEXT, 2, BBox(0, 90, 300, 120), 1)],
+        figures=[FIGURE],
+        placements=[_placement(0, 1, 20), _placement(1, 1, 50), _placement(2, 1, 80), _placement(3, 2, 20)],
+        captions={},
+    )
+    rows = assemble([document], TEMPLATE, 8).evidence
+    assert rows.column("tagged_rows").to_pylist() == [
+        [["Key", f"turn {_tag(1, 50)}"], [f"turn {_tag(1, 80)}", ""]],
+        None,
+    ]
+
+
 def test_no_two_rows_share_an_id_though_they_say_the_same() -> None:
     box = BBox(0, 90, 300, 120)
     document = DocumentPieces(

@@ -23,17 +23,13 @@ CELL_PT = 2.0
 34 at 3 (tables join).
 """
 COMPARED_BOXES = 16
-"""A hypothesis test holds that both ways group alike; comparing up to 16 boxes is faster than the grid. A hypothesis
-test holds that both ways group alike; comparing up to 16 boxes is faster than the grid.
-"""
+"""A hypothesis test holds that both ways group alike; comparing up to 16 boxes is faster than the grid."""
 WHITE_BOX_LINES = 1
 """Most lines of a paragraph on a white box that joins what is drawn on it. Of 2,191 pages 1 changes at 0 (a table of
 white cells is lost), none at 2.
 """
 LONE_RULES_PT = 2 * BORDER_PT
-"""Lower than LEAST_SHOWN_PT nothing shows, and without room inside its border nothing is a table. Lower than
-LEAST_SHOWN_PT nothing shows, and without room inside its border nothing is a table.
-"""
+"""Lower than LEAST_SHOWN_PT nothing shows, and without room inside its border nothing is a table."""
 
 
 def are_lone_rules(marks: Sequence[Mark]) -> bool:

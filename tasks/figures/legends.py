@@ -9,14 +9,6 @@ from tasks.figures.parts import CHART_GAP_PT, LABEL_GAP_PT, TOUCH_PT, Part, Regi
 
 MOST_KEY_PT = 12.0
 """Longest side of a key. Of the 10 pages at hand with a legend's key none changes at 8.04 or 18; 2 do without it."""
-MOST_KEY_MARKS = 2
-"""Marks of a key: a box and its border. Of the 10 pages at hand with a legend's key none changes at 1 or 3; 2 do
-without it.
-"""
-SQUARE_SHARE = 0.5
-"""Least share of a key's longer side that the shorter one has. Of the 10 pages at hand with a legend's key none changes
-at 0.335 or 0.75; 2 do without it.
-"""
 FEWEST_KEYS_ALONE = 3
 """Keys of a legend that stands by itself. Of the 10 pages at hand with a legend's key 1 changes at 2, none at 4."""
 FEWEST_KEYS_OF_CHART = 2
@@ -32,10 +24,8 @@ def legend_key(part: Part, lines: Sequence[Line], running: frozenset[Line]) -> B
         running: Those of its paragraphs, which are no names.
     """
     box = part.bbox
-    if part.images or part.strokes or len(part.marks) > MOST_KEY_MARKS or not any(mark.filled for mark in part.marks):
-        return None
-    longest = max(box.width, box.height)
-    if longest > MOST_KEY_PT or min(box.width, box.height) < SQUARE_SHARE * longest:
+    is_key = not (part.images or part.strokes) and any(mark.filled for mark in part.marks)
+    if not is_key or max(box.width, box.height) > MOST_KEY_PT:
         return None
     names = (
         line.bbox

@@ -31,8 +31,8 @@ LEAST_DIAGRAM_PT = 20.0
 note. Of 2,191 pages 43 change at 13.4 (ornaments are pictures), 42 at 30 (symbols of warnings are lost).
 """
 MOST_LENGTH_SIDES = 4.0
-"""How much longer than high such a drawing is at most: a line of letters that are drawn as curves is longer. Of 2,191
-pages none changes at 2.68 or 6.
+"""How much longer than high such a drawing is at most: a line of letters that are drawn as curves is longer. Of the 42
+pages at hand with filled shapes 2 change at 2.68, 2 at 6.
 """
 GRAPHIC_CHARACTER_PT2 = 60.0
 """Area that a character has at least in a placed graphic. Of 2,191 pages 2 change at 40.2 (clipped cells of text are
@@ -42,8 +42,6 @@ MOST_PARAGRAPHS = 1
 """Lines of paragraphs in a drawing. Of 2,191 pages 5 change at 0 (a chart with its source is lost), 5 at 2 (a map takes
 in the list beside it).
 """
-DRAWING_CHARACTER_PT2 = 25.0
-"""Area that a character has at least in a drawing. Of 2,191 pages none changes at 16.8 or 37.5."""
 FEWEST_STROKES = 4
 """Curves and slanted lines of a picture. Of 2,191 pages none change at 3, 4 at 5 (bands with slanted ends are lost)."""
 FEWEST_FILLED = 8
@@ -108,11 +106,11 @@ def _is_picture(part: Part, text: PageText) -> bool:
     if low < (LEAST_DIAGRAM_PT if is_diagram else LEAST_SIDE_PT):
         return False
     inner = text.within(part.bbox)
-    written = sum(len(line.text) for line in inner)
     paragraphs = sum(line in text.running for line in inner)
     if part.framed:
+        written = sum(len(line.text) for line in inner)
         return paragraphs <= MOST_PARAGRAPH_LINES and written <= part.bbox.area / GRAPHIC_CHARACTER_PT2
-    if paragraphs > MOST_PARAGRAPHS or written > part.bbox.area / DRAWING_CHARACTER_PT2:
+    if paragraphs > MOST_PARAGRAPHS:
         return False
     return part.strokes >= FEWEST_STROKES or has_bars(part, text.lines) or _has_shapes(part, inner)
 

@@ -13,25 +13,31 @@ from schemas.numerals import ROMAN, roman_value
 from tasks.reading.outline import LARGER, bare, letters_by_size, title_letters
 
 MARGIN_SHARE = 0.1
-"""Share of the page's height at its head and its foot that running heads stand in."""
+"""Share of the page's height at its head and its foot that running heads stand in. Of 1,014 pages 202 change at 0.067
+(running heads are text), 171 at 0.15 (text is taken for running heads).
+"""
 FEWEST_REPEATED_PAGES = 3
-"""Pages on which a running head stands."""
+"""Pages on which a running head stands. Of 1,014 pages 30 change at 2 (titles of two slides are running heads), 6 at 4
+(heads of short documents are text).
+"""
 PAGES_A_REPEAT = 50
-"""A running head stands on one page of so many."""
+"""A running head stands on one page of so many. Of 1,014 pages none changes at 34 or 75."""
 FEWEST_SAME_HEIGHT_PAGES = 4
-"""Pages with a line at one height, among which running heads are looked for."""
+"""Pages with a line at one height, among which running heads are looked for. Of 1,014 pages none changes at 3 or 5."""
 SAME_HEIGHT_SHARE = 0.25
-"""Share of the pages with a line at that height."""
+"""Share of the pages with a line at that height. Of 1,014 pages none changes at 0.168 or 0.375."""
 KNOWN_SHARE = 0.8
-"""Share of those lines that are known for running heads."""
+"""Share of those lines that are known for running heads. Of 1,014 pages none changes at 0.55 or 0.9."""
 APART_EM = 0.6
-"""Least gap between a running head and the text."""
+"""Least gap between a running head and the text. Of 1,014 pages none changes at 0.402 or 0.9."""
 NEXT_OF_HAND_PAGES = 2
-"""From a left page to the next left one."""
+"""From a left page to the next left one. Of 1,014 pages none changes at 1 or 3."""
 LARGER_PT = 0.5
-"""How much larger than the text the type of a running head is."""
+"""How much larger than the text the type of a running head is. Of 1,014 pages 3 change at 0.335, 1 at 0.75."""
 NEAR_PAGES = 4
+"""Of 1,014 pages none changes at 3 or 5. Of 1,014 pages none changes at 3 or 5."""
 COUNTED_PAGES = 3
+"""Of 1,014 pages none changes at 2 or 4. Of 1,014 pages none changes at 2 or 4."""
 _HEAD, _FOOT = 0, 1
 _PAGE_AT_END = re.compile(rf"\s+(?:{ROMAN}|\d{{1,4}})\s*$")
 _BETWEEN = re.compile(r"\s*[|·•–—]\s*|:\s+|\s{3,}")

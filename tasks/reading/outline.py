@@ -12,25 +12,32 @@ from schemas.labels import caption_label
 from schemas.tags import strip
 
 LARGER = 1.15
+"""How many times the size of the text a line is that stands out. Of 1,014 pages 597 change at 0.77 (all text stands
+out), 313 at 1.73 (headings of a larger size are text).
+"""
 
 MOST_HEADING_CHARACTERS = 120
-"""Longest heading."""
+"""Longest heading. Of 1,014 pages 71 change at 80 (titles of two lines are text), 26 at 180 (first sentences in bold
+are headings).
+"""
 MOST_TITLE_LINES = 3
-"""Lines of a heading."""
+"""Lines of a heading. Of 1,014 pages 92 change at 2 (titles of three lines are text), 16 at 4 (paragraphs in bold are
+headings).
+"""
 DEEPEST_LEVEL = 6
 """A deeper one is a heading of level 6."""
 DESTINATION_PT = 48.0
-"""How far a heading is from where the outline points to."""
+"""How far a heading is from where the outline points to. Of 1,014 pages none changes at 32.2 or 72."""
 LEAST_TITLE_SIZE = 0.9
-"""Least size of a title of the outline, by that of the text."""
+"""Least size of a title of the outline, by that of the text. Of 1,014 pages none changes at 0.75 or 0.95."""
 LEAST_BOLD_SIZE = 0.97
-"""Least size of a heading that is bold, by that of the text."""
+"""Least size of a heading that is bold, by that of the text. Of 1,014 pages 9 change at 0.89, 1 at 0.985."""
 SAME_SIZE_PT = 0.3
-"""How far sizes of type differ that are one heading's."""
+"""How far sizes of type differ that are one heading's. Of 1,014 pages none changes at 0.201 or 0.45."""
 SIZE_WEIGHT = 10.0
-"""Points away from where the outline points to that a point of size outweighs."""
+"""Points away from where the outline points to that a point of size outweighs. Of 1,014 pages none change at 6.7, 3 at 15."""
 UPWARD_CHARACTERS = 3
-"""Longest text that may be higher than wide and yet be level."""
+"""Longest text that may be higher than wide and yet be level. Of 1,014 pages 8 change at 2, 2 at 4."""
 _NUMBERING = re.compile(
     r"\s*(?:(?:chapter|appendix|section|part|kapitel)\s+)?((?:[A-Z]|[IVX]+|\d{1,3})(?:\.\d{1,3})*)[.:)]?\s+", re.IGNORECASE
 )

@@ -19,9 +19,9 @@ FEWEST_PICTURE_ROWS = 2
 FEWEST_PROSE_ROWS = 3
 """Rows of a block of running text. Of 1,014 pages 2 change at 2, 2 at 4."""
 PROSE_ROW_CHARACTERS = 25
-"""Average length of the rows of running text. Of 1,014 pages none changes at 17."""
+"""Average length of the rows of running text. Of 1,014 pages none changes at 17 or 38."""
 TURNED_EM = 2.0
-"""Height from which on a line runs up or down."""
+"""Height from which on a line runs up or down. Of 1,014 pages 2 change at 1.34, none at 3."""
 
 
 def in_page_order(pieces: list[Piece], pictures: Sequence[Placement], page: Page, *, right_to_left: bool) -> list[Piece]:

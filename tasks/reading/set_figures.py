@@ -16,9 +16,11 @@ from tasks.reading.place import Place, places
 from tasks.tables.rows import upright
 
 INNER_CHARACTERS = 600
-"""Characters of a figure's labels: more are a text of their own."""
+"""Characters of a figure's labels: more are a text of their own. Of 1,014 pages 27 change at 402 (labels of large
+diagrams are read as text), 22 at 900 (texts inside a figure are left to it).
+"""
 BESIDE_PT = 40.0
-"""Widest gap between a figure and a caption at its side."""
+"""Widest gap between a figure and a caption at its side. Of 1,014 pages none changes at 26.8 or 60."""
 
 
 def with_figures(

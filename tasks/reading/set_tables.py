@@ -10,7 +10,7 @@ from tasks.reading.pieces import Piece, of_lines
 from tasks.tables.mark_up import markdown
 
 CAPTION_GAP_PT = 48.0
-"""Widest gap between a table and its caption."""
+"""Widest gap between a table and its caption. Of 1,014 pages 1 changes at 32.2, 2 at 72."""
 
 
 def with_tables(pieces: Sequence[Piece], tables: Sequence[tuple[TableRegion, frozenset[Line]]]) -> list[Piece]:

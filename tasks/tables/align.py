@@ -14,7 +14,7 @@ from schemas.documents import Line, TableRegion
 from schemas.geometry import BBox, gap, is_level, union
 
 CELL_GAP_EM = 0.8
-"""Least gap between two cells of a row. Of 15,764 pages none change at 0.55, 49 at 0.9 (narrow columns are one)."""
+"""Least gap between two cells of a row. Of 15,764 pages none change at 0.55, 49 at 0.9 (rows of narrow columns are lost)."""
 ROW_GAP_EM = 1.6
 """Widest gap between two rows. Of 15,764 pages 256 change at 1.07 (tables set wide are cut), 203 at 2.4 (tables take in
 what is under them).
@@ -22,43 +22,61 @@ what is under them).
 ROW_OVERLAP_EM = 0.5
 """How far a row may reach over the one before. Of 15,764 pages 24 change at 0.335, 19 at 0.75."""
 MOST_LONE_ROWS = 3
-"""Rows without cells that may follow each other in a table. Of 15,764 pages 108 change at 2."""
+"""Rows without cells that may follow each other in a table. Of 15,764 pages 108 change at 2 (tables are cut at wrapped
+cells), 65 at 4 (tables take in text between them).
+"""
 FEWEST_ROWS = 3
-"""Rows of cells of a table."""
+"""Rows of cells of a table. Of 15,764 pages 708 change at 2 (pairs of lines are tables), 323 at 4 (small tables are lost)."""
 SPLIT_ROWS_SHARE = 0.5
-"""Share of a table's rows that have cells."""
+"""Share of a table's rows that have cells. Of 15,764 pages 38 change at 0.335 (lists with wrapped remarks are tables),
+238 at 0.75 (tables with wrapped cells are lost).
+"""
 FIRST_COLUMN_EM = 4.0
-"""Width of the first column that a header over several columns leaves free."""
+"""Width of the first column that a header over several columns leaves free. Of 15,764 pages 2 change at 2.68, 4 at 6."""
 HEADER_OVERHANG_EM = 1.0
-"""How far a header over several columns goes beyond the table."""
+"""How far a header over several columns goes beyond the table. Of 15,764 pages 1 changes at 0.67, none at 1.5."""
 FEWEST_HEADER_COLUMNS = 3
-"""Columns under a header over several, where the first column is not free."""
+"""Columns under a header over several, where the first column is not free. Of 15,764 pages 66 change at 2, 27 at 4."""
 SECTION_GAP_EM = 8.0
-"""Widest gap between two sections of one table."""
+"""Widest gap between two sections of one table. Of 15,764 pages 22 change at 5.36 (balances are cut at their headings),
+27 at 12 (tables one under the other join).
+"""
 SECTION_RIGHT_EM = 2.0
-"""How far apart the right sides of two sections are."""
+"""How far apart the right sides of two sections are. Of 15,764 pages 10 change at 1.34, 10 at 3."""
 SECTION_LEFT_EM = 4.0
-"""How far apart the left sides of two sections are."""
+"""How far apart the left sides of two sections are. Of 15,764 pages none change at 2.68, 3 at 6."""
 FEWEST_COMMON_COLUMNS = 2
-"""Columns that two sections have in common."""
+"""Columns that two sections have in common. Of 15,764 pages 119 change at 1, 63 at 3."""
 GUTTER_EM = 0.3
-"""Least width of a gutter between columns."""
+"""Least width of a gutter between columns. Of 15,764 pages 26 change at 0.201, 72 at 0.45."""
 CROSSED_SHARE = 0.15
-"""Share of the rows that may cross a gutter."""
+"""Share of the rows that may cross a gutter. Of 15,764 pages 153 change at 0.101 (columns under a header over two are
+one), 219 at 0.225 (currency symbols lose their column).
+"""
 FILLED_COLUMN_SHARE = 0.4
-"""Share of the rows in which a column has a cell that counts."""
+"""Share of the rows in which a column has a cell that counts. Of 15,764 pages 86 change at 0.268 (formulas and code are
+tables), 55 at 0.6 (tables with empty cells are lost).
+"""
 LEADERS_SHARE = 0.2
-"""Share of the rows with leaders, from which on they are a table of contents."""
+"""Share of the rows with leaders, from which on they are a table of contents. Of 15,764 pages none change at 0.134, 1
+at 0.3.
+"""
 SENTENCE_CHARACTERS = 32
-"""Length of a cell from which on a column holds sentences."""
+"""Length of a cell from which on a column holds sentences. Of 15,764 pages 99 change at 21 (tables of descriptions are
+lost), 14 at 48 (columns of prose are tables).
+"""
 PROSE_CHARACTERS = 96
-"""Length of a line that is running text, whatever stands before it."""
+"""Length of a line that is running text, whatever stands before it. Of 15,764 pages 153 change at 64, 56 at 144."""
 MOST_SENTENCE_COLUMNS = 1
-"""Columns of sentences in a table."""
+"""Columns of sentences in a table. Of 15,764 pages 331 change at 0 (tables with a column of descriptions are lost), 6
+at 2 (columns of prose are tables).
+"""
 NUMBER_CHARACTERS = 3
-"""Length of the numbers before the lines of a listing."""
+"""Length of the numbers before the lines of a listing. Of 15,764 pages 180 change at 2, 83 at 4."""
 WORDS_SHARE = 0.4
-"""Share of the cells that have two letters or digits: those of formulas have not."""
+"""Share of the cells that have two letters or digits: those of formulas have not. Of 15,764 pages 32 change at 0.268,
+93 at 0.6.
+"""
 _LEADER = re.compile(r"(?:\. ?){4,}|(?:_ ?){4,}|…")
 _TWO_LETTERS = re.compile(r"\w\W*\w")
 _CURRENCY = re.compile(r"[$€£¥%]|[—–-]+")

@@ -12,24 +12,30 @@ from schemas.geometry import BBox, turned, union
 from schemas.tags import escape
 
 MIDDLE_PT = 3.0
-"""How far off the middle of its rows a name stands that is theirs together."""
+"""How far off the middle of its rows a name stands that is theirs together. Of 1,732 ruled tables none changes at 2.01
+or 4.5.
+"""
 _LETTER = re.compile(r"[^\W\d_]")
 # What begins so goes on with its cell: a tolerance, an alternative, an item of a list.
 _FURTHER = re.compile(r"[±/]|[•‣◦·●○■□▪▫\uf0a7\uf0b7]\s*\w|[*∙–—-]\s+[^\W\d_]")
 _LEADER = re.compile(r"(?:\s*\.){3}\s*$")
 _CUT = re.compile(r"\S[-–—−/,]$")
 LEVEL_LINES = 0.25
-"""How far two lines on one height are apart, by the height of a line."""
+"""How far two lines on one height are apart, by the height of a line. Of 1,732 ruled tables none changes at 0.168 or 0.375."""
 APART_LINES = 0.7
-"""How far two lines of two rows are apart at least, by the height of a line."""
+"""How far two lines of two rows are apart at least, by the height of a line. Of 1,732 ruled tables 4 change at 0.35, 2
+at 0.85.
+"""
 FEWEST_ROWS = 3
-"""Rows between two rules."""
+"""Rows between two rules. Of 1,732 ruled tables 4 change at 2, 6 at 4."""
 FEWEST_ROWS_OF_TWO = 4
-"""Rows between two rules where there are two columns and no numbers."""
+"""Rows between two rules where there are two columns and no numbers. Of 1,732 ruled tables none changes at 3 or 5."""
 SIDEWAYS_LINES = 1.5
-"""Height from which on a piece is written upwards or downwards, in lines."""
+"""Height from which on a piece is written upwards or downwards, in lines. Of 1,732 ruled tables 5 change at 1, none at
+2.25.
+"""
 SIDEWAYS_TIMES_WIDTH = 2.0
-"""How much higher than wide such a piece is."""
+"""How much higher than wide such a piece is. Of 1,732 ruled tables none changes at 1.34 or 3."""
 WRITTEN = {0: (1, 0), 90: (0, -1), 180: (-1, 0), 270: (0, 1)}
 
 

@@ -14,11 +14,15 @@ from schemas.geometry import BBox, union
 from tasks.tables.rows import Cell, Piece, Row, split_rows
 
 SAME_EDGE_PT = 3.0
-"""How far apart two edges are that are one."""
+"""How far apart two edges are that are one. Of 1,732 ruled tables 73 change at 2.01 (double rules make empty cells),
+121 at 4.5 (narrow columns are lost).
+"""
 WALL_SHARE = 0.6
-"""Share of a cell's side that rules cover, from which on it is ruled."""
+"""Share of a cell's side that rules cover, from which on it is ruled. Of 1,732 ruled tables 2 change at 0.402, 44 at
+0.9 (cells with rules in pieces join).
+"""
 HELD_PT = 1.0
-"""How far outside a table or a picture something stands that is in it."""
+"""How far outside a table or a picture something stands that is in it. Of 1,732 ruled tables 2 change at 0.67, 4 at 1.5."""
 _WORD = re.compile(r"\S+")
 
 

@@ -26,7 +26,10 @@ def test_shares_of_a_whole_in_one_bar_after_the_other_are_a_picture() -> None:
     assert len(boxes_of(search(marks, lines))) == 1
 
 
-def test_boxes_without_values_are_no_bars() -> None:
+def test_boxes_without_values_and_the_backgrounds_of_words_are_no_bars() -> None:
     marks, values = bar_chart()
+    words = [line_at(mark.bbox.x0, mark.bbox.y0 + 2, "w" * int(mark.bbox.width / 5)) for mark in marks]
+    numbers = [line_at(340, 202, "12"), line_at(340, 226, "13")]
     assert boxes_of(search(marks, [])) == []
     assert boxes_of(search(marks, values[:1])) == []
+    assert boxes_of(search(marks, [*words, *numbers])) == []

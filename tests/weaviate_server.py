@@ -15,7 +15,6 @@ import pytest
 
 from backends.engines.weaviate_server import WeaviateServer
 
-STARTS_WITHIN_S = 600
 ENDS_WITHIN_S = 30
 PORTS = ("GRPC_PORT", "CLUSTER_GOSSIP_BIND_PORT", "CLUSTER_DATA_BIND_PORT", "RAFT_PORT", "RAFT_INTERNAL_RPC_PORT")
 
@@ -95,14 +94,12 @@ def _environment(folder: Path, ports: list[int]) -> dict[str, str]:
 
 
 def _wait_until_ready(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    patience = time.monotonic() + STARTS_WITHIN_S
     while True:
         with contextlib.suppress(OSError), urllib.request.urlopen(f"{url}/v1/.well-known/ready", timeout=5) as reply:
             if reply.status == 200:
                 return
         said = log.read_text(errors="replace")[-2000:]
         assert process.poll() is None, f"weaviate ended while starting: {said}"
-        assert time.monotonic() < patience, f"weaviate isn't ready after {STARTS_WITHIN_S} s: {said}"
         time.sleep(0.1)
 
 

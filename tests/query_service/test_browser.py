@@ -67,9 +67,11 @@ def _page_after(corpus: StandIn, clicks: list[str], folder: Path) -> str:
     """Ask a question, click, and return what the page has become."""
     app = create_app(lambda _: corpus, lambda: ["pumps"])
     app.get("/click.js")(lambda: Response(CLICK, media_type="text/javascript"))
+    app.get("/watch.js")(lambda: Response(WATCH, media_type="text/javascript"))
     page = (
         (WEB / "index.html")
         .read_text(encoding="utf-8")
+        .replace("<head>", '<head><script src="watch.js"></script>')
         .replace("</head>", '<script src="click.js" type="module"></script></head>')
     )
     app.get("/driven")(lambda: HTMLResponse(page))
@@ -78,7 +80,7 @@ def _page_after(corpus: StandIn, clicks: list[str], folder: Path) -> str:
         query = "&".join(["q=valve", *(f"click={selector}" for selector in clicks)])
         command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder}"]
         command += ["--virtual-time-budget=10000", "--dump-dom", f"{address}/driven?{query}"]
-        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 ORIGINAL = f"v1/corpora/pumps/documents/{DOC_ID}.pdf?version={LIVE}"
@@ -101,6 +103,41 @@ def test_both_follow_the_reader_to_the_next_page(tmp_path: Path) -> None:
 def test_no_link_leads_to_a_copy_that_the_version_does_not_have(tmp_path: Path) -> None:
     links = _links_after(StandIn("pumps", tagged=False), [".source"], tmp_path)
     assert links == {"Open the PDF at this page ↗": f"{ORIGINAL}#page=3"}
+
+
+def test_words_of_a_document_never_become_markup(tmp_path: Path) -> None:
+    html = _page_after(StandIn("pumps"), [], tmp_path)
+    assert "&lt;b&gt;Turn&lt;/b&gt; the valve." in html
+    assert "<b>Turn" not in html
+
+
+WATCH = """
+addEventListener("error", (event) => document.body.setAttribute("data-failed", event.message));
+addEventListener("unhandledrejection", (event) => document.body.setAttribute("data-failed", String(event.reason)));
+"""
+
+
+@pytest.mark.parametrize(
+    "clicks",
+    [
+        [],
+        [".source", "%23viewer[open] %23zoom", "%23next", "%23previous", "%23viewer-close"],
+        ["figure .picture", "%23lightbox[open] %23lightbox-close"],
+        [".only", ".chip button", "%23modes label:last-child input", "%23modalities label:last-child input"],
+        ["%23home", "%23suggestions"],
+    ],
+    ids=["asked", "page", "figure", "filters", "home"],
+)
+def test_no_script_of_the_page_fails(clicks: list[str], tmp_path: Path) -> None:
+    html = _page_after(StandIn("pumps"), clicks, tmp_path)
+    assert "data-failed" not in html
+
+
+def test_a_failing_script_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{__name__}.CLICK", 'document.body.innerHTML = "<b>markup</b>";')
+    html = _page_after(StandIn("pumps"), [], tmp_path)
+    assert "data-failed" in html, "the policy lets no script make markup of a text"
+    assert "<b>markup" not in html
 
 
 def test_a_table_is_drawn_of_its_cells_with_its_figures_in_them(tmp_path: Path) -> None:

@@ -406,35 +406,6 @@ def test_a_logo_at_the_edge_of_a_turned_page_is_decorative_too() -> None:
     assert [placement.role for placement in parsed.placements] == [Role.DECORATIVE] * 5 + [Role.CONTENT, Role.DECORATIVE]
 
 
-def test_a_picture_at_different_places_of_many_pages_is_content() -> None:
-    document = pymupdf.open()
-    for number in range(5):
-        document.new_page().insert_image((100, 100 + 60 * number, 300, 200 + 60 * number), stream=picture(1))
-    parsed, _ = _read(document.tobytes())
-    assert [placement.role for placement in parsed.placements] == [Role.CONTENT] * 5
-
-
-def test_a_small_picture_on_many_pages_is_an_icon_wherever_it_stands_unless_it_has_a_caption() -> None:
-    document = pymupdf.open()
-    for number in range(5):
-        page = document.new_page()
-        page.insert_image((100, 100 + 60 * number, 160, 140 + 60 * number), stream=picture(1))
-        if number == 4:
-            page.insert_text((100, 395), "Figure 1: The sign of a note.", fontsize=10)
-    parsed, _ = _read(document.tobytes())
-    assert [placement.role for placement in parsed.placements] == [Role.ICON] * 4 + [Role.CONTENT]
-
-
-def test_a_band_at_the_edge_of_many_pages_is_decorative_whatever_is_written_on_it() -> None:
-    document = pymupdf.open()
-    for number in range(5):
-        page = document.new_page()
-        page.insert_image((0, 11, 576, 31), stream=picture(number, 864, 30), keep_proportion=False)
-        page.insert_image(BOX, stream=picture(10 + number, 200, 100))
-    parsed, _ = _read(document.tobytes())
-    assert [placement.role for placement in parsed.placements] == [Role.DECORATIVE, Role.CONTENT] * 5
-
-
 def test_a_logo_over_the_title_of_the_first_page_is_decorative_and_a_picture_under_it_is_not() -> None:
     document = pymupdf.open()
     page = document.new_page()
@@ -444,18 +415,6 @@ def test_a_logo_over_the_title_of_the_first_page_is_decorative_and_a_picture_und
     document.new_page().insert_image((400, 40, 540, 80), stream=picture(3, 280, 80))
     parsed, _ = _read(document.tobytes())
     assert [placement.role for placement in parsed.placements] == [Role.DECORATIVE, Role.CONTENT, Role.CONTENT]
-
-
-def test_a_logo_in_the_margin_of_the_first_page_is_decorative_whatever_was_stamped_over_it() -> None:
-    document = pymupdf.open()
-    page = document.new_page()
-    page.insert_text((300, 30), "EFiled: Jan 14", fontsize=14)
-    page.insert_image((75, 40, 130, 65), stream=picture(1, 110, 50))
-    page.insert_image((75, 90, 130, 115), stream=picture(2, 110, 50))
-    page.insert_text((72, 160), "Superior Court of Delaware", fontsize=10)
-    document.new_page()
-    parsed, _ = _read(document.tobytes())
-    assert [placement.role for placement in parsed.placements] == [Role.DECORATIVE, Role.CONTENT]
 
 
 def test_an_area_filled_with_a_gradient_shows_nothing() -> None:

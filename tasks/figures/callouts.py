@@ -10,10 +10,21 @@ from schemas.geometry import BBox, distance, is_level, union
 _CALLOUT = re.compile(r"[(\[]?(\d{1,2}|[A-Za-z])[)\].:]?")
 _ITEM = re.compile(rf"\s*{_CALLOUT.pattern}(?:\s+\S|\s*$)")
 FEWEST_CALLOUTS = 3
+"""Callouts that a figure has at least: one or two letters are as well a formula's. Of 1,014 pages none changes at 2 or 4."""
 SPREAD_TIMES = 2
+"""How many numbers there may be from the least callout to the greatest, for each that is found: page numbers spread
+wider. Of 1,014 pages none changes at 1 or 3.
+"""
 ITEM_LETTERS = 3
+"""Letters that an item of a key has at least, on average: the ticks of an axis have none. Of 1,014 pages none changes
+at 2 or 4.
+"""
 COVERED_SHARE = 0.6
+"""Share of the callouts that the list explains, and of the list that the callouts name: printing hides a few from OCR.
+Of 1,014 pages 1 changes at 0.402, none at 0.9.
+"""
 AROUND_PT = 15.0
+"""How far outside a picture its callouts stand. Of 1,014 pages 2 change at 10.1, 1 at 22.5."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,11 +49,11 @@ FEWEST_FILLED = 8
 of a slide are lost).
 """
 FEWEST_FILLED_RULED = 3
-"""Filled shapes of a picture with rules and labels. Of 2,191 pages none changes at 2 or 4."""
+"""Filled shapes of a picture with rules and labels. Of the 42 pages at hand with filled shapes 2 change at 2, 2 at 4."""
 FEWEST_LABELS_RULED = 2
-"""Labels of such a picture. Of 2,191 pages none changes at 1 or 3."""
+"""Labels of such a picture. Of the 42 pages at hand with filled shapes 2 change at 1, 2 at 3."""
 FEWEST_RULES = 2
-"""Rules of such a picture. Of 2,191 pages none changes at 1 or 3."""
+"""Rules of such a picture. Of the 42 pages at hand with filled shapes none changes at 1 or 3; 1 does without it."""
 
 
 def without_decoration(parts: Sequence[Part], page: BBox, images: Sequence[Region], text: PageText) -> list[Part]:

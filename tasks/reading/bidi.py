@@ -18,7 +18,9 @@ _SIDES = {"R": "R", "AL": "R", "L": "L", "EN": "N", "AN": "N"}
 _CLOSING = {"(": ")", "[": "]", "{": "}", "«": "»", "<": ">"}
 _MIRRORED = {**_CLOSING, **{closing: opening for opening, closing in _CLOSING.items()}}
 UNIT_LETTERS = 2
+"""Letters of a word left of a number that is its unit: "40 Nm", and not "Windows 10" (decision 11)."""
 BLANK_HEIGHTS = 0.12
+"""How much wider than most a gap between letters is that is a blank, by their height."""
 
 
 class _Cluster(NamedTuple):

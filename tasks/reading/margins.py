@@ -35,9 +35,13 @@ NEXT_OF_HAND_PAGES = 2
 LARGER_PT = 0.5
 """How much larger than the text the type of a running head is. Of 1,014 pages 3 change at 0.335, 1 at 0.75."""
 NEAR_PAGES = 4
-"""Of 1,014 pages none changes at 3 or 5. Of 1,014 pages none changes at 3 or 5."""
+"""Pages between which page numbers are compared: between chapters, or sheets without one, a few may be missing. Of
+1,014 pages none changes at 3 or 5.
+"""
 COUNTED_PAGES = 3
-"""Of 1,014 pages none changes at 2 or 4. Of 1,014 pages none changes at 2 or 4."""
+"""Pages that a number among others must go up with: two sheets of a report often have years over their columns. Of
+1,014 pages none changes at 2 or 4.
+"""
 _HEAD, _FOOT = 0, 1
 _PAGE_AT_END = re.compile(rf"\s+(?:{ROMAN}|\d{{1,4}})\s*$")
 _BETWEEN = re.compile(r"\s*[|·•–—]\s*|:\s+|\s{3,}")

@@ -10,7 +10,9 @@ from schemas.tags import escape
 from tasks.tables.tabulate import holds
 
 BLOCK_GAP_LINES = 0.8
+"""Gap over a recognised line that begins a block, by its height."""
 SIZE_SHARE = 0.75
+"""Size of type, by the height of the box around a recognised line."""
 
 
 def pictures_to_recognise(placements: Iterable[Placement], labelled: Collection[int]) -> list[str]:

@@ -30,12 +30,12 @@ from backends.stores.object_store import FolderStore
 from bench.table import Row, show
 from evaluation.synthetic import PRESETS, synthesize
 from pipeline.corpus.workspace import Workspace, open_server, open_workspace
-from pipeline.published.published import PublishedCorpus
+from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.evidence import read_evidence, read_placements, search_texts
 from pipeline.records.ledger import read_ledger
 from pipeline.records.publication import manifests, read_manifest, read_pointer
+from pipeline.records.vectors import vector_cache
 from pipeline.refresh import refresh
-from pipeline.stages.enrich import vector_cache
 from pipeline.upkeep.prune import prune
 from schemas.errors import InsetError
 from schemas.ids import collection_name
@@ -320,7 +320,7 @@ class _Readers:
         if len(result.hits) != rows or {hit.doc_id for hit in result.hits} != documents:
             self._outcome.wrong_answers.append(f"{len(result.hits)} of {rows} rows of {result.version}")
         for figure in {figure for hit in result.hits for figure in hit.figure_refs}:
-            self._published.figure(figure, version=result.version)
+            self._published.files.figure(figure, version=result.version)
         self._outcome.answers[result.version] += 1
 
 

@@ -31,7 +31,7 @@ from backends.stores.object_store import FolderStore, S3Store, s3_client
 from bench.table import Row, show
 from evaluation.synthetic import PRESETS, synthesize
 from pipeline.corpus.workspace import Workspace, open_workspace
-from pipeline.published.published import PublishedCorpus
+from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.lease import LEASE
 from pipeline.records.ledger import read_ledger
 from pipeline.records.publication import read_manifest, read_pointer
@@ -506,7 +506,7 @@ def _ask(workspace: Workspace, what: str, outcome: Outcome) -> None:
         if manifest is None or len(result.hits) != manifest.counts.rows or {hit.doc_id for hit in result.hits} != indexed:
             outcome.wrong_answers.append(f"{what}: {len(result.hits)} rows of {result.version}")
         for figure in {figure for hit in result.hits for figure in hit.figure_refs}:
-            published.figure(figure)
+            published.files.figure(figure)
         outcome.answers += 1
         listed = {file.source for file in workspace.source().files()}
         outcome.lost += [f"{what}: {source} is in no ledger" for source in sorted(listed - {row.source for row in ledger})]

@@ -140,6 +140,7 @@ def _refresh(file: str) -> dict[str, object]:
     from pipeline.corpus.workspace import open_workspace
     from pipeline.records.notes import read_notes
     from pipeline.refresh import refresh
+    from schemas.stages import Stage
 
     spent: dict[str, float] = {}
     current, since = "plan", 0.0
@@ -158,7 +159,11 @@ def _refresh(file: str) -> dict[str, object]:
     tell("end", 1, 1)
     assert result.published, [gate.message for gate in result.gates if not gate.passed]
     notes = read_notes(workspace.store, result.version or "")
-    return {"parsed": notes["parse"].counts["parsed"], "embedded": notes["enrich"].counts["embedded"], "cpu_s": spent}
+    return {
+        "parsed": notes[Stage.PARSE].counts["parsed"],
+        "embedded": notes[Stage.ENRICH].counts["embedded"],
+        "cpu_s": spent,
+    }
 
 
 _STAGES = dict.fromkeys(("recognise", "segment", "structure", "embed"), "enrich")

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from backends.models.rapid_layout_detector import open_detector
+from backends.pdf.document import open_document
 from backends.stores.sources import open_source
 from bench.table import Row, show
 from ray_jobs.garbage import collected_rarely
@@ -112,8 +113,8 @@ def ours(path: Path) -> Made:
 def look(path: Path, options: ParseOptions) -> tuple[StructuredDocument, dict[str, bytes]]:
     """Parse, look for figures on pages that are pictures, and structure; return the document and its figures' pixels."""
     pictures: dict[str, bytes] = {}
-    parsed = parse(path.read_bytes(), "d", options, keep_figure=pictures.__setitem__)
-    wanted = pictures_to_segment(parsed)
+    parsed = parse(open_document(path.read_bytes()), "d", options, keep_figure=pictures.__setitem__)
+    wanted = pictures_to_segment(parsed.placements)
     segments: dict[str, list[Segment]] = {}
     if wanted:
         detector = open_detector(CaptionOptions())
@@ -291,7 +292,9 @@ def _speed(path: Path, sample: int) -> Iterator[Row]:
     yield Row(f"{name}, {pages} p, no pixels", "CPU s", bare, floor, "text and image info", "2 x manuals, 3 x papers")
     some = sorted({1 + number * pages // sample for number in range(min(sample, pages))})
     cut = _cut(path, some)
-    mine = _seconds(lambda: structure(parse(cut, "d", ParseOptions(), keep_figure=lambda _name, _png: None), {}))
+    mine = _seconds(
+        lambda: structure(parse(open_document(cut), "d", ParseOptions(), keep_figure=lambda _name, _png: None), {})
+    )
     theirs = _seconds(lambda: pymupdf4llm_pages(path, some))
     yield Row(f"{name}, {len(some)} p, with figures", "CPU s", mine, theirs, "pymupdf4llm", "1/10 manuals, 1/3 papers")
     with _fresh_process() as process:
@@ -313,14 +316,14 @@ def _without_pixels(path: Path) -> tuple[float, float]:
     seconds: list[tuple[float, float]] = []
     with collected_rarely():
         for _ in range(_REPEATS):
-            own = _seconds(lambda: structure(parse(data, "d", ParseOptions(), keep_figure=None), {}))
+            own = _seconds(lambda: structure(parse(open_document(data), "d", ParseOptions(), keep_figure=None), {}))
             seconds.append((own, _seconds(lambda: _floor(path))))
     return sorted(seconds, key=lambda pair: pair[0] / pair[1])[_REPEATS // 2]
 
 
 def _peak(path: Path) -> float:
     """Return the most memory that a process takes for one document, in MiB."""
-    structure(parse(path.read_bytes(), "d", OPTIONS, keep_figure=lambda _name, _png: None), {})
+    structure(parse(open_document(path.read_bytes()), "d", OPTIONS, keep_figure=lambda _name, _png: None), {})
     return peak_memory()
 
 

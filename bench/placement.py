@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
 
+from backends.pdf.document import open_document
 from bench.synthetic import PAGES, SEEDS, read_naively
 from bench.table import Row, show
 from evaluation.parsing import Tally, reading_of, score
@@ -104,7 +105,7 @@ def _synthetic() -> Iterator[Row]:
         ours, theirs = [], []
         for seed in SEEDS:
             manual = synthesize(f"m{seed}", seed=seed, pages=PAGES, options=replace(PRESETS["pictures"], stream=stream))
-            parsed = parse(manual.pdf, "", ParseOptions(), keep_figure=lambda _name, _data: None)
+            parsed = parse(open_document(manual.pdf), "", ParseOptions(), keep_figure=lambda _name, _data: None)
             ours.append(score(reading_of(parsed, structure(parsed, {})), manual.truth).beside)
             theirs.append(score(read_naively(manual.pdf), manual.truth).beside)
         own, peer = (Tally(sum(one.right for one in some), sum(one.total for one in some)) for some in (ours, theirs))

@@ -13,9 +13,8 @@ from bench.table import Row, show
 from pipeline.corpus.models import text_embedder
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.records.evidence import read_evidence, search_texts
+from pipeline.records.vectors import text_vectors, vectors_of
 from pipeline.refresh import refresh
-from pipeline.stages.build import vectors_of
-from pipeline.stages.enrich import text_vectors
 
 MANUALS = Path(__file__).parent.parent / "examples" / "manuals"
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import fields, replace
 
+from backends.pdf.document import open_document
 from bench.table import Row, show
 from evaluation.parsing import ParseScores, Reading, SeenBlock, SeenFigure, SeenTable, Tally, reading_of, score
 from evaluation.synthetic import PRESETS, STREAMS, Options, synthesize
@@ -47,7 +48,7 @@ def _rows(preset: str, options: Options) -> Iterator[Row]:
     for seed in SEEDS:
         manual = synthesize(f"{preset}-{seed}", seed=seed, pages=PAGES, options=options)
         began = time.monotonic()
-        parsed = parse(manual.pdf, "", ParseOptions(), keep_figure=lambda _name, _data: None)
+        parsed = parse(open_document(manual.pdf), "", ParseOptions(), keep_figure=lambda _name, _data: None)
         reading = reading_of(parsed, structure(parsed, {}))
         seconds += time.monotonic() - began
         began = time.monotonic()

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from backends.pdf.document import open_document
 from backends.pdf.inscribe import Inscription, inscribe
 from bench.table import Row, show
 from schemas.corpus import ParseOptions
@@ -65,7 +66,7 @@ def main() -> None:
 
 
 def _tags(data: bytes) -> list[Inscription]:
-    parsed = parse(data, sha256(data), ParseOptions(), keep_figure=lambda _name, _data: None)
+    parsed = parse(open_document(data), sha256(data), ParseOptions(), keep_figure=lambda _name, _data: None)
     placed = [(place, place.figure_id) for place in parsed.placements if place.role in TAGGED and place.figure_id]
     named = {figure_id for _, figure_id in placed}
     numbers = number_figures(

@@ -154,7 +154,7 @@ def diff(
 ) -> None:
     """Say what changed from one version to another."""
     from pipeline.corpus.workspace import open_workspace
-    from pipeline.upkeep.diff import compare_versions
+    from pipeline.records.differences import compare_versions
     from tasks.versions.diff import release_note
 
     found = compare_versions(open_workspace(corpus), base, version)
@@ -298,7 +298,7 @@ def search(
     as_json: Json = False,
 ) -> None:
     """Search the live version."""
-    from pipeline.published.published import open_published
+    from pipeline.published.corpus import open_published
     from pipeline.published.rankings import rank_questions
     from schemas.evidence import MODES, Filters, Modality
 
@@ -341,7 +341,7 @@ def ask(
     as_json: Json = False,
 ) -> None:
     """Answer a question, figures in place, a citation for each part."""
-    from pipeline.published.published import open_published
+    from pipeline.published.corpus import open_published
 
     result = open_published(corpus).answer(question, version=version)
     if as_json:
@@ -378,7 +378,7 @@ def parse(
 ) -> None:
     """Show what Inset makes of a single PDF."""
     from pipeline.inspection.inspect import inspect
-    from pipeline.published.tagged import write_tagged
+    from pipeline.records.tagged import write_tagged
     from schemas.corpus import CaptionOptions
 
     if folder is None and (view or tagged_pdf):

@@ -17,6 +17,7 @@ from pydantic import JsonValue
 from pipeline.corpus.schedules import CorpusSchedule, corpus_schedules
 from schemas.errors import InsetError, TransientError
 from schemas.printing import line
+from schemas.stages import ON_A_VERSION, Stage
 
 _logger = logging.getLogger("inset")
 
@@ -37,15 +38,7 @@ _EVERY_DAG: dict[str, Any] = {
     "auto_register": False,
 }
 
-_STAGES = {
-    "enrich": "Read words off pictures, structure the documents, embed their texts (on Ray). Finished work is kept.",
-    "assemble": "Write the rows of the new version; tags are numbered here.",
-    "check": "Hold the rows to their contract (Great Expectations) and to conservation: nothing that came in is missing.",
-    "build": "Write a fresh collection for the version, and count its rows back.",
-    "evaluate": "Put the golden questions to the new version and to the live one.",
-}
-
-_AFTER = {"enrich": TriggerRule.NONE_FAILED}  # with nothing to parse, parse is skipped and the rest goes on
+_AFTER = {Stage.ENRICH: TriggerRule.NONE_FAILED}  # with nothing to parse, parse is skipped and the rest goes on
 
 _ABOUT = """\
 Brings the corpus **{name}** up to date: what is new, changed or gone in `{source}` makes a new version, and if every gate
@@ -132,7 +125,7 @@ def stage(corpus: str, name: str) -> None:
     from pipeline import steps
 
     with _in_airflow_terms():
-        steps.run_stage(name, corpus, _run(), _planned("version"))
+        steps.run_stage(Stage(name), corpus, _run(), _planned("version"))
 
 
 @task
@@ -172,8 +165,10 @@ def refresh_dag(found: CorpusSchedule) -> DAG:
     ) as dag:
         shards = plan(file)
         middle = [
-            stage.override(task_id=name, doc_md=about, trigger_rule=_AFTER.get(name, TriggerRule.ALL_SUCCESS))(file, name)
-            for name, about in _STAGES.items()
+            stage.override(task_id=which.value, doc_md=about, trigger_rule=_AFTER.get(which, TriggerRule.ALL_SUCCESS))(
+                file, which.value
+            )
+            for which, about in ON_A_VERSION.items()
         ]
         last = publish.override(outlets=[published], trigger_rule=TriggerRule.NONE_FAILED)(file, published)
         chain(shards, parse.partial(corpus=file).expand(shards=shards), *middle, last, release(file).as_teardown())

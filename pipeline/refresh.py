@@ -1,15 +1,17 @@
 """A whole refresh in one process: the very stages that the DAG runs one by one."""
 
+import functools
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from pipeline.corpus.workspace import Report, Workspace, silent
 from pipeline.records.alias import follow
+from pipeline.records.damage import note_damage
 from pipeline.records.lease import holding, release
 from pipeline.records.ledger import read_ledger
-from pipeline.records.notes import read_notes, write_plan
+from pipeline.records.notes import StageNote, read_notes, write_plan
 from pipeline.records.publication import manifests, move_pointer, read_manifest, read_pointer, readable_manifest
 from pipeline.records.quarantine import read_failures
 from pipeline.stages.assemble import assemble
@@ -20,10 +22,22 @@ from pipeline.stages.evaluate import evaluate
 from pipeline.stages.parse import parse
 from pipeline.stages.plan import plan
 from pipeline.stages.publish import publish
-from pipeline.upkeep.repair import mend, note_damage
+from pipeline.upkeep.repair import mend
 from pipeline.upkeep.retain import sweep
 from schemas.errors import ContractError, DamagedError, Failure
+from schemas.stages import ON_A_VERSION, Stage
 from schemas.versions import Lease, Plan, RefreshResult, Status
+
+Work = Callable[[Workspace, str, Report], StageNote]
+
+WORK: dict[Stage, Work] = {
+    Stage.ENRICH: enrich,
+    Stage.ASSEMBLE: assemble,
+    Stage.CHECK: functools.partial(check, assemble=assemble),
+    Stage.BUILD: build,
+    Stage.EVALUATE: evaluate,
+}
+"""What each stage of ``ON_A_VERSION`` does."""
 
 
 def refresh(
@@ -97,15 +111,14 @@ def _build(
     workspace.reach_engine()
     write_plan(workspace.store, made)
     sweep(workspace, sparing=version)
-    failures = [*parse(workspace, version, report=report).failures, *enrich(workspace, version, report).failures]
-    if not _is_in_vain(workspace, made, retry, failures):
-        assemble(workspace, version, report)
-        failures += check(workspace, version, report).failures
-    if made.parent and _is_in_vain(workspace, made, retry, failures):
-        sweep(workspace)
-        return describe(workspace, made.model_copy(update={"version": made.parent}), published=False, timings=seconds)
-    build(workspace, version, report)
-    evaluate(workspace, version, report)
+    failures = [*parse(workspace, version, report=report).failures]
+    for stage in ON_A_VERSION:
+        note = WORK[stage](workspace, version, report)
+        # Assemble lists the failures of the stages before it again.
+        failures += note.failures if stage in (Stage.ENRICH, Stage.CHECK) else []
+        if made.parent and _is_in_vain(workspace, made, retry, failures):
+            sweep(workspace)
+            return describe(workspace, made.model_copy(update={"version": made.parent}), published=False, timings=seconds)
     report("publish", 0, 1)
     began = time.monotonic()
     published = publish(workspace, version, lease)

@@ -7,21 +7,23 @@ the run's lease is entered again, progress goes to the log, and what passes from
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from pipeline.corpus.workspace import Report, Workspace, open_workspace
 from pipeline.records import lease
 from pipeline.records.alias import follow
+from pipeline.records.damage import note_damage
 from pipeline.records.notes import StageNote, read_plan, write_plan
 from pipeline.records.publication import read_manifest, read_pointer, refusals_of, way_past
-from pipeline.refresh import settle
-from pipeline.stages import assemble, build, check, enrich, evaluate, parse, publish
+from pipeline.refresh import WORK, settle
+from pipeline.stages import parse, publish
 from pipeline.stages import plan as planning
-from pipeline.upkeep.repair import mend, note_damage
+from pipeline.upkeep.repair import mend
 from pipeline.upkeep.retain import sweep
 from schemas.errors import OF_THE_SOURCE, DamagedError, Failure, GateError, TransientError, UserError
 from schemas.printing import line
+from schemas.stages import Stage
 from schemas.versions import Lease, LedgerRow, Outcome
 
 _logger = logging.getLogger(__name__)
@@ -47,18 +49,6 @@ class Published(NamedTuple):
     version: str
     live: bool
     counts: dict[str, int]
-
-
-Stage = Callable[[Workspace, str, Report], StageNote]
-
-STEPS: dict[str, Stage] = {
-    "enrich": enrich.enrich,
-    "assemble": assemble.assemble,
-    "check": check.check,
-    "build": build.build,
-    "evaluate": evaluate.evaluate,
-}
-"""The stages that differ in nothing but their name to a scheduler, in order."""
 
 
 def plan(corpus: str, run_id: str) -> Planned:
@@ -118,8 +108,8 @@ def parse_shards(corpus: str, run_id: str, version: str, shards: list[int]) -> S
     return StageNote(seconds=sum(note.seconds for note in notes), failures=failures, counts=counts)
 
 
-def run_stage(stage: str, corpus: str, run_id: str, version: str) -> StageNote:
-    """Run one of ``STEPS`` on a version.
+def run_stage(stage: Stage, corpus: str, run_id: str, version: str) -> StageNote:
+    """Run one of ``ON_A_VERSION`` on a version.
 
     Raises:
         UserError: The version is finished.
@@ -127,10 +117,10 @@ def run_stage(stage: str, corpus: str, run_id: str, version: str) -> StageNote:
     workspace = open_workspace(corpus)
     with _entered(workspace, run_id):
         _unfinished(workspace, version)
-        note = STEPS[stage](workspace, version, _to_log())
+        note = WORK[stage](workspace, version, _to_log())
     if note.counts:
         _logger.info("%s: %s", stage, _in_words(note.counts))
-    if stage in ("enrich", "check"):
+    if stage in (Stage.ENRICH, Stage.CHECK):
         _log_failures(note.failures)  # assemble lists those of all stages again
     for gate in note.gates:
         _logger.log(

@@ -244,7 +244,7 @@ def figure(
     if_none_match: Annotated[str | None, Header()] = None,
 ) -> Response:
     """A figure. Its id is a digest of its pixels, so what a version holds under it never changes and may be kept for good."""
-    body, media_type = corpus.figure(figure_id, version=version)
+    body, media_type = corpus.files.figure(figure_id, version=version)
     etag = f'"{hashlib.sha256(body).hexdigest()}"'
     headers = {
         "etag": etag,
@@ -284,7 +284,7 @@ async def page_image(
     Drawing is bounded: 422 says that a page is too large or takes too long, 503 that too many are waiting.
     """
     boxes = [_box(written) for written in box or []]
-    drawing = await run_in_threadpool(corpus.page_image, doc_id, page, highlight=boxes, dpi=dpi, version=version)
+    drawing = await run_in_threadpool(corpus.files.page_image, doc_id, page, highlight=boxes, dpi=dpi, version=version)
     body = await _unless_gone(request, drawing)
     if body is None:
         return Response(status_code=_CLIENT_GONE)
@@ -320,7 +320,7 @@ async def _gone(request: Request) -> None:
 )
 def document(corpus: Opened, doc_id: DocumentId, version: VersionParameter = None) -> Response:
     """The original PDF, to be shown in the browser; ``#page=12`` behind the address opens it there."""
-    return _pdf(*corpus.document(doc_id, version=version), version)
+    return _pdf(*corpus.files.document(doc_id, version=version), version)
 
 
 @_v1.get(
@@ -334,7 +334,7 @@ def tagged_document(corpus: Opened, doc_id: DocumentId, version: VersionParamete
 
     ``#page=12`` behind the address opens it there: its pages are the original's.
     """
-    return _pdf(*corpus.tagged_document(doc_id, version=version), version)
+    return _pdf(*corpus.files.tagged_document(doc_id, version=version), version)
 
 
 def _pdf(body: bytes, file_name: str, version: str | None) -> Response:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from fastapi import FastAPI
 
 from pipeline.corpus.schedules import corpus_schedules
-from pipeline.published.published import PublishedCorpus, open_published
+from pipeline.published.corpus import PublishedCorpus, open_published
 from query_service.app import create_app
 from ray_jobs.children import prepare
 from ray_jobs.draw_pages import PageDrawer

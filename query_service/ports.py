@@ -1,4 +1,4 @@
-"""What the service needs of a corpus; ``pipeline.published.published.PublishedCorpus`` provides it."""
+"""What the service needs of a corpus; ``pipeline.published.corpus.PublishedCorpus`` provides it."""
 
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -12,6 +12,31 @@ Box = tuple[float, float, float, float]
 """x0, y0, x1, y1 in PDF points, top-left origin."""
 
 NO_FILTERS = Filters()
+
+
+class PublishedFiles(Protocol):
+    """The files of one corpus; called, and raising, as ``PublishedCorpus`` is."""
+
+    def figure(self, figure_id: str, *, version: str | None = None) -> tuple[bytes, str]:
+        """Return a figure's bytes and their media type."""
+        ...
+
+    def page_image(
+        self, doc_id: str, page: int, *, highlight: Sequence[Box] = (), dpi: int = 110, version: str | None = None
+    ) -> "Future[bytes]":
+        """Return what will be a page as PNG, the given boxes highlighted; the caller cancels it where nobody waits any more.
+
+        The future may raise ``BadInputError`` too: the page can't be drawn.
+        """
+        ...
+
+    def document(self, doc_id: str, *, version: str | None = None) -> tuple[bytes, str]:
+        """Return the original PDF and its file name."""
+        ...
+
+    def tagged_document(self, doc_id: str, *, version: str | None = None) -> tuple[bytes, str]:
+        """Return the copy of a PDF in which every figure's tag is written at its place, and its file name."""
+        ...
 
 
 class PublishedCorpus(Protocol):
@@ -48,25 +73,9 @@ class PublishedCorpus(Protocol):
         """Answer from the live version, or from ``version``."""
         ...
 
-    def figure(self, figure_id: str, *, version: str | None = None) -> tuple[bytes, str]:
-        """Return a figure's bytes and their media type."""
-        ...
-
-    def page_image(
-        self, doc_id: str, page: int, *, highlight: Sequence[Box] = (), dpi: int = 110, version: str | None = None
-    ) -> "Future[bytes]":
-        """Return what will be a page as PNG, the given boxes highlighted; the caller cancels it where nobody waits any more.
-
-        The future may raise ``BadInputError`` too: the page can't be drawn.
-        """
-        ...
-
-    def document(self, doc_id: str, *, version: str | None = None) -> tuple[bytes, str]:
-        """Return the original PDF and its file name."""
-        ...
-
-    def tagged_document(self, doc_id: str, *, version: str | None = None) -> tuple[bytes, str]:
-        """Return the copy of a PDF in which every figure's tag is written at its place, and its file name."""
+    @property
+    def files(self) -> PublishedFiles:
+        """Its figures, pages and documents."""
         ...
 
     def overview(self) -> CorpusOverview:

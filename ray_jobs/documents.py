@@ -75,10 +75,16 @@ def read_pages(store: ObjectStore, folder: str) -> tuple[tuple[Page, ...], tuple
     return _rows(store, folder, "pages", Page), _rows(store, folder, "placements", Placement)
 
 
+def read_labelled(store: ObjectStore, folder: str) -> frozenset[int]:
+    """Return the orders of a parsed document's placements that lines of its text stand in; the lines themselves stay unread."""
+    inside = _part(store, folder, "lines", ["inside"]).column("inside")
+    return frozenset(order for order in inside.to_pylist() if order is not None)
+
+
 def read_marginal_pages(store: ObjectStore, folder: str) -> frozenset[int]:
     """Return the pages of a structured document that have running heads, and nothing else."""
     kinds: dict[int, set[str]] = {}
-    for row in _part(store, folder, "blocks").select(["page", "kind"]).to_pylist():
+    for row in _part(store, folder, "blocks", ["page", "kind"]).to_pylist():
         kinds.setdefault(row["page"], set()).add(row["kind"])
     return frozenset(page for page, found in kinds.items() if found == {BlockKind.MARGIN})
 
@@ -158,8 +164,8 @@ def reported(failure: PageFailure, source: str, doc_id: str, run_id: str | None)
     )
 
 
-def _part(store: ObjectStore, folder: str, part: str) -> pa.Table:
-    return read_table(store, f"{folder}/{part}.parquet")
+def _part(store: ObjectStore, folder: str, part: str, columns: Sequence[str] | None = None) -> pa.Table:
+    return read_table(store, f"{folder}/{part}.parquet", columns=columns)
 
 
 def _rows(store: ObjectStore, folder: str, part: str, noun: type[Noun]) -> tuple[Noun, ...]:

@@ -13,12 +13,12 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
+from backends.pdf.opening import open_pdf, refusing
 from backends.pdf.page_renderer import Box, Mark, draw_page
 from backends.stores.object_store import open_store
 from ray_jobs.children import POLL_S, Done, Hiccup, Refused, Running, last_word, run_each, start
 from schemas.corpus import ParseOptions
 from schemas.errors import BadInputError, FailureCode, InsetError, NotFoundError, TransientError
-from tasks.reading.read import open_document, refusing
 
 LIMITS = ParseOptions(timeout_s=10, timeout_s_per_page=0, memory_mb=1024)
 """What one page may cost. Of 692 pages of catalogues, manuals and brochures the dearest takes 0.3 s of CPU at 110 dpi."""
@@ -316,7 +316,7 @@ def _draw(drawing: Drawing, _opened: Callable[[int], None]) -> _Drawn:
         data = open_store(drawing.store_address).get(drawing.name)
     except OSError as error:
         raise TransientError(f"the store can't give {drawing.name}: {error.strerror or error}") from error
-    with open_document(data, drawing.passwords) as pdf:
+    with open_pdf(data, drawing.passwords) as pdf:
         if drawing.page > pdf.page_count:
             return _Drawn(None, pdf.page_count)
         with refusing(f"page {drawing.page} can't be drawn", FailureCode.PAGE_UNREADABLE, drawing.page):

@@ -30,6 +30,7 @@ from schemas.documents import (
     StructuredDocument,
 )
 from schemas.errors import FailureCode
+from schemas.ids import figure_file
 from tasks.enriching.chunk import chunk
 from tasks.figures.segment import cut
 from tasks.reading.structure import structure
@@ -86,7 +87,7 @@ def _local_embedder(options: EmbeddingOptions) -> EmbedderActor:
 
 
 def recognise(
-    pictures: Sequence[tuple[str, str]],
+    figure_ids: Sequence[str],
     options: CaptionOptions,
     store_address: str,
     ray: RayOptions | None,
@@ -97,26 +98,26 @@ def recognise(
     Only a failure of the picture is a result. One whose model died, or had no memory left, is no result yet.
 
     Args:
-        pictures: Figure ids and their names in the store.
+        figure_ids: The figures.
         options: Which model.
         store_address: The corpus's store.
         ray: Where to work; None means this process.
         unfinished: Gets the figures that have no result, with the reason.
     """
-    for outcomes in _looked_at(RecogniserActor, pictures, options, store_address, ray, few=FEW_PICTURES):
+    for outcomes in _looked_at(RecogniserActor, figure_ids, options, store_address, ray, few=FEW_PICTURES):
         results = _results(outcomes, unfinished)
         yield [Recognised(made.row_id, tuple(made.value or ()), _reason(made)) for made in results]
 
 
 def segment(
-    pictures: Sequence[tuple[str, str]],
+    figure_ids: Sequence[str],
     options: CaptionOptions,
     store_address: str,
     ray: RayOptions | None,
     unfinished: dict[str, str] | None = None,
 ) -> Iterator[list[Segmented]]:
     """Yield what is cut out of stored pictures of pages, a batch at a time; arguments as for ``recognise``."""
-    for outcomes in _looked_at(SegmenterActor, pictures, options, store_address, ray, few=FEW_PAGES):
+    for outcomes in _looked_at(SegmenterActor, figure_ids, options, store_address, ray, few=FEW_PAGES):
         results = _results(outcomes, unfinished)
         yield [Segmented(made.row_id, tuple(made.value or ()), _reason(made)) for made in results]
 
@@ -137,15 +138,15 @@ def _results(outcomes: Sequence[Outcome[Any]], unfinished: dict[str, str] | None
 
 def _looked_at(
     actor: type[RecogniserActor] | type[SegmenterActor],
-    pictures: Sequence[tuple[str, str]],
+    figure_ids: Sequence[str],
     options: CaptionOptions,
     store_address: str,
     ray: RayOptions | None,
     *,
     few: int,
 ) -> Iterator[list[Outcome[Any]]]:
-    batches = cut_batches(pictures, PICTURES_A_BATCH)
-    if ray is None or len(pictures) <= few:
+    batches = cut_batches([(figure_id, figure_file(figure_id)) for figure_id in figure_ids], PICTURES_A_BATCH)
+    if ray is None or len(figure_ids) <= few:
         here = actor(options, store_address)
         yield from map(here.run, batches)
         return

@@ -5,6 +5,7 @@ import importlib.metadata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from backends.pdf.document import open_document
 from backends.stores.object_store import open_store
 from ray_jobs.children import Done, Refused, run_each
 from ray_jobs.documents import is_finished, parsed_folder, read_parsed, write_parsed
@@ -119,10 +120,9 @@ def _parse(order: _Order, opened: Callable[[int], None]) -> int:
     if sha256(data) != job.doc_id:
         raise BadInputError("it changed while the refresh ran; the next refresh takes it up", FailureCode.SOURCE_CHANGED)
     document = parse(
-        data,
+        open_document(data, order.passwords),
         job.doc_id,
         order.options,
-        passwords=order.passwords,
         keep_figure=lambda name, picture: store.put(f"figures/{name}", picture),
         opened=opened,
     )

@@ -4,10 +4,10 @@ import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from backends.pdf.document import open_document
 from backends.stores.object_store import open_store
 from ray_jobs.children import Done, run_each
 from schemas.corpus import ParseOptions
-from tasks.reading.read import open_document
 
 
 @dataclass(frozen=True)
@@ -28,5 +28,4 @@ def read_subjects(
 
 def _subject(order: _Order, _opened: Callable[[int], None]) -> str:
     data = open_store(order.store_address).get(f"documents/{order.doc_id}.pdf")
-    metadata = open_document(data, order.passwords).metadata or {}
-    return " ".join(str(metadata.get("subject") or "").split())
+    return " ".join(open_document(data, order.passwords).subject.split())

@@ -4,11 +4,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from schemas.documents import Line
 from schemas.geometry import BBox
 
+Pixels = NDArray[np.uint8]
+"""RGB, shape ``(height, width, 3)``."""
+
 LettersOf = Callable[[Line], tuple[str, Sequence[Sequence[float]]]]
 """Gives a line's letters, as the page has them, and the box of each."""
+
+MAX_SIDE_PT = 14_400
+"""The largest page that PDF allows without user units: 200 inches. A larger one keeps its text and is never drawn."""
 
 PAGE_SHARE = 0.85
 """Share of a page from which an image is the page itself: a scan, or a background."""
@@ -17,12 +26,38 @@ RULE_PT = 2.5
 """Thickness up to which a straight mark is a rule."""
 
 
+class PageLine(NamedTuple):
+    """A line as the page's content has it; what is not visible is text that isn't painted, as behind a scan."""
+
+    line: Line
+    is_visible: bool
+
+
+class Letters(NamedTuple):
+    """The letters of a line and the box of each.
+
+    ``direction`` is which way the line is written, ``(1, 0)`` for a level one; None where that is along no side of the page.
+    """
+
+    text: str
+    boxes: Sequence[Sequence[float]]
+    direction: tuple[int, int] | None
+
+
+class ReplacementText(NamedTuple):
+    """The words that an image shows, as the PDF gives them (ISO 32000-2, 14.9.4), and the box of the whole image."""
+
+    bbox: BBox
+    text: str
+
+
 @dataclass(frozen=True, slots=True)
 class Image:
     """An image as it is drawn.
 
     ``block`` is its place in the order of the page's content, ``matrix`` how the unit square is turned and stretched,
-    ``cut`` says that a part of it lies off the page, ``stencil`` that it is a shape to be painted and has no colours.
+    ``cut`` means that a part of it lies off the page, ``is_mask`` that it is an image mask (ISO 32000-2, 8.9.6.2): a shape to
+    be painted, without colours of its own. ``mask_px`` is the size of the mask that the image is painted through.
     """
 
     number: int
@@ -32,7 +67,8 @@ class Image:
     height: int
     matrix: tuple[float, float, float, float]
     cut: bool = False
-    stencil: bool = False
+    is_mask: bool = False
+    mask_px: tuple[int, int] | None = None
 
 
 class Mark(NamedTuple):

@@ -13,6 +13,8 @@
         └── GateError       a version was refused: exit code 3
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import Self
 
@@ -105,6 +107,42 @@ class BadInputError(InsetError):
 
     def __reduce__(self) -> tuple[type[Self], tuple[str, FailureCode, int | None]]:
         return type(self), (self.message, self.code, self.page)
+
+
+_OF_BAD_FILES: tuple[type[BaseException], ...] = (
+    RuntimeError,
+    ValueError,
+    AssertionError,
+    OSError,
+    LookupError,
+    TypeError,
+    AttributeError,
+)
+
+
+@contextmanager
+def refusing(
+    what: str, code: FailureCode, page: int | None = None, *, also: tuple[type[BaseException], ...] = ()
+) -> Iterator[None]:
+    """Turn whatever goes wrong inside on a bad file into one error.
+
+    Args:
+        what: What can't be done; the cause is put behind it.
+        code: The failure's code.
+        page: Where.
+        also: Errors of a library that share no base with Python's.
+
+    Raises:
+        BadInputError: The work inside failed.
+        MemoryError: It failed for want of memory.
+    """
+    try:
+        yield
+    except _OF_BAD_FILES + also as error:
+        cause = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        if "alloc" in cause:
+            raise MemoryError(cause) from error
+        raise BadInputError(f"{what}: {cause}", code, page) from error
 
 
 class UserError(InsetError):

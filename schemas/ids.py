@@ -71,6 +71,11 @@ def version_time(version: str) -> datetime:
     return datetime.strptime(version.partition("-")[0], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
 
 
+def figure_file(figure_id: str) -> str:
+    """Name the object that holds a figure's pixels."""
+    return f"figures/{figure_id}.png"
+
+
 def version_file(version: str, name: str) -> str:
     """Name a file of a version."""
     return f"versions/{version}/{name}"

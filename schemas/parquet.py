@@ -68,8 +68,8 @@ def to_parquet(table: pa.Table) -> bytes:
     return bytes(data)
 
 
-def from_parquet(data: bytes) -> pa.Table:
-    """Decode a table.
+def from_parquet(data: bytes, columns: Sequence[str] | None = None) -> pa.Table:
+    """Decode a table, or some of its columns.
 
     Raises:
         ValueError: The bytes aren't what was written; the message says what is wrong with them.
@@ -78,7 +78,9 @@ def from_parquet(data: bytes) -> pa.Table:
     try:
         # Most are small: a pool of threads for each costs more than the reading.
         file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
-        return file.read(use_threads=len(data) > _LARGE_BYTES).replace_schema_metadata(None)
+        return file.read(
+            list(columns) if columns is not None else None, use_threads=len(data) > _LARGE_BYTES
+        ).replace_schema_metadata(None)
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"isn't what was written ({str(error).splitlines()[0]})") from error
 

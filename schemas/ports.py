@@ -8,8 +8,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from schemas.documents import LayoutRegion, RecognisedLine
+from schemas.documents import LayoutRegion, Line, OutlineEntry, RecognisedLine
+from schemas.drawings import Image, Letters, Mark, PageLine, Pixels, ReplacementText
 from schemas.evidence import Filters
+from schemas.geometry import BBox
 from schemas.versions import SourceFile
 
 Vector = NDArray[np.float32]
@@ -107,6 +109,133 @@ class DocumentSource(Protocol):
             BadInputError: It can't be read; the others may be.
             TransientError: The source doesn't answer.
         """
+        ...
+
+
+class PdfImage(Protocol):
+    """An image object of a PDF. Two are equal where the document draws one object twice: what was decoded once is known."""
+
+    def pixels(self) -> Pixels:
+        """Return the image as stored, its mask flattened on white.
+
+        Raises:
+            BadInputError: It declares more pixels than it may or can hold, or can't be decoded.
+        """
+        ...
+
+    def stream(self) -> bytes | None:
+        """Return the image's bytes as they are embedded; None where there are none, as for a gradient."""
+        ...
+
+
+class PdfPage(Protocol):
+    """What a page draws, in points from the top left, crop box applied, at rotation 0."""
+
+    @property
+    def number(self) -> int:
+        """The page, counted from 1."""
+        ...
+
+    @property
+    def box(self) -> BBox:
+        """The page as drawn, from (0, 0)."""
+        ...
+
+    @property
+    def rotation(self) -> int:
+        """How the page is shown, in degrees clockwise; no coordinate has it applied."""
+        ...
+
+    @property
+    def lines(self) -> Sequence[PageLine]:
+        """Lines with words, in the order of the page's content: one that runs from right to left may be in pieces."""
+        ...
+
+    @property
+    def images(self) -> Sequence[Image]:
+        """Images that a reader sees, in the order of the page's content."""
+        ...
+
+    @property
+    def marks(self) -> tuple[Mark, ...]:
+        """Pieces of drawings, cut to what their clip shows; [] on a page larger than ``MAX_SIDE_PT``."""
+        ...
+
+    @property
+    def frames(self) -> tuple[BBox, ...]:
+        """The outermost clips smaller than the page."""
+        ...
+
+    def letters(self, line: Line) -> Letters | None:
+        """Return where the letters of one of its lines stand; None where that is unknown. The first call takes long.
+
+        Raises:
+            BadInputError: The page can't be read.
+        """
+        ...
+
+    def replacement_texts(self) -> list[ReplacementText]:
+        """Return the words that images show, where the PDF gives them; they are in no line.
+
+        Raises:
+            BadInputError: The page can't be read.
+        """
+        ...
+
+    def embedded(self, image: Image) -> PdfImage:
+        """Return the image object that one of its images is made of."""
+        ...
+
+    def draw(self, box: BBox, *, dpi: int, max_pixels: int) -> Pixels:
+        """Return a part of the page as it is drawn, on white: the same pixels wherever on a page the same drawing stands.
+
+        Args:
+            box: Which part.
+            dpi: Resolution.
+            max_pixels: Pixels at most; a larger part is drawn at a lower resolution.
+
+        Raises:
+            BadInputError: It can't be drawn.
+        """
+        ...
+
+
+class PdfDocument(Protocol):
+    """An open PDF. What any of it raises on a bad file is ``BadInputError``, or ``MemoryError`` where memory is too short."""
+
+    @property
+    def page_count(self) -> int:
+        """How many pages it has, at least 1."""
+        ...
+
+    @property
+    def is_repaired(self) -> bool:
+        """Whether its structure was damaged and had to be rebuilt; becomes true when the damage is met."""
+        ...
+
+    @property
+    def title(self) -> str:
+        """The title in its metadata; "" where there is none."""
+        ...
+
+    def read_page(self, number: int) -> PdfPage:
+        """Read one page, counted from 1.
+
+        Raises:
+            BadInputError: The page can't be read.
+        """
+        ...
+
+    def outline(self) -> list[OutlineEntry]:
+        """Return its own outline; [] where it has none, or a broken one. Pages and heights may be outside the document."""
+        ...
+
+    def lost_content(self) -> list[str]:
+        """Return the warnings since the last call that mean lost content, each once."""
+        ...
+
+    def free_memory(self) -> None:
+        """Drop what is cached of pages read so far: memory is bounded by pages, not by the document."""
         ...
 
 

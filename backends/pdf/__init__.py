@@ -1,1 +1,5 @@
-"""PDF: the one place that imports PyMuPDF."""
+"""PDF: the one package that imports PyMuPDF.
+
+``document.open_document`` gives what steps read (``PdfDocument`` in ``schemas/ports.py``), ``inscribe`` writes tags into a copy,
+``page_renderer`` draws pages for people.
+"""

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from backends.pdf.opening import open_pdf, refusing
 from schemas.errors import BadInputError, FailureCode
 from schemas.geometry import BBox
-from tasks.reading.read import open_document, refusing
 
 if TYPE_CHECKING:
     import pymupdf
@@ -60,7 +60,7 @@ def inscribe(
     Raises:
         BadInputError: The file can't be opened or written, or the copy lacks a tag, or a word of the original.
     """
-    document = open_document(data, passwords)
+    document = open_pdf(data, passwords)
     opened(document.page_count)
     pages: dict[int, list[Inscription]] = {}
     for inscription in inscriptions:
@@ -219,7 +219,7 @@ def _verify(
     copy: bytes, pages: dict[int, list[Inscription]], words: dict[int, Counter[str]], passwords: Sequence[str]
 ) -> None:
     """Read the copy back: every tag and every word of the original must be on its page."""
-    document = open_document(copy, passwords)
+    document = open_pdf(copy, passwords)
     for number, wanted in sorted(pages.items()):
         with refusing(f"page {number} of the copy can't be read", FailureCode.TAGGING_FAILED, number):
             page = document[number - 1]

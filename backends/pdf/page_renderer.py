@@ -3,15 +3,13 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from schemas.drawings import MAX_SIDE_PT
 from schemas.errors import BadInputError, FailureCode
 
 if TYPE_CHECKING:
     import pymupdf
 
 Box = tuple[float, float, float, float]
-
-MAX_SIDE_PT = 14_400
-"""The largest page that PDF allows without user units: 200 inches. Larger ones are not drawn."""
 
 MAX_PIXELS = 64_000_000
 """The largest picture: an A0 sheet at 200 dpi has 62 million pixels, and takes 250 MB while it is drawn and encoded."""

@@ -1,6 +1,6 @@
 """Stored objects as nouns and tables. What can't be read as what it should be is damaged, and the error names the object."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -35,11 +35,13 @@ def read_names(store: ObjectStore, name: str) -> dict[str, str]:
         return TypeAdapter(dict[str, str]).validate_json(data)
 
 
-def read_table(store: ObjectStore, name: str, schema: pa.Schema | None = None) -> pa.Table:
-    """Return a stored table, cast to a schema where one is given; raises as ``read_model`` does."""
+def read_table(
+    store: ObjectStore, name: str, schema: pa.Schema | None = None, *, columns: Sequence[str] | None = None
+) -> pa.Table:
+    """Return a stored table, or some of its columns, cast to a schema where one is given; raises as ``read_model`` does."""
     data = store.get(name)
     with reading(store, name):
-        table = from_parquet(data)
+        table = from_parquet(data, columns)
         return table if schema is None else table.cast(schema)
 
 

@@ -8,7 +8,6 @@ from backends.stores.object_store import open_store
 from backends.stores.sources import FolderSource
 from pipeline.corpus.workspace import Report, silent
 from pipeline.inspection.view import write_view
-from pipeline.stages.enrich import stored
 from ray_jobs.documents import is_finished, parsed_folder, read_parsed, reported
 from ray_jobs.enrich import recognise, segment, structure_with
 from ray_jobs.parse_shard import ParseJob, parse_documents, parse_key
@@ -26,6 +25,7 @@ from schemas.documents import (
     StructuredDocument,
 )
 from schemas.errors import BadInputError, Failure, UserError
+from schemas.ids import figure_file
 from schemas.inspection import (
     InspectedDocument,
     InspectedFigure,
@@ -117,8 +117,9 @@ def _structured(parsed: ParsedDocument, captions: CaptionOptions, store: ObjectS
     """Structure a document with what models make of its pictures, in this process."""
     recognised: list[Recognised] = []
     segmented: list[Segmented] = []
-    to_recognise = stored(pictures_to_recognise(parsed)) if captions.ocr != "none" else []
-    to_segment = stored(pictures_to_segment(parsed)) if captions.layout != "none" else []
+    labelled = {line.inside for line in parsed.lines if line.inside is not None}
+    to_recognise = pictures_to_recognise(parsed.placements, labelled) if captions.ocr != "none" else []
+    to_segment = pictures_to_segment(parsed.placements) if captions.layout != "none" else []
     if to_recognise:
         for read in recognise(to_recognise, captions, store.root, None):
             recognised.extend(read)
@@ -190,6 +191,6 @@ def _write(out: Path, pages: list[InspectedPage], numbers: dict[str, str], store
         for page in pages:
             (out / f"page-{page.page:04d}.txt").write_text(page.tagged_text + "\n", encoding="utf-8")
         for figure_id, number in numbers.items():
-            (out / "figures" / f"{number}.png").write_bytes(store.get(f"figures/{figure_id}.png"))
+            (out / "figures" / f"{number}.png").write_bytes(store.get(figure_file(figure_id)))
     except OSError as error:
         raise UserError(f"can't write to {out}: {error.strerror}") from error

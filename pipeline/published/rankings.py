@@ -5,7 +5,7 @@ from pathlib import Path
 
 from evaluation.questions import load_questions
 from pipeline.corpus.workspace import Report
-from pipeline.published.published import PublishedCorpus
+from pipeline.published.corpus import PublishedCorpus
 from schemas.errors import UserError
 from schemas.evidence import Filters, Hit, Mode
 

@@ -10,10 +10,10 @@ from pipeline.records.evidence import figures_of, read_evidence, read_placements
 from pipeline.records.ledger import read_ledger
 from pipeline.records.publication import read_manifest
 from pipeline.records.quarantine import quarantine_file
-from pipeline.stages.enrich import vector_cache
+from pipeline.records.vectors import vector_cache
 from ray_jobs.documents import HEAD, parsed_folder, structured_folder
 from schemas.documents import Recognised, Segmented
-from schemas.ids import version_file
+from schemas.ids import figure_file, version_file
 from schemas.parquet import schema_of
 from schemas.versions import Manifest, Status
 from tasks.enriching.embed import text_id
@@ -68,7 +68,7 @@ def add_objects(workspace: Workspace, manifest: Manifest, needs: Needs) -> set[s
             needs.folders |= set(folders)
             needs.objects |= {f"documents/{row.doc_id}.pdf", *(f"{folder}/{HEAD}" for folder in folders)}
     figures = set(figures_of(read_placements(store, version)))
-    needs.objects |= {f"figures/{figure}.png" for figure in figures}
+    needs.objects |= set(map(figure_file, figures))
     needs.objects |= {quarantine_file(manifest.run_id), *_tagged(workspace, version)}
     return figures
 

@@ -3,7 +3,7 @@
 Nothing but names passes between stages, so that each may run in a process, or on a machine, of its own.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict
@@ -12,6 +12,7 @@ from backends.stores.objects import read_model
 from schemas.errors import Failure
 from schemas.ids import version_file
 from schemas.ports import ObjectStore
+from schemas.stages import Stage
 from schemas.versions import GateResult, Plan
 
 Note = TypeVar("Note", bound=BaseModel)
@@ -28,9 +29,6 @@ class StageNote(BaseModel):
     counts: dict[str, int] = {}
 
 
-STAGES = ("plan", "parse", "enrich", "assemble", "check", "build", "evaluate", "publish")
-
-
 def write_plan(store: ObjectStore, plan: Plan) -> None:
     """Keep a plan in the folder of its version."""
     store.replace(version_file(plan.version, "plan.json"), plan.model_dump_json().encode())
@@ -41,20 +39,22 @@ def read_plan(store: ObjectStore, version: str) -> Plan:
     return read_model(store, version_file(version, "plan.json"), Plan)
 
 
-def write_note(store: ObjectStore, version: str, stage: str, note: StageNote) -> StageNote:
+def write_note(store: ObjectStore, version: str, stage: Stage, note: StageNote, *, shard: int | None = None) -> StageNote:
     """Keep what a stage says; ``parse`` says it by shard (``parse-0003``)."""
-    store.replace(version_file(version, f"stages/{stage}.json"), note.model_dump_json().encode())
+    name = stage if shard is None else f"{stage}-{shard:04}"
+    store.replace(version_file(version, f"stages/{name}.json"), note.model_dump_json().encode())
     return note
 
 
-def read_notes(store: ObjectStore, version: str, stages: Sequence[str] = STAGES) -> dict[str, StageNote]:
+def read_notes(store: ObjectStore, version: str, stages: Iterable[Stage] = Stage) -> dict[Stage, StageNote]:
     """Return what the stages of a version have said so far, shards of one stage joined."""
-    notes: dict[str, list[StageNote]] = {}
+    wanted = tuple(stages)
+    notes: dict[Stage, list[StageNote]] = {}
     for name in store.names(version_file(version, "stages")):
         stage = name.rpartition("/")[2].removesuffix(".json").partition("-")[0]
-        if stage in stages:
-            notes.setdefault(stage, []).append(read_model(store, name, StageNote))
-    return {stage: _joined(notes[stage]) for stage in stages if stage in notes}
+        if stage in wanted:
+            notes.setdefault(Stage(stage), []).append(read_model(store, name, StageNote))
+    return {stage: _joined(notes[stage]) for stage in wanted if stage in notes}
 
 
 def _joined(notes: Sequence[StageNote]) -> StageNote:

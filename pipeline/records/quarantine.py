@@ -10,6 +10,9 @@ from schemas.parquet import to_parquet
 from schemas.ports import ObjectStore
 from schemas.versions import FAILURES, LedgerRow, Manifest, Status
 
+CHECK = "check"
+"""The step of a document that breaks a law."""
+
 
 def quarantine_file(run_id: str) -> str:
     """Name the object that holds the failures of a run."""

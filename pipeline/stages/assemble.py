@@ -7,13 +7,13 @@ from dataclasses import asdict
 from types import MappingProxyType
 
 from pipeline.corpus.workspace import Report, Workspace, silent
-from pipeline.published.tagged import make_tagged
+from pipeline.records.documents import parsed_documents
 from pipeline.records.evidence import write_evidence
 from pipeline.records.inherit import Inherited, inherit
 from pipeline.records.ledger import indexed_pages, write_ledger
 from pipeline.records.notes import StageNote, read_notes, read_plan, write_note
-from pipeline.records.quarantine import document_failures, write_failures
-from pipeline.stages.enrich import parsed_documents
+from pipeline.records.quarantine import CHECK, document_failures, write_failures
+from pipeline.records.tagged import make_tagged
 from ray_jobs.documents import (
     read_captions,
     read_chunks,
@@ -27,13 +27,11 @@ from schemas.documents import TAGGED
 from schemas.errors import ContractError, Failure, FailureCode
 from schemas.ids import version_file
 from schemas.parquet import to_parquet
+from schemas.stages import Stage
 from schemas.tags import TagTemplate
 from schemas.versions import LedgerRow, Plan, Status
 from tasks.versions.assemble import DocumentPieces, Earlier
 from tasks.versions.assemble import assemble as assemble_rows
-
-CHECK = "check"
-"""The step of a document that breaks a law."""
 
 
 def assemble(
@@ -99,12 +97,12 @@ def assemble(
         "evidence_bytes": evidence_bytes,
     } | {f"rows_{modality}": count for modality, count in Counter(made.evidence.column("modality").to_pylist()).items()}
     note = StageNote(seconds=time.monotonic() - started, failures=failures, counts=counts)
-    return write_note(store, version, "assemble", note)
+    return write_note(store, version, Stage.ASSEMBLE, note)
 
 
 def _ledger(workspace: Workspace, plan: Plan, inherited: Inherited, broken: Mapping[str, str]) -> list[LedgerRow]:
     """Say of each source what became of it: indexed where its document is structured and lawful, else why it isn't."""
-    notes = read_notes(workspace.store, plan.version, ("parse", "enrich"))
+    notes = read_notes(workspace.store, plan.version, (Stage.PARSE, Stage.ENRICH))
     failed = {
         failure.doc_id: (failure.code, failure.step, failure.message)
         for note in notes.values()

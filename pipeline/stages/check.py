@@ -2,9 +2,10 @@
 
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -12,16 +13,14 @@ import pyarrow as pa
 from backends.expectations import expect_evidence
 from backends.models.minilm import open_token_counter
 from pipeline.corpus.workspace import Report, Workspace, silent
+from pipeline.records.damage import note_damage, remade
 from pipeline.records.evidence import figures_of, read_evidence, read_placements, search_texts
 from pipeline.records.inherit import Inherited, inherit
 from pipeline.records.ledger import indexed_pages, read_ledger
 from pipeline.records.notes import StageNote, read_plan, write_note
 from pipeline.records.publication import readable_manifest
-from pipeline.records.quarantine import document_failures
-from pipeline.stages.assemble import CHECK, assemble
-from pipeline.stages.build import vectors_of
-from pipeline.stages.enrich import text_vectors
-from pipeline.upkeep.repair import note_damage, remade
+from pipeline.records.quarantine import CHECK, document_failures
+from pipeline.records.vectors import text_vectors, vectors_of
 from ray_jobs.documents import (
     parsed_folder,
     read_failures,
@@ -31,9 +30,10 @@ from ray_jobs.documents import (
     structured_folder,
 )
 from schemas.errors import DamagedError, MissingError
-from schemas.ids import version_file
+from schemas.ids import figure_file, version_file
 from schemas.laws import Verdict, by_document
 from schemas.ports import ObjectStore
+from schemas.stages import Stage
 from schemas.tags import TagTemplate
 from schemas.versions import GateResult, LedgerRow, Plan, Status
 from tasks.reading.neighbours import pictures_by_their_text
@@ -61,7 +61,15 @@ class _Findings:
     """Figures whose pixels are what their names say."""
 
 
-def check(workspace: Workspace, version: str, report: Report = silent) -> StageNote:
+class Assemble(Protocol):
+    """Writes the rows of a version, some documents made anew, some put in quarantine."""
+
+    def __call__(  # noqa: D102
+        self, workspace: Workspace, version: str, report: Report, /, *, anew: Collection[str], broken: Mapping[str, str]
+    ) -> StageNote: ...
+
+
+def check(workspace: Workspace, version: str, report: Report = silent, *, assemble: Assemble) -> StageNote:
     """Hold the version's rows to their contract, and to the laws of conservation. Data Docs go to its ``quality/``.
 
     A document that breaks a law is made of finished work anew where it was taken over from the live version; else, and where
@@ -93,7 +101,7 @@ def check(workspace: Workspace, version: str, report: Report = silent) -> StageN
         if failure.step == CHECK and failure.source in here  # what is carried over is no news
     ]
     note = StageNote(seconds=time.monotonic() - started, failures=failures, gates=found.gates)
-    return write_note(store, version, "check", note)
+    return write_note(store, version, Stage.CHECK, note)
 
 
 def _look(
@@ -196,7 +204,7 @@ def _figures(store: ObjectStore, placements: pa.Table, names: Mapping[str, str],
 
     def load(figure: str) -> bytes:
         try:
-            return store.get(f"figures/{figure}.png")
+            return store.get(figure_file(figure))
         except MissingError as error:
             damaged[figure] = error
             raise
@@ -207,7 +215,7 @@ def _figures(store: ObjectStore, placements: pa.Table, names: Mapping[str, str],
     verdict = figures_are_their_names(placements, load, names, verified=looked_at)
     documents = {offence.doc_id for offence in verdict.offences if offence.doc_id is not None}
     if damaged and not documents <= remade(store):
-        note_damage(store, [f"figures/{figure}.png" for figure in damaged], documents)
+        note_damage(store, [figure_file(figure) for figure in damaged], documents)
         error = next(iter(damaged.values()))
         raise DamagedError(error.message, error.name) from error
     return verdict

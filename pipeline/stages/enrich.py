@@ -12,17 +12,17 @@ import pyarrow as pa
 
 from pipeline.corpus.workspace import Report, Workspace, silent
 from pipeline.records.cache import ShardedCache
+from pipeline.records.documents import parsed_documents, texts_of
 from pipeline.records.evidence import search_texts
 from pipeline.records.inherit import Inherited, inherit
 from pipeline.records.notes import StageNote, read_plan, write_note
+from pipeline.records.vectors import text_vectors
 from ray_jobs.cluster import connected
 from ray_jobs.documents import (
-    is_finished,
     is_settled,
     parsed_folder,
-    read_chunks,
-    read_head,
-    read_parsed,
+    read_labelled,
+    read_pages,
     structured_folder,
 )
 from ray_jobs.enrich import (
@@ -40,8 +40,9 @@ from ray_jobs.rows import Outcome, RowFailure
 from schemas.documents import Recognised, Segmented
 from schemas.errors import Failure, FailureCode, TransientError
 from schemas.parquet import rows_of, schema_of, table_of
-from schemas.ports import ObjectStore, Vector
-from tasks.enriching.embed import search_text, text_id
+from schemas.ports import Vector
+from schemas.stages import Stage
+from tasks.enriching.embed import text_id
 from tasks.figures.segment import pictures_to_segment
 from tasks.reading.recognise import pictures_to_recognise
 
@@ -77,32 +78,7 @@ def enrich(workspace: Workspace, version: str, report: Report = silent) -> Stage
         for doc_id, failure in sorted(failed.items())
     ]
     note = StageNote(seconds=time.monotonic() - started, failures=failures, counts=counts)
-    return write_note(workspace.store, version, "enrich", note)
-
-
-def parsed_documents(workspace: Workspace, doc_ids: Iterable[str]) -> list[str]:
-    """Return which documents have a finished parse, sorted."""
-    store, parse = workspace.store, workspace.keys.parse
-    return [doc_id for doc_id in sorted(doc_ids) if is_finished(store, parsed_folder(doc_id, parse))]
-
-
-def vector_cache(store: ObjectStore, vectors_key: str, dimension: int) -> ShardedCache:
-    """Open the cache of text vectors; ``id`` is ``tasks.enriching.embed.text_id`` of the text."""
-    vector = pa.field("vector", pa.list_(pa.float32(), dimension), nullable=False)
-    schema = pa.schema((pa.field("id", pa.string(), nullable=False), vector))
-    return ShardedCache(store, f"vectors/text/{vectors_key}", schema)
-
-
-def text_vectors(workspace: Workspace) -> ShardedCache:
-    """Open the cache of the vectors that the corpus's own text model makes."""
-    return vector_cache(workspace.store, workspace.keys.vectors, workspace.text_model.dimension or 0)
-
-
-def texts_of(workspace: Workspace, doc_id: str) -> list[str]:
-    """Return the text of each chunk of a document, as the embedder and BM25 see it."""
-    folder = structured_folder(doc_id, workspace.keys.structured)
-    title = read_head(workspace.store, folder).title
-    return [search_text(title, piece.section_path, piece.text) for piece in read_chunks(workspace.store, folder)]
+    return write_note(workspace.store, version, Stage.ENRICH, note)
 
 
 class _OnDemand:
@@ -128,9 +104,13 @@ def _structure(
     to_recognise: dict[str, list[str]] = {}
     to_segment: dict[str, list[str]] = {}
     for doc_id in todo:
-        parsed = read_parsed(store, parsed_folder(doc_id, keys.parse))
-        to_recognise[doc_id] = pictures_to_recognise(parsed) if workspace.recogniser is not None else []
-        to_segment[doc_id] = pictures_to_segment(parsed) if workspace.detector is not None else []
+        parsed = parsed_folder(doc_id, keys.parse)
+        _, placements = read_pages(store, parsed)
+        to_recognise[doc_id], to_segment[doc_id] = [], []
+        if workspace.recogniser is not None:
+            to_recognise[doc_id] = pictures_to_recognise(placements, read_labelled(store, parsed))
+        if workspace.detector is not None:
+            to_segment[doc_id] = pictures_to_segment(placements)
     unfinished: dict[str, tuple[FailureCode, str]] = {}
     recognised, counts = _recognised(workspace, chain.from_iterable(to_recognise.values()), unfinished, ray, report)
     segmented, cut = _segmented(workspace, chain.from_iterable(to_segment.values()), unfinished, ray, report)
@@ -179,7 +159,7 @@ def _recognised(
     died: dict[str, str] = {}
     if affordable:
         ray(len(affordable) > FEW_PICTURES)
-        read = recognise(stored(affordable), corpus.captions, store.root, corpus.ray, died)
+        read = recognise(affordable, corpus.captions, store.root, corpus.ray, died)
         _keep(cache, (table_of(Recognised, batch) for batch in read), "recognise", len(affordable), report)
     unfinished |= dict.fromkeys(left, (FailureCode.OVER_BUDGET, _OVER_BUDGET))
     unfinished |= _crashed(died, "words of a figure were not read")
@@ -207,15 +187,10 @@ def _segmented(
     died: dict[str, str] = {}
     if missing:
         ray(len(missing) > FEW_PAGES)
-        cut = segment(stored(missing), corpus.captions, store.root, corpus.ray, died)
+        cut = segment(missing, corpus.captions, store.root, corpus.ray, died)
         _keep(cache, (table_of(Segmented, batch) for batch in cut), "segment", len(missing), report)
     unfinished |= _crashed(died, "figures of a page were not looked for")
     return cache, {"segmented": len(missing) - len(died)}
-
-
-def stored(figure_ids: Sequence[str]) -> list[tuple[str, str]]:
-    """Return figure ids and the names of their pixels in the store."""
-    return [(figure_id, f"figures/{figure_id}.png") for figure_id in figure_ids]
 
 
 def _embed(workspace: Workspace, inherited: Inherited, doc_ids: list[str], ray: _OnDemand, report: Report) -> int:

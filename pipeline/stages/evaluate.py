@@ -8,16 +8,17 @@ from evaluation.gates import retrieval_gates
 from evaluation.golden import ModeReport, Placed, ask
 from evaluation.questions import Question, load_questions
 from pipeline.corpus.workspace import Report, Workspace, silent
-from pipeline.published.published import OpenVersion, open_version
+from pipeline.published.version import OpenVersion, open_version
+from pipeline.records.collection import holds
 from pipeline.records.evidence import read_placements
 from pipeline.records.ledger import read_ledger
 from pipeline.records.notes import StageNote, read_plan, write_note
 from pipeline.records.publication import readable_manifest
-from pipeline.stages.build import holds
 from schemas.errors import TransientError
 from schemas.evidence import MODES, Filters, Hit, Mode
 from schemas.geometry import BBox
 from schemas.ids import version_file
+from schemas.stages import Stage
 from schemas.versions import GateResult
 from tasks.versions.check import quarantine_ceiling
 
@@ -47,7 +48,7 @@ def evaluate(workspace: Workspace, version: str, report: Report = silent) -> Sta
         for name, made in [*ours.items(), *([("live", live)] if live else [])]:
             data = json.dumps(made.model_dump(mode="json"), indent=1).encode()
             workspace.store.replace(version_file(version, f"evaluation/{name}.json"), data)
-    return write_note(workspace.store, version, "evaluate", StageNote(seconds=time.monotonic() - started, gates=gates))
+    return write_note(workspace.store, version, Stage.EVALUATE, StageNote(seconds=time.monotonic() - started, gates=gates))
 
 
 def _can_be_asked(workspace: Workspace, version: str) -> bool:

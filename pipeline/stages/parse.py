@@ -7,6 +7,7 @@ from pipeline.corpus.workspace import Report, Workspace, silent
 from pipeline.records.notes import StageNote, read_plan, write_note
 from ray_jobs.parse_shard import ParseJob, parse_documents
 from schemas.errors import Failure
+from schemas.stages import Stage
 
 
 def parse(workspace: Workspace, version: str, shard: int | None = None, report: Report = silent) -> StageNote:
@@ -44,4 +45,4 @@ def parse(workspace: Workspace, version: str, shard: int | None = None, report: 
     note = StageNote(
         seconds=time.monotonic() - started, failures=failures, counts={"parsed": len(sources), "pages_parsed": pages}
     )
-    return write_note(workspace.store, version, "parse" if shard is None else f"parse-{shard:04d}", note)
+    return write_note(workspace.store, version, Stage.PARSE, note, shard=shard)

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from pipeline.corpus.workspace import Workspace
+from pipeline.records.collection import OF_THE_ENGINE, holds
 from pipeline.records.ledger import readable_ledger
 from pipeline.records.publication import manifests, read_override, read_pointer, readable_manifest, refusals_of
-from pipeline.stages.build import OF_THE_ENGINE, holds
 from ray_jobs.documents import is_finished, parsed_folder
 from schemas.errors import UserError
 from schemas.ids import key, version_name, version_time

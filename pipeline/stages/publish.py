@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 from pipeline.corpus.workspace import CODE_VERSION, Workspace
 from pipeline.records.alias import follow
+from pipeline.records.differences import write_diff
 from pipeline.records.inventory import write_inventory
 from pipeline.records.lease import still_held
 from pipeline.records.needs import Needs, add_objects
@@ -17,12 +18,12 @@ from pipeline.records.publication import (
     refusals_of,
     roll_back,
 )
-from pipeline.upkeep.diff import write_diff
 from schemas.errors import ContractError
 from schemas.ids import collection_name, sha256, version_file
+from schemas.stages import Stage
 from schemas.versions import Counts, Lease, Manifest, Plan, Pointer
 
-_WORK = ("parse", "enrich")
+_WORK = (Stage.PARSE, Stage.ENRICH)
 
 
 def publish(workspace: Workspace, version: str, lease: Lease) -> bool:
@@ -82,8 +83,8 @@ def put_live(workspace: Workspace, version: str, *, override: str | None = None)
     return pointer
 
 
-def _manifest(workspace: Workspace, plan: Plan, notes: dict[str, StageNote]) -> Manifest:
-    counts = notes["assemble"].counts
+def _manifest(workspace: Workspace, plan: Plan, notes: dict[Stage, StageNote]) -> Manifest:
+    counts = notes[Stage.ASSEMBLE].counts
     by_modality = {name.removeprefix("rows_"): count for name, count in counts.items() if name.startswith("rows_")}
     models = {"text": workspace.text_model}
     if workspace.recogniser is not None:

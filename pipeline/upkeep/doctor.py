@@ -10,11 +10,12 @@ from pathlib import Path
 from pipeline.corpus.corpora import corpora_folder, corpus_files
 from pipeline.corpus.workspace import Report, Workspace, open_server, open_workspace, silent
 from pipeline.records.alias import follow
+from pipeline.records.collection import holds
+from pipeline.records.damage import note_damage
 from pipeline.records.inventory import Damage
 from pipeline.records.lease import LEASE
 from pipeline.records.publication import COPY, LIVE, list_versions, read_manifest, read_pointer
-from pipeline.stages.build import holds
-from pipeline.upkeep.repair import Damages, find_damage, note_damage
+from pipeline.upkeep.repair import Damages, find_damage
 from schemas.errors import DamagedError, InsetError
 from schemas.inspection import Diagnosis, Finding
 

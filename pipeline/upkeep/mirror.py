@@ -10,14 +10,14 @@ from itertools import chain
 
 from pipeline.corpus.workspace import INDEX_FILE, Report, Workspace, open_index, silent
 from pipeline.records.cache import ShardedCache
+from pipeline.records.collection import fill, read_back
 from pipeline.records.evidence import read_evidence
 from pipeline.records.inventory import FILE as INVENTORY
 from pipeline.records.inventory import write_inventory
 from pipeline.records.lease import holding, release
 from pipeline.records.needs import Needs, add_objects, needs_of
 from pipeline.records.publication import manifest_name, named_manifest, read_manifest, read_pointer
-from pipeline.stages.build import fill, read_back
-from pipeline.stages.enrich import vector_cache
+from pipeline.records.vectors import vector_cache
 from schemas.errors import ContractError, DamagedError, UserError
 from schemas.ids import collection_name, version_file
 from schemas.ports import ObjectStore

@@ -10,11 +10,9 @@ import random
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from pydantic import BaseModel, ConfigDict
-
-from backends.stores.objects import read_model
 from pipeline.corpus.workspace import Report, Workspace, silent
 from pipeline.records.cache import ShardedCache
+from pipeline.records.damage import NOTED, DamageNote, read_damage_note
 from pipeline.records.evidence import read_evidence, read_placements, search_texts
 from pipeline.records.inventory import FILE as INVENTORY
 from pipeline.records.inventory import KINDS, Damage, Item, changed, missing_or_cut, read_inventory, shared_sizes
@@ -29,10 +27,10 @@ from pipeline.records.publication import (
     read_pointer,
     readable_manifest,
 )
-from pipeline.stages.enrich import vector_cache
+from pipeline.records.vectors import vector_cache
 from pipeline.upkeep.retain import doomed, sweep
 from schemas.documents import Kind, Segmented
-from schemas.errors import DamagedError, InsetError, MissingError
+from schemas.errors import DamagedError, MissingError
 from schemas.ids import version_file
 from schemas.parquet import schema_of
 from schemas.ports import ObjectStore
@@ -42,22 +40,8 @@ from tasks.enriching.embed import text_id
 SAMPLE_BYTES = 64 << 20
 """Bytes of the live version's objects that a refresh reads to see whether they changed; all of them in a small store."""
 
-NOTED = "DAMAGED.json"
 _CACHES = ("recognised", "vectors")
 _LEASE = "LEASE"
-
-
-class _Noted(BaseModel):
-    """Objects that somebody found damaged, and documents to be made again for it, for the next refresh to see to.
-
-    ``remade`` are documents that this refresh makes again: what isn't right of them then was never damaged, but made so.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    names: list[str] = []
-    documents: list[str] = []
-    remade: list[str] = []
 
 
 @dataclass
@@ -124,34 +108,6 @@ def _previous_gone(store: ObjectStore) -> dict[str, list[Damage]]:
     return {}
 
 
-def note_damage(store: ObjectStore, names: Iterable[str], documents: Iterable[str] = ()) -> None:
-    """Write down what was found damaged, for the next refresh; nothing happens where the store can't be written to.
-
-    Args:
-        store: The corpus's store.
-        names: Objects, by name.
-        documents: Documents that have to be made again for them, by id.
-    """
-    before = _read_note(store)
-    found = {"names": sorted({*before.names, *names}), "documents": sorted({*before.documents, *documents})}
-    now = before.model_copy(update=found)
-    if now != before:
-        with contextlib.suppress(InsetError):
-            store.replace(NOTED, now.model_dump_json().encode())
-
-
-def remade(store: ObjectStore) -> frozenset[str]:
-    """Return the documents that the refresh under way makes again, since something of them was damaged."""
-    return frozenset(_read_note(store).remade)
-
-
-def _read_note(store: ObjectStore) -> _Noted:
-    try:
-        return read_model(store, NOTED, _Noted)
-    except DamagedError:
-        return _Noted()
-
-
 def mend(workspace: Workspace) -> bool:
     """Remove what is damaged, as far as a refresh makes it again. Call it under the lease.
 
@@ -163,7 +119,7 @@ def mend(workspace: Workspace) -> bool:
     """
     store = workspace.store
     mend_pointer(store, workspace.corpus.name)
-    found, note = find_damage(workspace), _read_note(store)
+    found, note = find_damage(workspace), read_damage_note(store)
     pointer = read_pointer(store)
     live = pointer.version if pointer else None
     is_lost = live is not None and not _is_held(pointer) and readable_manifest(store, live) is None
@@ -184,7 +140,7 @@ def mend(workspace: Workspace) -> bool:
     # The live version's own files stay as they are until it is replaced.
     own = sorted(damage.name for damage in ours if damage.name.startswith("versions/"))
     if own or note.documents:
-        left = _Noted(names=own, remade=note.documents)
+        left = DamageNote(names=own, remade=note.documents)
         store.replace(NOTED, left.model_dump_json().encode())
     # What lost its vectors can't be copied to another engine; a version that is built anew has them all.
     return (
@@ -312,7 +268,7 @@ def _lacking_vectors(workspace: Workspace, version: str | None) -> Iterator[Dama
 def _noted(workspace: Workspace, live: str | None) -> Iterator[Damage]:
     """Yield what was noted and still is damaged."""
     store = workspace.store
-    for name in _read_note(store).names:
+    for name in read_damage_note(store).names:
         if name.startswith("versions/"):
             version = name.split("/")[1]
             items = {item.name: item for item in _inventory(store, version)}

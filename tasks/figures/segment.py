@@ -2,7 +2,7 @@
 
 import io
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -43,9 +43,9 @@ _RUNNING_SHARE = 1 / 3
 _REASONS = {RegionKind.FIGURE: "a figure on the picture of a page", RegionKind.TABLE: "a table on the picture of a page"}
 
 
-def pictures_to_segment(document: ParsedDocument) -> list[str]:
+def pictures_to_segment(placements: Iterable[Placement]) -> list[str]:
     """Return the ids of the pictures that cover a page, scanned or behind its text; each once, sorted."""
-    return sorted({place.figure_id for place in document.placements if place.kind is Kind.SCAN and place.figure_id})
+    return sorted({place.figure_id for place in placements if place.kind is Kind.SCAN and place.figure_id})
 
 
 def cut(picture: bytes, regions: Sequence[LayoutRegion], keep_figure: Callable[[str, bytes], None]) -> list[Segment]:

@@ -1,7 +1,7 @@
 """Choose what an OCR model must look at, and put what it read off scanned pages where it stands on them."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from schemas.documents import Figure, Kind, Line, Page, ParsedDocument, Placement, RecognisedLine, Role
@@ -12,16 +12,19 @@ from tasks.tables.tabulate import holds
 _LINE_GAP = 0.8
 
 
-def pictures_to_recognise(document: ParsedDocument) -> list[str]:
-    """Return the ids of figures whose words the PDF itself doesn't tell: pixels, scanned pages, drawings without text.
+def pictures_to_recognise(placements: Iterable[Placement], labelled: Collection[int]) -> list[str]:
+    """Return the ids of figures whose words the PDF doesn't hold as text: pixels, scanned pages, drawings without text.
 
     Each id once, sorted; icons and decoration are left out, since their words answer nothing.
+
+    Args:
+        placements: Those of a document.
+        labelled: The orders of those that lines of text stand in.
     """
-    labelled = {line.inside for line in document.lines if line.inside is not None}
     return sorted(
         {
             placement.figure_id
-            for placement in document.placements
+            for placement in placements
             if placement.figure_id is not None
             and placement.role in (Role.CONTENT, Role.PAGE_SCAN)
             and not (placement.kind is Kind.VECTOR and placement.order in labelled)

@@ -6,7 +6,7 @@ import pytest
 
 from backends.stores.object_store import open_store, s3_client
 from pipeline.corpus.workspace import open_workspace
-from pipeline.published.published import PublishedCorpus
+from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.lease import acquire
 from pipeline.refresh import refresh
 from pipeline.stages.publish import put_live, take_back
@@ -40,10 +40,10 @@ def test_a_corpus_lives_in_s3(tmp_path: Path, s3_bucket: str) -> None:
     for mode in MODES:
         assert {hit.source for hit in published.search("screws of the steel winch", mode=mode, k=3).hits} == {"winch.pdf"}
     answer = published.answer("How many bar does the steel winch take?")
-    assert all(published.figure(part.figure_id)[0] for part in answer.parts if part.type == "figure")
+    assert all(published.files.figure(part.figure_id)[0] for part in answer.parts if part.type == "figure")
     doc_id = answer.citations[0].doc_id
-    assert published.page_image(doc_id, 1, dpi=36).result()
-    assert published.tagged_document(doc_id)[0].startswith(b"%PDF")
+    assert published.files.page_image(doc_id, 1, dpi=36).result()
+    assert published.files.tagged_document(doc_id)[0].startswith(b"%PDF")
 
     _upload(tmp_path, s3_bucket, "winch.pdf", "tower crane", 3)
     second = refresh(workspace)

@@ -13,7 +13,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from pipeline.corpus.workspace import open_workspace
-from pipeline.published.published import PublishedCorpus
+from pipeline.published.corpus import PublishedCorpus
 from query_service.app import create_app
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus

@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 from backends.engines.weaviate_server import WeaviateServer
 from pipeline.corpus.models import text_embedder
 from pipeline.corpus.workspace import open_workspace
-from pipeline.published.published import PublishedCorpus
+from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.ledger import read_ledger
 from pipeline.records.publication import read_manifest, read_pointer
 from pipeline.refresh import refresh

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.corpus.workspace import Workspace, open_workspace
-from pipeline.published.published import PublishedCorpus
+from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.notes import read_notes
 from pipeline.records.publication import read_pointer
 from pipeline.refresh import refresh
@@ -13,6 +13,7 @@ from pipeline.upkeep.doctor import diagnose
 from schemas.corpus import IndexOptions
 from schemas.errors import TransientError
 from schemas.evidence import MODES
+from schemas.stages import Stage
 from tests.pipeline.conftest import write_corpus
 
 RANKED = "index: {weights: {title: 2, text: 1}, stop_words: english, fusion: weighted, alpha: 0.4, diversity: 0.2}\n"
@@ -48,8 +49,8 @@ def test_a_live_version_that_lost_its_rows_is_built_again_out_of_finished_work(c
     assert made.published
     assert made.version != lost.version
     assert any(gate.message.startswith(f"nobody can search {lost.version}") for gate in made.gates)
-    notes = read_notes(workspace.store, str(made.version), ("parse", "enrich"))
-    assert (notes["parse"].counts["parsed"], notes["enrich"].counts["embedded"]) == (0, 0)
+    notes = read_notes(workspace.store, str(made.version), (Stage.PARSE, Stage.ENRICH))
+    assert (notes[Stage.PARSE].counts["parsed"], notes[Stage.ENRICH].counts["embedded"]) == (0, 0)
     assert not refresh(workspace).published, "the new one holds its rows"
 
 

@@ -23,6 +23,7 @@ from schemas.documents import Chunk, Region, StructuredDocument
 from schemas.errors import FailureCode, GateError
 from schemas.geometry import BBox
 from schemas.ports import ObjectStore
+from schemas.stages import ON_A_VERSION, Stage
 from schemas.tags import placeholder
 from schemas.versions import Plan, RefreshResult, Status
 from tests.manuals import write_manual
@@ -129,11 +130,11 @@ def test_only_the_ceiling_refuses_and_it_names_the_source(
     planned = steps.plan(corpus, run_id)
     steps.parse_shards(corpus, run_id, planned.version, [0])
     with caplog.at_level(logging.INFO):
-        for stage in steps.STEPS:
+        for stage in ON_A_VERSION:
             steps.run_stage(stage, corpus, run_id, planned.version)
     warned = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert [message[:33] for message in warned] == ["quarantine: crane.pdf: law_broken"]
-    again = steps.run_stage("check", corpus, run_id, planned.version)
+    again = steps.run_stage(Stage.CHECK, corpus, run_id, planned.version)
     assert [(failure.source, failure.code) for failure in again.failures] == [("crane.pdf", FailureCode.LAW_BROKEN)]
     with pytest.raises(GateError) as refused:
         steps.publish_version(corpus, run_id, planned)

@@ -10,7 +10,7 @@ import pytest
 
 from backends.stores import sources
 from pipeline.corpus.workspace import Workspace, open_workspace
-from pipeline.published.published import PublishedCorpus
+from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.notes import read_notes
 from pipeline.records.publication import list_versions, publish_version, read_pointer, roll_back
 from pipeline.refresh import is_refused, refresh
@@ -20,6 +20,7 @@ from schemas.errors import FailureCode, NotFoundError, UserError
 from schemas.evidence import Filters, Modality
 from schemas.geometry import BBox
 from schemas.parquet import from_parquet
+from schemas.stages import Stage
 from schemas.tags import TagTemplate
 from schemas.versions import RefreshResult
 from tests.manuals import write_manual, write_scan
@@ -57,14 +58,14 @@ def test_the_figure_of_a_scanned_page_is_found_once_and_tagged(tmp_path: Path) -
     write_scan(tmp_path / "pdfs" / "pump.pdf", "water pump")
     workspace = open_workspace(str(write_corpus(tmp_path)))
     first = refresh(workspace)
-    assert (first.counts.tags, read_notes(workspace.store, first.version or "")["enrich"].counts["segmented"]) == (1, 1)
+    assert (first.counts.tags, read_notes(workspace.store, first.version or "")[Stage.ENRICH].counts["segmented"]) == (1, 1)
     placements = from_parquet(workspace.store.get(f"versions/{first.version}/placements.parquet")).to_pylist()
     assert [(place["role"], place["tag"] is None) for place in placements] == [("page_scan", True), ("content", False)]
     figure = BBox(*placements[1]["bbox"])
     assert figure.iou(BBox(180, 300, 420, 460)) > 0.8
     assert workspace.store.get(f"figures/{placements[1]['figure_id']}.png").startswith(b"\x89PNG")
     again = refresh(open_workspace(str(write_corpus(tmp_path, "index: {chunk_tokens: 64}\n"))))
-    counts = read_notes(workspace.store, again.version or "")["enrich"].counts
+    counts = read_notes(workspace.store, again.version or "")[Stage.ENRICH].counts
     assert (counts["structured"], counts["segmented"]) == (1, 0), "a change behind it costs no look at the page"
 
 
@@ -75,7 +76,7 @@ def _answers_with_figures(published: PublishedCorpus, version: str | None) -> No
     figures = [part for part in answer.parts if part.type == "figure"]
     assert any("steel winch seen from side 2" in part.caption for part in figures)
     assert {n for part in answer.parts for n in part.citations} == {citation.n for citation in answer.citations}
-    data, media_type = published.figure(figures[0].figure_id)
+    data, media_type = published.files.figure(figures[0].figure_id)
     assert data.startswith(b"\x89PNG")
     assert media_type == "image/png"
 
@@ -91,8 +92,8 @@ def _filters_hold(published: PublishedCorpus) -> None:
 
 def _pages_and_documents_are_served(published: PublishedCorpus, file: Path) -> None:
     (hit, *_) = published.search("steel winch screws", k=1).hits
-    assert published.page_image(hit.doc_id, hit.page, highlight=[hit.bbox], dpi=50).result().startswith(b"\x89PNG")
-    data, name = published.document(hit.doc_id)
+    assert published.files.page_image(hit.doc_id, hit.page, highlight=[hit.bbox], dpi=50).result().startswith(b"\x89PNG")
+    data, name = published.files.document(hit.doc_id)
     assert (data, name) == (file.read_bytes(), "winch.pdf")
 
 
@@ -104,7 +105,7 @@ def _tagged(workspace: Workspace) -> dict[str, list[str]]:
         hits = published.search("screws", k=50).hits
         citations = published.answer("How many screws has the water pump?").citations
         assert all([*(hit.tagged_pdf for hit in hits), *(citation.tagged_pdf for citation in citations)])
-        copies = [published.tagged_document(hit.doc_id) for hit in hits]
+        copies = [published.files.tagged_document(hit.doc_id) for hit in hits]
     finally:
         published.close()
     return {
@@ -155,7 +156,7 @@ def test_a_copy_that_can_not_be_made_stops_nothing(corpus_file: Path, monkeypatc
     hits = published.search("steel winch", k=1).hits
     assert not hits[0].tagged_pdf
     with pytest.raises(NotFoundError, match=r"has no tagged copy of winch\.pdf; to see why: inset quarantine"):
-        published.tagged_document(hits[0].doc_id)
+        published.files.tagged_document(hits[0].doc_id)
     published.close()
 
 
@@ -168,11 +169,11 @@ def test_a_version_without_tagged_copies_says_so_and_how_the_next_gets_them(corp
     question = "How many screws has the water pump?"
     (live, *_), (pinned, *_) = (published.answer(question, version=version).citations for version in (None, first))
     assert (live.tagged_pdf, pinned.tagged_pdf) == (True, False)
-    assert published.tagged_document(live.doc_id)[1] == "pump.tagged.pdf"
+    assert published.files.tagged_document(live.doc_id)[1] == "pump.tagged.pdf"
     with pytest.raises(NotFoundError, match=r"made without tagged copies; .*'tags: {pdf: true}'.* run: inset refresh"):
-        published.tagged_document(pinned.doc_id, version=first)
+        published.files.tagged_document(pinned.doc_id, version=first)
     with pytest.raises(NotFoundError, match="has no document 0000"):
-        published.tagged_document("0" * 64)
+        published.files.tagged_document("0" * 64)
     published.close()
 
 

@@ -77,6 +77,10 @@ class StandIn:
     def name(self) -> str:
         return self._name
 
+    @property
+    def files(self) -> "StandIn":
+        return self
+
     def versions(self) -> VersionList:
         row = VersionRow(
             version=LIVE,

@@ -13,7 +13,7 @@ from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from pipeline.corpus.workspace import open_workspace
-from pipeline.published.published import PublishedCorpus
+from pipeline.published.corpus import PublishedCorpus
 from query_service.app import create_app
 from tests.conftest import GOLDEN
 from tests.pipeline.conftest import refreshed_once

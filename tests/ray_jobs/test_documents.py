@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from backends.pdf.document import open_document
 from backends.stores.object_store import open_store
 from ray_jobs.documents import is_finished, pack_structured, read_tree, structured_folder, write_structured
 from schemas.corpus import ParseOptions
@@ -13,7 +14,7 @@ from tests.manuals import write_manual
 
 def test_a_documents_evidence_tree_is_stored_with_it(tmp_path: Path) -> None:
     data = write_manual(tmp_path / "pump.pdf", "pump").read_bytes()
-    document = structure(parse(data, "d", ParseOptions(), keep_figure=lambda name, data: None), {})
+    document = structure(parse(open_document(data), "d", ParseOptions(), keep_figure=lambda name, data: None), {})
     store, folder = open_store(f"{tmp_path / 'store'}"), structured_folder("d", "key")
     write_structured(store, folder, pack_structured(document, []))
     assert is_finished(store, folder)

@@ -15,6 +15,7 @@ from ray_jobs.rows import Outcome
 from schemas.corpus import CaptionOptions, RayOptions
 from schemas.documents import RecognisedLine
 from schemas.errors import BadInputError, FailureCode, TransientError
+from schemas.ids import figure_file
 
 
 class Unmade:
@@ -70,7 +71,9 @@ def test_memory_that_ran_out_says_nothing_about_the_picture(error: Exception, co
 
 def test_only_a_failure_of_the_picture_is_a_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("broken", "starved", "fine"):
-        (tmp_path / name).write_bytes(name.encode())
+        picture = tmp_path / figure_file(name)
+        picture.parent.mkdir(exist_ok=True)
+        picture.write_bytes(name.encode())
 
     class Reader:
         name = revision = "reader"
@@ -83,7 +86,7 @@ def test_only_a_failure_of_the_picture_is_a_result(tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr("ray_jobs.enrich.open_recogniser", lambda _options: Reader())
     unfinished: dict[str, str] = {}
-    pictures = [(name.upper(), name) for name in ("broken", "starved", "fine")]
-    read = [one for batch in recognise(pictures, CaptionOptions(), str(tmp_path), None, unfinished) for one in batch]
-    assert {one.id: one.failure for one in read} == {"BROKEN": "it is broken", "FINE": None}
-    assert unfinished == {"STARVED": "it is starved"}
+    figures = ("broken", "starved", "fine")
+    read = [one for batch in recognise(figures, CaptionOptions(), str(tmp_path), None, unfinished) for one in batch]
+    assert {one.id: one.failure for one in read} == {"broken": "it is broken", "fine": None}
+    assert unfinished == {"starved": "it is starved"}

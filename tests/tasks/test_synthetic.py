@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from backends.pdf.document import open_document
 from evaluation.parsing import ParseScores, Tally, reading_of, score
 from evaluation.synthetic import PRESETS, STREAMS, synthesize
 from schemas.corpus import ParseOptions
@@ -17,7 +18,7 @@ PAGES = 30
 @functools.cache
 def _scores(preset: str, stream: str = "page") -> ParseScores:
     manual = synthesize("m", seed=7, pages=PAGES, options=replace(PRESETS[preset], stream=stream))
-    parsed = parse(manual.pdf, "m", ParseOptions(), keep_figure=lambda _name, _data: None)
+    parsed = parse(open_document(manual.pdf), "m", ParseOptions(), keep_figure=lambda _name, _data: None)
     assert parsed.failures == ()
     return score(reading_of(parsed, structure(parsed, {})), manual.truth)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pymupdf
 import pytest
 
+from backends.pdf.document import open_document
 from backends.pdf.page_renderer import Mark
 from pipeline.inspection import view
 from pipeline.inspection.inspect import inspect
@@ -23,7 +24,7 @@ def _colour(what: str) -> tuple[int, ...]:
 
 
 def _taken_in(data: bytes) -> StructuredDocument:
-    return structure(parse(data, "d", ParseOptions(), keep_figure=lambda name, data: None), {})
+    return structure(parse(open_document(data), "d", ParseOptions(), keep_figure=lambda name, data: None), {})
 
 
 def _drawn_in(mark: Mark) -> tuple[int, ...]:

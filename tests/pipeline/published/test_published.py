@@ -11,7 +11,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from pipeline.corpus.workspace import Workspace, open_workspace
-from pipeline.published.published import PublishedCorpus
+from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.publication import read_pointer
 from pipeline.refresh import refresh
 from query_service.app import create_app
@@ -78,9 +78,9 @@ def test_what_a_version_does_not_hold_is_not_served_from_it(
 
     figure_id = pump.figure_refs[0]
     asked: list[Callable[[str | None], Any]] = [
-        lambda version: corpus.document(pump.doc_id, version=version),
-        lambda version: corpus.page_image(pump.doc_id, 1, dpi=36, version=version).result(),
-        lambda version: corpus.figure(figure_id, version=version),
+        lambda version: corpus.files.document(pump.doc_id, version=version),
+        lambda version: corpus.files.page_image(pump.doc_id, 1, dpi=36, version=version).result(),
+        lambda version: corpus.files.figure(figure_id, version=version),
     ]
     for ask in asked:
         with pytest.raises(NotFoundError, match=rf"version {_live(published)} has no (document|figure) "):
@@ -88,10 +88,10 @@ def test_what_a_version_does_not_hold_is_not_served_from_it(
         assert ask(before)
 
     (found, *_) = corpus.search("gate", filters=Filters(documents=["locked.pdf"])).hits
-    assert opened(locked).page_image(found.doc_id, 1, dpi=36).result().startswith(b"\x89PNG")
+    assert opened(locked).files.page_image(found.doc_id, 1, dpi=36).result().startswith(b"\x89PNG")
     monkeypatch.delenv("PASSWORDS")
     with pytest.raises(BadInputError, match="page 2 can't be drawn: the file needs a password"):
-        opened(locked).page_image(found.doc_id, 2, dpi=36).result()
+        opened(locked).files.page_image(found.doc_id, 2, dpi=36).result()
 
     assert corpus.search("pump", version=before).hits
     shutil.rmtree(Path(published.store.root) / "versions" / before)

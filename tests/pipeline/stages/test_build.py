@@ -9,8 +9,8 @@ import pytest
 from backends.engines.lancedb_index import LanceIndex
 from backends.engines.memory_index import MemoryIndex
 from pipeline.corpus.workspace import open_workspace
+from pipeline.records.collection import OF_THE_ENGINE, read_back
 from pipeline.refresh import refresh
-from pipeline.stages.build import OF_THE_ENGINE, read_back
 from schemas.evidence import EVIDENCE
 from schemas.versions import GateResult
 from tests.contract.test_search_index import ROWS, VECTORS, fill

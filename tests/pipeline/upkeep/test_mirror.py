@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.corpus.workspace import Workspace, open_workspace
-from pipeline.published.published import PublishedCorpus
+from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.notes import read_notes
 from pipeline.records.publication import read_manifest, read_pointer
 from pipeline.refresh import refresh
@@ -13,6 +13,7 @@ from pipeline.stages.publish import put_live
 from pipeline.upkeep.mirror import mirror
 from pipeline.upkeep.prune import prune
 from schemas.errors import ContractError, UserError
+from schemas.stages import Stage
 from tests.manuals import write_manual
 
 QUESTION = "What does the water pump look like from side 2?"
@@ -34,7 +35,7 @@ def _live(workspace: Workspace) -> str:
 def _answer(workspace: Workspace) -> tuple[object, list[tuple[str, float]], list[bytes]]:
     published = PublishedCorpus(workspace)
     answer = published.answer(QUESTION)
-    pictures = [published.figure(part.figure_id)[0] for part in answer.parts if part.type == "figure"]
+    pictures = [published.files.figure(part.figure_id)[0] for part in answer.parts if part.type == "figure"]
     hits = [(hit.evidence_id, hit.score) for hit in published.search(QUESTION).hits]
     published.close()
     assert pictures
@@ -57,8 +58,8 @@ def test_a_copy_answers_alike_and_refreshes_without_work(published: Workspace, t
     again = refresh(target)
     assert again.published
     assert again.plan.kept == again.plan.to_parse == 1
-    counts = read_notes(target.store, str(again.version), ("parse", "enrich"))
-    assert (counts["parse"].counts["parsed"], counts["enrich"].counts["structured"]) == (1, 1)
+    counts = read_notes(target.store, str(again.version), (Stage.PARSE, Stage.ENRICH))
+    assert (counts[Stage.PARSE].counts["parsed"], counts[Stage.ENRICH].counts["structured"]) == (1, 1)
 
 
 def test_copying_again_copies_nothing_and_prune_finds_nothing_to_remove(published: Workspace, tmp_path: Path) -> None:

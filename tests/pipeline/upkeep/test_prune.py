@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from pipeline.corpus.workspace import open_workspace
-from pipeline.published.published import PublishedCorpus
+from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.lease import acquire
 from pipeline.refresh import refresh
 from pipeline.upkeep.prune import prune
@@ -48,7 +48,7 @@ def test_a_document_that_went_away_goes_when_no_kept_version_needs_it(corpus_fil
     assert prune(workspace, dry_run=True).objects == prune(workspace, dry_run=True).records == {}
     published = PublishedCorpus(workspace)
     answer = published.answer("What does the oil pump look like from side 2?")
-    assert [published.figure(part.figure_id)[1] for part in answer.parts if part.type == "figure"]
+    assert [published.files.figure(part.figure_id)[1] for part in answer.parts if part.type == "figure"]
     published.close()
     assert not refresh(workspace).published, "what was pruned is missed by nobody"
     write_manual(folder / "pdfs" / "winch.pdf", "steel winch", seed=2)
@@ -69,7 +69,7 @@ def test_a_pinned_version_stays_with_all_it_needs(corpus_file: Path) -> None:
     assert done.objects["documents"] == 1
     published = PublishedCorpus(workspace)
     hits = published.search("steel winch screws", version=first.version).hits
-    assert published.page_image(hits[0].doc_id, 1, dpi=36, version=first.version).result()
+    assert published.files.page_image(hits[0].doc_id, 1, dpi=36, version=first.version).result()
     published.close()
 
 

@@ -12,17 +12,17 @@ import pytest
 
 from backends.stores.object_store import open_store
 from pipeline.corpus.workspace import Workspace, open_workspace
-from pipeline.published.published import PublishedCorpus
+from pipeline.published.corpus import PublishedCorpus
+from pipeline.records.damage import NOTED
 from pipeline.records.evidence import read_evidence, search_texts, write_evidence
 from pipeline.records.inventory import read_inventory
 from pipeline.records.ledger import read_ledger
 from pipeline.records.publication import LIVE, list_versions, move_pointer, publish_version, read_pointer, roll_back
+from pipeline.records.vectors import text_vectors, vectors_of
 from pipeline.refresh import refresh
-from pipeline.stages.build import vectors_of
-from pipeline.stages.enrich import text_vectors
 from pipeline.stages.plan import plan
 from pipeline.upkeep.doctor import diagnose
-from pipeline.upkeep.repair import NOTED, find_damage
+from pipeline.upkeep.repair import find_damage
 from schemas.errors import DamagedError, FailureCode, UserError
 from schemas.evidence import EVIDENCE
 from schemas.ports import ObjectStore
@@ -62,7 +62,7 @@ def _is_well(workspace: Workspace) -> bool:
     assert found.all() == []
     published = PublishedCorpus(workspace)
     hits = published.search(QUESTION, mode="hybrid", k=50).hits
-    figures = [published.figure(figure)[0] for hit in hits for figure in hit.figure_refs]
+    figures = [published.files.figure(figure)[0] for hit in hits for figure in hit.figure_refs]
     published.close()
     return {hit.source for hit in hits} == {"pump.pdf", "winch.pdf"} and bool(figures)
 

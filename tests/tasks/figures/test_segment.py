@@ -159,7 +159,7 @@ def test_scans_and_pictures_behind_text_are_looked_at() -> None:
     behind = Placement(2, 1, scan.bbox, "c" * 64, Kind.SCAN, Role.BACKGROUND, "covers the page, which has 99 words")
     unkept = Placement(3, 2, scan.bbox, None, Kind.SCAN, Role.BACKGROUND, "covers the page, which has 99 words")
     own = Placement(3, 3, BBox(0, 0, 99, 99), "d" * 64, Kind.RASTER, Role.CONTENT, "stands by itself")
-    assert pictures_to_segment(_scanned(placements=(scan, behind, unkept, own))) == [SCAN, "c" * 64]
+    assert pictures_to_segment((scan, behind, unkept, own)) == [SCAN, "c" * 64]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import random
 import pymupdf
 import pytest
 
+from backends.pdf.document import open_document
 from evaluation.synthetic.art import HEBREW, Pen
 from schemas.corpus import ParseOptions
 from schemas.documents import BlockKind, StructuredDocument
@@ -104,7 +105,7 @@ def _document(draw: "dict[tuple[float, float, float, float], str]", *, ruled: bo
             page.draw_line((x, 500), (x, 590))
         for y in (500, 530, 560, 590):
             page.draw_line((72, y), (272, y))
-    parsed = parse(document.tobytes(), "d", ParseOptions(), keep_figure=lambda _name, _data: None)
+    parsed = parse(open_document(document.tobytes()), "d", ParseOptions(), keep_figure=lambda _name, _data: None)
     return structure(parsed, {})
 
 
@@ -139,7 +140,7 @@ def test_a_turned_page_is_read_as_its_reader_sees_it(rotation: int) -> None:
     page = document.new_page(width=600, height=600)
     page.insert_htmlbox((100, 100, 400, 300), f"<p dir=rtl>{TEXT}</p>", rotate=rotation)
     page.set_rotation(rotation)
-    parsed = parse(document.tobytes(), "d", ParseOptions(), keep_figure=None)
+    parsed = parse(open_document(document.tobytes()), "d", ParseOptions(), keep_figure=None)
     assert " ".join(line.text.strip() for line in parsed.lines) == TEXT
 
 
@@ -149,7 +150,7 @@ def test_letters_too_small_to_see_do_no_harm() -> None:
     page.insert_htmlbox((72, 72, 300, 90), "<p dir=rtl>שלום</p>")
     for left, word in ((100, "abc"), (300, "def")):
         page.insert_text((left, 200), word, fontsize=0.001)
-    assert parse(document.tobytes(), "d", ParseOptions(), keep_figure=None).lines[0].text.strip() == "שלום"
+    assert parse(open_document(document.tobytes()), "d", ParseOptions(), keep_figure=None).lines[0].text.strip() == "שלום"
 
 
 def test_a_part_of_a_table_without_letters_is_turned_like_the_rest_of_its_page() -> None:
@@ -168,5 +169,5 @@ def test_a_label_far_beside_a_line_is_none_of_its_words() -> None:
     pen.text((520, 200), "M")
     pen.text((400, 200), words[::-1], font=HEBREW)
     pen.done()
-    parsed = parse(document.tobytes(), "d", ParseOptions(), keep_figure=None)
+    parsed = parse(open_document(document.tobytes()), "d", ParseOptions(), keep_figure=None)
     assert sorted(line.text.strip() for line in parsed.lines) == ["M", words]

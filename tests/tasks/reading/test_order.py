@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from backends.pdf.document import open_document
 from schemas.corpus import ParseOptions
 from schemas.geometry import BBox
 from tasks.reading.order import Standing, leaps, mended
@@ -178,7 +179,7 @@ def _first_words(paragraphs: Sequence[tuple[str, tuple[float, float]]], words: s
     page = document.new_page(width=595, height=842)
     for first, (left, right) in paragraphs:
         page.insert_htmlbox((left, 100, right, 400), f"<p dir={direction}>{first} {words * 6}</p>")
-    parsed = parse(document.tobytes(no_new_id=True), "d", ParseOptions(), keep_figure=None)
+    parsed = parse(open_document(document.tobytes(no_new_id=True)), "d", ParseOptions(), keep_figure=None)
     return [block.text.split()[0] for block in structure(parsed, {}).blocks]
 
 

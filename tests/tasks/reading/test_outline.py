@@ -6,6 +6,7 @@ from dataclasses import replace
 import pymupdf
 import pytest
 
+from backends.pdf.document import open_document
 from schemas.corpus import ParseOptions
 from schemas.documents import BlockKind, OutlineEntry, ParsedDocument, StructuredDocument
 from tasks.reading.margins import find_margins
@@ -17,7 +18,9 @@ _TEXT = "The pump is stopped before the valve is opened and the filter is taken 
 
 
 def _parsed(document: pymupdf.Document, outline: Sequence[OutlineEntry] = ()) -> ParsedDocument:
-    parsed = parse(document.tobytes(no_new_id=True), "d", ParseOptions(), keep_figure=lambda name, data: None)
+    parsed = parse(
+        open_document(document.tobytes(no_new_id=True)), "d", ParseOptions(), keep_figure=lambda name, data: None
+    )
     return replace(parsed, outline=tuple(outline))
 
 

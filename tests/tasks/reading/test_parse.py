@@ -7,6 +7,7 @@ import pymupdf
 import pytest
 from PIL import Image as Pillow
 
+from backends.pdf.document import open_document
 from schemas.corpus import ParseOptions
 from schemas.documents import TAGGED, Kind, ParsedDocument, Placement, Role
 from schemas.errors import BadInputError, FailureCode
@@ -72,7 +73,7 @@ def _read(
     def keep(name: str, png: bytes) -> None:
         kept[name.removesuffix(".png")] = Pillow.open(io.BytesIO(png)).convert("RGB")
 
-    return parse(data, "d", options, passwords=passwords, keep_figure=keep), kept
+    return parse(open_document(data, passwords), "d", options, keep_figure=keep), kept
 
 
 def _only(parsed: ParsedDocument) -> Placement:
@@ -342,7 +343,7 @@ def test_an_image_on_two_pages_is_one_figure_kept_once() -> None:
     for top in (100, 400):
         document.new_page().insert_image((150, top, 350, top + 100), stream=picture(1))
     names: list[str] = []
-    parsed = parse(document.tobytes(), "d", OPTIONS, keep_figure=lambda name, _: names.append(name))
+    parsed = parse(open_document(document.tobytes()), "d", OPTIONS, keep_figure=lambda name, _: names.append(name))
     (figure,) = parsed.figures
     assert names == [f"{figure.figure_id}.png"]
     assert [(placement.page, placement.order, placement.figure_id) for placement in parsed.placements] == [
@@ -988,6 +989,6 @@ def test_a_symbol_that_a_clip_shows_of_a_long_row_of_symbols_is_a_picture() -> N
     page.insert_text((72, 90), "Press the symbol of the device to turn it on.", fontsize=11)
     page.show_pdf_page(pymupdf.Rect(72, 100, 108, 136), row, 0, clip=pymupdf.Rect(122, 2, 158, 38))
     page.show_pdf_page(pymupdf.Rect(72, 200, 112, 206), row, 0, clip=pymupdf.Rect(0, 2, 40, 8))
-    found = parse(document.tobytes(), "d", ParseOptions(), keep_figure=lambda _name, _data: None)
+    found = parse(open_document(document.tobytes()), "d", ParseOptions(), keep_figure=lambda _name, _data: None)
     (place,) = [place for place in found.placements if place.role in TAGGED]
     assert place.bbox.iou(BBox(72, 100, 108, 136)) > 0.9

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pymupdf
 import pytest
 
+from backends.pdf.document import open_document
 from schemas.corpus import ParseOptions
 from schemas.documents import (
     Block,
@@ -32,7 +33,9 @@ SCAN = "ab" * 32
 
 
 def _structured(document: pymupdf.Document, outline: Sequence[OutlineEntry] = ()) -> StructuredDocument:
-    parsed = parse(document.tobytes(no_new_id=True), "d", ParseOptions(), keep_figure=lambda name, data: None)
+    parsed = parse(
+        open_document(document.tobytes(no_new_id=True)), "d", ParseOptions(), keep_figure=lambda name, data: None
+    )
     return structure(replace(parsed, outline=tuple(outline)), {})
 
 

@@ -1,0 +1,119 @@
+"""A page as MuPDF finds it: lines in the order of its content, images, paths, letters."""
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from backends.pdf.opening import refusing
+from backends.pdf.paths import marks_of
+from backends.pdf.pixels import EmbeddedImage, draw
+from backends.pdf.text import image_blocks, lines_of, move_off_page, read_letters, replacement_texts, text_page, unit_square
+from schemas.documents import Line
+from schemas.drawings import MAX_SIDE_PT, Image, Letters, Mark, PageLine, Pixels, ReplacementText
+from schemas.errors import FailureCode
+from schemas.geometry import BBox
+
+if TYPE_CHECKING:
+    import pymupdf
+
+_SEEN_SHARE = 0.1
+"""Least share of an image that lies on the page, or that its clip shows."""
+
+_SLIVER_PT = 12.0
+"""Least side of a small share of an image that a clip shows: it may be a symbol of 32 pt of a row of ten."""
+
+
+def read_page(pdf: "pymupdf.Document", number: int) -> "Page":
+    """Read one page; see ``PdfDocument.read_page``."""
+    with refusing(f"page {number} can't be read", FailureCode.PAGE_UNREADABLE, number):
+        page = pdf[number - 1]
+        rotation = int(page.rotation)
+        if rotation:
+            page.set_rotation(0)
+        rect = page.rect
+        box = BBox(0.0, 0.0, float(rect.width), float(rect.height))
+        listing = page.get_displaylist()
+        text = text_page(listing)
+        blocks, others = image_blocks(text)
+        images = list(_images(blocks, box))
+        move_off_page(blocks)
+        lines = lines_of(text, number, others)
+        paths = page.get_cdrawings(extended=True) if max(box.width, box.height) <= MAX_SIDE_PT else []
+    marks, frames = marks_of(paths, box)
+    return Page(number, box, rotation, lines, images, marks, frames, listing)
+
+
+class Page:
+    """Implements ``PdfPage`` with MuPDF; holds the page's display list."""
+
+    def __init__(
+        self,
+        number: int,
+        box: BBox,
+        rotation: int,
+        lines: Sequence[PageLine],
+        images: Sequence[tuple[Image, Any]],
+        marks: tuple[Mark, ...],
+        frames: tuple[BBox, ...],
+        listing: "pymupdf.DisplayList",
+    ) -> None:
+        self.number = number
+        self.box = box
+        self.rotation = rotation
+        self.lines = lines
+        self.images = tuple(image for image, _ in images)
+        self.marks = marks
+        self.frames = frames
+        self._handles = [handle for _, handle in images]
+        self._listing = listing
+
+    def letters(self, line: Line) -> Letters | None:
+        """Return where the letters of a line stand; see the port."""
+        return self._letters.get((line.bbox, line.text))
+
+    @cached_property
+    def _letters(self) -> dict[tuple[BBox, str], Letters]:
+        with refusing(f"page {self.number} can't be read", FailureCode.PAGE_UNREADABLE, self.number):
+            return read_letters(self._listing)
+
+    def replacement_texts(self) -> list[ReplacementText]:
+        """Return the replacement texts of images; see the port."""
+        with refusing(f"page {self.number} can't be read", FailureCode.PAGE_UNREADABLE, self.number):
+            return replacement_texts(self._listing)
+
+    def embedded(self, image: Image) -> EmbeddedImage:
+        """Return the image object that one of the page's images is made of."""
+        return EmbeddedImage(self._handles[image.number])
+
+    def draw(self, box: BBox, *, dpi: int, max_pixels: int) -> Pixels:
+        """Return a part of the page as it is drawn; see the port."""
+        return draw(self._listing, box, dpi=dpi, max_pixels=max_pixels)
+
+
+def _images(blocks: Sequence[tuple[int, Any]], page: BBox) -> Iterator[tuple[Image, Any]]:
+    """Yield the images that a reader sees, each with MuPDF's handle."""
+    number = 0
+    for block_number, block in blocks:
+        rect, handle = block.m_internal.bbox, block.i_image()
+        matrix = block.i_transform()
+        whole = unit_square(matrix)  # MuPDF's own box is cut to the page and to the clip already
+        seen = BBox(rect.x0, rect.y0, rect.x1, rect.y1) & whole & page
+        drawn = whole & page
+        if whole.area <= 0 or drawn.area < _SEEN_SHARE * whole.area:
+            continue  # outside the crop box: no reader sees it
+        if seen.area < _SEEN_SHARE * drawn.area and min(seen.width, seen.height) < _SLIVER_PT:
+            continue  # what a clip leaves of it is no picture
+        mask = handle.mask()
+        image = Image(
+            number=number,
+            block=block_number,
+            bbox=seen.rounded(),
+            width=int(handle.w()),
+            height=int(handle.h()),
+            matrix=(matrix.a, matrix.b, matrix.c, matrix.d),
+            cut=seen.area < 0.99 * whole.area,
+            is_mask=bool(handle.imagemask()),
+            mask_px=(int(mask.w()), int(mask.h())) if mask.m_internal else None,
+        )
+        yield image, handle
+        number += 1

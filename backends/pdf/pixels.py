@@ -1,0 +1,165 @@
+"""Pixels from MuPDF: embedded images decoded, and parts of a page drawn."""
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from PIL import Image as Pillow
+
+from backends.pdf.opening import refusing
+from schemas.drawings import Pixels
+from schemas.errors import BadInputError, FailureCode
+from schemas.geometry import BBox
+
+if TYPE_CHECKING:
+    import pymupdf
+
+MOST_PIXELS = 100_000_000
+"""Pixels that an image may declare; a larger one is not decoded."""
+
+_INFLATED_AT_MOST = 1100  # deflate packs at most 1032 to 1
+_HEADERS_BYTES = 4096
+_OFF_GRID = 0.03
+
+
+class EmbeddedImage:
+    """Implements ``PdfImage`` with MuPDF: an image that the document draws again has the same handle while one holds it."""
+
+    def __init__(self, handle: Any) -> None:
+        self._handle = handle
+        self._address = handle.m_internal_value()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, EmbeddedImage) and self._address == other._address
+
+    def __hash__(self) -> int:
+        return hash(self._address)
+
+    def pixels(self) -> Pixels:
+        """Return the image as stored, its mask flattened on white; see the port."""
+        return _native(self._handle)
+
+    def stream(self) -> bytes | None:
+        """Return the image's bytes as they are embedded; None where MuPDF no longer has them."""
+        from pymupdf import mupdf
+
+        stream = mupdf.fz_compressed_image_buffer(self._handle)
+        if not stream.m_internal:
+            return None
+        buffer = mupdf.FzBuffer(mupdf.ll_fz_keep_buffer(stream.m_internal.buffer))
+        return bytes(buffer.fz_buffer_extract_copy())
+
+
+def draw(listing: "pymupdf.DisplayList", box: BBox, *, dpi: int, max_pixels: int) -> Pixels:
+    """Return a part of a page as it is drawn, on white.
+
+    The part is moved to the origin before it is drawn, so that the same drawing a fraction of a point further along gives
+    the same pixels.
+
+    Args:
+        listing: The display list of the page at rotation 0.
+        box: Which part.
+        dpi: Resolution.
+        max_pixels: Pixels at most; a larger part is drawn at a lower resolution.
+
+    Raises:
+        BadInputError: It can't be drawn.
+    """
+    from pymupdf import mupdf
+
+    scale = min(dpi / 72, math.sqrt(max_pixels / max(1.0, box.area)))
+    # Sizes and edges that are whole numbers of points stay clear of the rounding of pixels.
+    width, height = (max(1, math.floor(side * scale + 0.87)) for side in (box.width, box.height))
+    matrix = mupdf.FzMatrix(scale, 0, 0, scale, _OFF_GRID - box.x0 * scale, _OFF_GRID - box.y0 * scale)
+    with refusing("a figure can't be drawn", FailureCode.IMAGE_REJECTED):
+        pixmap = mupdf.fz_new_pixmap_with_bbox(
+            mupdf.FzColorspace(mupdf.FzColorspace.Fixed_RGB), mupdf.FzIrect(0, 0, width, height), mupdf.FzSeparations(), 0
+        )
+        mupdf.fz_clear_pixmap_with_value(pixmap, 255)
+        device = mupdf.fz_new_draw_device(matrix, pixmap)
+        seen = mupdf.FzRect(box.x0 - 1, box.y0 - 1, box.x1 + 1, box.y1 + 1)
+        mupdf.fz_run_display_list(listing.this, device, mupdf.FzMatrix(), seen, mupdf.FzCookie())
+        mupdf.fz_close_device(device)
+    return np.ascontiguousarray(_array(pixmap)[:, :, :3])
+
+
+def _native(image: Any) -> Pixels:
+    from pymupdf import mupdf
+
+    _refuse_false_sizes(image)
+    with refusing("an image can't be decoded", FailureCode.IMAGE_REJECTED):
+        pixmap = _decoded(image)
+        space = mupdf.fz_pixmap_colorspace(pixmap)
+        if not space.m_internal:
+            raise BadInputError("an image has no colours", FailureCode.IMAGE_REJECTED)
+        if mupdf.fz_colorspace_n(space) != 3 or mupdf.fz_colorspace_is_lab(space):
+            pixmap = mupdf.fz_convert_pixmap(
+                pixmap,
+                mupdf.FzColorspace(mupdf.FzColorspace.Fixed_RGB),
+                mupdf.FzColorspace(),
+                mupdf.FzDefaultColorspaces(None),
+                mupdf.FzColorParams(),
+                1,
+            )
+        samples = _array(pixmap)
+        rgb = np.ascontiguousarray(samples[:, :, :3])
+        if pixmap.alpha():
+            # MuPDF's colours are premultiplied: what is missing to full cover is white.
+            rgb = rgb + (255 - samples[:, :, 3:4])
+        mask = image.mask()
+        return _flattened(rgb, _array(_decoded(mask))[:, :, -1]) if mask.m_internal else rgb
+
+
+def _refuse_false_sizes(image: Any) -> None:
+    """Refuse an image that declares more pixels than it may have, or than its bytes can hold."""
+    from pymupdf import mupdf
+
+    width, height = int(image.w()), int(image.h())
+    if width * height > MOST_PIXELS:
+        raise BadInputError(
+            f"an image declares {width} x {height} pixels, more than {MOST_PIXELS:,}", FailureCode.IMAGE_REJECTED
+        )
+    stream = mupdf.fz_compressed_image_buffer(image)
+    if not stream.m_internal:
+        return
+    held = int(stream.fz_compressed_buffer_size())
+    most = {mupdf.FZ_IMAGE_RAW: 1, mupdf.FZ_IMAGE_FLATE: _INFLATED_AT_MOST}.get(stream.m_internal.params.type)
+    declared = width * height * int(image.n()) * int(image.bpc()) // 8
+    if most is not None and declared > held * most + _HEADERS_BYTES:
+        raise BadInputError(
+            f"an image declares {width} x {height} pixels but holds {held} bytes", FailureCode.IMAGE_REJECTED
+        )
+
+
+def _decoded(image: Any) -> Any:
+    import pymupdf
+    from pymupdf import mupdf
+
+    everything = mupdf.FzIrect(
+        pymupdf.FZ_MIN_INF_RECT, pymupdf.FZ_MIN_INF_RECT, pymupdf.FZ_MAX_INF_RECT, pymupdf.FZ_MAX_INF_RECT
+    )
+    scale = mupdf.FzMatrix(image.w(), 0, 0, image.h(), 0, 0)
+    return mupdf.fz_get_pixmap_from_image(image, everything, scale)[0]
+
+
+def _array(pixmap: Any) -> Pixels:
+    import pymupdf
+
+    wrapped = pymupdf.Pixmap("raw", pixmap)
+    flat = np.frombuffer(wrapped.samples, np.uint8).reshape(wrapped.height, wrapped.stride)
+    return flat[:, : wrapped.width * wrapped.n].reshape(wrapped.height, wrapped.width, wrapped.n)
+
+
+def _flattened(rgb: Pixels, alpha: Pixels) -> Pixels:
+    """Return pixels on white, as far as their mask covers it."""
+    if alpha.shape != rgb.shape[:2]:
+        # The finer of the two decides, so that a sharp mask over a coarse image stays sharp.
+        size = max(rgb.shape[1], alpha.shape[1]), max(rgb.shape[0], alpha.shape[0])
+        alpha = np.asarray(Pillow.fromarray(np.ascontiguousarray(alpha)).resize(size, Pillow.Resampling.NEAREST))
+        rgb = np.asarray(Pillow.fromarray(rgb).resize(size, Pillow.Resampling.NEAREST))
+    mixed = np.empty_like(rgb)
+    for top in range(0, rgb.shape[0], 256):
+        band = slice(top, top + 256)
+        weight = alpha[band].astype(np.uint16)[:, :, None]
+        mixed[band] = (rgb[band].astype(np.uint16) * weight + 255 * (255 - weight) + 127) // 255
+    return mixed

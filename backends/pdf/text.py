@@ -1,0 +1,137 @@
+"""What MuPDF finds of a page's text: lines, the letters of each, and the texts that the PDF gives for images."""
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from schemas.documents import Line
+from schemas.drawings import Letters, PageLine, ReplacementText
+from schemas.geometry import BBox
+from schemas.tags import escape
+
+if TYPE_CHECKING:
+    import pymupdf
+
+_FAR_PT = -1e9
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_BOLD = 16
+"""The flag of a span in bold letters."""
+
+_VISIBLE = 16 | 32
+"""The flags of characters that are filled, or stroked."""
+
+
+def text_page(listing: "pymupdf.DisplayList") -> "pymupdf.TextPage":
+    """Return the text and the images of a page, in the order of its content."""
+    import pymupdf
+
+    flags = (
+        pymupdf.TEXT_PRESERVE_WHITESPACE
+        | pymupdf.TEXT_PRESERVE_IMAGES
+        | pymupdf.TEXT_MEDIABOX_CLIP
+        | pymupdf.TEXT_USE_CID_FOR_UNKNOWN_UNICODE
+    )
+    return pymupdf.TextPage(listing.get_textpage(flags))
+
+
+def image_blocks(text: "pymupdf.TextPage") -> tuple[list[tuple[int, Any]], list[int]]:
+    """Return the blocks that are images with their places among all blocks, and the places of the others."""
+    from pymupdf import mupdf
+
+    images: list[tuple[int, Any]] = []
+    others: list[int] = []
+    block, number = text.this.m_internal.first_block, 0
+    while block:
+        if block.type == mupdf.FZ_STEXT_BLOCK_IMAGE:
+            images.append((number, mupdf.FzStextBlock(block)))
+        else:
+            others.append(number)
+        block, number = block.next, number + 1
+    return images, others
+
+
+def move_off_page(images: Sequence[tuple[int, Any]]) -> None:
+    """Move the blocks of images off the page, where ``extractDICT`` passes over them: it would copy their bytes."""
+    for _, block in images:
+        box = block.m_internal.bbox
+        box.x0 = box.y0 = box.x1 = box.y1 = _FAR_PT
+
+
+def lines_of(text: "pymupdf.TextPage", page: int, places: Sequence[int]) -> list[PageLine]:
+    """Return the lines of a page whose images are moved off it, given the places of the other blocks among all."""
+    lines: list[PageLine] = []
+    for block in text.extractDICT()["blocks"]:
+        place = places[block["number"]]
+        for row in block["lines"]:
+            spans = row["spans"]
+            texts = [span["text"] for span in spans]
+            words = "".join(texts)
+            if not words or words.isspace():
+                continue
+            main = spans[0]
+            if len(spans) > 1:
+                inked = [*map(len, map(str.strip, texts))]
+                main = spans[inked.index(max(inked))]
+            bold = bool(main["flags"] & _BOLD) or "bold" in main["font"].lower()
+            line = Line(page, place, BBox(*row["bbox"]).rounded(), escape(words), round(main["size"], 2), bold)
+            lines.append(PageLine(line, bool(main["char_flags"] & _VISIBLE) and main["alpha"] > 0))
+    return lines
+
+
+def read_letters(listing: "pymupdf.DisplayList") -> dict[tuple[BBox, str], Letters]:
+    """Return the letters of a page's lines, by the box and the escaped text of each line."""
+    found: dict[tuple[BBox, str], Letters] = {}
+    page = text_page(listing)
+    move_off_page(image_blocks(page)[0])
+    try:
+        blocks = page.extractRAWDICT()["blocks"]
+    except SystemError:  # PyMuPDF fails on a letter beyond Unicode's last, which a broken font may name
+        return found
+    for block in blocks:
+        for row in block["lines"]:
+            letters = [letter for span in row["spans"] for letter in span["chars"]]
+            text = _SURROGATE.sub("\ufffd", "".join([letter["c"] for letter in letters]))
+            across, down = (round(part, 2) for part in row["dir"])
+            direction = (int(across), int(down)) if abs(across) + abs(down) == 1 else None
+            boxes = [letter["bbox"] for letter in letters]
+            found[BBox(*row["bbox"]).rounded(), escape(text)] = Letters(text, boxes, direction)
+    return found
+
+
+def replacement_texts(listing: "pymupdf.DisplayList") -> list[ReplacementText]:
+    """Return the replacement texts of images; where MuPDF gives images, it leaves such words out of the text."""
+    from pymupdf import mupdf
+
+    found: list[ReplacementText] = []
+    open_texts: list[str] = []
+
+    class Reader(mupdf.FzDevice2):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.use_virtual_begin_metatext()
+            self.use_virtual_end_metatext()
+            self.use_virtual_fill_image()
+
+        def begin_metatext(self, _context: Any, kind: int, text: str) -> None:
+            open_texts.append(text if kind == mupdf.FZ_METATEXT_ACTUALTEXT else "")
+
+        def end_metatext(self, _context: Any) -> None:
+            del open_texts[-1:]
+
+        def fill_image(self, _context: Any, _image: Any, matrix: Any, _alpha: float, _colours: Any) -> None:
+            if open_texts and open_texts[-1]:
+                found.append(ReplacementText(unit_square(matrix), open_texts[-1]))
+
+    reader = Reader()
+    mupdf.fz_run_display_list(
+        listing.this, reader, mupdf.FzMatrix(), mupdf.FzRect(mupdf.FzRect.Fixed_INFINITE), mupdf.FzCookie()
+    )
+    mupdf.fz_close_device(reader)
+    return found
+
+
+def unit_square(matrix: Any) -> BBox:
+    """Return the box around the unit square as a matrix places it: that of the image drawn with it."""
+    xs = [matrix.e + x for x in (0.0, matrix.a, matrix.c, matrix.a + matrix.c)]
+    ys = [matrix.f + y for y in (0.0, matrix.b, matrix.d, matrix.b + matrix.d)]
+    return BBox(min(xs), min(ys), max(xs), max(ys))

@@ -1,0 +1,124 @@
+"""The versions of a corpus that are open for reading: the live one, and those that somebody asks for by name."""
+
+import contextlib
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from backends.stores.checksums import damage
+from pipeline.corpus.workspace import Workspace
+from pipeline.published.version import OpenVersion, open_version
+from pipeline.records.publication import manifest_name, read_pointer
+from schemas.errors import (
+    BadInputError,
+    InsetError,
+    MissingError,
+    NotFoundError,
+    TransientError,
+    UnforeseenError,
+    UserError,
+)
+from schemas.versions import Pointer
+
+_VERSIONS_OPEN = 4
+
+
+class OpenVersions:
+    """The versions of one corpus that are open, a few at most. Safe to call from several threads."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._name = workspace.corpus.name
+        self._lock = threading.Lock()
+        self._open: OrderedDict[str, OpenVersion] = OrderedDict()
+        self._was_live = False
+
+    @property
+    def nothing_live(self) -> str:
+        """What to tell those who ask a corpus of which nothing was published."""
+        return f"corpus {self._name}: nothing is published yet; run: inset refresh {self._name}"
+
+    def live(self) -> Pointer | None:
+        """Return what is live; None where nothing has been, as far as this process knows.
+
+        Raises:
+            TransientError: Something was live: the store is away, or has lost its pointer.
+        """
+        pointer = read_pointer(self._workspace.store)
+        if pointer is None and self._was_live:
+            raise TransientError(
+                f"corpus {self._name}: {self._workspace.store.root} has no live version any more; is the store away?"
+            )
+        self._was_live = pointer is not None
+        return pointer
+
+    @contextlib.contextmanager
+    def reading(self, version: str | None = None) -> Iterator[None]:
+        """Turn what a damaged or absent store or index raises into one error that says so.
+
+        Raises:
+            NotFoundError: The version was removed meanwhile.
+            TransientError: It can't be read now.
+        """
+        try:
+            yield
+        except (BadInputError, UserError):
+            raise
+        except (InsetError, OSError, RuntimeError, ValueError, pa.ArrowException) as error:
+            if version is not None:
+                with self._lock:
+                    self._open.pop(version, None)  # what is opened anew may be whole
+                if self._is_gone(version):
+                    raise NotFoundError(f"corpus {self._name}: there is no version {version} any more") from error
+            if isinstance(error, TransientError):
+                raise
+            reason = error.message if isinstance(error, InsetError) else _reason(error)
+            raise UnforeseenError(
+                f"corpus {self._name} can't be read now: {reason}; to see what is wrong: inset doctor {self._name}"
+            ) from error
+
+    @contextlib.contextmanager
+    def opened(self, wanted: str | Pointer | None) -> Iterator[OpenVersion]:
+        """Open a version, the live one where None, for one call; errors as ``reading`` has them."""
+        if wanted is None:
+            with self.reading():
+                wanted = self.live()
+            if wanted is None:
+                raise NotFoundError(self.nothing_live)
+        version = wanted.version if isinstance(wanted, Pointer) else wanted
+        with self.reading(version):
+            # What somebody named may have been removed while it was open here; what is live is not.
+            if isinstance(wanted, str) and self._is_gone(version):
+                raise NotFoundError(f"corpus {self._name}: there is no version {version}")
+            yield self._open_once(version)
+
+    def _is_gone(self, version: str) -> bool:
+        with self.reading():
+            if self._workspace.store.exists(manifest_name(version)):
+                return False
+            live = self.live()  # raises where the whole store is away
+            if live is not None and live.version == version:
+                raise self._no_manifest(version)
+            return True
+
+    def _open_once(self, version: str) -> OpenVersion:
+        with self._lock:
+            if version not in self._open:
+                if not self._workspace.store.exists(manifest_name(version)):
+                    raise self._no_manifest(version)
+                self._open[version] = open_version(self._workspace, version)
+            self._open.move_to_end(version)
+            while len(self._open) > _VERSIONS_OPEN:
+                self._open.popitem(last=False)
+            return self._open[version]
+
+    def _no_manifest(self, version: str) -> MissingError:
+        return damage(MissingError, self._workspace.store.root, manifest_name(version), "is missing")
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+    return (str(error).splitlines() or [""])[0][:200] or type(error).__name__

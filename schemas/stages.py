@@ -1,0 +1,26 @@
+"""The stages of a refresh."""
+
+from enum import StrEnum
+
+
+class Stage(StrEnum):
+    """A stage, in order, as notes, logs and the Airflow UI name it."""
+
+    PLAN = "plan"
+    PARSE = "parse"
+    ENRICH = "enrich"
+    ASSEMBLE = "assemble"
+    CHECK = "check"
+    BUILD = "build"
+    EVALUATE = "evaluate"
+    PUBLISH = "publish"
+
+
+ON_A_VERSION = {
+    Stage.ENRICH: "Read words off pictures, structure the documents, embed their texts (on Ray). Finished work is kept.",
+    Stage.ASSEMBLE: "Write the rows of the new version; tags are numbered here.",
+    Stage.CHECK: "Hold the rows to their contract (Great Expectations) and to conservation: nothing that came in is missing.",
+    Stage.BUILD: "Write a fresh collection for the version, and count its rows back.",
+    Stage.EVALUATE: "Put the golden questions to the new version and to the live one.",
+}
+"""The stages that work on the version as a whole, one after the other, with what each does for those who watch it."""

@@ -1,0 +1,82 @@
+"""What a picture is to the reader of its page: content, an icon, decoration, a background, or a scan of the page."""
+
+from collections.abc import Sequence
+
+from schemas.documents import Kind, Line, Page, Role
+from schemas.drawings import Image
+from schemas.geometry import BBox
+from schemas.ports import PdfPage
+from tasks.figures.locate import Region
+
+CAPTIONED = "has a caption"
+"""The reason of a picture that is content because it has a caption: nothing takes its tag away."""
+
+ICON_PT = 20.0
+"""Longest side of a picture without a caption that is an icon wherever it stands."""
+
+_SPECK_PT = 4.0
+"""Shortest side of a picture; what is thinner is a rule or a dot."""
+
+_SCAN_WORDS = 30
+"""Words of text on a page that make the picture behind them its background, and not a scan of it."""
+
+_SPELLED_SHARE = 0.5
+"""Share of a picture behind which invisible words stand, from which the picture is those words."""
+
+_SMALL_SHARE = 0.02
+"""Share of its page up to which a picture is small."""
+
+
+def role_of(region: Region, lines: Sequence[Line], hidden: Sequence[Line]) -> tuple[Role, str]:
+    """Return the role of a picture on its page, and why.
+
+    Args:
+        region: The picture.
+        lines: All lines of the page.
+        hidden: Those that are not visible.
+    """
+    if region.kind is Kind.SCAN:
+        words = sum(len(line.text.split()) for line in lines)
+        if words >= _SCAN_WORDS:
+            return Role.BACKGROUND, f"covers the page, which has {words} words of text"
+        return Role.PAGE_SCAN, "covers the page, which has next to no text"
+    box = region.bbox
+    if min(box.width, box.height) < _SPECK_PT:
+        return Role.DECORATIVE, "thinner than a letter"
+    if region.ground:
+        return Role.DECORATIVE, "a ground for words"
+    if not region.captioned and _shows_words(box, hidden):
+        return Role.DECORATIVE, "words set as a picture, which the page holds as text too"
+    if region.inline:
+        return Role.ICON, "stands in a line of text"
+    if max(box.width, box.height) <= ICON_PT and not region.captioned:
+        return Role.ICON, f"at most {ICON_PT:.0f} pt"
+    return Role.CONTENT, CAPTIONED if region.captioned else "stands by itself"
+
+
+def role_of_gradient(box: BBox, page: Page) -> tuple[Role, str]:
+    """Return the role of an area that is filled with a gradient and nothing else, and why."""
+    is_icon = is_small(box, page) and min(box.width, box.height) > ICON_PT
+    return Role.ICON if is_icon else Role.DECORATIVE, "a gradient by itself"
+
+
+def is_gradient(image: Image | None, page: PdfPage) -> bool:
+    """Return whether a picture is nothing but an area filled with a gradient: a rule, a band, an ornament, a letter.
+
+    MuPDF gives those as images of a pixel a point, which the document holds no bytes of.
+    """
+    if image is None or image.matrix != (image.width, 0, 0, image.height):
+        return False
+    return page.embedded(image).stream() is None
+
+
+def is_small(box: BBox, page: Page) -> bool:
+    """Return whether a picture takes up next to nothing of its page."""
+    return box.area <= _SMALL_SHARE * page.width_pt * page.height_pt
+
+
+def _shows_words(box: BBox, hidden: Sequence[Line]) -> bool:
+    """Return whether a picture is that of the words behind it: a heading in letters that could not be embedded."""
+    # A line may be one of several such pictures beside each other.
+    behind = sum((box & line.bbox).area for line in hidden if box.y0 <= (line.bbox.y0 + line.bbox.y1) / 2 <= box.y1)
+    return behind >= _SPELLED_SHARE * box.area

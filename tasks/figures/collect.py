@@ -1,0 +1,92 @@
+"""Collect the figures of a document: each image is decoded once, each figure kept once."""
+
+import hashlib
+from collections.abc import Callable
+
+from schemas.corpus import ParseOptions
+from schemas.documents import Figure, Kind, Role
+from schemas.drawings import Image, Pixels
+from schemas.errors import BadInputError
+from schemas.geometry import BBox
+from schemas.ports import PdfImage, PdfPage
+from tasks.figures.locate import Region
+from tasks.figures.render import Matrix, as_read, encode, is_blank, is_slanted, scaled, signs, stands_as_stored, turned
+
+KeepFigure = Callable[[str, bytes], None]
+"""Takes a figure's name in the store (``<figure_id>.png``) and its bytes."""
+
+
+class Collection:
+    """The figures of a document that were met so far."""
+
+    def __init__(self, options: ParseOptions, keep_figure: KeepFigure) -> None:
+        self.figures: dict[str, Figure] = {}
+        self._options = options
+        self._keep_figure = keep_figure
+        self._blank: set[str] = set()
+        # Holding an image keeps it equal to the ones that the document draws again.
+        self._seen: dict[tuple[PdfImage, tuple[int, ...] | None], tuple[Figure | BadInputError, str | None]] = {}
+
+    def figure_of(self, region: Region, box: BBox, role: Role, page: PdfPage) -> tuple[Figure, str | None]:
+        """Return the figure that a picture shows, and the digest of its embedded stream where it is exactly one image.
+
+        Args:
+            region: The picture.
+            box: Where it stands, as it is stored.
+            role: What it is to its reader.
+            page: The page that draws it.
+
+        Raises:
+            BadInputError: It is too large, or can't be decoded or drawn.
+        """
+        image = region.image
+        # What lies behind text is kept as the page shows it: what is cut out of it has the words that stand on it.
+        if role is Role.BACKGROUND or image is None or image.cut or image.is_mask or is_slanted(image.matrix):
+            return self._drawn(page, box), None
+        return self._embedded(image, page, upright=region.kind is Kind.SCAN)
+
+    def is_blank(self, figure: Figure) -> bool:
+        """Return whether a figure has one colour only."""
+        return figure.figure_id in self._blank
+
+    def _embedded(self, image: Image, page: PdfPage, *, upright: bool) -> tuple[Figure, str | None]:
+        """Return the figure of exactly one image; ``upright``: as the page shows it, however it is stored."""
+        is_plain = stands_as_stored(image.matrix, page.rotation) and not upright
+        embedded = page.embedded(image)
+        seen = embedded, None if is_plain else (*signs(image.matrix), page.rotation)
+        if seen not in self._seen:
+            self._seen[seen] = self._decoded(embedded, None if is_plain else image.matrix, page.rotation)
+        figure, raw_sha1 = self._seen[seen]
+        if isinstance(figure, BadInputError):
+            raise figure
+        return figure, raw_sha1
+
+    def _decoded(self, embedded: PdfImage, turn: Matrix | None, rotation: int) -> tuple[Figure | BadInputError, str | None]:
+        try:
+            pixels = embedded.pixels()
+        except BadInputError as error:
+            return error, None
+        if turn is not None:
+            seen = as_read(pixels, turn, rotation)
+            pixels = pixels if seen is None else seen
+        raw_sha1 = stream_sha1(embedded)
+        return self._keep(scaled(pixels, self._options.max_figure_pixels)), raw_sha1
+
+    def _drawn(self, page: PdfPage, box: BBox) -> Figure:
+        pixels = page.draw(box, dpi=self._options.render_dpi, max_pixels=self._options.max_figure_pixels)
+        return self._keep(turned(pixels, page.rotation))
+
+    def _keep(self, pixels: Pixels) -> Figure:
+        figure, data = encode(pixels)
+        if figure.figure_id not in self.figures:
+            self.figures[figure.figure_id] = figure
+            self._keep_figure(f"{figure.figure_id}.{figure.ext}", data)
+            if is_blank(pixels):
+                self._blank.add(figure.figure_id)
+        return figure
+
+
+def stream_sha1(image: PdfImage) -> str | None:
+    """Return the SHA-1 of an image's embedded bytes; None where there are none."""
+    stream = image.stream()
+    return None if stream is None else hashlib.sha1(stream, usedforsecurity=False).hexdigest()

@@ -1,0 +1,142 @@
+"""Take the tag off pictures that the rest of their document shows to be no content: page furniture, ornaments, logos."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from schemas.documents import Kind, Line, Page, Placement, Role
+from schemas.geometry import BBox
+from tasks.figures.classify import CAPTIONED, is_small
+
+_REPEATED_PAGES = 3
+"""Pages that may have a picture without its being furniture, in a document of any length ..."""
+
+_REPEATED_SHARE = 0.05
+"""... and the share of all pages that may."""
+
+_SAME_PLACE_PT = 4.0
+"""Sides are compared in steps of this."""
+
+_EDGE_SHARE = 0.1
+"""Share of a page, from each side, that is its margin."""
+
+_HEAD_SHARE = 0.2
+"""Share of a first page, from the top, above which a logo may stand where no title does."""
+
+_LOGO_SHARE = 0.03
+"""Largest share of its page that a logo takes up."""
+
+
+def without_repeats(placements: Sequence[Placement], pages: Sequence[Page]) -> list[Placement]:
+    """Return placements, those that stand on many pages as what they are: logos, bands, page furniture, ornaments.
+
+    What has the same place on them is no content; at the edge of a page of another size, or of a turned one, neither. The
+    band over or under the text may have another chapter's name or number on each. What is small, of one size and has no
+    caption is an icon wherever it stands: a quotation mark, a warning symbol.
+    """
+    sheets = {page.page: page for page in pages}
+    occurrences = _Occurrences(placements, sheets)
+    most = max(_REPEATED_PAGES, _REPEATED_SHARE * len(pages))
+    decided: list[Placement] = []
+    for placement in placements:
+        repeated = _role_of_repeated(placement, sheets[placement.page], occurrences, most)
+        decided.append(placement if repeated is None else replace(placement, role=repeated[0], reason=repeated[1]))
+    return decided
+
+
+class _Occurrences:
+    """On which pages a document has the same figure at the same place, a figure of the same size, a band at the same place."""
+
+    def __init__(self, placements: Iterable[Placement], sheets: dict[int, Page]) -> None:
+        self._places: dict[str, dict[tuple[int, ...], set[int]]] = {}
+        self._sizes: dict[tuple[str, int, int], set[int]] = {}
+        self._bands: dict[tuple[int, ...], set[int]] = {}
+        for placement in placements:
+            if placement.figure_id is not None:
+                places = self._places.setdefault(placement.figure_id, {})
+                places.setdefault(_place(placement.bbox), set()).add(placement.page)
+                self._sizes.setdefault(_size(placement), set()).add(placement.page)
+            if _is_band(placement, sheets[placement.page]):
+                self._bands.setdefault(_place(placement.bbox), set()).add(placement.page)
+
+    def at_its_place(self, placement: Placement) -> int:
+        """Return the pages that have its figure at its place."""
+        return len(self._places.get(placement.figure_id or "", {}).get(_place(placement.bbox), ()))
+
+    def at_one_place(self, placement: Placement) -> int:
+        """Return the most pages that have its figure at one place."""
+        return max(map(len, self._places.get(placement.figure_id or "", {}).values()), default=0)
+
+    def of_its_size(self, placement: Placement) -> int:
+        """Return the pages that have its figure in its size."""
+        return len(self._sizes.get(_size(placement), ()))
+
+    def of_its_band(self, placement: Placement) -> int:
+        """Return the pages that have a band, whatever is on it, at its place."""
+        return len(self._bands.get(_place(placement.bbox), ()))
+
+
+def _role_of_repeated(placement: Placement, page: Page, seen: _Occurrences, most: float) -> tuple[Role, str] | None:
+    """Return the role of a placement that more than ``most`` pages have, and why; None where its own role holds."""
+    if (pages := seen.at_its_place(placement)) > most:
+        role = Role.BACKGROUND if placement.kind is Kind.SCAN else Role.DECORATIVE
+        return role, f"at the same place of {pages} pages"
+    if (pages := seen.at_one_place(placement)) > most and _is_at_edge(placement.bbox, page):
+        return Role.DECORATIVE, f"at the edge, as on {pages} other pages"
+    if _is_band(placement, page) and (pages := seen.of_its_band(placement)) > most:
+        return Role.DECORATIVE, f"at the edge of {pages} pages, one like the other"
+    if _is_ornament(placement, page) and (pages := seen.of_its_size(placement)) > most:
+        role = Role.DECORATIVE if _is_at_edge(placement.bbox, page) else Role.ICON
+        return role, f"small, and on {pages} pages"
+    return None
+
+
+def without_logos(placements: Sequence[Placement], pages: Sequence[Page], lines: Sequence[Line]) -> list[Placement]:
+    """Return placements, what is small and stands over the title of a first page, as in a letterhead, as decoration.
+
+    A stamp may be larger than the title, and over everything; what stands in the margin is none of the text's figures either.
+    """
+    words = [line for line in lines if line.page == 1 and line.inside is None]
+    if len(pages) < 2 or not words:
+        return list(placements)
+    largest = max(line.size for line in words)
+    title = min(line.bbox.y0 for line in words if line.size > largest - 0.5)
+    lowest, area = min(title, _HEAD_SHARE * pages[0].height_pt), _LOGO_SHARE * pages[0].width_pt * pages[0].height_pt
+    return [
+        replace(placement, role=Role.DECORATIVE, reason="over the title of the first page, or in its margin")
+        if placement.page == 1
+        and _has_weak_claim(placement)
+        and (placement.bbox.y1 <= lowest or _is_at_edge(placement.bbox, pages[0]))
+        and placement.bbox.area <= area
+        else placement
+        for placement in placements
+    ]
+
+
+def _has_weak_claim(placement: Placement) -> bool:
+    """Return whether a placement is content only because nothing speaks against it."""
+    return placement.role is Role.CONTENT and placement.reason != CAPTIONED
+
+
+def _is_band(placement: Placement, page: Page) -> bool:
+    """Return whether a picture stands where pages have their running head and foot."""
+    box, margin = placement.bbox, _EDGE_SHARE * page.height_pt
+    return (box.y1 <= margin or box.y0 >= page.height_pt - margin) and _has_weak_claim(placement)
+
+
+def _is_ornament(placement: Placement, page: Page) -> bool:
+    return _has_weak_claim(placement) and is_small(placement.bbox, page)
+
+
+def _is_at_edge(box: BBox, page: Page) -> bool:
+    across, down = _EDGE_SHARE * page.width_pt, _EDGE_SHARE * page.height_pt
+    inner = BBox(across, down, page.width_pt - across, page.height_pt - down)
+    return (box & inner).area == 0
+
+
+def _place(box: BBox) -> tuple[int, ...]:
+    return tuple(round(side / _SAME_PLACE_PT) for side in box)
+
+
+def _size(placement: Placement) -> tuple[str, int, int]:
+    box = placement.bbox
+    return placement.figure_id or "", round(box.width / _SAME_PLACE_PT), round(box.height / _SAME_PLACE_PT)

@@ -1,0 +1,148 @@
+"""Put the right-to-left lines of a page into logical order.
+
+MuPDF begins a new line, or a new block, where the pen goes back to the right, and goes on from right to left over any gap. So
+lines are split where a column's gap lies between their letters, the pieces of a row are joined, and the letters of the whole
+row are ordered by where they stand (``bidi``).
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from schemas.documents import Line
+from schemas.drawings import Letters, PageLine
+from schemas.geometry import BBox, gap, is_level, turned, union
+from schemas.ports import PdfPage
+from schemas.tags import escape
+from tasks.reading.bidi import as_spoken, runs_leftward
+
+_GUTTER_EM = 3.0
+"""Least gap between letters of two columns."""
+
+_BLANK_EM = 0.4
+"""Widest gap, or overlap, between pieces of one row."""
+
+_LEADING_EM = 0.4
+"""Widest gap between two lines of one paragraph; an overlap may be ``_OVERLAP_EM``."""
+
+_OVERLAP_EM = 0.5
+_SAME_SIZE_PT = 0.3
+
+
+class LineLetters:
+    """Where the letters of a page's lines stand, those of lines that were split or joined included."""
+
+    def __init__(self, page: PdfPage) -> None:
+        self._page = page
+        self._made: dict[tuple[BBox, str], Letters] = {}
+
+    def __call__(self, line: Line) -> tuple[str, Sequence[Sequence[float]]]:
+        """Return a line's letters and their boxes; evenly spread where that is unknown, as of words that images show."""
+        found = self._find(line)
+        if found is not None:
+            return found.text, found.boxes
+        x0, y0, x1, y1 = line.bbox
+        step = (x1 - x0) / max(1, len(line.text))
+        return line.text, [(x0 + step * place, y0, x0 + step * (place + 1), y1) for place in range(len(line.text))]
+
+    def direction(self, line: Line) -> tuple[int, int] | None:
+        """Return which way a line is written; None where that is unknown, or along no side of the page."""
+        found = self._find(line)
+        return None if found is None else found.direction
+
+    def keep(self, line: Line, letters: Letters) -> None:
+        """Note the letters of a line that was made of the page's."""
+        self._made[line.bbox, line.text] = letters
+
+    def _find(self, line: Line) -> Letters | None:
+        made = self._made.get((line.bbox, line.text))
+        return self._page.letters(line) if made is None else made
+
+
+def in_logical_order(lines: Sequence[PageLine], letters: LineLetters) -> Iterator[PageLine]:
+    """Yield lines, right-to-left ones with their letters in logical order, and those of one paragraph in one block."""
+    before: Line | None = None
+    pieces = [
+        PageLine(piece, visible)
+        for line, visible in lines
+        for piece in (_split_at_gutters(line, letters) if runs_leftward(line.text) else [line])
+    ]
+    for row in _rows(pieces, letters):
+        if not runs_leftward("".join([line.text for line, _ in row])):
+            before = None
+            yield from row
+            continue
+        line = _joined([line for line, _ in row], letters)
+        if before is not None and _continues(before, line):
+            line = line._replace(block=before.block)
+        before = line
+        yield PageLine(line, row[0].is_visible)
+
+
+def _split_at_gutters(line: Line, letters: LineLetters) -> list[Line]:
+    """Return the pieces of a line between whose letters a column's gap lies."""
+    level = letters.direction(line)
+    text, boxes = letters(line)
+    if level is None or len(boxes) != len(text):
+        return [line]
+    back, places = (level[0], -level[1]), [turned(box, level) for box in boxes]
+    order = sorted((at for at, letter in enumerate(text) if not letter.isspace()), key=lambda at: places[at].x0)
+    ends = [
+        at for at, (one, two) in enumerate(pairwise(order), 1) if places[two].x0 - places[one].x1 > _GUTTER_EM * line.size
+    ]
+    pieces: list[Line] = []
+    for start, end in pairwise([0, *ends, len(order)]):
+        reach = union(places[at] for at in order[start:end])
+        own = [at for at, place in enumerate(places) if reach.x0 <= (place.x0 + place.x1) / 2 <= reach.x1]
+        words = "".join(text[at] for at in own)
+        box = turned(union(places[at] for at in own), back).rounded()
+        piece = line._replace(bbox=box, text=escape(words))
+        letters.keep(piece, Letters(words, [boxes[at] for at in own], level))
+        pieces.append(piece)
+    return pieces if len(pieces) > 1 else [line]
+
+
+def _rows(lines: Sequence[PageLine], letters: LineLetters) -> Iterator[list[PageLine]]:
+    """Yield what stands beside each other with no more than a blank between."""
+    row: list[PageLine] = []
+    for piece in lines:
+        level = letters.direction(piece.line)
+        if row and not (
+            piece.is_visible == row[0].is_visible
+            and level is not None
+            and level == letters.direction(row[0].line)
+            and any(_touches(piece.line, other, level) for other, _ in row)
+        ):
+            yield row
+            row = []
+        row.append(piece)
+    if row:
+        yield row
+
+
+def _touches(one: Line, other: Line, direction: tuple[int, int]) -> bool:
+    """Return whether two pieces of text stand on one row, a blank apart at most."""
+    left, right = turned(one.bbox, direction), turned(other.bbox, direction)
+    apart = gap(left.x0, left.x1, right.x0, right.x1)
+    return is_level(left, right) and abs(apart) <= _BLANK_EM * max(one.size, other.size)
+
+
+def _joined(row: Sequence[Line], letters: LineLetters) -> Line:
+    """Return a right-to-left row as one line, its letters in logical order."""
+    level = letters.direction(row[0])
+    if level is None:
+        return row[0]
+    written = [letters(line) for line in row]
+    level_boxes = [turned(box, level) for _, boxes in written for box in boxes]
+    text, boxes = as_spoken("".join([text for text, _ in written]), level_boxes)
+    main = max(row, key=lambda line: len(line.text))
+    line = main._replace(block=row[0].block, bbox=union(line.bbox for line in row), text=escape(text))
+    back = level[0], -level[1]
+    letters.keep(line, Letters(text, [turned(box, back) for box in boxes], level))
+    return line
+
+
+def _continues(before: Line, line: Line) -> bool:
+    """Return whether a line stands right under the one before, both beginning at one right edge, in letters of one size."""
+    down = line.bbox.y0 - before.bbox.y1
+    near = -_OVERLAP_EM * line.size <= down <= _LEADING_EM * line.size and abs(line.bbox.x1 - before.bbox.x1) <= line.size
+    return near and abs(line.size - before.size) <= _SAME_SIZE_PT and line.bold == before.bold

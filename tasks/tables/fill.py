@@ -1,0 +1,47 @@
+"""Which words of a page are each table's, and which of its cells hold a figure."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from schemas.documents import TAGGED, Line, Placement, TableRegion
+from schemas.drawings import Ruling
+from schemas.tags import placeholder
+from tasks.tables.tabulate import Grid, holds
+
+_LABEL_CHARACTERS = 100
+"""Characters up to which the words inside a picture are its labels; more of them are text on a background."""
+
+
+def lines_of_tables(tables: Sequence[Ruling], lines: Sequence[Line], placed: Sequence[Placement]) -> list[list[Line]]:
+    """Return the lines of a page that may be each table's: labels inside a picture in one of its cells are the picture's.
+
+    Words too many to be labels are the cell's: they stand on a background that is taken for a picture.
+    """
+    written: Counter[int | None] = Counter()
+    for line in lines:
+        written[line.inside] += len(line.text)
+    labelled = [place for place in placed if written[place.order] <= _LABEL_CHARACTERS]
+    found: list[list[Line]] = []
+    for table in tables:
+        inner = {place.order for place in labelled if holds(table.bbox, place.bbox) and not holds(place.bbox, table.bbox)}
+        found.append([line for line in lines if line.inside not in inner])
+    return found
+
+
+def filled(page: int, grid: Grid, placements: Sequence[Placement]) -> TableRegion:
+    """Return a page's table with placeholders in the cells that hold a tagged figure."""
+    rows = [list(row) for row in grid.rows]
+    for placement in placements:
+        if placement.page != page or placement.role not in TAGGED or placement.figure_id is None:
+            continue
+        holders = (
+            (row, column)
+            for row, boxes in zip(rows, grid.boxes, strict=True)
+            for column, box in enumerate(boxes)
+            if box is not None and box.has_middle_of(placement.bbox)
+        )
+        holder = next(holders, None)  # a picture may stand in the middle of two
+        if holder is not None:
+            row, column = holder
+            row[column] = f"{row[column]} {placeholder(placement.figure_id)}".strip()
+    return TableRegion(page, grid.bbox, tuple(map(tuple, rows)))

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pipeline.corpus.workspace import Report, Workspace, silent
 from pipeline.records.cache import ShardedCache
 from pipeline.records.documents import parsed_documents, texts_of
-from pipeline.records.evidence import search_texts
+from pipeline.records.evidence import all_search_texts
 from pipeline.records.inherit import Inherited, inherit
 from pipeline.records.notes import StageNote, read_plan, write_note
 from pipeline.records.vectors import text_vectors
@@ -195,7 +195,7 @@ def _segmented(
 
 def _embed(workspace: Workspace, inherited: Inherited, doc_ids: list[str], ray: _OnDemand, report: Report) -> int:
     fresh = (text for doc_id in doc_ids for text in texts_of(workspace, doc_id))
-    texts = {text_id(text): text for text in chain(fresh, search_texts(inherited.evidence))}
+    texts = {text_id(text): text for text in chain(fresh, all_search_texts(inherited.evidence(workspace.store)))}
     cache = text_vectors(workspace)
     missing = cache.missing(texts)
     if missing:

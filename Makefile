@@ -7,7 +7,7 @@ INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo check test e2e test-all format lock bench clean
+.PHONY: help setup demo check test pin e2e test-all format lock bench clean
 
 help: ## say what make can do
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +26,9 @@ check: $(INSTALLED) ## lint, format, types, layers
 
 test: $(INSTALLED) ## the tests that take seconds
 	$(BIN)/pytest -m "not slow and not live"
+
+pin: $(INSTALLED) ## pin what the steps make to their versions, where those went up
+	$(BIN)/pytest tests/golden/test_outputs.py --update-golden
 
 e2e: $(INSTALLED) ## the slower tests: whole refreshes, Airflow, a browser
 	$(BIN)/pytest -m "slow or live"

@@ -16,27 +16,32 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from schemas.corpus import GateOptions
 from schemas.evidence import EVIDENCE, Modality
+from schemas.gates import DUPLICATES, LONG_TEXTS, PICTURES_BY_TEXT, Bounds, Gate
 from schemas.laws import FEWEST_PICTURES, OUR_FAULT, Offence, Verdict, in_words
 from schemas.tags import is_disarmed
 from schemas.versions import GateResult
 
 _NORM_TOLERANCE = 1e-3
 _LARGEST_PAGE_PT = 100_000
+_ROWS = "rows: "
+"""What the name of every gate here begins with."""
 _DERIVED = (
-    *("left", "top", "width", "height", "n_sources", "n_regions", "n_tokens", "norm"),
+    *("left", "top", "width", "height", "n_sources", "n_regions", "n_tokens"),
     *("named", "worded", "tag_free", "shares_id", "repeated"),
 )
 
 
+Norms = Mapping[str, Sequence[float] | NDArray[np.floating[Any]]]
+
+
 @dataclass(frozen=True)
 class _Rule:
-    """An expectation with the words that people read, and the share of rows that may break it: ``option`` of the gates."""
+    """An expectation with the words that people read; ``gate`` allows a share of rows to break it, None allows none."""
 
     says: str
     expectation: Any
-    option: str | None = None
+    gate: Gate | None = None
     share: float = 0.0
 
 
@@ -44,13 +49,13 @@ class _Rule:
 class RowBatch:
     """Rows of evidence, with what is known of each beside them, in their order.
 
-    ``n_tokens`` are those of its text, ``norms`` the length of its vector; ``shares_id`` says whether another row of the version
-    has its id, and ``repeated`` whether one before it has its words.
+    ``n_tokens`` are those of its text; ``norms`` the length of its vector by space, 1 where it has none there; ``shares_id`` says
+    whether another row of the version has its id, and ``repeated`` whether one before it has its words.
     """
 
     evidence: pa.Table
     n_tokens: Sequence[int]
-    norms: Sequence[float] | NDArray[np.floating[Any]]
+    norms: Norms
     shares_id: Sequence[bool] | NDArray[np.bool_]
     repeated: Sequence[bool] | NDArray[np.bool_]
 
@@ -60,7 +65,7 @@ def expect_evidence(
     names: Mapping[str, str],
     *,
     max_tokens: int,
-    gates: GateOptions,
+    gates: Bounds,
     by_text: Sequence[tuple[str, Mapping[int, bool]]] = (),
     docs: Path | None = None,
 ) -> list[Verdict]:
@@ -100,7 +105,7 @@ def expect_evidence(
     joined = _Joined()
     for batch in batches():
         frame, complete = _frame(batch)
-        rules = rules or _rules(max_tokens, gates, complete=complete)
+        rules = rules or _rules(max_tokens, gates, list(batch.norms), complete=complete)
         keys = ["evidence_id"] if complete else []
         how = {"result_format": "SUMMARY", "unexpected_index_column_names": keys}
         joined.add(validated("evidence", frame, rules, how))
@@ -207,13 +212,13 @@ def _frame(batch: RowBatch) -> tuple[Any, bool]:
     return frame, complete
 
 
-def _pictures(by_text: Sequence[tuple[str, Mapping[int, bool]]], gates: GateOptions) -> tuple[Any, list[_Rule]]:
+def _pictures(by_text: Sequence[tuple[str, Mapping[int, bool]]], gates: Bounds) -> tuple[Any, list[_Rule]]:
     """Return a row a picture without a caption, and what is expected of them; of a few that is nothing, as of their gate."""
     from great_expectations import expectations as expect
 
     # The site lists values that aren't expected, so that is the source.
     away = ["" if answer else source for source, found in by_text for answer in found.values()]
-    least = gates.min_pictures_by_text if len(away) >= FEWEST_PICTURES else 0.0
+    least = gates.of(PICTURES_BY_TEXT) if len(away) >= FEWEST_PICTURES else 0.0
     column = "read_away_from_its_text"
     says = "a picture without a caption is read with text next to it"
     expectation = expect.ExpectColumnValuesToBeInSet(column=column, value_set=[""], mostly=least)
@@ -230,7 +235,6 @@ def _derive(frame: Any, batch: RowBatch) -> None:
     frame["n_sources"] = frame["sources"].map(len)
     frame["n_regions"] = frame["regions"].map(len)
     frame["n_tokens"] = np.asarray(batch.n_tokens, int)
-    frame["norm"] = np.asarray(batch.norms, float)
     frame["named"] = frame["figure_id"].notna() == is_figure
     # A run of text may be no more than the figures that stand in it.
     spoken = frame["text"].where(~is_text, frame["tagged_text"])
@@ -238,17 +242,23 @@ def _derive(frame: Any, batch: RowBatch) -> None:
     frame["tag_free"] = frame["text"].map(lambda words: words is None or is_disarmed(words))
     frame["shares_id"] = np.asarray(batch.shares_id, bool)
     frame["repeated"] = np.asarray(batch.repeated, bool)
+    for space, lengths in batch.norms.items():
+        frame[_norm(space)] = np.asarray(lengths, float)
     # The suite pickles the frame to name it, which takes longest for lists; of them it only asks whether they are there.
     for name in (field.name for field in EVIDENCE if pa.types.is_nested(field.type)):
         frame[name] = frame[name].notna().replace(False, None)
 
 
-def _rules(max_tokens: int, gates: GateOptions, *, complete: bool) -> list[_Rule]:
+def _norm(space: str) -> str:
+    return f"norm_{space}"
+
+
+def _rules(max_tokens: int, gates: Bounds, spaces: Sequence[str], *, complete: bool) -> list[_Rule]:
     from great_expectations import expectations as expect
 
-    columns = [*EVIDENCE.names, *_DERIVED] if complete else EVIDENCE.names
+    columns = [*EVIDENCE.names, *_DERIVED, *map(_norm, spaces)] if complete else EVIDENCE.names
     rules = {"evidence has the columns of its schema": expect.ExpectTableColumnsToMatchOrderedList(column_list=columns)}
-    options: dict[str, tuple[str, float]] = {}
+    shares: dict[str, Gate] = {}
     if complete:
         required = [field.name for field in EVIDENCE if not field.nullable]
         rules |= {f"{name} is never missing": expect.ExpectColumnValuesToNotBeNull(column=name) for name in required}
@@ -276,20 +286,21 @@ def _rules(max_tokens: int, gates: GateOptions, *, complete: bool) -> list[_Rule
             "figure rows, and they alone, name their figure": among(column="named", value_set=[True]),
             "a row has words or tags": among(column="worded", value_set=[True]),
             "text holds no tag and no placeholder": among(column="tag_free", value_set=[True]),
-            "a vector has length 1": between(column="norm", **unit),
-            "a vector is made of numbers": expect.ExpectColumnValuesToNotBeNull(column="norm"),
         }
-        long, repeated = f"a text has at most {max_tokens} tokens", "a row says what no other says"
-        options = {
-            long: ("gates.max_long_texts", gates.max_long_texts),
-            repeated: ("gates.max_duplicates", gates.max_duplicates),
-        }
-        rules[long] = between(column="n_tokens", max_value=max_tokens, mostly=1 - gates.max_long_texts)
-        rules[repeated] = among(column="repeated", value_set=[False], mostly=1 - gates.max_duplicates)
+        for space in spaces:
+            rules[f"a vector {space} has length 1"] = between(column=_norm(space), **unit)
+            rules[f"a vector {space} is made of numbers"] = expect.ExpectColumnValuesToNotBeNull(column=_norm(space))
+        long, repeated = (gate.name.format(tokens=max_tokens).removeprefix(_ROWS) for gate in (LONG_TEXTS, DUPLICATES))
+        shares = {long: LONG_TEXTS, repeated: DUPLICATES}
+        rules[long] = between(column="n_tokens", max_value=max_tokens, mostly=1 - gates.of(LONG_TEXTS))
+        rules[repeated] = among(column="repeated", value_set=[False], mostly=1 - gates.of(DUPLICATES))
     for says, expectation in rules.items():
         expectation.meta = {"rule": says}
         expectation.description = says
-    return [_Rule(says, expectation, *options.get(says, ())) for says, expectation in rules.items()]
+    return [
+        _Rule(says, expectation, gate, gates.of(gate)) if (gate := shares.get(says)) else _Rule(says, expectation)
+        for says, expectation in rules.items()
+    ]
 
 
 def _verdict(rule: _Rule, result: Any, offences: Sequence[Offence], names: Mapping[str, str]) -> Verdict:
@@ -300,19 +311,19 @@ def _verdict(rule: _Rule, result: Any, offences: Sequence[Offence], names: Mappi
         reason = found.get("details") or _reason(result.exception_info)
         message = f"it isn't so ({reason}); {OUR_FAULT}"
     elif broken:
-        allowed = f" ({rule.share:.0%} may: {rule.option})" if rule.option else ""
+        allowed = f" ({rule.share:.0%} may: {rule.gate.option})" if rule.gate else ""
         message = f"not so in {broken} of {rows} rows{allowed}"
     if offences:
-        remedy = f"if that is right, raise {rule.option}" if rule.option else OUR_FAULT
+        remedy = rule.gate.remedy.format(ease=rule.gate.ease) if rule.gate else OUR_FAULT
         message = f"{message}: {in_words(offences, names)}; {remedy}"
     gate = GateResult(
-        gate=f"rows: {rule.says}",
+        gate=f"{_ROWS}{rule.says}",
         passed=bool(result.success),
         value=None if rows is None else (broken or 0) / max(rows, 1),
         bound=None if rows is None else rule.share,
         message=message,
     )
-    return Verdict(gate, () if rule.option else tuple(offences))
+    return Verdict(gate, () if rule.gate else tuple(offences))
 
 
 def _reason(exceptions: Any) -> str:

@@ -31,16 +31,15 @@ from bench.table import Row, show
 from evaluation.synthetic import PRESETS, synthesize
 from pipeline.corpus.workspace import Workspace, open_server, open_workspace
 from pipeline.published.corpus import PublishedCorpus
-from pipeline.records.evidence import read_evidence, read_placements, search_texts
+from pipeline.records.evidence import read_evidence, read_placements
 from pipeline.records.ledger import read_ledger
 from pipeline.records.publication import manifests, read_manifest, read_pointer
-from pipeline.records.vectors import vector_cache
+from pipeline.records.vectors import open_vectors, passages
 from pipeline.refresh import refresh
 from pipeline.upkeep.prune import prune
 from schemas.errors import InsetError
 from schemas.ids import collection_name
 from schemas.versions import Status
-from tasks.enriching.embed import text_id
 
 MANUALS = 3
 PAGES = 2
@@ -373,9 +372,9 @@ def _orphans(workspace: Workspace) -> Iterator[str]:
             kept = name in needed or first in ("LIVE", "LIVE.copy", "LEASE", "LIVE.lock", "LEASE.lock", "vectors")
         if not kept:
             yield f"orphan {name}"
-    texts = {text_id(text) for version in versions for text in search_texts(read_evidence(workspace.store, version))}
-    cache = vector_cache(store, workspace.keys.vectors, workspace.text_model.dimension or 0)
-    yield from (f"orphan vector {name}" for name in sorted(cache.ids() - texts))
+    rows = [row for version in versions for row in passages(read_evidence(workspace.store, version))]
+    for space in open_vectors(store, workspace.spaces):
+        yield from (f"orphan vector {name}" for name in sorted(space.cache.ids() - space.contents(rows).keys()))
     if workspace.corpus.index.engine == "weaviate":
         kept_names = {collection_name(workspace.corpus.name, version) for version in versions}
         held = open_server(workspace.corpus.index).client().collections.list_all()

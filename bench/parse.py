@@ -23,7 +23,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from backends.models.rapid_layout_detector import open_detector
+from backends.models.registry import DETECTORS
 from backends.pdf.document import open_document
 from backends.stores.sources import open_source
 from bench.table import Row, show
@@ -117,7 +117,7 @@ def look(path: Path, options: ParseOptions) -> tuple[StructuredDocument, dict[st
     wanted = pictures_to_segment(parsed.placements)
     segments: dict[str, list[Segment]] = {}
     if wanted:
-        detector = open_detector(CaptionOptions())
+        detector = DETECTORS.of(CaptionOptions()).load(1)
         for name in wanted:
             picture = pictures[f"{name}.png"]
             segments[name] = cut(picture, detector.detect(picture), pictures.__setitem__)

@@ -250,6 +250,7 @@ def _write_ledger(folder: str, count: int) -> None:
         code_version="",
         keys=vars(workspace.keys),
         models={},
+        spaces={},
         parameters={},
         counts=Counts(),
         collection="",

@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.table import Row, show
-from pipeline.corpus.models import text_embedder
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.records.evidence import read_evidence, search_texts
-from pipeline.records.vectors import text_vectors, vectors_of
+from pipeline.records.vectors import open_vectors, passages
 from pipeline.refresh import refresh
 
 MANUALS = Path(__file__).parent.parent / "examples" / "manuals"
@@ -71,8 +70,8 @@ def _build_floor(workspace: Workspace, version: str, folder: Path) -> float:
 
     evidence = read_evidence(workspace.store, version)
     texts = search_texts(evidence)
-    vectors = vectors_of(text_vectors(workspace), texts)
-    assert vectors.shape[1] == text_embedder(workspace.text_model).dimension
+    (space,) = open_vectors(workspace.store, workspace.spaces)
+    vectors, _ = space.of(passages(evidence))
     rows = [
         {"id": name, "text": text, "vector": vector}
         for name, text, vector in zip(evidence.column("evidence_id").to_pylist(), texts, vectors, strict=True)

@@ -1,10 +1,10 @@
 """What grows with a corpus: ``python -m bench.scale [--documents N ...] [--json]``.
 
 Finished work of N documents is made up, 20 rows each: structured documents, figures, and vectors in their cache, as the steps
-before ``assemble`` leave them, so that no model and no PDF is measured. Then a version is made of it, a hundredth of the documents
-changes, and another is made; each stage runs in a process of its own, whose peak memory and CPU-seconds are what is shown. The
-files of a document that hold nothing of its own (its pages, blocks and failures) are links to one file, which is read as any
-other. Vectors are random, of unit length. Wall times of a shared machine say little: ratios are those of CPU-seconds a row.
+before ``assemble`` leave them, so that no model and no PDF is measured. Then a version is made of it, a hundredth of the
+documents changes, and another is made; each stage runs in a process of its own, whose peak memory and CPU-seconds are shown.
+The files of a document that hold nothing of its own (its pages, blocks and failures) are links to one file, which is read as
+any other. Vectors are random, of unit length. Wall times of a shared machine say little: ratios are of CPU-seconds a row.
 """
 
 import argparse
@@ -39,7 +39,7 @@ DOCUMENTS_AT_ONCE = 250
 
 MOST_MB, MOST_GROWTH, MOST_TIME_RATIO, MOST_REFRESH = 2048, 1.5, 1.2, 0.1
 
-_CORPUS = "name: manuals\nsource: pdfs\nstore: store\ncaptions: {ocr: none, layout: none}\nindex: {chunk_tokens: 512}\n"
+_CORPUS = "name: manuals\nsource: pdfs\nstore: store\ncaptions: {ocr: none, layout: none}\nchunks: {tokens: 512}\n"
 _FIRST, _SECOND = "20260101T000000Z-00000001", "20260102T000000Z-00000002"
 _FULL = ("assemble", "check", "build")
 _STAGES = ("made up", *_FULL, "publish", "changed", *(f"refresh: {stage}" for stage in (*_FULL, "publish")), "diff")
@@ -156,7 +156,7 @@ def _publish(root: Path, version: str) -> None:
 
 
 def _diff(root: Path) -> None:
-    from pipeline.upkeep.diff import compare_versions
+    from pipeline.records.differences import compare_versions
 
     found = compare_versions(_open(root), _FIRST, _SECOND)
     assert found.documents.changed
@@ -243,15 +243,20 @@ def _write_documents(root: Path, edition: str, numbers: Sequence[int]) -> list[s
     import numpy as np
     import pyarrow as pa
 
-    from pipeline.stages.enrich import text_vectors
+    from backends.models.registry import TEXT_EMBEDDERS
+    from pipeline.records.documents import passages_of
+    from pipeline.records.vectors import open_vectors
     from ray_jobs.documents import parsed_folder, structured_folder
     from schemas.ids import sha256
-    from tasks.enriching.embed import search_text, text_id
+    from schemas.parquet import to_parquet
+    from tasks.enriching.spaces import Passage
 
     workspace = _open(root)
     store, keys = Path(workspace.store.root), workspace.keys
     vocabulary = _vocabulary()
-    names, texts = [], []
+    count_tokens = TEXT_EMBEDDERS.of(workspace.corpus.embeddings).token_counter()
+    names: list[str] = []
+    rows: list[Passage] = []
     for number in numbers:
         chance = random.Random(f"{edition}{number}")
         doc_id = sha256(f"{edition}{number}".encode())
@@ -265,18 +270,19 @@ def _write_documents(root: Path, edition: str, numbers: Sequence[int]) -> list[s
         for name in _SHARED:
             kind, _, part = name.partition("/")
             (folders[kind] / f"{part}.parquet").hardlink_to(root / "shared" / f"{name}.parquet")
-        files, found = _document(chance, doc_id, title, vocabulary, store / "figures")
+        files = _document(chance, doc_id, title, vocabulary, store / "figures")
         for name, data in files.items():
             (folders["structured"] / f"{name}.parquet").write_bytes(data)
         (folders["parsed"] / "placements.parquet").hardlink_to(folders["structured"] / "placements.parquet")
         names.append(doc_id)
-        texts += [search_text(title, ("Operation",), text) for text in found]
-    cache = text_vectors(workspace)
-    dimension = workspace.text_model.dimension or 0
-    vectors = np.random.default_rng(numbers[0]).standard_normal((len(texts), dimension)).astype(np.float32)
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    flat = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), dimension)
-    cache.append(pa.table([pa.array([text_id(text) for text in texts]), flat], schema=cache.schema))
+        rows += passages_of(workspace, doc_id, count_tokens)
+    for space in open_vectors(workspace.store, workspace.spaces):
+        ids = sorted(space.contents(rows))
+        vectors = np.random.default_rng(numbers[0]).standard_normal((len(ids), space.dimension)).astype(np.float32)
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        flat = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), space.dimension)
+        records = pa.table([pa.array(ids), flat], schema=space.cache.schema)
+        workspace.store.put(f"{space.cache.folder}/part-{edition}{numbers[0]:07}.parquet", to_parquet(records))
     return names
 
 
@@ -286,10 +292,8 @@ def _vocabulary() -> list[str]:
     return ["".join(chance.choices(syllables, k=chance.randint(1, 4))) for _ in range(WORDS)]
 
 
-def _document(
-    chance: random.Random, doc_id: str, title: str, vocabulary: list[str], figures: Path
-) -> tuple[dict[str, bytes], list[str]]:
-    """Return the files of a structured document that are its own, and the text of each row; figures are written."""
+def _document(chance: random.Random, doc_id: str, title: str, vocabulary: list[str], figures: Path) -> dict[str, bytes]:
+    """Return the files of a structured document that are its own; its figures are written."""
     import io
     from hashlib import sha1
 
@@ -342,7 +346,7 @@ def _document(
     files = {name: to_parquet(table_of(noun, rows)) for name, noun, rows in parts}
     files["figures"] = to_parquet(table_of(PlacedFigure, placed))
     files["document"] = to_parquet(table_of(StructuredHead, [StructuredHead(doc_id, title, PAGES)]))
-    return files, [chunk.text for chunk in chunks]
+    return files
 
 
 if __name__ == "__main__":

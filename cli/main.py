@@ -12,6 +12,7 @@ import typer
 
 from cli.terminal import print_json, print_markdown, print_table, reporting, say, show, show_text, show_title
 from schemas.errors import OF_THE_SOURCE, BadInputError, GateError, InsetError, UserError
+from tasks.answering.modes import DEFAULT_MODE, IN_WORDS, mode_named
 
 app = typer.Typer(
     help="Turn technical PDFs into a versioned, searchable index in which every figure stands where its page put it.",
@@ -283,7 +284,7 @@ def quarantine(
 def search(
     corpus: CorpusArgument,
     query: Annotated[str | None, typer.Argument(help="What to look for.")] = None,
-    mode: Annotated[str, typer.Option(help="bm25, dense or hybrid.")] = "hybrid",
+    mode: Annotated[str, typer.Option(help=f"How to search. {IN_WORDS}.")] = DEFAULT_MODE.name,
     k: Annotated[
         int | None, typer.Option("-k", "--k", min=1, max=1000, help="Hits at most; 10, or 50 with --questions.")
     ] = None,
@@ -300,10 +301,9 @@ def search(
     """Search the live version."""
     from pipeline.published.corpus import open_published
     from pipeline.published.rankings import rank_questions
-    from schemas.evidence import MODES, Filters, Modality
+    from schemas.evidence import Filters, Modality
 
-    if mode not in MODES:
-        raise UserError(f"--mode {mode}: use one of {', '.join(MODES)}")
+    mode_named(mode)
     if unknown := [name for name in modality or [] if name not in set(Modality)]:
         raise UserError(f"--modality {unknown[0]}: use one of {', '.join(Modality)}")
     filters = Filters(documents=document or [], pages=page or [], modalities=[Modality(name) for name in modality or []])
@@ -380,11 +380,12 @@ def parse(
     from pipeline.inspection.inspect import inspect
     from pipeline.records.tagged import write_tagged
     from schemas.corpus import CaptionOptions
+    from schemas.models import NONE
 
     if folder is None and (view or tagged_pdf):
         raise UserError(f"{'--view' if view else '--tagged-pdf'} needs --out FOLDER, where it is written")
     with reporting() as report:
-        captions = CaptionOptions(ocr="rapidocr" if ocr else "none")
+        captions = CaptionOptions() if ocr else CaptionOptions(ocr=NONE)
         document = inspect(file, out=folder, view=view, captions=captions, report=report)
     if tagged_pdf and folder is not None and document.pages:
         write_tagged(file, document, folder / "tagged.pdf")

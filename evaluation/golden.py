@@ -6,12 +6,12 @@ from pydantic import BaseModel, ConfigDict
 
 from evaluation.metrics import discounted_gain, recall_at, reciprocal_rank
 from evaluation.questions import Question
-from schemas.evidence import Hit, Mode
+from schemas.evidence import Hit
 from schemas.geometry import BBox
 
 DEPTH = 10
 
-Search = Callable[[str, Mode, int], Sequence[Hit]]
+Search = Callable[[str, str, int], Sequence[Hit]]
 """Query, mode and k to hits, best first."""
 
 Placed = Mapping[str, Sequence[tuple[str, int, BBox]]]
@@ -33,7 +33,7 @@ class ModeReport(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    mode: Mode
+    mode: str
     questions: int
     recall_at_1: float | None
     recall_at_10: float | None
@@ -43,7 +43,7 @@ class ModeReport(BaseModel):
     scores: list[QuestionScore]
 
 
-def ask(questions: Sequence[Question], search: Search, mode: Mode, placed: Placed) -> ModeReport:
+def ask(questions: Sequence[Question], search: Search, mode: str, placed: Placed) -> ModeReport:
     """Ask the answerable questions in one mode.
 
     A page counts as found by a hit any of whose regions is on it. A figure counts by a hit that carries it, overlapping

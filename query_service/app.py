@@ -47,9 +47,10 @@ from query_service.guard import Guard
 from query_service.hosts import LOOPBACK, TrustedHosts
 from query_service.ports import Box, PublishedCorpus
 from schemas.errors import InsetError, NotFoundError
-from schemas.evidence import AnswerResult, Filters, Mode, SearchResult
+from schemas.evidence import AnswerResult, Filters, SearchResult
 from schemas.overview import CorpusOverview
 from schemas.versions import VersionList
+from tasks.answering.modes import DEFAULT_MODE, IN_WORDS, MODES
 
 API_VERSION = "1.0.0"
 QUERY_LIMIT = 2000
@@ -92,6 +93,15 @@ Question = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1,
 BoxText = Annotated[str, StringConstraints(max_length=120), AfterValidator(_is_box)]
 
 
+def _is_mode(name: str) -> str:
+    if name not in MODES:
+        raise ValueError(f"use one of {', '.join(MODES)}")
+    return name
+
+
+ModeName = Annotated[str, AfterValidator(_is_mode), Field(json_schema_extra={"enum": [*MODES]})]
+
+
 class SearchRequest(BaseModel):
     """What to look for. Without ``version`` the live one is searched.
 
@@ -102,7 +112,7 @@ class SearchRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     query: Question
-    mode: Mode = "hybrid"
+    mode: ModeName = Field(DEFAULT_MODE.name, description=f"How to search. {IN_WORDS}.")
     k: int = Field(10, ge=1, le=100, description="Hits at most.")
     offset: int = Field(0, ge=0, le=100, description="Hits to leave out at the beginning.")
     filters: Filters = Filters()

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Protocol
 
-from schemas.evidence import AnswerResult, Filters, Mode, SearchResult
+from schemas.evidence import AnswerResult, Filters, SearchResult
 from schemas.overview import CorpusOverview
 from schemas.versions import VersionList
+from tasks.answering.modes import DEFAULT_MODE
 
 Box = tuple[float, float, float, float]
 """x0, y0, x1, y1 in PDF points, top-left origin."""
@@ -60,7 +61,7 @@ class PublishedCorpus(Protocol):
         self,
         query: str,
         *,
-        mode: Mode = "hybrid",
+        mode: str = DEFAULT_MODE.name,
         k: int = 10,
         offset: int = 0,
         filters: Filters = NO_FILTERS,

@@ -134,15 +134,14 @@ def read_tree(store: ObjectStore, folder: str) -> tuple[Node, ...]:
     return _rows(store, folder, "tree", Node)
 
 
-def read_captions(store: ObjectStore, folder: str) -> dict[int, str]:
-    """Return the captions of a structured document's figures, by the order of the placement."""
-    placed = _rows(store, folder, "figures", PlacedFigure)
-    return {figure.placement.order: figure.caption for figure in placed}
+def read_figures(store: ObjectStore, folder: str) -> tuple[PlacedFigure, ...]:
+    """Return a structured document's tagged figures, with what it says of them."""
+    return _rows(store, folder, "figures", PlacedFigure)
 
 
 def read_neighbours(store: ObjectStore, folder: str, pages: Sequence[Page]) -> dict[int, bool]:
     """Say of a structured document's pictures without a caption whether they are read with text next to them."""
-    return read_with_neighbours(pages, _rows(store, folder, "blocks", Block), _rows(store, folder, "figures", PlacedFigure))
+    return read_with_neighbours(pages, _rows(store, folder, "blocks", Block), read_figures(store, folder))
 
 
 def read_failures(store: ObjectStore, folder: str) -> tuple[PageFailure, ...]:

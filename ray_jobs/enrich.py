@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from backends.models.minilm import open_text_embedder, open_token_counter
-from backends.models.rapid_layout_detector import open_detector
-from backends.models.rapidocr_recogniser import open_recogniser
+from backends.models.registry import DETECTORS, RECOGNISERS, TEXT_EMBEDDERS
 from backends.stores.object_store import open_store
 from ray_jobs.cluster import connected
 from ray_jobs.documents import pack_structured, parsed_folder, read_parsed, structured_folder, write_structured
@@ -31,6 +29,7 @@ from schemas.documents import (
 )
 from schemas.errors import FailureCode
 from schemas.ids import figure_file
+from schemas.models import ModelName
 from tasks.enriching.chunk import chunk
 from tasks.figures.segment import cut
 from tasks.reading.structure import structure
@@ -45,7 +44,7 @@ class RecogniserActor:
     """Reads words off stored figures. Input: the figure's name in the store."""
 
     def __init__(self, options: CaptionOptions, store_address: str) -> None:
-        self._recogniser = open_recogniser(options)
+        self._recogniser = RECOGNISERS.of(options).load(PICTURES_A_BATCH)
         self._store = open_store(store_address)
 
     def run(self, batch: Sequence[tuple[str, str]]) -> list[Outcome[list[RecognisedLine]]]:
@@ -57,7 +56,7 @@ class SegmenterActor:
     """Cuts figures out of stored pictures of pages, and stores them. Input: the picture's name in the store."""
 
     def __init__(self, options: CaptionOptions, store_address: str) -> None:
-        self._detector = open_detector(options)
+        self._detector = DETECTORS.of(options).load(PICTURES_A_BATCH)
         self._store = open_store(store_address)
 
     def run(self, batch: Sequence[tuple[str, str]]) -> list[Outcome[list[Segment]]]:
@@ -72,8 +71,8 @@ class SegmenterActor:
 class EmbedderActor:
     """Turns texts into vectors. Input: the text."""
 
-    def __init__(self, options: EmbeddingOptions) -> None:
-        self._embedder = open_text_embedder(options)
+    def __init__(self, model: ModelName, batch: int) -> None:
+        self._embedder = TEXT_EMBEDDERS.find(model).load(batch)
 
     def run(self, batch: Sequence[tuple[str, str]]) -> list[Outcome[NDArray[np.float32]]]:
         """Return one vector a text."""
@@ -81,9 +80,9 @@ class EmbedderActor:
         return [Outcome(row_id, vector) for (row_id, _), vector in zip(batch, vectors, strict=True)]
 
 
-@functools.lru_cache(maxsize=1)
-def _local_embedder(options: EmbeddingOptions) -> EmbedderActor:
-    return EmbedderActor(options)
+@functools.lru_cache(maxsize=2)
+def _local_embedder(model: ModelName, batch: int) -> EmbedderActor:
+    return EmbedderActor(model, batch)
 
 
 def recognise(
@@ -159,15 +158,15 @@ def _reason(outcome: Outcome[Any]) -> str | None:
 
 
 def embed(
-    texts: Sequence[tuple[str, str]], options: EmbeddingOptions, ray: RayOptions
+    texts: Sequence[tuple[str, str]], model: ModelName, options: EmbeddingOptions, ray: RayOptions
 ) -> Iterator[list[Outcome[NDArray[np.float32]]]]:
     """Yield the vectors of texts, a batch at a time."""
     batches = cut_batches(texts, options.batch * 4)
     if len(texts) <= FEW_TEXTS:
-        yield from map(_local_embedder(options).run, batches)
+        yield from map(_local_embedder(model, options.batch).run, batches)
         return
     with connected(ray) as cpus:
-        yield from run_pool(EmbedderActor, (options,), batches, workers=options.workers or cpus)
+        yield from run_pool(EmbedderActor, (model, options.batch), batches, workers=options.workers or cpus)
 
 
 @dataclass(frozen=True)
@@ -188,7 +187,7 @@ class StructureActor:
         self, store_address: str, embeddings: EmbeddingOptions, chunk_tokens: int, parse_key: str, structured_key: str
     ) -> None:
         self._store = open_store(store_address)
-        self._count_tokens = open_token_counter(embeddings)
+        self._count_tokens = TEXT_EMBEDDERS.of(embeddings).token_counter()
         self._chunk_tokens = chunk_tokens
         self._keys = parse_key, structured_key
 

@@ -4,11 +4,12 @@ Only ``name`` and ``source`` are required. Unknown keys are errors, so that a ty
 """
 
 import re
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model, field_validator, model_validator
 
+from schemas.gates import GATES, Gate
 from schemas.ids import CORPUS_NAME
 from schemas.printing import is_plain
 from schemas.tags import CANONICAL, DIGITS_DEFAULT, DIGITS_MOST, NAMED_TEMPLATES, TagTemplate
@@ -106,13 +107,10 @@ class TagOptions(Section):
 class CaptionOptions(Section):
     """What a figure is described by."""
 
-    captioner: Literal["context"] = Field("context", description="'context': own caption, recognised words and section.")
-    ocr: Literal["rapidocr", "none"] = Field("rapidocr", description="What reads words inside figures and scanned pages.")
+    captioner: Text = Field("context", description="'context': own caption, recognised words and section.")
+    ocr: Text = Field("rapidocr", description="What reads words inside figures and scanned pages; or none.")
     ocr_workers: Workers | None = Field(None, description="OCR actors; default: one a CPU core.")
-    layout: Literal["rapid-layout", "none"] = Field(
-        "rapid-layout",
-        description="What finds figures and tables on pages that are a picture.",
-    )
+    layout: Text = Field("rapid-layout", description="What finds figures and tables on pages that are a picture; or none.")
 
 
 class EmbeddingOptions(Section):
@@ -122,12 +120,6 @@ class EmbeddingOptions(Section):
     revision: Text | None = Field(None, description="Revision of a model that is not packaged; needed for those.")
     batch: int = Field(32, ge=1, le=65_536, description="Texts embedded at once.")
     workers: Workers | None = Field(None, description="Embedding actors; default: one a CPU core.")
-
-    @model_validator(mode="after")
-    def _pinned(self) -> "EmbeddingOptions":
-        if self.text != "minilm" and self.revision is None:
-            raise ValueError("a model that is not packaged needs a revision, so that the same key means the same vectors")
-        return self
 
 
 class RayOptions(Section):
@@ -140,7 +132,7 @@ class RayOptions(Section):
 
 
 class Ranking(Section):
-    """How a search ranks: all of it is decided when a question comes, but only fields that were indexed can be weighed."""
+    """How a search ranks: decided when a question comes, so that nothing is built again for it."""
 
     weights: dict[str, Weight] = Field(
         {"search_text": 1.0},
@@ -164,8 +156,14 @@ class Ranking(Section):
         return weights
 
 
-class IndexOptions(Ranking):
-    """Which engine holds the index, and how it ranks."""
+class ChunkOptions(Section):
+    """How documents are cut into rows."""
+
+    tokens: int = Field(220, ge=32, le=8192, description="Tokens of the embedder one chunk may hold.")
+
+
+class IndexOptions(Section):
+    """Which engine holds the index."""
 
     engine: Literal["lancedb", "weaviate"] = Field("lancedb", description="'lancedb' (embedded), or 'weaviate' (a server).")
     url: Annotated[Text, AfterValidator(_without_user)] | None = Field(
@@ -177,7 +175,15 @@ class IndexOptions(Ranking):
     )
     exact: bool = Field(False, description="Weaviate: compare with every vector (a flat index) instead of HNSW.")
     replicas: int = Field(1, ge=1, le=1000, description="Weaviate: nodes that each row is kept on.")
-    chunk_tokens: int = Field(220, ge=32, le=8192, description="Tokens of the embedder one chunk may hold.")
+
+    def shape(self) -> dict[str, object]:
+        """Return what tells one collection from another: its engine, its server and how rows are kept there.
+
+        Which port and which key lead to a server is nothing that its collections depend on.
+        """
+        if self.engine == "lancedb":
+            return {"engine": self.engine}
+        return {"engine": self.engine, "url": self.url, "exact": self.exact, "replicas": self.replicas}
 
     @field_validator("url")
     @classmethod
@@ -203,6 +209,12 @@ class IndexOptions(Ranking):
         return self
 
 
+class Collection(IndexOptions):
+    """Where a version's collection is, as it was written down then: with keys that nothing reads any more."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
 class AnswerOptions(Section):
     """How answers are made."""
 
@@ -211,26 +223,32 @@ class AnswerOptions(Section):
     similarity_margin: Share = Field(0.2, description="How far a passage may lie behind the nearest one to be shown.")
 
 
-class GateOptions(Section):
+class _GateOptions(Section):
     """What a version must hold to be published."""
 
-    max_quarantined: Share = Field(0.2, description="Share of documents that may be in quarantine.")
-    min_recall_at_10: Share = Field(0.0, description="Share of golden questions whose page must be among ten hits.")
-    max_recall_loss: Share = Field(
-        0.05, description="Recall at 10 a version may lose against the live one; beyond it, what chance explains passes."
+    def of(self, gate: Gate) -> float:
+        """Return the bound of a gate."""
+        return float(getattr(self, gate.key))
+
+
+if TYPE_CHECKING:
+
+    class GateOptions(_GateOptions):
+        """A bound for each of ``schemas.gates.GATES``, by its key."""
+
+        def __init__(self, **bounds: float) -> None: ...
+
+else:
+    GateOptions = create_model(
+        "GateOptions",
+        __base__=_GateOptions,
+        __module__=__name__,
+        __doc__=_GateOptions.__doc__,
+        **{
+            gate.key: (float, Field(gate.default, ge=gate.limits[0], le=gate.limits[1], description=gate.means))
+            for gate in GATES
+        },
     )
-    max_hybrid_loss: Share = Field(
-        0.1, description="Recall at 10 by which hybrid may stay below the best single mode; judged like max_recall_loss."
-    )
-    max_row_loss: Share = Field(0.5, description="Share of rows a version may lose against the live one.")
-    max_row_drift: float = Field(
-        3.0, ge=1, le=1e6, description="Factor by which rows a page may become more, or fewer, than the live version's."
-    )
-    min_pictures_by_text: Share = Field(
-        0.8, description="Share of the pictures without a caption that must be read with text next to them on the page."
-    )
-    max_duplicates: Share = Field(0.5, description="Share of rows that may say, under the same titles, what another says.")
-    max_long_texts: Share = Field(0.1, description="Share of rows whose text may be longer than index.chunk_tokens.")
 
 
 class BudgetOptions(Section):
@@ -269,7 +287,9 @@ class Corpus(Section):
     captions: CaptionOptions = CaptionOptions()
     embeddings: EmbeddingOptions = EmbeddingOptions()
     ray: RayOptions = RayOptions()
+    chunks: ChunkOptions = ChunkOptions()
     index: IndexOptions = IndexOptions()
+    ranking: Ranking = Ranking()
     answers: AnswerOptions = AnswerOptions()
     gates: GateOptions = GateOptions()
     budget: BudgetOptions = BudgetOptions()
@@ -289,8 +309,3 @@ class Corpus(Section):
         if schedule is not None and schedule not in presets and len(schedule.split()) not in (5, 6):
             raise ValueError(f"use a cron expression of five fields or one of {', '.join(sorted(presets))}")
         return schedule
-
-
-def json_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a corpus file, for editors."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Corpus.model_json_schema()}

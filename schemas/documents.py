@@ -60,7 +60,7 @@ class Page:
 
 
 class Line(NamedTuple):
-    """A line of text of a page; ``block`` is MuPDF's block, in the order of the page's content.
+    """A line of text of a page; ``block`` is that of the PDF reader, in the order of the page's content.
 
     ``text`` is escaped: no line holds a tag or a placeholder. ``inside`` is the order of the placement in whose picture
     the line stands (a vector drawing's labels), or None.
@@ -307,7 +307,8 @@ class Region:
 class Chunk:
     """A run of blocks that is one row of evidence; ``text`` without and ``tagged_text`` with placeholders.
 
-    ``figure_id`` and ``placement``, the placement's order, are those of a figure that has the row for itself.
+    ``figure_id`` and ``placement``, the placement's order, are those of a figure that has the row for itself; its ``text`` is ""
+    until it is composed.
     """
 
     order: int

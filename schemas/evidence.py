@@ -3,16 +3,13 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import BaseModel, ConfigDict, Field
 
 from schemas.documents import BBOX
-
-Mode = Literal["bm25", "dense", "hybrid"]
-MODES: tuple[Mode, ...] = get_args(Mode)
 
 
 class Modality(StrEnum):
@@ -72,6 +69,20 @@ class VersionRows:
     evidence: pa.Table
     placements: pa.Table
 
+    @property
+    def first(self) -> str | None:
+        """The first document; None where there are no rows."""
+        return min(self._at(0), default=None)
+
+    @property
+    def last(self) -> str | None:
+        """The last document; None where there are no rows."""
+        return max(self._at(-1), default=None)
+
+    def _at(self, place: int) -> list[str]:
+        tables = (self.evidence, self.placements)
+        return [str(table.column("doc_id")[place].as_py()) for table in tables if table.num_rows]
+
     def split(self, doc_id: str) -> "tuple[VersionRows, VersionRows]":
         """Return the rows of the documents before one, and of all others."""
         cuts = [(table, rows_before(table, doc_id)) for table in (self.evidence, self.placements)]
@@ -94,7 +105,7 @@ class VersionRows:
 
 def rows_before(table: pa.Table, doc_id: str) -> int:
     """Return how many rows of a table, which goes by document id, stand before those of one."""
-    return int(pc.sum(pc.less(table.column("doc_id"), pa.scalar(doc_id))).as_py() or 0)
+    return int(pc.less(table.column("doc_id"), pa.scalar(doc_id)).to_numpy().sum())
 
 
 class _Model(BaseModel):
@@ -166,7 +177,7 @@ class SearchResult(_Model):
     """Hits, best first, and the version that they all come from."""
 
     version: str
-    mode: Mode
+    mode: str = Field(description="The name of the mode that was searched in.")
     hits: list[Hit]
 
 

@@ -67,6 +67,12 @@ class BBox(NamedTuple):
         left, top, right, bottom = other
         return x0 <= (left + right) / 2 <= x1 and y0 <= (top + bottom) / 2 <= y1
 
+    def contains(self, other: "BBox") -> bool:
+        """Return whether another rectangle lies in this one, sides included."""
+        x0, y0, x1, y1 = self
+        left, top, right, bottom = other
+        return left >= x0 and top >= y0 and right <= x1 and bottom <= y1
+
     def grown(self, by: float) -> "BBox":
         """Return the rectangle with each side moved outwards by ``by`` points."""
         x0, y0, x1, y1 = self
@@ -101,6 +107,11 @@ def turned(box: Sequence[float], direction: tuple[int, int]) -> BBox:
 def gap(start: float, end: float, other_start: float, other_end: float) -> float:
     """Return the distance between two intervals; negative where they overlap."""
     return (other_start if other_start > start else start) - (other_end if other_end < end else end)
+
+
+def overlap(one: BBox, other: BBox) -> bool:
+    """Return whether two boxes share more than a side; one without width or height may lie in the other."""
+    return gap(one.x0, one.x1, other.x0, other.x1) < 0 and gap(one.y0, one.y1, other.y0, other.y1) < 0
 
 
 def is_level(one: BBox, other: BBox) -> bool:

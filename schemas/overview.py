@@ -5,6 +5,16 @@ from datetime import datetime
 from pydantic import BaseModel, ConfigDict, Field
 
 
+class SearchMode(BaseModel):
+    """A way to search a corpus; ``label`` and ``sentence`` are for people."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    label: str
+    sentence: str
+
+
 class CorpusOverview(BaseModel):
     """What the live version of a corpus holds; all zero and empty while none is live."""
 
@@ -19,4 +29,5 @@ class CorpusOverview(BaseModel):
     rows: int = 0
     suggestions: list[str] = Field([], description="Questions to start with, such as the corpus's golden ones.")
     sources: list[str] = Field([], description="Sources of its documents, for completing a filter; may be cut short.")
+    modes: list[SearchMode] = Field([], description="How it can be searched; the first is the default.")
     problem: str = Field("", description="Why it can't be searched now, in one line; empty when it can.")

@@ -304,6 +304,25 @@ class TextEmbedder(Protocol):
         ...
 
 
+class Captioner(Protocol):
+    """Puts into words what a figure shows, from what its document says of it: the same of the same, whatever ran before.
+
+    ``version`` goes up when other words come of the same; then rows are made anew, and no document is structured again.
+    """
+
+    version: str
+
+    def compose(self, caption: str, inner_text: str, section_path: Sequence[str]) -> str:
+        """Return the words of a figure's row, never none, so that every figure can be found.
+
+        Args:
+            caption: The caption as printed, or else the step that the figure stands by; "" where there is neither.
+            inner_text: Words read inside the figure, by OCR or from a drawing's labels; "" where there are none.
+            section_path: Titles of the sections around it, outermost first.
+        """
+        ...
+
+
 class SearchIndex(Protocol):
     """One version's rows in an engine: what engines must do; fusing, diversifying and stop words are ``tasks/``' for all.
 
@@ -357,7 +376,7 @@ class SearchIndex(Protocol):
         """
         ...
 
-    def dense(self, vector: Vector, k: int, filters: Filters, space: str = "text") -> list[tuple[str, float]]:
+    def dense(self, vector: Vector, k: int, filters: Filters, space: str) -> list[tuple[str, float]]:
         """Return ``(evidence_id, cosine similarity)`` by vector.
 
         Raises:
@@ -365,7 +384,7 @@ class SearchIndex(Protocol):
         """
         ...
 
-    def late(self, vectors: Vector, k: int, filters: Filters, space: str = "late") -> list[tuple[str, float]]:
+    def late(self, vectors: Vector, k: int, filters: Filters, space: str) -> list[tuple[str, float]]:
         """Return ``(evidence_id, MaxSim)``: for each vector of the query, a row of ``vectors``, the best cosine, summed.
 
         Raises:
@@ -380,6 +399,6 @@ class SearchIndex(Protocol):
         """Return the rows of those ids, in that order, as plain values of the evidence schema; unknown ids are left out."""
         ...
 
-    def vectors(self, evidence_ids: Sequence[str], space: str = "text") -> dict[str, Vector]:
+    def vectors(self, evidence_ids: Sequence[str], space: str) -> dict[str, Vector]:
         """Return a space's vectors by evidence id, shape ``(dimension,)``; rows that are unknown or have none are left out."""
         ...

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Literal
 
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from schemas.errors import Failure, FailureCode
 
@@ -175,6 +175,13 @@ class ModelCard(_Model):
     dimension: int | None = None
 
 
+class VectorSpace(_Model):
+    """A space of a version: the model that made its vectors, and the key that they are kept under."""
+
+    model: ModelCard
+    key: str
+
+
 class Manifest(_Model):
     """Everything a version is made of; written by ``build``, completed by ``evaluate`` and ``publish``."""
 
@@ -187,6 +194,7 @@ class Manifest(_Model):
     code_version: str
     keys: dict[str, str]
     models: dict[str, ModelCard]
+    spaces: dict[str, VectorSpace] = Field(description="The spaces that its rows have vectors in, by name.")
     parameters: dict[str, object]
     counts: Counts
     collection: str
@@ -200,6 +208,19 @@ class Manifest(_Model):
     inventory: str = Field(
         "", description="SHA-256 of its inventory, which lists every object that it needs; '' where none was kept."
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_one_space(cls, values: object) -> object:
+        """Read a manifest of before there were several spaces: the one that there was stood among keys and models."""
+        if not isinstance(values, dict) or "spaces" in values or "vectors" not in values.get("keys", {}):
+            return values
+        keys, models = dict(values["keys"]), dict(values["models"])
+        space = {"model": models.pop(_ONCE_THE_ONLY_SPACE), "key": keys.pop("vectors")}
+        return values | {"keys": keys, "models": models, "spaces": {_ONCE_THE_ONLY_SPACE: space}}
+
+
+_ONCE_THE_ONLY_SPACE = "text"
 
 
 class Override(_Model):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from backends.engines.weaviate_server import WeaviateServer
 from tests import s3_server
@@ -14,6 +15,10 @@ from tests.weaviate_server import running
 GOLDEN = Path(__file__).parent / "golden"
 
 CheckGolden = Callable[[str, str], None]
+
+# How long an example takes is the machine's business.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.corpus.corpora import SCHEMA_FILE
-from schemas.corpus import json_schema
+from pipeline.corpus.corpora import SCHEMA_FILE, json_schema
 
 ROOT = Path(__file__).parent.parent
 HEAVY = ("ray", "torch", "lancedb", "weaviate", "great_expectations", "pymupdf", "transformers", "sentence_transformers")
@@ -44,14 +43,21 @@ def test_the_lock_pins_every_package_to_digests_and_names_no_index() -> None:
     assert names <= set(pinned)
 
 
-def test_editors_know_the_corpus_file_as_it_is() -> None:
-    kept = json.loads((ROOT / "corpora" / SCHEMA_FILE).read_text(encoding="utf-8"))
-    assert kept == json_schema(), "inset init writes it beside each corpus file it makes"
+def test_editors_know_the_corpus_file_as_it_is(request: pytest.FixtureRequest) -> None:
+    file = ROOT / "corpora" / SCHEMA_FILE
+    if request.config.getoption("--update-golden"):
+        file.write_text(json.dumps(json_schema(), indent=2) + "\n", encoding="utf-8")
+    kept = json.loads(file.read_text(encoding="utf-8"))
+    assert kept == json_schema(), "inset init writes it beside each corpus file it makes; here: pytest --update-golden"
 
 
-def test_every_decision_says_what_was_decided_and_why() -> None:
+def test_every_decision_has_a_number_of_its_own_and_its_title_repeats_it() -> None:
     decisions = sorted((ROOT / "docs" / "decisions").glob("*.md"))
-    assert [file.name[:4] for file in decisions] == [f"{number:04}" for number in range(1, len(decisions) + 1)]
+    titles = [file.read_text(encoding="utf-8").partition("\n")[0] for file in decisions]
+    numbers = [int(file.name.partition("-")[0]) for file in decisions]
+    assert len(set(numbers)) == len(numbers)
+    for number, title in zip(numbers, titles, strict=True):
+        assert title.startswith(f"# {number}. ")
 
 
 def test_what_the_readme_shows_is_there() -> None:

@@ -161,7 +161,7 @@ class LanceIndex:
         with self._reading():
             return first(search, k)
 
-    def dense(self, vector: Vector, k: int, filters: Filters, space: str = "text") -> Ranked:
+    def dense(self, vector: Vector, k: int, filters: Filters, space: str) -> Ranked:
         """Return ``(evidence_id, cosine similarity)``; exact below ``exact_below`` rows.
 
         Raises:
@@ -171,7 +171,7 @@ class LanceIndex:
             (evidence_id, max(-1.0, min(1.0, 1 - away))) for evidence_id, away in self._nearest(vector, k, filters, space)
         ]
 
-    def late(self, vectors: Vector, k: int, filters: Filters, space: str = "late") -> Ranked:
+    def late(self, vectors: Vector, k: int, filters: Filters, space: str) -> Ranked:
         """Return ``(evidence_id, MaxSim)``, exact.
 
         Raises:
@@ -185,7 +185,7 @@ class LanceIndex:
         found = {row["evidence_id"]: row for row in self._read(evidence_ids, columns)}
         return [found[evidence_id] for evidence_id in evidence_ids if evidence_id in found]
 
-    def vectors(self, evidence_ids: Sequence[str], space: str = "text") -> dict[str, Vector]:
+    def vectors(self, evidence_ids: Sequence[str], space: str) -> dict[str, Vector]:
         """Return a space's vectors by evidence id; rows that are unknown or have none are left out."""
         column = f"vector_{space}"
         rows = self._read(evidence_ids, ["evidence_id", column])

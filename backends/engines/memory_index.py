@@ -104,7 +104,7 @@ class MemoryIndex:
 
         return self._top(score, k, filters)
 
-    def dense(self, vector: Vector, k: int, filters: Filters, space: str = "text") -> Ranked:
+    def dense(self, vector: Vector, k: int, filters: Filters, space: str) -> Ranked:
         """Return ``(evidence_id, cosine similarity)``, exact.
 
         Raises:
@@ -112,7 +112,7 @@ class MemoryIndex:
         """
         return self._top(self._similarity(vector[np.newaxis], space, many=False), k, filters)
 
-    def late(self, vectors: Vector, k: int, filters: Filters, space: str = "late") -> Ranked:
+    def late(self, vectors: Vector, k: int, filters: Filters, space: str) -> Ranked:
         """Return ``(evidence_id, MaxSim)``, exact.
 
         Raises:
@@ -125,7 +125,7 @@ class MemoryIndex:
         self._created()
         return [self._rows[evidence_id] for evidence_id in evidence_ids if evidence_id in self._rows]
 
-    def vectors(self, evidence_ids: Sequence[str], space: str = "text") -> dict[str, Vector]:
+    def vectors(self, evidence_ids: Sequence[str], space: str) -> dict[str, Vector]:
         """Return a space's vectors by evidence id; rows that are unknown or have none are left out."""
         self._created()
         kept = self._vectors[space]

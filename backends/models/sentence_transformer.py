@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.errors import TransientError, UserError
+from schemas.errors import ContractError, TransientError, UserError
+from schemas.models import ModelName, TextModel
 from schemas.ports import Vector
 from schemas.versions import ModelCard
 
@@ -126,6 +127,18 @@ class SentenceEmbedder:
             ids[row, : len(found)] = found
             mask[row, : len(found)] = 1
         return ids, mask
+
+
+def model(named: ModelName) -> TextModel:
+    """Offer any sentence-transformers model to the registry."""
+    name, revision = named.name, named.revision
+    if revision is None:
+        raise ContractError("a model that is not packaged needs a revision")
+    return TextModel(
+        card=lambda: sentence_transformer_card(name, revision),
+        load=lambda batch: open_sentence_transformer(name, revision, batch=batch),
+        token_counter=lambda: TokenCounter(model_file(name, revision, "tokenizer.json")),
+    )
 
 
 def open_sentence_transformer(name: str, revision: str, *, batch: int) -> SentenceEmbedder:

@@ -1,7 +1,7 @@
 """Write tags into a copy of a PDF, each inside the box of its figure.
 
-The copy is the original, byte for byte, with a further revision behind it (an incremental update), so nothing that the
-original says can get lost; only a damaged file, which PDF forbids to be updated, is written anew. It is an artifact for
+The copy is the original, byte for byte, with a further revision behind it (an incremental update), so nothing of the
+original can get lost; only a damaged file, which PDF forbids to be updated, is written anew. It is an artifact for
 readers and other tools, never parsed again: its tags come last on a page, whatever the reading order, and words of the
 original that look like a tag stand there as they did.
 
@@ -28,7 +28,7 @@ _COLOUR = "0.75 0 0.35"
 _LARGEST_PT = 8.0
 _SMALLER = (1.0, 0.8, 0.6, 0.45, 0.3)
 _CLEAR_PT = 1.5
-_ONE_LINE_PT = 3.1  # what lies within three points of height, table finders take for one line
+_ONE_LINE_PT = 3.1  # table finders take what is within three points of height for one line
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +49,13 @@ def inscribe(
 ) -> bytes:
     """Return a copy of a PDF that shows each tag inside its box: upright for the reader, in one line, clear of other words.
 
-    Same inputs, same bytes; but an encrypted document stays encrypted, and encryption draws lots.
+    Same inputs, same bytes; but an encrypted document stays encrypted, and encryption is random.
 
     Args:
         data: The original.
         inscriptions: Tags, printable ASCII, and where they stand.
         passwords: Tried in order where the file asks for one.
-        opened: Told the number of pages once the document is open.
+        opened: Called with the number of pages once the document is open.
 
     Raises:
         BadInputError: The file can't be opened or written, or the copy lacks a tag, or a word of the original.
@@ -164,7 +164,7 @@ class _Writer:
         contents = [self._stream("q\n" * (1 + missing)), *page.get_contents(), self._stream("\n" + "".join(written))]
         references = " ".join(f"{xref} 0 R" for xref in contents)
         self._document.xref_set_key(page.xref, "Contents", f"[{references}]")
-        self._lend_font(holder)
+        self._add_font(holder)
 
     def _balance(self, holder: Any) -> tuple[int, int]:
         """Return how many graphics states the page restores that it never saved, and how many it leaves saved."""
@@ -181,7 +181,7 @@ class _Writer:
         self._document.update_stream(xref, content.encode("ascii"), new=True)
         return xref
 
-    def _lend_font(self, holder: Any) -> None:
+    def _add_font(self, holder: Any) -> None:
         from pymupdf import mupdf
 
         if self._font is None:

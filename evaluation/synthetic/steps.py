@@ -79,7 +79,7 @@ class _Setting:
     width: float
 
     @property
-    def _leftward(self) -> bool:
+    def _runs_right_to_left(self) -> bool:
         return self.face.font == HEBREW
 
     @property
@@ -91,7 +91,7 @@ class _Setting:
         x0, y0, x1, _ = self._at(box, column)
         face = self.face.within(x0, x1 - x0)
         lines = face.wrap(words, x1 - x0)
-        return partial(_numbered, number, self._leftward, name, sheet.page, lines, face, x0, y0, self.steps.path)
+        return partial(_numbered, number, self._runs_right_to_left, name, sheet.page, lines, face, x0, y0, self.steps.path)
 
     def _picture(self, step: Step, box: BBox, column: Column, sheet: Sheet, stands: TruePlace) -> Draw:
         """Return what draws a step's picture into a box of the column."""
@@ -99,7 +99,7 @@ class _Setting:
 
     def _at(self, box: BBox, column: Column) -> BBox:
         x0, y0, x1, y1 = box
-        if self._leftward:
+        if self._runs_right_to_left:
             x0, x1 = self.width - x1, self.width - x0
         return BBox(column.x + x0, column.y + y0, column.x + x1, column.y + y1)
 
@@ -107,7 +107,7 @@ class _Setting:
         return len(self.face.wrap(words, width)) * self.face.leading
 
     def _stands(self, step: Step, *, right: bool) -> TruePlace:
-        if self._leftward:
+        if self._runs_right_to_left:
             return TruePlace(beside=step.id)
         return TruePlace(after=step.id) if right else TruePlace(before=step.id)
 
@@ -264,7 +264,7 @@ class _Setting:
 
 def _numbered(
     number: int,
-    leftward: bool,
+    right_to_left: bool,
     name: str,
     page_no: int,
     lines: Sequence[Sequence[str | Icon]],
@@ -279,7 +279,7 @@ def _numbered(
         return written(name, page_no, "step", lines, face, x, y, path, (), page)
     pen = Pen(page)
     digit = f"{number}."
-    pen.text((face.end + _NUMBER_PT - 10 if leftward else x - _NUMBER_PT, y + face.size), digit, size=face.size)
+    pen.text((face.end + _NUMBER_PT - 10 if right_to_left else x - _NUMBER_PT, y + face.size), digit, size=face.size)
     box = pen.done()
     facts = written(name, page_no, "step", lines, face, x, y, path, (), page)
     return [

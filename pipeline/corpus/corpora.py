@@ -15,9 +15,12 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from schemas.corpus import Corpus, Section, json_schema
+from backends.models.registry import KINDS
+from schemas.corpus import Corpus, Ranking, Section
 from schemas.errors import UserError
+from schemas.gates import GATES
 from schemas.printing import without_secrets
+from tasks.enriching.captioners import CAPTIONERS
 
 MOST_BYTES = 128 << 10
 """Bytes a corpus file may have; parsing YAML takes a second for as many."""
@@ -85,11 +88,38 @@ def load_corpus(name_or_path: str) -> Corpus:
         mistakes = [f"{path}: {_explained(mistake)}" for mistake in error.errors()]
         rest = [f"{path}: {len(mistakes) - _MOST_MISTAKES} more mistakes"] if len(mistakes) > _MOST_MISTAKES else []
         raise UserError(*mistakes[:_MOST_MISTAKES], *rest) from error
+    _check_models(corpus, path)
     places = {"source": corpus.source, "store": corpus.store, "questions": corpus.questions}
     resolved = {key: _resolved(address, path, key) for key, address in places.items() if address is not None}
     resolved.setdefault("store", str(_default_store(path.parent)))
     _check_places(resolved, path)
     return corpus.model_copy(update=resolved)
+
+
+class QuerySettings:
+    """A corpus file whose ranking and answers are what it says now: who edits it starts no service again.
+
+    A file that can't be read, half written maybe, leaves things as they were. Safe to call from several threads.
+
+    Args:
+        file: The corpus file.
+        corpus: What it held when it was opened.
+    """
+
+    def __init__(self, file: Path, corpus: Corpus) -> None:
+        self._file = file
+        self._known: tuple[tuple[int, int, int] | None, Corpus] = None, corpus
+
+    def __call__(self) -> Corpus:
+        """Return what the file holds now; only ``ranking`` and ``answers`` are meant to be read of it."""
+        stamp, corpus = self._known
+        with contextlib.suppress(OSError, UserError):
+            found = self._file.stat()
+            now = found.st_mtime_ns, found.st_size, found.st_ino
+            if now != stamp:
+                corpus = load_corpus(str(self._file))
+                self._known = now, corpus
+        return corpus
 
 
 def read_mapping(path: Path) -> dict[Any, Any]:
@@ -201,6 +231,30 @@ def _resolved(address: str, file: Path, key: str) -> str:
     return os.path.normpath(file.parent / local)
 
 
+def _check_models(corpus: Corpus, file: Path) -> None:
+    mistakes = []
+    for kind in KINDS:
+        try:
+            kind.chosen(getattr(corpus, kind.section))
+        except UserError as error:
+            mistakes.append(f"{file}: {error.message}")
+    if (captioner := corpus.captions.captioner) not in CAPTIONERS:
+        known = ", ".join(CAPTIONERS)
+        mistakes.append(f"{file}: captions.captioner: there is no captioner {captioner!r}; known here: {known}")
+    if mistakes:
+        raise UserError(*mistakes)
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a corpus file, for editors; it lists the models that there are."""
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Corpus.model_json_schema()}
+    for kind in KINDS:
+        definition = schema["properties"][kind.section]["$ref"].rpartition("/")[2]
+        schema["$defs"][definition]["properties"][kind.key]["examples" if kind.others else "enum"] = kind.names
+    schema["$defs"]["CaptionOptions"]["properties"]["captioner"]["enum"] = [*CAPTIONERS]
+    return schema
+
+
 def _check_places(places: dict[str, str], file: Path) -> None:
     """Refuse a store below what is no folder, and questions that would be waited for."""
     for key, address in places.items():
@@ -216,6 +270,8 @@ def _check_places(places: dict[str, str], file: Path) -> None:
 def _explained(mistake: Any) -> str:
     key = without_secrets(".".join(str(part) for part in mistake["loc"]))[:200] or "file"
     match mistake["type"]:
+        case "extra_forbidden" if mistake["loc"] in _MOVED:
+            return f"{key}: this key stands elsewhere now: write {_MOVED[mistake['loc']]}"
         case "extra_forbidden":
             known = list(_section(mistake["loc"][:-1]).model_fields)
             near = difflib.get_close_matches(str(mistake["loc"][-1]), known, n=1, cutoff=0.5)
@@ -228,6 +284,12 @@ def _explained(mistake: Any) -> str:
             secret = key.endswith("_env") or (isinstance(found, str) and ("@" in found or "://" in found))
             shown = "" if secret or isinstance(found, dict | list) else f" (found {_shown(found)})"
             return f"{key}: {mistake['msg'].removeprefix('Value error, ')}{shown}"
+
+
+_MOVED = {("index", name): f"'ranking: {{{name}: …}}'" for name in Ranking.model_fields} | {
+    ("index", "chunk_tokens"): "'chunks: {tokens: …}'"
+}
+"""Keys that an earlier release had elsewhere, and what to write now."""
 
 
 def _shown(value: object) -> str:
@@ -269,12 +331,15 @@ source: {source}          # a folder, a glob such as docs/**/*.pdf, or s3://buck
 #   template: "{template}"   # or paper, for <image: filename(…)>; or one's own, with fields such as {{page}}
 #   pdf: false                     # true: keep a copy of each PDF with every figure's tag written at its place
 # captions:
-#   ocr: rapidocr                  # what reads words inside figures and on scanned pages; or none
-#   layout: rapid-layout           # what finds figures on scanned pages; or none
+#   ocr: {ocr}                  # what reads words inside figures and on scanned pages; or none
+#   layout: {layout}           # what finds figures on scanned pages; or none
 # embeddings:
-#   text: minilm                   # packaged; or a sentence-transformers model with its revision
+#   text: {text_model}                   # packaged; or a sentence-transformers model with its revision
+# chunks:
+#   tokens: {chunk_tokens}                    # tokens one chunk of text may hold
 # index:
 #   engine: lancedb                # embedded; or weaviate, a server, with its url: http://localhost:8080
+# ranking:                         # decided when a question comes: a change here builds nothing
 #   weights: {{search_text: 1}}      # what BM25 looks in; or by field, such as {{title: 2, section_path: 1.5, text: 1}}
 #   stop_words: []                 # words that BM25 leaves out of a question; or english
 #   fusion: rrf                    # how hybrid merges; or weighted, with alpha: the share of dense
@@ -283,9 +348,7 @@ source: {source}          # a folder, a glob such as docs/**/*.pdf, or s3://buck
 # answers:
 #   passages: {passages}                    # passages an answer shows at most
 # gates:
-#   max_quarantined: {max_quarantined}           # share of documents that may be in quarantine
-#   min_recall_at_10: {min_recall}          # share of golden questions that must be found
-#   min_pictures_by_text: {min_pictures}      # share of pictures without a caption that are read with text next to them
+{gates}
 # budget:
 #   ocr_items: 10000               # figures and pages recognised in one refresh at most
 # retention:
@@ -317,10 +380,12 @@ def write_corpus_file(name: str, source: str) -> Path:
         timeout_s=corpus.parse.timeout_s,
         memory_mb=corpus.parse.memory_mb,
         template=corpus.tags.template,
+        ocr=corpus.captions.ocr,
+        layout=corpus.captions.layout,
+        text_model=corpus.embeddings.text,
+        chunk_tokens=corpus.chunks.tokens,
         passages=corpus.answers.passages,
-        max_quarantined=corpus.gates.max_quarantined,
-        min_recall=corpus.gates.min_recall_at_10,
-        min_pictures=corpus.gates.min_pictures_by_text,
+        gates="\n".join(f"#   {f'{gate.key}: {gate.default:g}':<30} # {gate.means}" for gate in GATES),
         versions=corpus.retention.versions,
     )
     try:

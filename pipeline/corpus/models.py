@@ -2,10 +2,13 @@
 
 import functools
 
-from backends.models.minilm import open_text_embedder
-from schemas.corpus import EmbeddingOptions
+from backends.models.registry import TEXT_EMBEDDERS
+from schemas.errors import UserError
+from schemas.models import ModelName
 from schemas.ports import TextEmbedder
 from schemas.versions import ModelCard
+
+TEXTS_AT_ONCE = 32
 
 
 @functools.lru_cache(maxsize=4)
@@ -13,7 +16,12 @@ def text_embedder(model: ModelCard) -> TextEmbedder:
     """Return the embedder that a version's vectors were made by.
 
     Raises:
-        UserError: There is no such model here.
+        UserError: It isn't here, or not at that revision any more.
     """
-    packaged = model.name == "minilm"
-    return open_text_embedder(EmbeddingOptions(text=model.name, revision=None if packaged else model.revision))
+    found = TEXT_EMBEDDERS.find(ModelName(model.name, model.revision))
+    if (here := found.card()) != model:
+        raise UserError(
+            f"the vectors are of {model.name} at revision {model.revision}, and here it has {here.revision}; "
+            f"refresh the corpus, or go back to the release of Inset that built them"
+        )
+    return found.load(TEXTS_AT_ONCE)

@@ -1,28 +1,28 @@
 """A corpus opened for work: its store, its models' names, its keys and its engine, all from the corpus file."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from backends.engines.lancedb_index import LanceIndex
 from backends.engines.weaviate_index import WeaviateIndex
 from backends.engines.weaviate_server import WeaviateServer
-from backends.models.minilm import text_model_card
-from backends.models.rapid_layout_detector import detector_card
-from backends.models.rapidocr_recogniser import recogniser_card
+from backends.models.registry import DETECTORS, RECOGNISERS, TEXT_EMBEDDERS
 from backends.stores.object_store import join, open_store
 from backends.stores.objects import read_model
 from backends.stores.sources import open_source, overlaps
 from pipeline.corpus.corpora import find_corpus_file, load_corpus
 from ray_jobs.parse_shard import attempt_key, parse_key
-from schemas.corpus import Corpus, IndexOptions
+from schemas.corpus import Collection, Corpus, IndexOptions
 from schemas.errors import UserError
 from schemas.ids import collection_name, key, sha256, version_file
 from schemas.ports import DocumentSource, ObjectStore, SearchIndex
-from schemas.versions import ModelCard
+from schemas.versions import ModelCard, VectorSpace
+from tasks.enriching.caption import CAPTION_VERSION
+from tasks.enriching.captioners import CAPTIONERS
 from tasks.enriching.chunk import CHUNK_VERSION
-from tasks.enriching.embed import EMBED_VERSION
+from tasks.enriching.spaces import SPACES, TEXT
 from tasks.figures.segment import SEGMENT_VERSION
 from tasks.reading.structure import STRUCTURE_VERSION
 from tasks.versions.assemble import ASSEMBLE_VERSION
@@ -49,7 +49,6 @@ class Keys:
     segmented: str
     structured: str
     assembled: str
-    vectors: str
     settings: str
 
 
@@ -63,7 +62,7 @@ class Workspace:
     keys: Keys
     recogniser: ModelCard | None
     detector: ModelCard | None
-    text_model: ModelCard
+    spaces: Mapping[str, VectorSpace]
 
     def source(self) -> DocumentSource:
         """Open the place that the PDFs come from."""
@@ -74,11 +73,16 @@ class Workspace:
         return open_index(self.store.root, self.corpus.name, version, self.index_options(version))
 
     def index_options(self, version: str) -> IndexOptions:
-        """Return where a version's collection is and how it ranks: what ``settle_index`` wrote, not what the file says now."""
+        """Return where a version's collection is: what ``settle_index`` wrote, not what the file says now.
+
+        Only how its server is reached comes from the file, where that names the same one.
+        """
         try:
-            return read_model(self.store, version_file(version, INDEX_FILE), IndexOptions)
+            settled = read_model(self.store, version_file(version, INDEX_FILE), Collection)
         except FileNotFoundError:
             return IndexOptions()
+        now = self.corpus.index
+        return now.model_copy(update=settled.shape()) if now.url == settled.url else IndexOptions(**settled.model_dump())
 
     def reach_engine(self) -> None:
         """Raise where the engine that the corpus file names can't be had, before anything is spent on a version for it.
@@ -136,20 +140,32 @@ def open_workspace(name_or_path: str) -> Workspace:
             f"{file}: source {corpus.source} and store {corpus.store} overlap, so what is kept would be indexed; "
             f"name a 'store' elsewhere"
         )
-    recogniser, detector = recogniser_card(corpus.captions), detector_card(corpus.captions)
-    text_model = text_model_card(corpus.embeddings)
+    recogniser, detector = RECOGNISERS.card(corpus.captions), DETECTORS.card(corpus.captions)
+    spaces = _spaces(corpus)
     return Workspace(
         corpus=corpus,
         file=file,
         store=open_store(join(corpus.store or "", corpus.name)),
-        keys=_keys(corpus, recogniser, detector, text_model),
+        keys=_keys(corpus, recogniser, detector, spaces),
         recogniser=recogniser,
         detector=detector,
-        text_model=text_model,
+        spaces=spaces,
     )
 
 
-def _keys(corpus: Corpus, recogniser: ModelCard | None, detector: ModelCard | None, text_model: ModelCard) -> Keys:
+def _spaces(corpus: Corpus) -> dict[str, VectorSpace]:
+    found = {}
+    for space in SPACES.values():
+        named = space.model(corpus.embeddings)
+        if named is not None:
+            card = TEXT_EMBEDDERS.find(named).card()
+            found[space.name] = VectorSpace(model=card, key=key(model=card.model_dump(), step=space.version))
+    return found
+
+
+def _keys(
+    corpus: Corpus, recogniser: ModelCard | None, detector: ModelCard | None, spaces: Mapping[str, VectorSpace]
+) -> Keys:
     parse = parse_key(corpus.parse)
     recognised = key(model=recogniser.model_dump() if recogniser else None)
     segmented = key(model=detector.model_dump() if detector else None, step=SEGMENT_VERSION)
@@ -159,22 +175,27 @@ def _keys(corpus: Corpus, recogniser: ModelCard | None, detector: ModelCard | No
         segmented=segmented,
         structure=STRUCTURE_VERSION,
         chunk=CHUNK_VERSION,
-        chunk_tokens=corpus.index.chunk_tokens,
-        tokens_by=text_model.model_dump(),
+        chunks=corpus.chunks.model_dump(),
+        tokens_by=spaces[TEXT.name].model.model_dump(),
     )
-    assembled = key(structured=structured, tags=corpus.tags.model_dump(), step=ASSEMBLE_VERSION, laws=CHECK_VERSION)
+    assembled = key(
+        structured=structured,
+        captions=[corpus.captions.captioner, CAPTIONERS[corpus.captions.captioner].version, CAPTION_VERSION],
+        tags=corpus.tags.model_dump(),
+        step=ASSEMBLE_VERSION,
+        laws=CHECK_VERSION,
+    )
     # What failed at any step is worth another try once any step before a version, or a law, is another.
     attempt = key(parse=attempt_key(corpus.parse), assembled=assembled)
-    vectors = key(model=text_model.model_dump(), step=EMBED_VERSION)
     settings = key(
         assembled=assembled,
         attempt=attempt,
-        vectors=vectors,
-        index=corpus.index.model_dump(),
+        vectors={name: space.key for name, space in spaces.items()},
+        index=corpus.index.shape(),
         gates=corpus.gates.model_dump(),
         questions=questions_digest(corpus.questions),
     )
-    return Keys(parse, attempt, recognised, segmented, structured, assembled, vectors, settings)
+    return Keys(parse, attempt, recognised, segmented, structured, assembled, settings)
 
 
 def questions_digest(path: str | None) -> str | None:

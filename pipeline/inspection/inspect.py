@@ -34,6 +34,7 @@ from schemas.inspection import (
     InspectedRegion,
     InspectedTable,
 )
+from schemas.models import NONE
 from schemas.ports import ObjectStore
 from schemas.tags import TagTemplate, fill, restore, strip
 from tasks.figures.segment import pictures_to_segment
@@ -71,7 +72,7 @@ def inspect(
     Raises:
         UserError: There is no such file, or the folder can't be written to.
     """
-    options, captions = options or ParseOptions(), captions or CaptionOptions(ocr="none")
+    options, captions = options or ParseOptions(), captions or CaptionOptions(ocr=NONE)
     source = FolderSource(path.parent.absolute())
     name = source.name_of(path)
     try:
@@ -118,8 +119,8 @@ def _structured(parsed: ParsedDocument, captions: CaptionOptions, store: ObjectS
     recognised: list[Recognised] = []
     segmented: list[Segmented] = []
     labelled = {line.inside for line in parsed.lines if line.inside is not None}
-    to_recognise = pictures_to_recognise(parsed.placements, labelled) if captions.ocr != "none" else []
-    to_segment = pictures_to_segment(parsed.placements) if captions.layout != "none" else []
+    to_recognise = pictures_to_recognise(parsed.placements, labelled) if captions.ocr != NONE else []
+    to_segment = pictures_to_segment(parsed.placements) if captions.layout != NONE else []
     if to_recognise:
         for read in recognise(to_recognise, captions, store.root, None):
             recognised.extend(read)

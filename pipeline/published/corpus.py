@@ -5,9 +5,10 @@ from pipeline.published.files import PublishedFiles
 from pipeline.published.versions import OpenVersions
 from pipeline.records.publication import list_versions
 from ray_jobs.draw_pages import PageDrawer
-from schemas.evidence import AnswerResult, Filters, Mode, SearchResult
-from schemas.overview import CorpusOverview
+from schemas.evidence import AnswerResult, Filters, SearchResult
+from schemas.overview import CorpusOverview, SearchMode
 from schemas.versions import VersionList
+from tasks.answering.modes import DEFAULT_MODE, MODES
 
 NO_FILTERS = Filters()
 
@@ -45,7 +46,7 @@ class PublishedCorpus:
         self,
         query: str,
         *,
-        mode: Mode = "hybrid",
+        mode: str = DEFAULT_MODE.name,
         k: int = 10,
         offset: int = 0,
         filters: Filters = NO_FILTERS,
@@ -69,6 +70,7 @@ class PublishedCorpus:
         with self._versions.opened(pointer) as opened:
             counts = opened.counts
             sources = sorted(source for named in opened.sources.values() for source in named)
+            modes = [mode for mode in MODES.values() if opened.embedders.keys() >= set(mode.spaces)]
         return CorpusOverview(
             name=self.name,
             version=pointer.version,
@@ -79,12 +81,13 @@ class PublishedCorpus:
             rows=counts.rows,
             suggestions=self._suggestions(),
             sources=sources[:_SOURCES_LISTED],
+            modes=[SearchMode(name=mode.name, label=mode.label, sentence=mode.sentence) for mode in modes],
         )
 
     def ready(self) -> None:
         """Raise where no version is live, or where it can't be searched: one question is put to it."""
         with self._versions.opened(None) as opened:
-            opened.search("ready", mode="hybrid", k=1, filters=NO_FILTERS)
+            opened.search("ready", mode=DEFAULT_MODE.name, k=1, filters=NO_FILTERS)
 
     def close(self) -> None:
         """End the processes that draw pages, unless others share them."""

@@ -7,7 +7,7 @@ from evaluation.questions import load_questions
 from pipeline.corpus.workspace import Report
 from pipeline.published.corpus import PublishedCorpus
 from schemas.errors import UserError
-from schemas.evidence import Filters, Hit, Mode
+from schemas.evidence import Filters, Hit
 
 
 def rank_questions(
@@ -15,7 +15,7 @@ def rank_questions(
     questions: Path,
     rankings: Path,
     *,
-    mode: Mode,
+    mode: str,
     k: int,
     filters: Filters,
     version: str | None,

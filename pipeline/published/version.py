@@ -1,7 +1,7 @@
 """One version, opened for reading."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,43 +15,53 @@ from pipeline.records.inventory import check_index_files
 from pipeline.records.ledger import read_ledger
 from pipeline.records.publication import read_manifest
 from pipeline.records.tagged import tagged_copies
-from schemas.corpus import Ranking, TagOptions
+from schemas.corpus import Corpus, TagOptions
 from schemas.errors import NotFoundError
-from schemas.evidence import AnswerResult, CitedRegion, Filters, Hit, Mode, SearchResult
+from schemas.evidence import AnswerResult, CitedRegion, Filters, Hit, SearchResult
 from schemas.ports import SearchIndex, TextEmbedder
 from schemas.tags import TagTemplate
 from schemas.versions import Counts, Status
 from tasks.answering.answer import answer, least_similarity
 from tasks.answering.localise import localise
+from tasks.answering.modes import DEFAULT_MODE, mode_named
 from tasks.answering.retrieve import POOL, retrieve
+from tasks.enriching.spaces import SPACES, TEXT
+
+NEARNESS = TEXT
+"""The space in which a passage must be near enough to a question to answer it."""
 
 
 @dataclass(frozen=True)
 class OpenVersion:
-    """One version, opened for reading; everything it says comes from this version alone."""
+    """One version, opened for reading; everything it says comes from this version alone.
+
+    ``asked`` gives the settings that a question is put with: ranking and answers, which are no part of a version.
+    """
 
     workspace: Workspace
     version: str
     index: SearchIndex
-    ranking: Ranking
-    embedder: TextEmbedder
+    asked: Callable[[], Corpus]
+    embedders: Mapping[str, TextEmbedder]
     template: TagTemplate
     counts: Counts
     sources: dict[str, list[str]]
     tagged: dict[str, str] | None
 
-    def search(self, query: str, *, mode: Mode, k: int, filters: Filters, offset: int = 0) -> SearchResult:
+    def search(self, query: str, *, mode: str, k: int, filters: Filters, offset: int = 0) -> SearchResult:
         """Return the best ``k`` rows behind the first ``offset``."""
-        ranked = retrieve(self.index, self.embedder, query, mode=mode, k=offset + k, filters=filters, ranking=self.ranking)
+        chosen, ranking = mode_named(mode), self.asked().ranking
+        ranked = retrieve(self.index, self.embedders, query, mode=chosen, k=offset + k, filters=filters, ranking=ranking)
         return SearchResult(version=self.version, mode=mode, hits=self._hits(ranked[offset:]))
 
     def answer(self, question: str, *, filters: Filters) -> AnswerResult:
         """Answer out of the best passages, or abstain where nothing is near enough to the question."""
-        options = self.workspace.corpus.answers
-        near = dict(self.index.dense(self.embedder.embed_query(question), POOL, filters))
+        options = self.asked().answers
+        vector = self.embedders[NEARNESS.name].embed_query(question)
+        near = dict(self.index.dense(vector, POOL, filters, NEARNESS.name))
         hits = []
         if (least := least_similarity(near.values(), options)) is not None:
-            found = self.search(question, mode="hybrid", k=options.passages * 3, filters=filters).hits
+            found = self.search(question, mode=DEFAULT_MODE.name, k=options.passages * 3, filters=filters).hits
             hits = [hit for hit in found if near.get(hit.evidence_id, 0.0) >= least]
         return answer(self.version, hits, self.template, passages=options.passages)
 
@@ -124,17 +134,22 @@ class OpenVersion:
         )
 
 
-def open_version(workspace: Workspace, version: str) -> OpenVersion:
+def open_version(workspace: Workspace, version: str, asked: Callable[[], Corpus] | None = None) -> OpenVersion:
     """Open a built version: as its manifest says, or where there is none yet, as the corpus file does.
+
+    Args:
+        workspace: The corpus.
+        version: Which.
+        asked: Gives the settings that questions are put with; those that the workspace was opened with where None.
 
     Raises:
         NotFoundError: There is no such version.
     """
     manifest = read_manifest(workspace.store, version)
-    text_model, tags, counts = workspace.text_model, workspace.corpus.tags, Counts()
+    spaces, tags, counts = workspace.spaces, workspace.corpus.tags, Counts()
     if manifest is not None:
         counts = manifest.counts
-        text_model, tags = manifest.models["text"], TagOptions.model_validate(manifest.parameters.get("tags", {}))
+        spaces, tags = manifest.spaces, TagOptions.model_validate(manifest.parameters.get("tags", {}))
     try:
         ledger = read_ledger(workspace.store, version)
     except FileNotFoundError as error:
@@ -150,8 +165,8 @@ def open_version(workspace: Workspace, version: str) -> OpenVersion:
         workspace=workspace,
         version=version,
         index=workspace.index(version),
-        ranking=workspace.index_options(version),
-        embedder=text_embedder(text_model),
+        asked=asked or (lambda: workspace.corpus),
+        embedders={name: text_embedder(space.model) for name, space in spaces.items() if name in SPACES},
         template=TagTemplate(tags.template),
         counts=counts,
         sources=sources,

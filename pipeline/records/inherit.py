@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -104,5 +105,5 @@ def _taken_over(workspace: Workspace, plan: Plan, manifest: Manifest) -> Inherit
     return Inherited(pages, failures, manifest.version)
 
 
-def _of(table: pa.Table, documents: pa.Array) -> pa.Table:
+def _of(table: pa.Table, documents: "pa.Array[Any]") -> pa.Table:
     return table.filter(pc.is_in(table.column("doc_id"), documents))

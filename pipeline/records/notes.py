@@ -9,17 +9,21 @@ from typing import TypeVar
 from pydantic import BaseModel, ConfigDict
 
 from backends.stores.objects import read_model
+from schemas.corpus import Ranking
 from schemas.errors import Failure
 from schemas.ids import version_file
 from schemas.ports import ObjectStore
 from schemas.stages import Stage
-from schemas.versions import GateResult, Plan
+from schemas.versions import Counts, GateResult, Plan
 
 Note = TypeVar("Note", bound=BaseModel)
 
 
 class StageNote(BaseModel):
-    """What a stage has to say: its failures, the gates it looked at, its counts, the seconds it took."""
+    """What a stage has to say: its failures, the gates it looked at, its counts, the seconds it took.
+
+    ``ranking`` is what questions were ranked by, where any were asked.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -27,6 +31,7 @@ class StageNote(BaseModel):
     failures: list[Failure] = []
     gates: list[GateResult] = []
     counts: dict[str, int] = {}
+    ranking: Ranking | None = None
 
 
 def write_plan(store: ObjectStore, plan: Plan) -> None:
@@ -57,6 +62,13 @@ def read_notes(store: ObjectStore, version: str, stages: Iterable[Stage] = Stage
     return {stage: _joined(notes[stage]) for stage in wanted if stage in notes}
 
 
+def counts_of(note: StageNote) -> Counts:
+    """Return what a version holds, as ``assemble`` counted it."""
+    by_modality = {name.removeprefix("rows_"): count for name, count in note.counts.items() if name.startswith("rows_")}
+    known = {name: count for name, count in note.counts.items() if name in Counts.model_fields}
+    return Counts(rows_by_modality=by_modality, **known)
+
+
 def _joined(notes: Sequence[StageNote]) -> StageNote:
     counts: dict[str, int] = {}
     for note in notes:
@@ -67,4 +79,5 @@ def _joined(notes: Sequence[StageNote]) -> StageNote:
         failures=[failure for note in notes for failure in note.failures],
         gates=[gate for note in notes for gate in note.gates],
         counts=counts,
+        ranking=next((note.ranking for note in notes if note.ranking is not None), None),
     )

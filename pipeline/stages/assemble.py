@@ -11,9 +11,10 @@ from types import MappingProxyType
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from backends.models.registry import TEXT_EMBEDDERS
 from backends.stores.spill import Spill
 from pipeline.corpus.workspace import Report, Workspace, silent
-from pipeline.records.documents import parsed_documents
+from pipeline.records.documents import described, parsed_documents
 from pipeline.records.evidence import evidence_writer, placement_parts, placement_writer
 from pipeline.records.inherit import Inherited, inherit
 from pipeline.records.ledger import indexed_pages, write_ledger
@@ -21,9 +22,9 @@ from pipeline.records.notes import StageNote, read_notes, read_plan, write_note
 from pipeline.records.quarantine import CHECK, document_failures, write_failures
 from pipeline.records.tagged import make_tagged
 from ray_jobs.documents import (
-    read_captions,
     read_chunks,
     read_failures,
+    read_figures,
     read_head,
     read_placements,
     reported,
@@ -35,6 +36,7 @@ from schemas.evidence import PLACEMENTS
 from schemas.stages import Stage
 from schemas.tags import TagTemplate
 from schemas.versions import LedgerRow, Plan, Status
+from tasks.enriching.cut import CountTokens
 from tasks.versions.assemble import NUMBERED, DocumentPieces, Pictures, make_rows, merge, number_version, taken_from
 
 
@@ -146,8 +148,8 @@ def _write(
     for rows in merge(made, taken_from(inherited.rows(store), sources, again)):
         evidence.add(rows.evidence)
         placements.add(rows.placements)
-        roles.update(rows.placements.column("role").to_pylist())
-        modalities.update(rows.evidence.column("modality").to_pylist())
+        roles.update(map(str, rows.placements.column("role").to_pylist()))
+        modalities.update(map(str, rows.evidence.column("modality").to_pylist()))
         known = rows.placements.select(["figure_id"])
         figures.add(known.filter(pc.is_valid(known.column("figure_id"))))
     evidence.close()
@@ -168,22 +170,24 @@ def _pictures(workspace: Workspace, doc_id: str) -> Pictures:
 def _pieces(
     workspace: Workspace, doc_ids: Sequence[str], sources: Mapping[str, tuple[str, ...]], report: Report
 ) -> Iterator[DocumentPieces]:
+    count_tokens = TEXT_EMBEDDERS.of(workspace.corpus.embeddings).token_counter()
     for done, doc_id in enumerate(doc_ids, 1):
-        yield _read(workspace, doc_id, sources[doc_id])
+        yield _read(workspace, doc_id, sources[doc_id], count_tokens)
         report("assemble", done, len(doc_ids))
 
 
-def _read(workspace: Workspace, doc_id: str, sources: tuple[str, ...]) -> DocumentPieces:
+def _read(workspace: Workspace, doc_id: str, sources: tuple[str, ...], count_tokens: CountTokens) -> DocumentPieces:
     store, folder = workspace.store, structured_folder(doc_id, workspace.keys.structured)
     figures, placements = read_placements(store, folder)
+    placed = read_figures(store, folder)
     return DocumentPieces(
         doc_id=doc_id,
         title=read_head(store, folder).title,
         sources=sources,
-        chunks=read_chunks(store, folder),
+        chunks=described(workspace, read_chunks(store, folder), placed, count_tokens),
         figures=figures,
         placements=placements,
-        captions=read_captions(store, folder),
+        captions={figure.placement.order: figure.caption for figure in placed},
     )
 
 

@@ -10,13 +10,13 @@ from itertools import chain
 
 import pyarrow as pa
 
+from backends.models.registry import TEXT_EMBEDDERS
 from pipeline.corpus.workspace import Report, Workspace, silent
 from pipeline.records.cache import ShardedCache
-from pipeline.records.documents import parsed_documents, texts_of
-from pipeline.records.evidence import all_search_texts
+from pipeline.records.documents import parsed_documents, passages_of
 from pipeline.records.inherit import Inherited, inherit
 from pipeline.records.notes import StageNote, read_plan, write_note
-from pipeline.records.vectors import text_vectors
+from pipeline.records.vectors import open_vectors, passages
 from ray_jobs.cluster import connected
 from ray_jobs.documents import (
     is_settled,
@@ -42,7 +42,6 @@ from schemas.errors import Failure, FailureCode, TransientError
 from schemas.parquet import rows_of, schema_of, table_of
 from schemas.ports import Vector
 from schemas.stages import Stage
-from tasks.enriching.embed import text_id
 from tasks.figures.segment import pictures_to_segment
 from tasks.reading.recognise import pictures_to_recognise
 
@@ -130,7 +129,7 @@ def _structure(
             work,
             store_address=store.root,
             embeddings=corpus.embeddings,
-            chunk_tokens=corpus.index.chunk_tokens,
+            chunk_tokens=corpus.chunks.tokens,
             parse_key=keys.parse,
             structured_key=keys.structured,
             ray=corpus.ray,
@@ -155,7 +154,8 @@ def _recognised(
     store, corpus = workspace.store, workspace.corpus
     cache = ShardedCache(store, f"recognised/{workspace.keys.recognised}", schema_of(Recognised))
     missing = cache.missing(figure_ids)
-    affordable, left = missing[: corpus.budget.ocr_items], missing[corpus.budget.ocr_items :]
+    affordable = missing[: corpus.budget.ocr_items]  # None is no end
+    left = missing[len(affordable) :]
     died: dict[str, str] = {}
     if affordable:
         ray(len(affordable) > FEW_PICTURES)
@@ -194,20 +194,27 @@ def _segmented(
 
 
 def _embed(workspace: Workspace, inherited: Inherited, doc_ids: list[str], ray: _OnDemand, report: Report) -> int:
-    fresh = (text for doc_id in doc_ids for text in texts_of(workspace, doc_id))
-    texts = {text_id(text): text for text in chain(fresh, all_search_texts(inherited.evidence(workspace.store)))}
-    cache = text_vectors(workspace)
-    missing = cache.missing(texts)
-    if missing:
-        ray(len(missing) > FEW_TEXTS)
-        batches = embed([(name, texts[name]) for name in missing], workspace.corpus.embeddings, workspace.corpus.ray)
-        died: list[RowFailure] = []
-        _keep(cache, (_vectors(outcomes, cache.schema, died) for outcomes in batches), "embed", len(missing), report)
-        if died:
-            raise TransientError(
-                f"{len(died)} texts have no vector ({died[0].message}); refresh again: the others are kept"
-            )
-    return len(missing)
+    """Embed what has no vector yet, space by space; return how many that was."""
+    corpus = workspace.corpus
+    count_tokens = TEXT_EMBEDDERS.of(corpus.embeddings).token_counter()
+    rows = [row for doc_id in doc_ids for row in passages_of(workspace, doc_id, count_tokens)]
+    rows += (row for part in inherited.evidence(workspace.store) for row in passages(part))
+    made = 0
+    for vectors in open_vectors(workspace.store, workspace.spaces):
+        contents, cache, model = vectors.contents(rows), vectors.cache, vectors.space.model(corpus.embeddings)
+        missing = cache.missing(contents)
+        made += len(missing)
+        if missing and model is not None:
+            ray(len(missing) > FEW_TEXTS)
+            batches = embed([(name, contents[name]) for name in missing], model, corpus.embeddings, corpus.ray)
+            died: list[RowFailure] = []
+            found = (_vectors(outcomes, cache.schema, died) for outcomes in batches)
+            _keep(cache, found, "embed", len(missing), report)
+            if died:
+                raise TransientError(
+                    f"{len(died)} texts have no vector ({died[0].message}); refresh again: the others are kept"
+                )
+    return made
 
 
 def _vectors(outcomes: Sequence[Outcome[Vector]], schema: pa.Schema, died: list[RowFailure]) -> pa.Table:

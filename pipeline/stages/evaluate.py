@@ -15,11 +15,13 @@ from pipeline.records.ledger import read_ledger
 from pipeline.records.notes import StageNote, read_plan, write_note
 from pipeline.records.publication import readable_manifest
 from schemas.errors import TransientError
-from schemas.evidence import MODES, Filters, Hit, Mode
+from schemas.evidence import Filters, Hit
+from schemas.gates import NO_QUESTIONS, RECALL_KEPT
 from schemas.geometry import BBox
 from schemas.ids import version_file
 from schemas.stages import Stage
 from schemas.versions import GateResult
+from tasks.answering.modes import DEFAULT_MODE, MODES, Mode
 from tasks.versions.check import quarantine_ceiling
 
 
@@ -33,22 +35,22 @@ def evaluate(workspace: Workspace, version: str, report: Report = silent) -> Sta
     gates = [_quarantine_gate(workspace, version)]
     if workspace.corpus.questions is None:
         message = "the corpus has no golden questions; retrieval is not judged"
-        gates.append(GateResult(gate="golden questions", passed=True, value=None, bound=None, message=message))
+        gates.append(GateResult(gate=NO_QUESTIONS, passed=True, value=None, bound=None, message=message))
     else:
         questions = load_questions(workspace.corpus.questions)
-        ours = _reports(workspace, version, questions, MODES, report)
+        ours = _reports(workspace, version, questions, list(MODES.values()), report)
         live = None
         if plan.parent and _can_be_asked(workspace, plan.parent):
-            live = _reports(workspace, plan.parent, questions, ("hybrid",), report)["hybrid"]
+            live = _reports(workspace, plan.parent, questions, [DEFAULT_MODE], report)[DEFAULT_MODE.name]
         elif plan.parent:
             message = f"nobody can search {plan.parent} any more, so this version can't be worse"
-            gate = "recall against the live version"
-            gates.append(GateResult(gate=gate, passed=True, value=None, bound=None, message=message))
+            gates.append(GateResult(gate=RECALL_KEPT.name, passed=True, value=None, bound=None, message=message))
         gates += retrieval_gates(questions, ours, live, workspace.corpus.gates)
         for name, made in [*ours.items(), *([("live", live)] if live else [])]:
             data = json.dumps(made.model_dump(mode="json"), indent=1).encode()
             workspace.store.replace(version_file(version, f"evaluation/{name}.json"), data)
-    return write_note(workspace.store, version, Stage.EVALUATE, StageNote(seconds=time.monotonic() - started, gates=gates))
+    note = StageNote(seconds=time.monotonic() - started, gates=gates, ranking=workspace.corpus.ranking)
+    return write_note(workspace.store, version, Stage.EVALUATE, note)
 
 
 def _can_be_asked(workspace: Workspace, version: str) -> bool:
@@ -61,17 +63,18 @@ def _can_be_asked(workspace: Workspace, version: str) -> bool:
 
 def _reports(
     workspace: Workspace, version: str, questions: Sequence[Question], modes: Sequence[Mode], report: Report
-) -> dict[Mode, ModeReport]:
+) -> dict[str, ModeReport]:
     opened = open_version(workspace, version)
     placed = _placed(workspace, opened)
-    reports: dict[Mode, ModeReport] = {}
-    for done, mode in enumerate(modes, 1):
-        reports[mode] = ask(questions, lambda query, mode, k: _hits(opened, query, mode, k), mode, placed)
-        report("evaluate", done, len(modes))
+    reports: dict[str, ModeReport] = {}
+    known = [mode for mode in modes if opened.embedders.keys() >= set(mode.spaces)]
+    for done, mode in enumerate(known, 1):
+        reports[mode.name] = ask(questions, lambda query, mode, k: _hits(opened, query, mode, k), mode.name, placed)
+        report("evaluate", done, len(known))
     return reports
 
 
-def _hits(opened: OpenVersion, query: str, mode: Mode, k: int) -> Sequence[Hit]:
+def _hits(opened: OpenVersion, query: str, mode: str, k: int) -> Sequence[Hit]:
     return opened.search(query, mode=mode, k=k, filters=Filters()).hits
 
 
@@ -87,4 +90,4 @@ def _placed(workspace: Workspace, opened: OpenVersion) -> Placed:
 
 def _quarantine_gate(workspace: Workspace, version: str) -> GateResult:
     corpus = workspace.corpus
-    return quarantine_ceiling(read_ledger(workspace.store, version), corpus.gates.max_quarantined, corpus.name)
+    return quarantine_ceiling(read_ledger(workspace.store, version), corpus.gates, corpus.name)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
+from evaluation.gates import OF_RETRIEVAL
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.collection import OF_THE_ENGINE, holds
 from pipeline.records.ledger import readable_ledger
@@ -10,7 +11,7 @@ from pipeline.records.publication import manifests, read_override, read_pointer,
 from ray_jobs.documents import is_finished, parsed_folder
 from schemas.errors import UserError
 from schemas.ids import key, version_name, version_time
-from schemas.versions import LedgerRow, Outcome, Plan, Pointer, Status
+from schemas.versions import LedgerRow, Manifest, Outcome, Plan, Pointer, Status
 from tasks.versions.plan import compare, cut_shards, summarise, was_disturbed
 
 MEBIBYTE = 1 << 20
@@ -78,14 +79,20 @@ def _built(workspace: Workspace, fingerprint: str, live: Pointer | None) -> tupl
         if was_disturbed(readable_ledger(workspace.store, manifest.version)):
             continue
         if refusals_of(manifest) and not is_live and read_override(workspace.store, manifest.version) is None:
-            if any(gate.gate in OF_THE_ENGINE for gate in manifest.gates if not gate.passed):
+            failed = {gate.gate for gate in manifest.gates if not gate.passed}
+            if failed.intersection(OF_THE_ENGINE) or (failed & OF_RETRIEVAL and _was_ranked_otherwise(workspace, manifest)):
                 continue
             return manifest.version, "refused"
-        if manifest.work.get("over_budget") and workspace.corpus.budget.ocr_items:
-            continue  # it isn't finished: a budget left pictures unread, and this refresh has one of its own
+        if manifest.work.get("over_budget") and workspace.corpus.budget.ocr_items != 0:
+            continue  # it isn't finished: a budget left pictures unread, and this refresh may read some
         if holds(workspace, manifest):
             return manifest.version, "unchanged" if is_live else "held" if live is not None and live.held else "ready"
     return None
+
+
+def _was_ranked_otherwise(workspace: Workspace, manifest: Manifest) -> bool:
+    """Say whether a version was judged by another ranking than would judge it now."""
+    return manifest.parameters.get("ranking") != workspace.corpus.ranking.model_dump(mode="json")
 
 
 def _parsed(workspace: Workspace, live: Pointer | None, ledger: Sequence[LedgerRow], doc_ids: set[str]) -> set[str]:

@@ -1,5 +1,6 @@
 """Stage 8: write the manifest, and move the pointer if the gates hold."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from pipeline.corpus.workspace import CODE_VERSION, Workspace
@@ -8,7 +9,7 @@ from pipeline.records.differences import write_diff
 from pipeline.records.inventory import write_inventory
 from pipeline.records.lease import still_held
 from pipeline.records.needs import Needs, add_objects
-from pipeline.records.notes import StageNote, read_notes, read_plan
+from pipeline.records.notes import StageNote, counts_of, read_notes, read_plan
 from pipeline.records.publication import (
     manifest_name,
     move_pointer,
@@ -18,10 +19,11 @@ from pipeline.records.publication import (
     refusals_of,
     roll_back,
 )
+from schemas.corpus import Ranking
 from schemas.errors import ContractError
 from schemas.ids import collection_name, sha256, version_file
 from schemas.stages import Stage
-from schemas.versions import Counts, Lease, Manifest, Plan, Pointer
+from schemas.versions import Lease, Manifest, Plan, Pointer
 
 _WORK = (Stage.PARSE, Stage.ENRICH)
 
@@ -83,14 +85,13 @@ def put_live(workspace: Workspace, version: str, *, override: str | None = None)
     return pointer
 
 
+def _judged_by(notes: Mapping[Stage, StageNote]) -> Ranking | None:
+    return notes[Stage.EVALUATE].ranking if Stage.EVALUATE in notes else None
+
+
 def _manifest(workspace: Workspace, plan: Plan, notes: dict[Stage, StageNote]) -> Manifest:
     counts = notes[Stage.ASSEMBLE].counts
-    by_modality = {name.removeprefix("rows_"): count for name, count in counts.items() if name.startswith("rows_")}
-    models = {"text": workspace.text_model}
-    if workspace.recogniser is not None:
-        models["recogniser"] = workspace.recogniser
-    if workspace.detector is not None:
-        models["detector"] = workspace.detector
+    models = {"recogniser": workspace.recogniser, "detector": workspace.detector}
     corpus = workspace.corpus
     return Manifest(
         version=plan.version,
@@ -101,12 +102,11 @@ def _manifest(workspace: Workspace, plan: Plan, notes: dict[Stage, StageNote]) -
         run_id=plan.run_id,
         code_version=CODE_VERSION,
         keys=dict(vars(workspace.keys)),
-        models=models,
-        parameters=corpus.model_dump(mode="json", exclude={"source", "store", "questions", "schedule"}),
-        counts=Counts(
-            rows_by_modality=by_modality,
-            **{name: counts[name] for name in Counts.model_fields if name in counts},
-        ),
+        models={role: model for role, model in models.items() if model is not None},
+        spaces=dict(workspace.spaces),
+        parameters=corpus.model_dump(mode="json", exclude={"source", "store", "questions", "schedule"})
+        | {"ranking": (_judged_by(notes) or corpus.ranking).model_dump(mode="json")},
+        counts=counts_of(notes[Stage.ASSEMBLE]),
         collection=collection_name(corpus.name, plan.version),
         gates=[gate for note in notes.values() for gate in note.gates],
         timings_s={stage: round(note.seconds, 2) for stage, note in notes.items()},

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pipeline.corpus.workspace import Report, Workspace, silent
 from pipeline.records.cache import ShardedCache
 from pipeline.records.damage import NOTED, DamageNote, read_damage_note
-from pipeline.records.evidence import read_evidence, read_placements, search_texts
+from pipeline.records.evidence import evidence_parts, read_placements
 from pipeline.records.inventory import FILE as INVENTORY
 from pipeline.records.inventory import KINDS, Damage, Item, changed, missing_or_cut, read_inventory, shared_sizes
 from pipeline.records.needs import needs_of
@@ -27,7 +27,7 @@ from pipeline.records.publication import (
     read_pointer,
     readable_manifest,
 )
-from pipeline.records.vectors import vector_cache
+from pipeline.records.vectors import open_vectors, passages
 from pipeline.upkeep.retain import doomed, sweep
 from schemas.documents import Kind, Segmented
 from schemas.errors import DamagedError, MissingError
@@ -35,7 +35,6 @@ from schemas.ids import version_file
 from schemas.parquet import schema_of
 from schemas.ports import ObjectStore
 from schemas.versions import Pointer
-from tasks.enriching.embed import text_id
 
 SAMPLE_BYTES = 64 << 20
 """Bytes of the live version's objects that a refresh reads to see whether they changed; all of them in a small store."""
@@ -256,13 +255,14 @@ def _lacking_vectors(workspace: Workspace, version: str | None) -> Iterator[Dama
         manifest = read_manifest(workspace.store, version) if version else None
         if version is None or manifest is None:
             return
-        cache = vector_cache(workspace.store, manifest.keys["vectors"], manifest.models["text"].dimension or 0)
-        missing = cache.missing(map(text_id, search_texts(read_evidence(workspace.store, version))))
+        for vectors in open_vectors(workspace.store, manifest.spaces):
+            parts = evidence_parts(workspace.store, version)
+            missing = {name for part in parts for name in vectors.cache.missing(vectors.contents(passages(part)))}
+            if missing:
+                error = vectors.cache.lacking(len(missing))
+                yield Damage(error.name, error.message)
     except DamagedError:
         return
-    if missing:
-        error = cache.lacking(len(missing))
-        yield Damage(error.name, error.message)
 
 
 def _noted(workspace: Workspace, live: str | None) -> Iterator[Damage]:

@@ -3,12 +3,11 @@ import { blocks, count, el, fileName, when } from "./text.js";
 import * as viewer from "./viewer.js";
 
 const $ = (id) => document.getElementById(id);
-const MODES = [["hybrid", "Hybrid", "Words and meaning together"], ["dense", "Dense", "By meaning"], ["bm25", "BM25", "By exact words"]];
 const MODALITIES = [["", "All"], ["text", "Text"], ["table", "Tables"], ["figure", "Figures"]];
 const FEW = 10;
 const MANY = 50;
 
-const state = { corpus: "", q: "", mode: "hybrid", modality: "", documents: [], version: "", k: FEW };
+const state = { corpus: "", q: "", mode: "", modality: "", documents: [], version: "", k: FEW };
 let overviews = new Map();
 let running = null;
 let searching = null;
@@ -22,7 +21,7 @@ function readAddress() {
   const asked = new URLSearchParams(location.search);
   state.corpus = asked.get("corpus") ?? "";
   state.q = (asked.get("q") ?? "").trim().slice(0, 2000);
-  state.mode = MODES.some(([mode]) => mode === asked.get("mode")) ? asked.get("mode") : "hybrid";
+  state.mode = asked.get("mode") ?? "";
   state.modality = MODALITIES.some(([modality]) => modality === asked.get("modality")) ? asked.get("modality") : "";
   state.documents = asked.getAll("document");
   state.version = asked.get("version") ?? "";
@@ -33,7 +32,7 @@ function writeAddress(push) {
   const query = new URLSearchParams();
   if (overviews.size > 1 || state.q) query.set("corpus", state.corpus);
   if (state.q) query.set("q", state.q);
-  if (state.mode !== "hybrid") query.set("mode", state.mode);
+  if (state.mode) query.set("mode", state.mode);
   if (state.modality) query.set("modality", state.modality);
   for (const name of state.documents) query.append("document", name);
   if (state.version) query.set("version", state.version);
@@ -43,6 +42,7 @@ function writeAddress(push) {
 }
 
 const filters = (modality) => ({ documents: state.documents, ...(modality ? { modalities: [modality] } : {}) });
+const modes = () => overviews.get(state.corpus).modes;
 const pinned = () => (state.version ? { version: state.version } : {});
 
 // ---- the frame: corpus, version, scope ----
@@ -163,7 +163,11 @@ function drawSwitches() {
       el("input", { type: "radio", name, value, checked: value === chosen }), el("span", {}, label))));
   };
   segments($("modalities"), "modality", MODALITIES, state.modality);
-  segments($("modes"), "mode", MODES, state.mode);
+  // The corpus's first mode is the default, and the address doesn't name it.
+  const choices = modes().map(({ name, label, sentence }, place) => [place ? name : "", label, sentence[0].toUpperCase() + sentence.slice(1)]);
+  if (!choices.some(([name]) => name === state.mode)) state.mode = "";
+  segments($("modes"), "mode", choices, state.mode);
+  $("modes").hidden = choices.length < 2;
 }
 
 // A filter changed: the address follows, and what is shown is asked again.
@@ -376,7 +380,7 @@ async function drawEvidence(version, keep = false) {
     box.replaceChildren(...Array.from({ length: 3 }, () => el("li", { class: "hit" }, skeleton(3))));
     $("more").hidden = true;
   }
-  const asked = { query: state.q, mode: state.mode, k: state.k, filters: filters(state.modality), ...version };
+  const asked = { query: state.q, ...(state.mode ? { mode: state.mode } : {}), k: state.k, filters: filters(state.modality), ...version };
   try {
     const found = await service.search(state.corpus, asked, turn.signal);
     if (turn !== searching) return null;
@@ -493,7 +497,7 @@ $("version").addEventListener("change", () => change({ version: $("version").val
 $("home").addEventListener("click", (event) => {
   if (event.metaKey || event.ctrlKey || event.shiftKey) return;
   event.preventDefault();
-  Object.assign(state, { q: "", modality: "", mode: "hybrid", documents: [], version: "" });
+  Object.assign(state, { q: "", modality: "", mode: "", documents: [], version: "" });
   writeAddress(true);
   if (overviews.size) show(); else start();
 });

@@ -1,13 +1,17 @@
 """Find evidence in one version's index."""
 
+import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from schemas.corpus import Ranking
-from schemas.evidence import Filters, Mode
-from schemas.ports import SearchIndex, TextEmbedder
+from schemas.errors import UserError
+from schemas.evidence import Filters
+from schemas.ports import SearchIndex, TextEmbedder, Vector
 from tasks.answering.diversify import diversify
 from tasks.answering.fuse import fuse, fuse_scores
+from tasks.answering.modes import Dense, Lexical, Mode, Retriever
+from tasks.enriching.spaces import TEXT
 
 POOL = 200
 """Rows each retriever contributes to a fusion, or to a choice of diverse rows, at least: up to there, pages are stable."""
@@ -27,7 +31,7 @@ DEFAULT = Ranking()
 
 def retrieve(
     index: SearchIndex,
-    embedder: TextEmbedder,
+    embedders: Mapping[str, TextEmbedder],
     query: str,
     *,
     mode: Mode,
@@ -39,39 +43,62 @@ def retrieve(
 
     Args:
         index: The version to search.
-        embedder: The model that the version's vectors were made by.
+        embedders: The model of each space that the version's vectors were made by, by the space's name.
         query: What is looked for, in plain words.
-        mode: ``bm25``, ``dense`` (cosine), or ``hybrid`` (both, merged as ``ranking`` says).
+        mode: What is asked of the index.
         k: Rows at most, ≥ 1.
         filters: What the search is narrowed to.
         ranking: Stop words, weights, fusion and diversity.
 
     Returns:
         ``(evidence_id, score)``, best first, larger is better; scores compare within one call only.
+
+    Raises:
+        UserError: The version has no vectors of a space that the mode needs.
     """
-    if ranking.diversity:
-        pool = _ranked(index, embedder, query, mode, max(POOL, k), filters, ranking)
-        names = [name for name, _ in pool]
-        asked = embedder.embed_query(query)
-        return diversify(asked, names, index.vectors(names), k=k, relevance=1 - ranking.diversity)
-    return _ranked(index, embedder, query, mode, k, filters, ranking)
+    if absent := [space for space in mode.spaces if space not in embedders]:
+        raise UserError(f"mode {mode.name} needs vectors {', '.join(absent)}, which this version has not; use another mode")
+    asked = functools.cache(lambda space: embedders[space].embed_query(query))
+    if not ranking.diversity:
+        return _ranked(index, asked, query, mode, k, filters, ranking)
+    pool = _ranked(index, asked, query, mode, max(POOL, k), filters, ranking)
+    names = [name for name, _ in pool]
+    space = next(iter([*mode.spaces, TEXT.name]))
+    return diversify(asked(space), names, index.vectors(names, space), k=k, relevance=1 - ranking.diversity)
 
 
 def _ranked(
-    index: SearchIndex, embedder: TextEmbedder, query: str, mode: Mode, k: int, filters: Filters, ranking: Ranking
+    index: SearchIndex,
+    asked: Callable[[str], Vector],
+    query: str,
+    mode: Mode,
+    k: int,
+    filters: Filters,
+    ranking: Ranking,
 ) -> list[tuple[str, float]]:
-    match mode:
-        case "bm25":
-            return index.bm25(_searched(query, ranking), k, filters, ranking.weights)
-        case "dense":
-            return index.dense(embedder.embed_query(query), k, filters)
-        case "hybrid":
-            pool = max(POOL, k)
-            lexical = index.bm25(_searched(query, ranking), pool, filters, ranking.weights)
-            dense = index.dense(embedder.embed_query(query), pool, filters)
-            if ranking.fusion == "weighted":
-                return fuse_scores([lexical, dense], [1 - ranking.alpha, ranking.alpha])[:k]
-            return fuse([_ids(lexical), _ids(dense)], k=ranking.rrf_k)[:k]
+    """Return the best rows of a mode; ``asked`` gives the question's vector in a space."""
+
+    def rank(retriever: Retriever, k: int) -> list[tuple[str, float]]:
+        match retriever:
+            case Lexical():
+                return index.bm25(_searched(query, ranking), k, filters, ranking.weights)
+            case Dense(space):
+                return index.dense(asked(space.name), k, filters, space.name)
+
+    if len(mode.retrievers) == 1:
+        return rank(mode.retrievers[0], k)
+    rankings = [rank(retriever, max(POOL, k)) for retriever in mode.retrievers]
+    if ranking.fusion == "weighted":
+        return fuse_scores(rankings, _shares(mode.retrievers, ranking.alpha))[:k]
+    return fuse([_ids(one) for one in rankings], k=ranking.rrf_k)[:k]
+
+
+def _shares(retrievers: Sequence[Retriever], alpha: float) -> list[float]:
+    """Return what each ranking counts in a weighted fusion: ``alpha`` is shared by the dense ones, the rest by the lexical."""
+    dense = [isinstance(retriever, Dense) for retriever in retrievers]
+    if len(set(dense)) == 1:
+        return [1 / len(dense)] * len(dense)
+    return [alpha / sum(dense) if one else (1 - alpha) / (len(dense) - sum(dense)) for one in dense]
 
 
 def _searched(query: str, ranking: Ranking) -> str:

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from schemas.documents import Block, BlockKind, Chunk, PlacedFigure, Region, Role, StructuredDocument
 from schemas.evidence import Modality
 from schemas.tags import placeholder, placeholders, strip
-from tasks.enriching.caption import compose
-from tasks.enriching.cut import CountTokens, TablePiece, begin, cut, cut_table, joint
+from tasks.enriching.cut import CountTokens, TablePiece, begin, cut, cut_table, joint, searched
 from tasks.tables.mark_up import caption_of, regions_of
 
-CHUNK_VERSION = "5"
+CHUNK_VERSION = "7"
 
 _BETWEEN = "\n\n"
 
@@ -36,7 +35,7 @@ def chunk(document: StructuredDocument, count_tokens: CountTokens, *, max_tokens
 
     Text chunks follow sections and paragraphs; a figure is never parted from its caption, nor from the step that it stands by,
     as far as they fit one chunk; a table is a chunk of its own, its header repeated where it must be cut; each content figure
-    is one more chunk, described by its context.
+    is one more chunk, whose text ``tasks.enriching.caption.describe`` composes later.
 
     Args:
         document: Blocks in reading order.
@@ -44,13 +43,14 @@ def chunk(document: StructuredDocument, count_tokens: CountTokens, *, max_tokens
         max_tokens: Tokens a chunk may hold.
 
     Returns:
-        Chunks by order; ``text`` holds neither tags nor placeholders, ``tagged_text`` holds placeholders.
+        Chunks by order; ``text`` is what is searched, without placeholders and leaders; ``tagged_text`` is what the page says,
+        with placeholders.
     """
     captions = {block.placement: block for block in document.blocks if block.kind is BlockKind.CAPTION}
     steps = {figure.placement.order: figure.stands_by for figure in document.figures}
 
     def count(texts: Sequence[str]) -> list[int]:
-        return count_tokens([strip(text) for text in texts])
+        return count_tokens([searched(text) for text in texts])
 
     chunks: list[Chunk] = []
     run: list[_Unit] = []
@@ -153,7 +153,7 @@ def _text_chunk(units: Sequence[_Unit]) -> Iterator[Chunk]:
         modality=Modality.TEXT,
         regions=_regions(blocks),
         section_path=blocks[-1].section_path,
-        text=strip(tagged),
+        text=searched(tagged),
         tagged_text=tagged,
         figure_refs=_unique([*placeholders(tagged), *(ref for block in blocks for ref in block.mentions)]),
     )
@@ -170,7 +170,7 @@ def _table_chunks(unit: _Unit, count_tokens: CountTokens, max_tokens: int) -> It
             modality=Modality.TABLE,
             regions=regions_of(table, piece.rows),
             section_path=table.section_path,
-            text=strip(piece.text),
+            text=searched(piece.text),
             tagged_text=piece.text,
             figure_refs=_unique([*placeholders(piece.text), *(ref for block in unit.blocks for ref in block.mentions)]),
             caption=caption_of(table) if number == 0 else "",
@@ -185,8 +185,7 @@ def _figure_chunk(
     if figure_id is None:
         raise ValueError("a tagged placement has pixels")
     step = begin(strip(figure.step), count_tokens, max_tokens // 2)
-    spoken = "\n".join(filter(None, (figure.caption, step)))
-    described = compose(spoken, figure.inner_text, figure.section_path)
+    beside_it = "\n".join(filter(None, (figure.caption, step)))
     return Chunk(
         order=order,
         modality=Modality.FIGURE,
@@ -195,8 +194,8 @@ def _figure_chunk(
             *(Region(block.page, block.bbox) for block in beside),
         ),
         section_path=figure.section_path,
-        text=begin(described, count_tokens, max_tokens),  # what a figure says first says most
-        tagged_text=f"{placeholder(figure_id)}\n{spoken}".strip(),
+        text="",
+        tagged_text=f"{placeholder(figure_id)}\n{beside_it}".strip(),
         figure_refs=(figure_id,),
         caption=figure.caption,
         figure_id=figure_id,

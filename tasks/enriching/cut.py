@@ -35,6 +35,15 @@ _CLUSTER = regex.compile("\ue000[0-9a-f]{64}\ue001|\\X(?:\u2060(?!\ue000)\\X)?")
 _FULL = 0.95
 """Share of its tokens that a piece cut anywhere holds at least."""
 _BY_SENSE = (_SENTENCE, _CLAUSE, _BLANK)
+_LEADERS = regex.compile(
+    r"(?:[.\u2024-\u2026\u00b7\u22ef\u30fb\uff0e][ \t]?+){4,}+|([-_=*~\u2010-\u2015\u2500\u2501])\1{3,}+"
+)
+"""What leads the eye along a row or rules it off: dots, spaced or not, and runs of one line-like character."""
+
+
+def searched(text: str) -> str:
+    """Return a text without placeholders, each leader as one token: it is hundreds otherwise, and none of them is a word."""
+    return strip(_LEADERS.sub(" … ", text))
 
 
 def cut(text: str, count_tokens: CountTokens, max_tokens: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""Give captions the pictures they speak of, by where both stand on the page."""
+"""Give captions the pictures that they describe, by where both stand on the page."""
 
 import re
 from collections.abc import Sequence
@@ -8,13 +8,21 @@ from schemas.documents import Line
 from schemas.geometry import BBox, distance, gap
 from schemas.labels import LabelKind, caption_label
 
-_NEAREST_PT = 90.0
-_FARTHEST_PT = 420.0
-_SIDE_PT = 60.0
-_STEP_GAP_PT = 30.0
-_OVERLAP_PT = 4.0
-_BODY_CHARACTERS = 45
-_ASIDE_EMS = 3.0
+NEAREST_PT = 90.0
+FARTHEST_PT = 420.0
+ASIDE_PT = 60.0
+NEXT_PART_PT = 60.0
+ASIDE_WEIGHT = 2.0
+OVERLAP_PT = 4.0
+STEP_GAP_PT = 30.0
+LEAST_PATH_PT = 10.0
+GRAZE_PT = 3.0
+LONG_LINE_CHARACTERS = 45
+FEWEST_BLOCK_LINES = 3
+BLOCK_LINE_CHARACTERS = 25
+LABEL_ASIDE_EM = 3.0
+NEW_CAPTION_GAP_EM = 0.6
+SAME_SIZE_PT = 0.3
 _WORD = re.compile(r"[^\W\d_]{2}")
 
 
@@ -75,21 +83,21 @@ def running_text(lines: Sequence[Line]) -> list[Line]:
     body: list[Line] = []
     for block in blocks.values():
         characters = [len(line.text.strip()) for line in block]
-        long = [line for line, count in zip(block, characters, strict=True) if count >= _BODY_CHARACTERS]
+        long = [line for line, count in zip(block, characters, strict=True) if count >= LONG_LINE_CHARACTERS]
         if long:
             body.extend(line for line in block if has_word(line) or any(_is_near(line, other) for other in long))
-        elif len(block) >= 3 and sum(characters) / len(block) >= 25:
+        elif len(block) >= FEWEST_BLOCK_LINES and sum(characters) / len(block) >= BLOCK_LINE_CHARACTERS:
             body.extend(block)
     return body
 
 
 def has_word(line: Line) -> bool:
-    """Say whether a line has two letters in a row: R1, V and 1.0 are labels or numbers."""
+    """Return whether a line has two letters in a row: R1, V and 1.0 are labels or numbers."""
     return _WORD.search(line.text) is not None
 
 
 def _is_near(line: Line, paragraph: Line) -> bool:
-    return gap(line.bbox.x0, line.bbox.x1, paragraph.bbox.x0, paragraph.bbox.x1) <= _ASIDE_EMS * paragraph.size
+    return gap(line.bbox.x0, line.bbox.x1, paragraph.bbox.x0, paragraph.bbox.x1) <= LABEL_ASIDE_EM * paragraph.size
 
 
 def caption_lines(lines: Sequence[Line], kind: LabelKind) -> list[Line]:
@@ -115,11 +123,11 @@ def whole_caption(first: Line, lines: Sequence[Line]) -> list[Line]:
 
 
 def begins_anew(line: Line, previous: Line | None) -> bool:
-    """Say whether a line is set off from the one before, so that it does not go on a sentence."""
+    """Return whether a line is set off from the one before, so that it does not go on a sentence."""
     if previous is None or previous.block != line.block:
         return True
-    apart = line.bbox.y0 - previous.bbox.y1 > 0.6 * line.size or line.bbox.x0 > previous.bbox.x1
-    return apart or abs(previous.size - line.size) > 0.3 or (line.bold and not previous.bold)
+    apart = line.bbox.y0 - previous.bbox.y1 > NEW_CAPTION_GAP_EM * line.size or line.bbox.x0 > previous.bbox.x1
+    return apart or abs(previous.size - line.size) > SAME_SIZE_PT or (line.bold and not previous.bold)
 
 
 def _rank(captions: Sequence[BBox], parts: Sequence[BBox], choice: dict[int, tuple[int, ...]]) -> tuple[int, float]:
@@ -140,11 +148,11 @@ def _assigned(
         for number, caption in enumerate(captions):
             down = caption.y0 - part.y1 if above else part.y0 - caption.y1
             aside = max(0.0, gap(part.x0, part.x1, caption.x0, caption.x1))
-            near = -_OVERLAP_PT <= down <= _FARTHEST_PT and aside <= _SIDE_PT
+            near = -OVERLAP_PT <= down <= FARTHEST_PT and aside <= ASIDE_PT
             if near and aside and _is_of_next_column(part, caption, steps):
                 continue
             if near and not _parted(part, caption, (*captions, *barriers), above=above):
-                costs.append((max(0.0, down) + 2 * aside, number))
+                costs.append((max(0.0, down) + ASIDE_WEIGHT * aside, number))
         if costs:
             choice.setdefault(min(costs)[1], []).append(index)
     connected = {number: _connected(captions[number], members, parts) for number, members in choice.items()}
@@ -152,23 +160,27 @@ def _assigned(
 
 
 def _parted(part: BBox, caption: BBox, barriers: Sequence[BBox], *, above: bool) -> bool:
-    """Say whether something stands in the path from a part to a caption."""
+    """Return whether something stands in the path from a part to a caption."""
     top, bottom = (part.y1, caption.y0) if above else (caption.y1, part.y0)
     left, right = max(part.x0, caption.x0), min(part.x1, caption.x1)
-    if right - left < 10:
+    if right - left < LEAST_PATH_PT:
         left, right = min(part.x0, caption.x0), max(part.x1, caption.x1)
+    # What merely grazes the path stands beside it; what parts the two lies in it from top to bottom, give or take the same.
+    path = BBox(left + GRAZE_PT, top - GRAZE_PT, right - GRAZE_PT, bottom + GRAZE_PT)
+    # What merely grazes the path stands beside it; what parts the two lies in it from top to bottom, give or take the same.
+    path = BBox(left + GRAZE_PT, top - GRAZE_PT, right - GRAZE_PT, bottom + GRAZE_PT)
     return any(
-        box is not caption and box.y0 > top - 3 and box.y1 < bottom + 3 and box.x0 < right - 3 and box.x1 > left + 3
+        box is not caption and box.y0 > path.y0 and box.y1 < path.y1 and box.x0 < path.x1 and box.x1 > path.x0
         for box in barriers
     )
 
 
 def _is_of_next_column(part: BBox, caption: BBox, steps: Sequence[BBox]) -> bool:
-    """Say whether a part that stands wholly beside a caption's column has text right at its far side: that of its step."""
+    """Return whether a part that stands wholly beside a caption's column has text right at its far side: that of its step."""
     after = part.x0 >= caption.x1
     return any(
         gap(part.y0, part.y1, text.y0, text.y1) < 0
-        and 0 <= (text.x0 - part.x1 if after else part.x0 - text.x1) <= _STEP_GAP_PT
+        and 0 <= (text.x0 - part.x1 if after else part.x0 - text.x1) <= STEP_GAP_PT
         for text in steps
     )
 
@@ -176,12 +188,12 @@ def _is_of_next_column(part: BBox, caption: BBox, steps: Sequence[BBox]) -> bool
 def _connected(caption: BBox, members: Sequence[int], parts: Sequence[BBox]) -> tuple[int, ...]:
     """Keep what hangs together with the part nearest to the caption; the first gap may be wide, later ones less."""
     todo = sorted(members, key=lambda index: distance(parts[index], caption))
-    if distance(parts[todo[0]], caption) > _NEAREST_PT:
+    if distance(parts[todo[0]], caption) > NEAREST_PT:
         return ()
     kept = [todo[0]]
     box = parts[todo[0]]
     for index in todo[1:]:
-        if distance(parts[index], box) <= _SIDE_PT:
+        if distance(parts[index], box) <= NEXT_PART_PT:
             kept.append(index)
             box |= parts[index]
     return tuple(kept)

@@ -9,17 +9,15 @@ from schemas.geometry import BBox, distance, is_level, union
 
 _CALLOUT = re.compile(r"[(\[]?(\d{1,2}|[A-Za-z])[)\].:]?")
 _ITEM = re.compile(rf"\s*{_CALLOUT.pattern}(?:\s+\S|\s*$)")
-_FEWEST = 3
+FEWEST_CALLOUTS = 3
 """Callouts that a figure has at least: one or two letters are as well a formula's."""
-_SPREAD = 2
+SPREAD_TIMES = 2
 """How many numbers there may be from the least callout to the greatest, for each that is found: page numbers spread wider."""
-_LETTERS = 3
+ITEM_LETTERS = 3
 """Letters that an item of a key has at least, on average: the ticks of an axis have none."""
-_BESIDE_PT = 60.0
-"""How near to a number the text is that it belongs to, as an item's number belongs to the item."""
-_COVERED = 0.6
+COVERED_SHARE = 0.6
 """Share of the callouts that the list explains, and of the list that the callouts name: printing hides a few from OCR."""
-_AROUND_PT = 15.0
+AROUND_PT = 15.0
 """How far outside a picture its callouts stand."""
 
 
@@ -40,9 +38,9 @@ def callouts(words: Iterable[str]) -> frozenset[str]:
     """Return the numbers and letters that stand alone among the words inside a figure; none where they are a chart's axis."""
     names = frozenset(found[1] for word in words if (found := _CALLOUT.fullmatch(word.strip())))
     numbers = [int(name) for name in names if name.isdecimal()]
-    if len(names) < _FEWEST or 0 in numbers:
+    if len(names) < FEWEST_CALLOUTS or 0 in numbers:
         return frozenset()
-    is_run = not numbers or max(numbers) - min(numbers) < _SPREAD * len(numbers)
+    is_run = not numbers or max(numbers) - min(numbers) < SPREAD_TIMES * len(numbers)
     return names if is_run else frozenset()
 
 
@@ -53,9 +51,9 @@ def stray_callouts(picture: BBox, lines: Sequence[Line]) -> list[Line]:
         picture: Its box.
         lines: Of the page, outside any figure.
     """
-    around = picture.grown(_AROUND_PT)
+    around = picture.grown(AROUND_PT)
     near = [line for line in lines if _CALLOUT.fullmatch(line.text.strip()) and around.has_middle_of(line.bbox)]
-    if len(near) < _FEWEST:
+    if len(near) < FEWEST_CALLOUTS:
         return []
     others = [line for line in lines if not _CALLOUT.fullmatch(line.text.strip())]
     stray = [
@@ -91,7 +89,7 @@ def find_keys(lines: Sequence[Line]) -> list[Key]:
 
 def _key(names: Sequence[str], held: Sequence[Line]) -> list[Key]:
     """Return a list without what follows its last item, which ends with that item's block."""
-    if len(names) < _FEWEST:
+    if len(names) < FEWEST_CALLOUTS:
         return []
     last = max(number for number, line in enumerate(held) if (found := _ITEM.match(line.text)) and found[1] == names[-1])
     block = held[last].block
@@ -99,7 +97,7 @@ def _key(names: Sequence[str], held: Sequence[Line]) -> list[Key]:
     row = [line for line in held[end:] if is_level(line.bbox, held[last].bbox)] if end == last + 1 else []
     key = Key(frozenset(names), (*held[:end], *row))
     letters = sum(character.isalpha() for line in key.lines for character in line.text)
-    return [key] if letters >= _LETTERS * len(names) else []
+    return [key] if letters >= ITEM_LETTERS * len(names) else []
 
 
 def _following(name: str) -> str:
@@ -117,7 +115,7 @@ def explain(figures: Mapping[int, tuple[BBox, Collection[str]]], keys: Sequence[
         (-_share(names, key.names), distance(box, key.bbox), number, place)
         for number, (box, names) in figures.items()
         for place, key in enumerate(keys)
-        if names and _share(names, key.names) >= _COVERED
+        if names and _share(names, key.names) >= COVERED_SHARE
     )
     found: dict[int, Key] = {}
     taken: set[int] = set()

@@ -6,7 +6,7 @@ from schemas.documents import Kind, Line, Page, Role
 from schemas.drawings import Image
 from schemas.geometry import BBox
 from schemas.ports import PdfPage
-from tasks.figures.locate import Region
+from tasks.figures.parts import Region
 
 CAPTIONED = "has a caption"
 """The reason of a picture that is content because it has a caption: nothing takes its tag away."""
@@ -43,7 +43,7 @@ def role_of(region: Region, lines: Sequence[Line], hidden: Sequence[Line]) -> tu
     box = region.bbox
     if min(box.width, box.height) < _SPECK_PT:
         return Role.DECORATIVE, "thinner than a letter"
-    if region.ground:
+    if region.background:
         return Role.DECORATIVE, "a ground for words"
     if not region.captioned and _shows_words(box, hidden):
         return Role.DECORATIVE, "words set as a picture, which the page holds as text too"
@@ -63,7 +63,7 @@ def role_of_gradient(box: BBox, page: Page) -> tuple[Role, str]:
 def is_gradient(image: Image | None, page: PdfPage) -> bool:
     """Return whether a picture is nothing but an area filled with a gradient: a rule, a band, an ornament, a letter.
 
-    MuPDF gives those as images of a pixel a point, which the document holds no bytes of.
+    A page has those as images of a pixel a point, which the document holds no bytes of.
     """
     if image is None or image.matrix != (image.width, 0, 0, image.height):
         return False

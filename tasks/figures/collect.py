@@ -9,7 +9,7 @@ from schemas.drawings import Image, Pixels
 from schemas.errors import BadInputError
 from schemas.geometry import BBox
 from schemas.ports import PdfImage, PdfPage
-from tasks.figures.locate import Region
+from tasks.figures.parts import Region
 from tasks.figures.render import Matrix, as_read, encode, is_blank, is_slanted, scaled, signs, stands_as_stored, turned
 
 KeepFigure = Callable[[str, bytes], None]

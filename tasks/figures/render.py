@@ -18,7 +18,7 @@ Matrix = tuple[float, float, float, float]
 
 _PNG_EFFORT = 1
 _SLANT = 0.01
-_STRIDE = 16  # few pixels tell most pictures from blank ones
+_STRIDE = 16  # every sixteenth pixel shows of most pictures that they are not blank
 
 
 def as_read(pixels: NDArray[Any], matrix: Matrix, rotation: int) -> NDArray[Any] | None:

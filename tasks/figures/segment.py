@@ -24,21 +24,21 @@ from tasks.figures.render import encode
 
 SEGMENT_VERSION = "3"
 
-_LEAST_PX = 40
-_LEAST_SHARE = 0.005
-_PAGE_SHARE = 0.85
-_OVERLAP = 0.5
-_SURE = 0.3
-_PART_SHARE = 0.7
-_LEAST_PART_SHARE = 0.02
-_WITHIN = 0.9
-_MARGIN = 0.05
-_TWIN_MARGIN = 0.15
-_INK = 40
-_INK_SHARE = 0.85
-_LEAST_INK_SHARE = 0.05
-_LOOK_PX = 500
-_RUNNING_SHARE = 1 / 3
+LEAST_SIDE_PX = 40
+LEAST_PAGE_SHARE = 0.005
+WHOLE_PAGE_SHARE = 0.85
+SAME_SHARE = 0.5
+SURE_SCORE = 0.3
+LARGEST_PART_SHARE = 0.7
+LEAST_PART_SHARE = 0.02
+WITHIN_SHARE = 0.9
+SHARED_EDGE_SHARE = 0.05
+TWIN_SHARE = 0.15
+INK_LEVELS = 40
+ALL_INK_SHARE = 0.85
+LEAST_INK_SHARE = 0.05
+SAMPLED_SIDE_PX = 500
+RUNNING_SHARE = 1 / 3
 
 _REASONS = {RegionKind.FIGURE: "a figure on the picture of a page", RegionKind.TABLE: "a table on the picture of a page"}
 
@@ -55,7 +55,7 @@ def cut(picture: bytes, regions: Sequence[LayoutRegion], keep_figure: Callable[[
         picture: The picture, encoded.
         regions: What a layout model found on it, the surest first. What lies mostly in a surer one is the same thing seen
             twice; what is hardly larger than a letter is none. A figure that fills the page counts where it is the only one.
-            What the model is not sure of tells two charts in one box apart, or a chart from the text beside it; and it counts
+            What the model is not sure of separates two charts in one box, or a chart from the text beside it; and it counts
             where it is the like of a sure figure beside it.
         keep_figure: Given each figure's name in the store (``<figure_id>.png``) and its bytes.
     """
@@ -64,10 +64,10 @@ def cut(picture: bytes, regions: Sequence[LayoutRegion], keep_figure: Callable[[
     height, width, _ = pixels.shape
     page = BBox(0, 0, width, height)
     segments: list[Segment] = []
-    for region in sorted(_told_apart(regions, pixels), key=lambda region: fills(region.bbox, page)):
+    for region in sorted(_in_parts(regions, pixels), key=lambda region: fills(region.bbox, page)):
         box = BBox(*map(round, region.bbox & page))
-        seen_twice = any(_share(box, segment.region.bbox) > _OVERLAP for segment in segments)
-        if seen_twice or min(box.width, box.height) < _LEAST_PX or box.area < _LEAST_SHARE * page.area:
+        seen_twice = any(_share(box, segment.region.bbox) > SAME_SHARE for segment in segments)
+        if seen_twice or min(box.width, box.height) < LEAST_SIDE_PX or box.area < LEAST_PAGE_SHARE * page.area:
             continue
         x0, y0, x1, y1 = map(int, box)
         figure, data = encode(np.ascontiguousarray(pixels[y0:y1, x0:x1]))
@@ -76,35 +76,35 @@ def cut(picture: bytes, regions: Sequence[LayoutRegion], keep_figure: Callable[[
     return segments
 
 
-def _told_apart(regions: Sequence[LayoutRegion], pixels: NDArray[np.uint8]) -> list[LayoutRegion]:
+def _in_parts(regions: Sequence[LayoutRegion], pixels: NDArray[np.uint8]) -> list[LayoutRegion]:
     """Return the figures and tables that a model is sure of; one that falls into parts gives way to those that aren't words.
 
-    On slides a model draws one sure box round two charts, or round a chart and what is said about it, and knows the parts
+    On slides a model draws one sure box round two charts, or round a chart and the text about it, and knows the parts
     less surely. They count where together they hold what the box shows: what they leave out is blank.
     """
-    told: list[LayoutRegion] = []
+    found: list[LayoutRegion] = []
     drawn = [region for region in regions if region.kind is not RegionKind.WORDS]
-    sure = [region for region in drawn if region.score >= _SURE]
+    sure = [region for region in drawn if region.score >= SURE_SCORE]
     for whole in sure:
         parts = _parts(whole, regions)
         ink = _ink_shares(parts, whole.bbox, pixels) if parts else []
         figures = [
             replace(part, score=whole.score)
             for part, share in zip(parts, ink, strict=True)
-            if part.kind is not RegionKind.WORDS and share >= _LEAST_INK_SHARE
+            if part.kind is not RegionKind.WORDS and share >= LEAST_INK_SHARE
         ]
-        told.extend(figures if figures and sum(ink) >= _INK_SHARE else [whole])
-    return told + [region for region in drawn if region not in sure and _has_twin(region.bbox, sure)]
+        found.extend(figures if figures and sum(ink) >= ALL_INK_SHARE else [whole])
+    return found + [region for region in drawn if region not in sure and _has_twin(region.bbox, sure)]
 
 
 def _has_twin(box: BBox, sure: Sequence[LayoutRegion]) -> bool:
-    """Say whether a box stands level with a sure one of its size, as two portraits do: what the one is the other is too."""
-    if any(_share(box, other.bbox) > _MARGIN for other in sure):
+    """Return whether a box stands level with a sure one of its size, as two portraits do: what the one is the other is too."""
+    if any(_share(box, other.bbox) > SHARED_EDGE_SHARE for other in sure):
         return False
     return any(
-        abs(box.y0 - twin.bbox.y0) <= _TWIN_MARGIN * twin.bbox.height
-        and abs(box.y1 - twin.bbox.y1) <= _TWIN_MARGIN * twin.bbox.height
-        and abs(box.width - twin.bbox.width) <= _TWIN_MARGIN * twin.bbox.width
+        abs(box.y0 - twin.bbox.y0) <= TWIN_SHARE * twin.bbox.height
+        and abs(box.y1 - twin.bbox.y1) <= TWIN_SHARE * twin.bbox.height
+        and abs(box.width - twin.bbox.width) <= TWIN_SHARE * twin.bbox.width
         for twin in sure
     )
 
@@ -114,30 +114,30 @@ def _parts(whole: LayoutRegion, regions: Sequence[LayoutRegion]) -> list[LayoutR
     parts: list[LayoutRegion] = []
     for region in regions:
         box = region.bbox
-        if (region.kind is RegionKind.WORDS and region.score < _SURE) or region.score >= whole.score:
+        if (region.kind is RegionKind.WORDS and region.score < SURE_SCORE) or region.score >= whole.score:
             continue
-        if (box & whole.bbox).area < _WITHIN * box.area:
+        if (box & whole.bbox).area < WITHIN_SHARE * box.area:
             continue
         # What is as large as the whole is the whole; a line of words is the label of a chart.
-        if not _LEAST_PART_SHARE * whole.bbox.area <= box.area <= _PART_SHARE * whole.bbox.area:
+        if not LEAST_PART_SHARE * whole.bbox.area <= box.area <= LARGEST_PART_SHARE * whole.bbox.area:
             continue
-        if all(_share(box, part.bbox) <= _MARGIN for part in parts):
+        if all(_share(box, part.bbox) <= SHARED_EDGE_SHARE for part in parts):
             parts.append(region)
     return parts
 
 
 def _ink_shares(parts: Sequence[LayoutRegion], whole: BBox, pixels: NDArray[np.uint8]) -> list[float]:
-    """Return how much each part holds of what differs from the ground of a region; on a photograph everything does."""
-    step = max(1, max(pixels.shape) // _LOOK_PX)
+    """Return how much each part holds of what differs from the background of a region; on a photograph everything does."""
+    step = max(1, max(pixels.shape) // SAMPLED_SIDE_PX)
     look = pixels[::step, ::step].astype(np.int16)
 
     def cells(box: BBox) -> tuple[slice, slice]:
         x0, y0, x1, y1 = (max(0, round(side / step)) for side in box)
         return slice(y0, y1 + 1), slice(x0, x1 + 1)
 
-    ground = np.median(look[cells(whole)].reshape(-1, 3), axis=0)
+    background = np.median(look[cells(whole)].reshape(-1, 3), axis=0)
     ink = np.zeros(look.shape[:2], dtype=bool)
-    ink[cells(whole)] = (np.abs(look[cells(whole)] - ground) > _INK).any(axis=-1)
+    ink[cells(whole)] = (np.abs(look[cells(whole)] - background) > INK_LEVELS).any(axis=-1)
     inked = max(1, int(np.count_nonzero(ink)))
     return [int(np.count_nonzero(ink[cells(part.bbox)])) / inked for part in parts]
 
@@ -167,35 +167,36 @@ def with_segments(document: ParsedDocument, segments: Mapping[str, Sequence[Segm
     for whole in document.placements:
         if whole.kind is not Kind.SCAN or whole.figure_id is None:
             continue
+        picture, rotation = pictures[whole.figure_id], pages[whole.page].rotation
         for segment in segments.get(whole.figure_id, ()):
-            region = segment.region
-            picture = pictures[whole.figure_id]
             size = picture.width, picture.height
-            box = unrotated(region.bbox, size, whole.bbox, pages[whole.page].rotation).rounded()
-            if any(_share(box, other) > _OVERLAP for other in known[whole.page]):
-                continue
-            if whole.role is not Role.PAGE_SCAN and fills(box, whole.bbox):
-                continue
-            if sum((box & line).area for line in running[whole.page]) > _RUNNING_SHARE * box.area:
+            box = unrotated(segment.region.bbox, size, whole.bbox, rotation).rounded()
+            if _is_known(box, whole, known[whole.page]) or _is_running_text(box, running[whole.page]):
                 continue
             pictures.setdefault(segment.figure.figure_id, segment.figure)
-            placements.append(
-                Placement(
-                    page=whole.page,
-                    order=len(placements),
-                    bbox=box,
-                    figure_id=segment.figure.figure_id,
-                    kind=Kind.SCAN,
-                    role=Role.CONTENT,
-                    reason=_REASONS[region.kind],
-                )
-            )
+            placements.append(_placement(segment, whole.page, len(placements), box))
     return replace(document, figures=tuple(pictures.values()), placements=tuple(placements))
 
 
+def _is_known(box: BBox, whole: Placement, known: Sequence[BBox]) -> bool:
+    """Return whether the parse found a segment itself, or it is all that lies behind a page's text."""
+    return any(_share(box, other) > SAME_SHARE for other in known) or (
+        whole.role is not Role.PAGE_SCAN and fills(box, whole.bbox)
+    )
+
+
+def _is_running_text(box: BBox, lines: Sequence[BBox]) -> bool:
+    return sum((box & line).area for line in lines) > RUNNING_SHARE * box.area
+
+
+def _placement(segment: Segment, page: int, order: int, box: BBox) -> Placement:
+    reason = _REASONS[segment.region.kind]
+    return Placement(page, order, box, segment.figure.figure_id, Kind.SCAN, Role.CONTENT, reason)
+
+
 def fills(box: BBox, page: BBox) -> bool:
-    """Say whether something is as large as the page, but for a margin."""
-    return box.area > _PAGE_SHARE * page.area
+    """Return whether something is as large as the page, but for a margin."""
+    return box.area > WHOLE_PAGE_SHARE * page.area
 
 
 def _share(one: BBox, other: BBox) -> float:

@@ -1,8 +1,8 @@
 """Read lines of scripts that run from right to left, by where their letters stand.
 
-Producers write such a line's letters as they are spoken, or as they stand from left to right, words of other scripts and numbers
+Producers write such a line's letters in logical order, or as they stand from left to right, words of other scripts and numbers
 in between; MuPDF turns the letters of words around and leaves the words where they were written. What the page shows is certain,
-so the order is made from that: the inverse of the Unicode Bidirectional Algorithm (UAX #9) in a leftward paragraph.
+so the order is made from that: the inverse of the Unicode Bidirectional Algorithm (UAX #9) in a right-to-left paragraph.
 """
 
 import re
@@ -12,13 +12,13 @@ from itertools import groupby, pairwise
 from statistics import median
 from typing import NamedTuple
 
-_LEFTWARD = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
+_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
 _FORMS = re.compile("[\ufb1d-\ufdff\ufe70-\ufefc]")
 _SIDES = {"R": "R", "AL": "R", "L": "L", "EN": "N", "AN": "N"}
 _CLOSING = {"(": ")", "[": "]", "{": "}", "«": "»", "<": ">"}
 _MIRRORED = {**_CLOSING, **{closing: opening for opening, closing in _CLOSING.items()}}
-_UNIT_LETTERS = 2
-_BLANK_SHARE = 0.12
+UNIT_LETTERS = 2
+BLANK_HEIGHTS = 0.12
 
 
 class _Cluster(NamedTuple):
@@ -34,16 +34,16 @@ class _Cluster(NamedTuple):
         return (self.boxes[0][0] + self.boxes[0][2]) / 2
 
 
-def runs_leftward(text: str) -> bool:
-    """Say whether most letters of a text belong to scripts that run from right to left, such as Arabic and Hebrew."""
-    if text.isascii() or _LEFTWARD.search(text) is None:
+def runs_right_to_left(text: str) -> bool:
+    """Return whether most letters of a text belong to scripts that run from right to left, such as Arabic and Hebrew."""
+    if text.isascii() or _RIGHT_TO_LEFT.search(text) is None:
         return False
     sides = [_SIDES.get(unicodedata.bidirectional(letter)) for letter in text]
     return sides.count("R") >= sides.count("L")
 
 
-def as_spoken(text: str, boxes: Sequence[Sequence[float]]) -> tuple[str, list[Sequence[float]]]:
-    """Return the letters of a leftward line, and their boxes, in the order in which they are spoken.
+def logical_order(text: str, boxes: Sequence[Sequence[float]]) -> tuple[str, list[Sequence[float]]]:
+    """Return the letters of a right-to-left line, and their boxes, in logical order, in which they are read.
 
     Code points for the form that a letter takes in its word become those of the letter, as one types it to search.
 
@@ -55,13 +55,15 @@ def as_spoken(text: str, boxes: Sequence[Sequence[float]]) -> tuple[str, list[Se
     # Letters of a ligature share their place: in the order in which they're read, they are as they were.
     order = sorted(range(len(clusters)), key=lambda at: (clusters[at].middle, at if clusters[at].side in "LN" else -at))
     visual = _with_blanks([clusters[at] for at in order])
-    runs = [(rightward, [cluster for _, cluster in run]) for rightward, run in _runs(visual)]
-    mirror = _is_mirrored([cluster.text for rightward, run in reversed(runs) if not rightward for cluster in reversed(run)])
+    runs = [(left_to_right, [cluster for _, cluster in run]) for left_to_right, run in _runs(visual)]
+    mirror = _is_mirrored(
+        [cluster.text for left_to_right, run in reversed(runs) if not left_to_right for cluster in reversed(run)]
+    )
     letters: list[str] = []
     places: list[Sequence[float]] = []
-    for rightward, run in reversed(runs):
-        for cluster in run if rightward else reversed(run):
-            letters.append(_MIRRORED.get(cluster.text, cluster.text) if mirror and not rightward else cluster.text)
+    for left_to_right, run in reversed(runs):
+        for cluster in run if left_to_right else reversed(run):
+            letters.append(_MIRRORED.get(cluster.text, cluster.text) if mirror and not left_to_right else cluster.text)
             places += cluster.boxes
     return "".join(letters), places
 
@@ -87,31 +89,29 @@ def _with_blanks(visual: Sequence[_Cluster]) -> list[_Cluster]:
     for gap, cluster in zip(gaps, visual[1:], strict=True):
         x0, y0, _, y1 = cluster.boxes[0]
         blank = made[-1].text.isspace() or cluster.text.isspace()
-        if gap > usual + _BLANK_SHARE * (y1 - y0) and not blank:
+        if gap > usual + BLANK_HEIGHTS * (y1 - y0) and not blank:
             made.append(_Cluster(" ", ((x0 - gap, y0, x0, y1),), ""))
         made.append(cluster)
     return made
 
 
 def _runs(visual: Sequence[_Cluster]) -> Iterator[tuple[bool, Iterator[tuple[str, _Cluster]]]]:
-    """Cut a line, from left to right, into what is read rightward (other scripts and numbers) and what leftward."""
-    sides = _with_signs(visual)
+    """Cut a line, from the left, into what is read from left to right (other scripts, numbers) and from right to left."""
+    sides = _with_separators(visual)
     start = 0
     for side, run in groupby(list(sides)):
         end = start + len(list(run))
         around = {sides[start - 1], sides[end]} if start and end < len(sides) else {""}
-        # Left of a number, a word may be its unit, which is said after it ("40 Nm"), or what it numbers ("Windows 10").
-        unit = (
-            sides[end : end + 1] == ["N"] and sides[max(0, start - _UNIT_LETTERS - 1) : start].count("L") <= _UNIT_LETTERS
-        )
+        # Left of a number, a word may be its unit, which is read after it ("40 Nm"), or what it numbers ("Windows 10").
+        unit = sides[end : end + 1] == ["N"] and sides[max(0, start - UNIT_LETTERS - 1) : start].count("L") <= UNIT_LETTERS
         if not side and around in ({"L"}, {"L", "N"}) and not unit:
             sides[start:end] = ["L"] * (end - start)
         start = end
     return groupby(zip(sides, visual, strict=True), key=lambda pair: pair[0] in {"L", "N"})
 
 
-def _with_signs(visual: Sequence[_Cluster]) -> list[str]:
-    """Return the sides, those of a number's digits given to the separators in it and to the signs beside it."""
+def _with_separators(visual: Sequence[_Cluster]) -> list[str]:
+    """Return the sides, those of a number's digits given to the separators in it and to the symbols beside it."""
     sides = [cluster.side for cluster in visual]
     for place, cluster in enumerate(visual):
         kind = unicodedata.bidirectional(cluster.text[0])
@@ -121,8 +121,8 @@ def _with_signs(visual: Sequence[_Cluster]) -> list[str]:
     return sides
 
 
-def _is_mirrored(spoken: Sequence[str]) -> bool:
-    """Say whether brackets are told by their looks on the page: then the closing one is read first."""
-    brackets = [text for text in spoken if text in _MIRRORED]
+def _is_mirrored(letters: Sequence[str]) -> bool:
+    """Return whether brackets stand for their shapes on the page: then, in logical order, the closing one is first."""
+    brackets = [text for text in letters if text in _MIRRORED]
     pairs = list(pairwise(brackets))
     return sum(_CLOSING.get(two) == one for one, two in pairs) > sum(_CLOSING.get(one) == two for one, two in pairs)

@@ -8,16 +8,20 @@ import regex
 
 from schemas.documents import Line
 from schemas.geometry import gap
-from tasks.reading.bidi import runs_leftward
+from tasks.reading.bidi import runs_right_to_left
 
 _SOLID = r"[[\p{ea=W}\p{ea=F}\p{ea=H}]--\p{Hangul}]|\p{lb=SA}"
-"""Letters and signs of scripts that are written without spaces, whose lines break anywhere: CJK but Korean, Thai and the like."""
+"""Letters and symbols of scripts that are written without spaces, whose lines break anywhere: CJK but Korean, Thai, Lao."""
 _ENDS_SOLID = regex.compile(rf"(?V1)(?:{_SOLID})$")
 _BEGINS_SOLID = regex.compile(rf"(?V1)(?:{_SOLID})")
 _FIRST_WORD = regex.compile(
     rf"(?V1)\s*(?=\S)([\p{{Ps}}\p{{Pi}}]*(?:{_SOLID}|\S+?(?={_SOLID}|\s|$))?[\p{{Pe}}\p{{Pf}}\p{{Po}}]*)"
 )
 _HYPHENATED = re.compile(r"[^\W\d_][-\u00ad\u2010]")
+
+
+ROOM_EM = 1.5
+BESIDE_SHARE = 0.5
 
 
 def join_lines(lines: Sequence[Line], *, keep: bool = False) -> str:
@@ -38,7 +42,7 @@ def join_lines(lines: Sequence[Line], *, keep: bool = False) -> str:
         words = line.text.strip()
         if keep or before.block != line.block or not words:
             text += "\n" + words
-        elif gap(before.bbox.y0, before.bbox.y1, line.bbox.y0, line.bbox.y1) < -0.5 * min(
+        elif gap(before.bbox.y0, before.bbox.y1, line.bbox.y0, line.bbox.y1) < -BESIDE_SHARE * min(
             before.bbox.height, line.bbox.height
         ):
             text += " " + words  # beside each other on one line
@@ -57,7 +61,7 @@ def _space_between(before: str, after: str) -> str:
 
 
 def wraps(line: Line, following: Line, left: float, right: float) -> bool:
-    """Say whether a line was broken for want of room: the next line's first word would not have fitted.
+    """Return whether a line was broken for want of room: the next line's first word would not have fitted.
 
     Args:
         line: The line.
@@ -65,8 +69,8 @@ def wraps(line: Line, following: Line, left: float, right: float) -> bool:
         left: Left side of their column, in points.
         right: Right side of it.
     """
-    room = line.bbox.x0 - left if runs_leftward(line.text) else right - line.bbox.x1
-    room -= 1.5 * line.size
+    room = line.bbox.x0 - left if runs_right_to_left(line.text) else right - line.bbox.x1
+    room -= ROOM_EM * line.size
     if room <= 0:
         return True
     letter = line.bbox.width / max(1, len(line.text.strip()))

@@ -1,4 +1,4 @@
-"""Tell the margins of pages, their running heads, feet and numbers, from the text."""
+"""Find the margins of pages: their running heads, feet and numbers."""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -12,18 +12,20 @@ from schemas.geometry import BBox
 from schemas.numerals import ROMAN, roman_value
 from tasks.reading.outline import LARGER, bare, letters_by_size, title_letters
 
-_MARGIN_SHARE = 0.1
-_MARGIN_PAGES = 3
-_HEAD, _FOOT = 0, 1
-_HEIGHT_PAGES = 4
-_HEIGHT_SHARE = 0.25
-_KNOWN_SHARE = 0.8
-_APART = 0.6
-_SAME_HAND = 2
-_NEAR_PAGES = 4
+MARGIN_SHARE = 0.1
+FEWEST_REPEATED_PAGES = 3
+PAGES_A_REPEAT = 50
+FEWEST_SAME_HEIGHT_PAGES = 4
+SAME_HEIGHT_SHARE = 0.25
+KNOWN_SHARE = 0.8
+APART_EM = 0.6
+NEXT_OF_HAND_PAGES = 2
+LARGER_PT = 0.5
+NEAR_PAGES = 4
 """Pages between which page numbers are compared: between chapters, or sheets without one, a few may be missing."""
-_IN_A_ROW = 3
+COUNTED_PAGES = 3
 """Pages that a number among others must go up with: two sheets of a report often have years over their columns."""
+_HEAD, _FOOT = 0, 1
 _PAGE_AT_END = re.compile(rf"\s+(?:{ROMAN}|\d{{1,4}})\s*$")
 _BETWEEN = re.compile(r"\s*[|·•–—]\s*|:\s+|\s{3,}")
 _PAGE = attrgetter("page")
@@ -40,13 +42,13 @@ def find_margins(lines: Sequence[Line], pages: Sequence[Page], outline: Sequence
 
     A line belongs to the margin when it stands in the outer tenth of its page, as the page's reader sees it, and is a page
     number, by its words or since it goes up with the pages; or stands there on several pages with nothing but numbers
-    changed, or says there, at the height at which most pages do, which chapter or section its page belongs to. Any other
+    changed, or names there, at the height at which most pages do, the chapter or section that its page belongs to. Any other
     number there is content, such as a year over a table's column or the scale of a chart.
 
     Args:
         lines: Page after page.
         pages: All pages of the document.
-        outline: The PDF's own, if it has one: it tells a title from the running head that says it again.
+        outline: The PDF's own, if it has one: it distinguishes a title from the running head that repeats it.
     """
     sheets = {page.page: page for page in pages}
     edge: dict[tuple[str, int], list[Line]] = defaultdict(list)
@@ -61,16 +63,16 @@ def find_margins(lines: Sequence[Line], pages: Sequence[Page], outline: Sequence
         side, away = place
         if (number := _number(line, side)) is not None:
             numbers.append(number)
-        elif line.size <= LARGER * body + 0.5:
+        elif line.size <= LARGER * body + LARGER_PT:
             edge[_pattern(line.text), side].append(line)
-            if line.size <= body + 0.5:
+            if line.size <= body + LARGER_PT:
                 heights[side, away, line.size].append(line)
     margins = _page_numbers(numbers, sheets)
-    least = max(_MARGIN_PAGES, len(pages) // 50)
+    least = max(FEWEST_REPEATED_PAGES, len(pages) // PAGES_A_REPEAT)
     for repeated in edge.values():
         if len({line.page for line in repeated}) >= least:
             margins.update(repeated)
-    least = max(_HEIGHT_PAGES, int(_HEIGHT_SHARE * len(pages)))
+    least = max(FEWEST_SAME_HEIGHT_PAGES, int(SAME_HEIGHT_SHARE * len(pages)))
     often = [(side, alike) for (side, *_), alike in heights.items() if len({line.page for line in alike}) >= least]
     if not all(margins.issuperset(alike) for _, alike in often):
         heads = _RunningHeads(lines, sheets, outline, body)
@@ -91,9 +93,9 @@ class _Number:
     total: str | None
 
     def goes_on(self, other: "_Number", step: int = 1) -> bool:
-        """Say whether two lines count the pages between them, by as many as stand on each."""
+        """Return whether two lines count the pages between them, by as many as stand on each."""
         pages = other.line.page - self.line.page
-        if not 0 < abs(pages) <= _NEAR_PAGES or self.form != other.form:
+        if not 0 < abs(pages) <= NEAR_PAGES or self.form != other.form:
             return False
         if self.part == other.part:
             return other.value - self.value == step * pages
@@ -123,8 +125,9 @@ def _number(line: Line, side: int) -> _Number | None:
 def _page_numbers(numbers: Sequence[_Number], sheets: Mapping[int, Page]) -> set[Line]:
     """Return the lines that are page numbers.
 
-    They say so, or say how many pages there are; or they go up with the pages near them; or, where there is none near, they
-    are the number of their page, a cover counted or not. A number that stays the same page after page is a chapter's.
+    They have the word for it, or the number of pages that there are; or they go up with the pages near them; or, where there
+    is none near, they are the number of their page, a cover counted or not. A number that stays the same page after page is
+    a chapter's.
     """
     forms: dict[str, set[int]] = defaultdict(set)
     same: dict[tuple[str, int], list[int]] = defaultdict(list)
@@ -137,11 +140,11 @@ def _page_numbers(numbers: Sequence[_Number], sheets: Mapping[int, Page]) -> set
     def counts_pages(number: _Number) -> bool:
         page = number.line.page
         step = 2 if sheets[page].width_pt > sheets[page].height_pt else 1
-        near = (other for at in range(page - _NEAR_PAGES, page + _NEAR_PAGES + 1) for other in by_page.get(at, ()))
+        near = (other for at in range(page - NEAR_PAGES, page + NEAR_PAGES + 1) for other in by_page.get(at, ()))
         along = [other for other in near if number.goes_on(other) or number.goes_on(other, step)]
         beside = [other for other in by_page[page] if other.form == number.form and other.side == number.side]
         if len(beside) > 1:  # years over columns go up with the pages as well, by chance
-            return len({other.line.page for other in along}) >= _IN_A_ROW
+            return len({other.line.page for other in along}) >= COUNTED_PAGES
         return any(other.side == number.side for other in along) or len(along) > 1
 
     def is_page_number(number: _Number) -> bool:
@@ -157,19 +160,19 @@ def _page_numbers(numbers: Sequence[_Number], sheets: Mapping[int, Page]) -> set
 
 
 def _stays(pages: Sequence[int], page: int) -> bool:
-    """Say whether a page is among several that follow each other, or the next of the same hand; ``pages`` go up."""
+    """Return whether a page is among several that follow each other, or the next left or right one; ``pages`` go up."""
     run: list[int] = []
     for at in dict.fromkeys(pages):
-        if run and at - run[-1] > _SAME_HAND:
+        if run and at - run[-1] > NEXT_OF_HAND_PAGES:
             if page in run:
                 break
             run = []
         run.append(at)
-    return page in run and len(run) >= _HEIGHT_PAGES
+    return page in run and len(run) >= FEWEST_SAME_HEIGHT_PAGES
 
 
 class _RunningHeads:
-    """Tells running heads that change with the chapter or section from all else that stands at their height."""
+    """Finds running heads that change with the chapter or section among all that stands at their height."""
 
     def __init__(
         self, lines: Sequence[Line], sheets: Mapping[int, Page], outline: Sequence[OutlineEntry], body: float
@@ -189,22 +192,22 @@ class _RunningHeads:
         there on several pages, or on the next one, or is the title of a section that goes on; and no text may be near.
         """
         open_ = [line for line in alike if line not in margins]
-        again = _said_again(alike)
+        again = _repeated(alike)
         heads = [line for line in open_ if (line in again and not self._is_slide(line)) or self._goes_on(line, side)]
-        if len(alike) - len(open_) + len(heads) < _KNOWN_SHARE * len(alike):
+        if len(alike) - len(open_) + len(heads) < KNOWN_SHARE * len(alike):
             return []
         known = margins | set(heads)
         return [line for line in heads if self._is_apart(line, known) and not (side == _HEAD and self._is_heading(line))]
 
     def _goes_on(self, line: Line, side: int) -> bool:
-        """Say whether a line is the title of a section that began before it."""
+        """Return whether a line is the title of a section that began before it."""
         pages = {page for name in _names(line.text) for page in self._begins.get(name, ())}
         return any(page < line.page for page in pages) or (
             line.page in pages and not (side == _HEAD and self._is_heading(line))
         )
 
     def _is_heading(self, line: Line) -> bool:
-        """Say whether a line names a section which begins on its page, and no other there does that is as large."""
+        """Return whether a line names a section which begins on its page, and no other there does that is as large."""
         names = _names(line.text)
         return any(line.page in self._begins.get(name, ()) for name in names) and not any(
             other is not line
@@ -214,15 +217,15 @@ class _RunningHeads:
         )
 
     def _is_slide(self, line: Line) -> bool:
-        """Say whether a line stands on a page wider than high, where its own title may be said again on the next."""
+        """Return whether a line stands on a page wider than high, where its own title may be repeated on the next."""
         page = self._sheets[line.page]
         return (page.width_pt > page.height_pt) != (page.rotation % 180 == 90)
 
     def _is_apart(self, line: Line, margins: Set[Line]) -> bool:
-        """Say whether nothing but margins is near a line, above or below."""
+        """Return whether nothing but margins is near a line, above or below."""
         page = self._sheets[line.page]
         top, bottom, _ = _span(line.bbox, page)
-        near = _APART * line.size
+        near = APART_EM * line.size
         for other in self._page_of(line):
             above, below, _ = _span(other.bbox, page)
             is_near = below > top - near and above < bottom + near
@@ -235,14 +238,14 @@ class _RunningHeads:
         return self._lines[first : bisect_right(self._lines, line.page, lo=first, key=_PAGE)]
 
 
-def _said_again(alike: Sequence[Line]) -> set[Line]:
-    """Return the lines whose words stand again on the same page, on the next, or on the next of the same hand."""
+def _repeated(alike: Sequence[Line]) -> set[Line]:
+    """Return the lines whose words stand again on the same page, on the next, or on the next left or right one."""
     again: set[Line] = set()
     last: dict[str, Line] = {}
     for line in alike:
         pattern = _pattern(line.text)
         before = last.get(pattern)
-        if before is not None and line.page - before.page <= _SAME_HAND:
+        if before is not None and line.page - before.page <= NEXT_OF_HAND_PAGES:
             again.update((before, line))
         last[pattern] = line
     return again
@@ -262,9 +265,9 @@ def _pattern(text: str) -> str:
 def _edge_of(box: BBox, page: Page) -> tuple[int, int] | None:
     """Return at which end of its page a box stands, as the page is read, and how many points away; None in between."""
     top, bottom, height = _span(box, page)
-    if bottom <= _MARGIN_SHARE * height:
+    if bottom <= MARGIN_SHARE * height:
         return _HEAD, round(bottom)
-    return (_FOOT, round(height - bottom)) if top >= (1 - _MARGIN_SHARE) * height else None
+    return (_FOOT, round(height - bottom)) if top >= (1 - MARGIN_SHARE) * height else None
 
 
 def _span(box: BBox, page: Page) -> tuple[float, float, float]:

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from schemas.documents import Block, BlockKind, Page, PlacedFigure
+from schemas.gates import PICTURES_BY_TEXT, Bounds
 from schemas.geometry import BBox, gap, is_level
 from schemas.laws import EXAMPLES, FEWEST_PICTURES
 from schemas.versions import GateResult
@@ -56,12 +57,12 @@ def read_with_neighbours(
     return found
 
 
-def pictures_by_their_text(documents: Iterable[tuple[str, Mapping[int, bool]]], least: float) -> GateResult:
+def pictures_by_their_text(documents: Iterable[tuple[str, Mapping[int, bool]]], bounds: Bounds) -> GateResult:
     """Hold that enough pictures without a caption are read with text that stands next to them.
 
     Args:
         documents: Sources, and what ``read_with_neighbours`` answers of each document.
-        least: Share of the pictures, 0 to 1. A few pictures say too little: of fewer than 20 none refuses a version.
+        bounds: What share of the pictures is asked for. A few say too little: of fewer than 20 none refuses a version.
     """
     answers: Counter[bool] = Counter()
     away: Counter[str] = Counter()
@@ -70,16 +71,11 @@ def pictures_by_their_text(documents: Iterable[tuple[str, Mapping[int, bool]]], 
         away.update([source] * sum(not answer for answer in found.values()))
     right, total = answers[True], answers.total()
     share = right / total if total else 1.0
-    passed = share >= least or total < FEWEST_PICTURES
     told = f"{right} of {total} pictures without a caption are read with text next to them"
-    message = f"{told} ({share:.0%}), {least:.0%} asked for"
-    if not passed:
-        most = ", ".join(f"{count} in {source}" for source, count in away.most_common(EXAMPLES))
-        message += (
-            f"; most others: {most}; to look at them: inset parse FILE.pdf --out FOLDER --view; "
-            "if they are right, lower gates.min_pictures_by_text"
-        )
-    return GateResult(gate="pictures by their text", passed=passed, value=share, bound=least, message=message)
+    message = f"{told} ({share:.0%}), {bounds.of(PICTURES_BY_TEXT):.0%} asked for"
+    passed = PICTURES_BY_TEXT.holds(share, bounds) or total < FEWEST_PICTURES
+    most = ", ".join(f"{count} in {source}" for source, count in away.most_common(EXAMPLES))
+    return PICTURES_BY_TEXT.judge(share, bounds, message, passed=passed, most=most)
 
 
 def _is_next_to(text: BBox, picture: BBox) -> bool:

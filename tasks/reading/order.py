@@ -1,12 +1,12 @@
-"""Mend the order of a page's blocks where the page contradicts it.
+"""Correct the order of a page's blocks where the page contradicts it.
 
 In a column, what stands over a block is read before it; of two columns of one text, the one on the side where lines begin is.
 
 A PDF's own order follows columns, side-bars and floats better than any rule about places, so it is kept. But producers write
-captions, headings and text boxes after all else; then a block is told before one that stands over it. Such blocks, as few as
+captions, headings and text boxes after all else; then a block is written before one that stands over it. Such blocks, as few as
 explain the contradictions, are moved to where they stand. XY-cuts and Breuel's order of columns would set all blocks anew.
-Columns written in the wrong turn are exchanged only if both are running text, and in type of one size: side-bars and notes in
-the margin are rarely so, and may be read when the page tells them. See docs/decisions/0011.
+Columns written in the wrong order are exchanged only if both are running text, and in type of one size: side-bars and notes in
+the margin are rarely so, and may be read where the page has them. See docs/decisions/0011.
 """
 
 from collections import defaultdict
@@ -16,15 +16,16 @@ from typing import NamedTuple
 
 from schemas.geometry import BBox, is_level, union
 
-_TOUCH_PT = 2.0
-_SHARE = 0.25
-_ROUNDS = 2
-_MOST = 200
-_SAME_SIZE_PT = 0.3
-_FEWEST_ROWS = 3
+TOUCH_PT = 2.0
+COLUMN_SHARE = 0.25
+MOST_ROUNDS = 2
+MOST_BLOCKS = 200
+SAME_SIZE_PT = 0.3
+FEWEST_ROWS = 3
 """Fewest rows that two columns are read by."""
-_UNEVEN = 0.8
-"""By how much the blocks of one row differ in height, in lines, in half of the rows at least: lists in two columns are even."""
+UNEVEN_LINES = 0.8
+"""By how much the blocks of one row differ in height, in lines: lists in two columns are even."""
+UNEVEN_ROWS_SHARE = 0.5
 
 
 class Standing(NamedTuple):
@@ -39,60 +40,60 @@ class Standing(NamedTuple):
     prose: float = 0.0
 
 
-def leaps(boxes: Sequence[BBox], *, leftward: bool = False) -> bool:
-    """Say whether any box stands higher than one before it, or turns back to where lines begin: else, the order can't be wrong.
+def leaps(boxes: Sequence[BBox], *, right_to_left: bool = False) -> bool:
+    """Return whether a box stands higher than one before it, or turns back to where lines begin: else, the order can't be wrong.
 
     Columns leap, too.
     """
     lowest = start = float("-inf")
     end = float("inf")
     for left, top, right, bottom in boxes:
-        if bottom - _TOUCH_PT <= lowest or (left >= end if leftward else right <= start):
+        if bottom - TOUCH_PT <= lowest or (left >= end if right_to_left else right <= start):
             return True
         lowest = top if top > lowest else lowest
         start, end = left, right
     return False
 
 
-def mended(blocks: Sequence[Standing], *, leftward: bool = False) -> list[int]:
+def reordered(blocks: Sequence[Standing], *, right_to_left: bool = False) -> list[int]:
     """Return the numbers of a page's blocks as they are read.
 
     Args:
         blocks: In the page's own order. Of more than 200 that order is kept: they are the labels of a drawing.
-        leftward: Whether the page's lines run from right to left: then so do its columns.
+        right_to_left: Whether the page's lines run from right to left: then so do its columns.
     """
     order = list(range(len(blocks)))
-    if len(blocks) > _MOST:
+    if len(blocks) > MOST_BLOCKS:
         return order
-    for _ in range(_ROUNDS):
+    for _ in range(MOST_ROUNDS):
         moved = _displaced(_contradictions(blocks, order))
         if not moved:
             break
         order = _moved(blocks, order, moved)
-    # No block of one column stands over one of another: what is mended so far stays mended.
-    for _ in range(_ROUNDS):
-        order = _in_turn(blocks, order, leftward=leftward)
-    return _row_by_row(blocks, order, leftward=leftward)
+    # No block of one column stands over one of another: what is corrected so far stays so.
+    for _ in range(MOST_ROUNDS):
+        order = _in_turn(blocks, order, right_to_left=right_to_left)
+    return _row_by_row(blocks, order, right_to_left=right_to_left)
 
 
 def _stands_over(upper: Standing, lower: Standing) -> bool:
-    """Say whether a block ends where another begins, or higher, in the same column."""
+    """Return whether a block ends where another begins, or higher, in the same column."""
     x0, y0, x1, y1 = upper.box
     _, top, _, bottom = lower.box
-    if y1 > top + _TOUCH_PT or y0 + y1 >= top + bottom:
+    if y1 > top + TOUCH_PT or y0 + y1 >= top + bottom:
         return False
     left, _, right, _ = lower.head
     shared = (x1 if x1 < right else right) - (x0 if x0 > left else left)
-    return shared > _SHARE * min(x1 - x0, right - left)
+    return shared > COLUMN_SHARE * min(x1 - x0, right - left)
 
 
 def _contradictions(blocks: Sequence[Standing], order: Sequence[int]) -> dict[int, set[int]]:
-    """Return the blocks that are told before one that stands over them, and those, each with what contradicts it."""
+    """Return the blocks that are written before one that stands over them, and those, each with what contradicts it."""
     against: dict[int, set[int]] = defaultdict(set)
     lowest = float("-inf")
     for place, late in enumerate(order):
         box = blocks[late].box
-        foot = box.y1 - _TOUCH_PT
+        foot = box.y1 - TOUCH_PT
         if foot <= lowest:
             for early in order[:place]:
                 if foot <= blocks[early].box.y0 and _stands_over(blocks[late], blocks[early]):
@@ -145,16 +146,16 @@ def _titles(blocks: Sequence[Standing]) -> list[int]:
     order = sorted(range(len(blocks)), key=lambda number: blocks[number].box.y0)
     titles: list[int] = []
     for number, following in pairwise(order):
-        if blocks[following].box.y0 < blocks[number].box.y1 - _TOUCH_PT:
+        if blocks[following].box.y0 < blocks[number].box.y1 - TOUCH_PT:
             break
         titles.append(number)
     return titles
 
 
-def _in_turn(blocks: Sequence[Standing], order: Sequence[int], *, leftward: bool) -> list[int]:
-    """Exchange a column of text and the one told after it, where lines begin on the side of the latter."""
+def _in_turn(blocks: Sequence[Standing], order: Sequence[int], *, right_to_left: bool) -> list[int]:
+    """Exchange a column of text and the one written after it, where lines begin on the side of the latter."""
     turned = list(order)
-    sides = [(-block.box.x1, -block.box.x0) if leftward else (block.box.x0, block.box.x1) for block in blocks]
+    sides = [(-block.box.x1, -block.box.x0) if right_to_left else (block.box.x0, block.box.x1) for block in blocks]
     for at in range(1, len(turned)):
         if sides[turned[at]][1] > sides[turned[at - 1]][0]:
             continue
@@ -166,7 +167,7 @@ def _in_turn(blocks: Sequence[Standing], order: Sequence[int], *, leftward: bool
 
 
 def _columns(sides: Sequence[tuple[float, float]], at: int) -> tuple[int, int]:
-    """Return where the column begins that is told before a place, and where the one ends that is told from there on."""
+    """Return where the column begins that is written before a place, and where the one ends that is written from there on."""
     begin = end = at
     while begin and sides[at][1] <= sides[begin - 1][0]:
         begin -= 1
@@ -176,20 +177,20 @@ def _columns(sides: Sequence[tuple[float, float]], at: int) -> tuple[int, int]:
     return begin, end
 
 
-def _row_by_row(blocks: Sequence[Standing], order: Sequence[int], *, leftward: bool) -> list[int]:
+def _row_by_row(blocks: Sequence[Standing], order: Sequence[int], *, right_to_left: bool) -> list[int]:
     """Read two columns row by row where each block of one begins level with a block of the other.
 
     Names and their explanations, steps and their remarks: the taller block of each row sets where the next row begins. In columns
     of running text no three paragraphs in a row do so.
     """
     turned = list(order)
-    sides = [(-block.box.x1, -block.box.x0) if leftward else (block.box.x0, block.box.x1) for block in blocks]
-    for at in range(_FEWEST_ROWS, len(turned)):
+    sides = [(-block.box.x1, -block.box.x0) if right_to_left else (block.box.x0, block.box.x1) for block in blocks]
+    for at in range(FEWEST_ROWS, len(turned)):
         first = blocks[turned[at]]
         begin = next(
             (
                 place
-                for place in range(at - _FEWEST_ROWS, -1, -1)
+                for place in range(at - FEWEST_ROWS, -1, -1)
                 if is_level(blocks[turned[place]].head, first.head) and sides[turned[place]][1] <= sides[turned[at]][0]
             ),
             None,
@@ -208,14 +209,14 @@ def _are_rows(pairs: Sequence[tuple[Standing, Standing]]) -> bool:
     for one, other in pairs:
         if not is_level(one.head, other.head):
             return False
-        uneven += abs(one.box.height - other.box.height) >= _UNEVEN * min(one.head.height, other.head.height)
+        uneven += abs(one.box.height - other.box.height) >= UNEVEN_LINES * min(one.head.height, other.head.height)
     bands = [one.box | other.box for one, other in pairs]
-    parted = all(upper.y1 <= lower.y0 + _TOUCH_PT for upper, lower in pairwise(bands))
+    parted = all(upper.y1 <= lower.y0 + TOUCH_PT for upper, lower in pairwise(bands))
     left, right = (union(block.box for block in column) for column in zip(*pairs, strict=True))
     beside = (left & right).width == 0
-    return parted and beside and 2 * uneven >= len(pairs)
+    return parted and beside and uneven >= UNEVEN_ROWS_SHARE * len(pairs)
 
 
 def _is_beside(one: Standing, other: Standing) -> bool:
-    """Say whether two blocks are running text in type of one size, side by side."""
-    return one.prose > 0 < other.prose and abs(one.prose - other.prose) <= _SAME_SIZE_PT and is_level(one.box, other.box)
+    """Return whether two blocks are running text in type of one size, side by side."""
+    return one.prose > 0 < other.prose and abs(one.prose - other.prose) <= SAME_SIZE_PT and is_level(one.box, other.box)

@@ -1,4 +1,4 @@
-"""Tell headings from running text, and say under which headings something stands."""
+"""Find the headings of a document, and under which of them something stands."""
 
 import re
 from collections import Counter, defaultdict
@@ -14,10 +14,15 @@ from schemas.tags import strip
 LARGER = 1.15
 """How many times the size of the text a line is that stands out."""
 
-_HEADING_CHARACTERS = 120
-_TITLE_LINES = 3
-_DEEPEST = 6
-_NEAR_PT = 48.0
+MOST_HEADING_CHARACTERS = 120
+MOST_TITLE_LINES = 3
+DEEPEST_LEVEL = 6
+DESTINATION_PT = 48.0
+LEAST_TITLE_SIZE = 0.9
+LEAST_BOLD_SIZE = 0.97
+SAME_SIZE_PT = 0.3
+SIZE_WEIGHT = 10.0
+UPWARD_CHARACTERS = 3
 _NUMBERING = re.compile(
     r"\s*(?:(?:chapter|appendix|section|part|kapitel)\s+)?((?:[A-Z]|[IVX]+|\d{1,3})(?:\.\d{1,3})*)[.:)]?\s+", re.IGNORECASE
 )
@@ -47,15 +52,15 @@ class Headings:
         self._level: dict[Line, int] = self._by_outline(lines) if outline else self._by_look(lines, sizes)
 
     def is_heading(self, line: Line) -> bool:
-        """Say whether a line is a heading, or a part of one."""
+        """Return whether a line is a heading, or a part of one."""
         return line in self._level
 
     def goes_on(self, line: Line, following: Line) -> bool:
-        """Say whether two lines are one heading by the outline, though they may be blocks of their own."""
+        """Return whether two lines are one heading by the outline, though they may be blocks of their own."""
         return following in self._wholes.get(line, ())
 
     def stands_out(self, line: Line) -> bool:
-        """Say whether a heading is one by the outline or by its size, and not merely bold as a table's header may be."""
+        """Return whether a heading is one by the outline or by its size, and not merely bold as a table's header may be."""
         return line in self._level and (bool(self._outline) or line.size >= LARGER * self._body)
 
     def level_of(self, lines: Sequence[Line]) -> int | None:
@@ -63,11 +68,11 @@ class Headings:
         return self._level.get(lines[0]) if lines else None
 
     def path(self) -> "SectionPath":
-        """Return what says, block after block, under which headings a block stands."""
+        """Return a walk through the document that names, block after block, the headings over a block."""
         return SectionPath([entry for entry in self._outline if title_letters(entry.title)], self._found)
 
     def _by_outline(self, lines: Sequence[Line]) -> dict[Line, int]:
-        """Find each entry of the outline on its page: the line, or the few lines, that say the same."""
+        """Find each entry of the outline on its page: the line, or the few lines, with the same words."""
         on_page: dict[int, list[_Spelled]] = {entry.page: [] for entry in self._outline}
         for line in lines:
             if line.page in on_page:
@@ -75,22 +80,22 @@ class Headings:
                 on_page[line.page].append(_Spelled(line, letters, bare(f"{line.text} ", letters)))
         levels: dict[Line, int] = {}
         for entry in self._outline:
-            self._note(entry, self._said(entry, title_letters(entry.title), "", on_page[entry.page], levels), levels)
+            self._note(entry, self._places_of(entry, title_letters(entry.title), "", on_page[entry.page], levels), levels)
         # Only then without their numbers, lest one takes the heading of another that has the same words.
         for entry in self._outline:
             number = _number(entry.title)
             if number and entry not in self._found:
-                found = self._said(entry, bare(entry.title), number, on_page[entry.page], levels)
+                found = self._places_of(entry, bare(entry.title), number, on_page[entry.page], levels)
                 self._note(entry, [place for place in found if self._may_be_title(place, entry)], levels)
         return levels
 
-    def _said(
+    def _places_of(
         self, entry: OutlineEntry, title: str, number: str, page: Sequence["_Spelled"], levels: Mapping[Line, int]
     ) -> list[list[Line]]:
-        """Return where an entry's title is said on its page, in lines that are neither margins nor headings yet."""
+        """Return where an entry's title stands on its page, in lines that are neither margins nor headings yet."""
         places: list[list[Line]] = []
         for start, (line, letters, rest) in enumerate(page if title else ()):
-            if line.size < 0.9 * self._body or not letters:
+            if line.size < LEAST_TITLE_SIZE * self._body or not letters:
                 continue
             # Each line of a numbered listing begins with a number by itself.
             begins = rest or (page[start + 1].letters if start + 1 < len(page) else "")
@@ -98,25 +103,29 @@ class Headings:
                 continue
             if line in levels or line in self._margins:
                 continue
-            most = _TITLE_LINES if rest else _TITLE_LINES + 1  # the number may have a line of its own
+            most = MOST_TITLE_LINES if rest else MOST_TITLE_LINES + 1  # the number may have a line of its own
             found = _match(page[start : start + most], title, number)
             if found and not _begins_with_stray_letter(found):
                 places.append(found)
         return places
 
     def _note(self, entry: OutlineEntry, places: Sequence[list[Line]], levels: dict[Line, int]) -> None:
-        """Take as an entry's heading the place that says its title in the largest letters, nearest to where it points."""
+        """Take as an entry's heading the place that has its title in the largest letters, nearest to where it points."""
         if places:
             self._found.add(entry)
-            heading = min(places, key=lambda place: _away(place[0], entry) - 10 * place[0].size)
-            levels.update(dict.fromkeys(heading, min(_DEEPEST, entry.level)))
+            heading = min(places, key=lambda place: _away(place[0], entry) - SIZE_WEIGHT * place[0].size)
+            levels.update(dict.fromkeys(heading, min(DEEPEST_LEVEL, entry.level)))
             if heading[0].block != heading[-1].block:
                 self._wholes.update(dict.fromkeys(heading, heading))
 
     def _may_be_title(self, place: Sequence[Line], entry: OutlineEntry) -> bool:
-        """Say whether lines that say a title without its number look like one, or stand where the outline points to."""
+        """Return whether lines with a title's words and not its number look like one, or stand where the outline points to."""
         first = place[0]
-        return first.bold or first.size >= LARGER * self._body or (entry.y is not None and _away(first, entry) <= _NEAR_PT)
+        return (
+            first.bold
+            or first.size >= LARGER * self._body
+            or (entry.y is not None and _away(first, entry) <= DESTINATION_PT)
+        )
 
     def _by_look(self, lines: Sequence[Line], sizes: Counter[float]) -> dict[Line, int]:
         blocks: dict[tuple[int, int], list[Line]] = defaultdict(list)
@@ -136,7 +145,7 @@ class Headings:
         larger = sorted({round(line.size) for line in found if line.size >= LARGER * self._body}, reverse=True)
         rank = {size: place for place, size in enumerate(larger, 1)}
         return {
-            line: min(_DEEPEST, depth if depth is not None else rank.get(round(line.size), len(rank) + 1))
+            line: min(DEEPEST_LEVEL, depth if depth is not None else rank.get(round(line.size), len(rank) + 1))
             for line, depth in found.items()
         }
 
@@ -144,12 +153,13 @@ class Headings:
         """Return the lines at the head of a block that are set like a heading; [] where there are none."""
         first = block[0]
         whole = " ".join(line.text.strip() for line in block)
-        if len(block) <= _TITLE_LINES and whole.isupper() and _NUMBERED.match(whole) and first.size >= 0.97 * self._body:
+        is_full_size = first.size >= LEAST_BOLD_SIZE * self._body
+        if len(block) <= MOST_TITLE_LINES and whole.isupper() and _NUMBERED.match(whole) and is_full_size:
             return block  # "2 RELATED WORK", often in small capitals behind a larger number
-        same = [line for line in block if abs(line.size - first.size) <= 0.3 and line.bold == first.bold]
+        same = [line for line in block if abs(line.size - first.size) <= SAME_SIZE_PT and line.bold == first.bold]
         head = block[: next((place for place, line in enumerate(block) if line not in same), len(block))]
         text = " ".join(line.text.strip() for line in head)
-        if len(head) > _TITLE_LINES or len(text) > _HEADING_CHARACTERS or not re.search(r"[^\W\d_]{2}", text):
+        if len(head) > MOST_TITLE_LINES or len(text) > MOST_HEADING_CHARACTERS or not re.search(r"[^\W\d_]{2}", text):
             return []
         if caption_label(text) is not None or text.endswith((",", ";")):
             return []
@@ -157,7 +167,7 @@ class Headings:
         goes_on = len(head) < len(block) and block[len(head)].text.lstrip()[:1].islower()
         if goes_on and not larger:
             return []  # a sentence with words in bold
-        bold = first.bold and first.size >= 0.97 * self._body and not text.endswith((".", ":"))
+        bold = first.bold and is_full_size and not text.endswith((".", ":"))
         return head if larger or (bold and (_NUMBERED.match(text) or len(head) < len(block) or len(head) == 1)) else []
 
 
@@ -170,7 +180,7 @@ class _Spelled(NamedTuple):
 
 
 class SectionPath:
-    """Walks a document in reading order and says under which headings each block stands."""
+    """Walks a document in reading order and names the headings over each block."""
 
     def __init__(self, outline: Sequence[OutlineEntry], found: Set[OutlineEntry]) -> None:
         self._found = found
@@ -214,11 +224,11 @@ class SectionPath:
 
 
 def _runs_upward(line: Line) -> bool:
-    return len(line.text.strip()) > 3 and line.bbox.height > line.bbox.width
+    return len(line.text.strip()) > UPWARD_CHARACTERS and line.bbox.height > line.bbox.width
 
 
 def same_title(one: str, other: str) -> bool:
-    """Say whether two titles are the same but for case, white space, stops and their number."""
+    """Return whether two titles are the same but for case, white space, stops and their number."""
     return title_letters(one) == title_letters(other) or bare(one) == bare(other)
 
 
@@ -227,7 +237,7 @@ def _away(line: Line, entry: OutlineEntry) -> float:
 
 
 def _begins_with_stray_letter(lines: Sequence[Line]) -> bool:
-    """Say whether a letter over a title is no number of it: music fonts draw notes as letters."""
+    """Return whether a letter over a title is no number of it: music fonts draw notes as letters."""
     if len(lines) < 2 or len(title_letters(lines[0].text)) != 1 or not lines[0].text.strip().isalpha():
         return False
     letter, title = lines[0].bbox, next(line.bbox for line in lines[1:] if title_letters(line.text))
@@ -235,15 +245,15 @@ def _begins_with_stray_letter(lines: Sequence[Line]) -> bool:
 
 
 def _match(lines: Sequence[_Spelled], title: str, number: str) -> list[Line]:
-    """Return the first lines that together say a title, with or without a number; where one is given, with no other."""
+    """Return the first lines that together are a title, with or without a number; where one is given, with no other."""
     letters = ""
     for count, spelled in enumerate(lines, 1):
         letters += spelled.letters
         if letters.endswith(title):
-            said = [spelled.line for spelled in lines[:count]]
-            words = " ".join(line.text for line in said)
+            own = [spelled.line for spelled in lines[:count]]
+            words = " ".join(line.text for line in own)
             if letters == title or (bare(words) == title and number in ("", _number(words))):
-                return said
+                return own
     return []
 
 
@@ -269,6 +279,6 @@ def _number(text: str) -> str:
 
 
 def _depth(text: str) -> int | None:
-    """Return how deep a heading's own number says it stands; None for one without a number."""
+    """Return how deep a heading stands by its own number; None for one without a number."""
     found = _NUMBERED.match(text)
     return found[1].count(".") + 1 if found else None

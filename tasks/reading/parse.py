@@ -22,8 +22,9 @@ from schemas.ports import PdfDocument, PdfPage
 from tasks.figures.classify import CAPTIONED, is_gradient, role_of, role_of_gradient
 from tasks.figures.collect import Collection, KeepFigure, stream_sha1
 from tasks.figures.demote import without_logos, without_repeats
-from tasks.figures.locate import Region, locate
-from tasks.reading.bidi import runs_leftward
+from tasks.figures.locate import locate
+from tasks.figures.parts import Region
+from tasks.reading.bidi import runs_right_to_left
 from tasks.reading.read import Content, read_outline, read_page
 from tasks.reading.title import title_of
 from tasks.tables.fill import filled, lines_of_tables
@@ -165,12 +166,14 @@ class _Reading:
         self, content: Content, tables: Sequence[Ruling], written: Sequence[Sequence[Line]], placed: Sequence[Placement]
     ) -> None:
         page = content.page
-        right_to_left = runs_leftward("".join([line.text for line in content.texts]))
+        right_to_left = runs_right_to_left("".join([line.text for line in content.texts]))
         tagged = [placement.bbox for placement in placed if placement.role in TAGGED and placement.figure_id is not None]
         for ruling, lines in zip(tables, written, strict=True):
             try:
                 with refusing(f"a table of page {page.page} can't be read", FailureCode.PAGE_UNREADABLE, page.page):
-                    grid = tabulate(ruling, lines, content.letters, page.rotation, leftward=right_to_left, pictures=tagged)
+                    grid = tabulate(
+                        ruling, lines, content.letters, page.rotation, right_to_left=right_to_left, pictures=tagged
+                    )
             except BadInputError as error:
                 self.fail(page.page, error)
             else:

@@ -25,20 +25,21 @@ from schemas.documents import Line
 from schemas.geometry import BBox, gap, is_level, union
 from tasks.reading.join import wraps
 
-_OWN_PT = 40.0
+OWN_COLUMN_PT = 40.0
 """Farthest text above or below a picture that it is read with, where other text is level with it: a chart's title, a label."""
-_ALIGNED_PT = 6.0
+ALIGNED_PT = 6.0
 """How far the left sides, or the middles, of pictures of one column are apart."""
-_TOUCH_PT = 3.0
+TOUCH_PT = 3.0
 """How far a picture may reach over a line, since boxes of lines hold the room for accents."""
-_COLUMN_SHARE = 0.3
+COLUMN_SHARE = 0.3
 """Share of the narrower one's width that a picture and text of its column have in common."""
-_LEADING = 1.2
+LEADING_EM = 1.2
 """Widest gap between two lines of one step that are blocks of their own, in ems: lines set double."""
-_PARAGRAPH_GAP = 0.6
+PARAGRAPH_GAP_EM = 0.6
 """Gap between two lines of a block that begins a step, in ems."""
-_CELL_GAP = 4.0
+NUMBER_GAP_EM = 4.0
 """Widest gap between a step's number and its text, in ems."""
+SAME_SIZE_PT = 0.3
 _WORD = re.compile(r"[^\W\d_]{2}|(?:[^\W\d_].*){3}")
 _ITEM = re.compile(r"\s*(?:[•‣◦●○■□▪▫◆◇►▶➢✓∙·\uf0a7\uf0b7]|[*–—-]\s|\(?(?:\d{1,2}|[a-zA-Z])[.)](?!\d))")
 _BARE_NUMBER = re.compile(r"\s*\d{1,2}\s")
@@ -48,7 +49,7 @@ _SENTENCE_END = re.compile(r"[.:;!?。：；！？]\W*$")
 class Passage(NamedTuple):
     """A block of a page's text, as pictures are placed by it.
 
-    ``lines`` is empty for what is never parted, such as a table or a figure; ``is_heading`` says that it begins a section.
+    ``lines`` is empty for what is never parted, such as a table or a figure; ``is_heading`` means that it begins a section.
     """
 
     box: BBox
@@ -60,7 +61,7 @@ class Place(NamedTuple):
     """Where a picture goes: before line ``at``; ``step`` are the lines that it is read with.
 
     A line is given by the numbers of its passage and of itself in it; ``at`` is the number of passages and 0 for the end.
-    ``is_level`` says that the picture is level with those lines, ``is_behind`` that it is so and is read after them.
+    ``is_level`` means that the picture is level with those lines, ``is_behind`` that it is so and is read after them.
     """
 
     at: tuple[int, int]
@@ -119,21 +120,21 @@ def _spots(passages: Sequence[Passage]) -> Iterator[_Spot]:
 
 
 def _goes_on(before: Line, line: Line, above: Passage, passage: Passage, *, is_new: bool) -> bool:
-    """Say whether a line belongs to the step of the line before it."""
+    """Return whether a line belongs to the step of the line before it."""
     if is_level(before.bbox, line.bbox):
         # A number and its text, or what follows a picture in a line.
         apart = gap(before.bbox.x0, before.bbox.x1, line.bbox.x0, line.bbox.x1)
-        return -_TOUCH_PT <= apart <= _CELL_GAP * line.size or not is_new
+        return -TOUCH_PT <= apart <= NUMBER_GAP_EM * line.size or not is_new
     if above.is_heading or passage.is_heading or _ITEM.match(line.text):
         return False
     if _BARE_NUMBER.match(line.text) and _SENTENCE_END.search(before.text):
         return False  # else it may be a quantity that a sentence goes on with
     down = line.bbox.y0 - before.bbox.y1
     if is_new:
-        alike = abs(before.size - line.size) <= 0.3 and before.bold == line.bold
-        if not alike or abs(before.bbox.x0 - line.bbox.x0) > _TOUCH_PT or not -line.size <= down <= _LEADING * line.size:
+        alike = abs(before.size - line.size) <= SAME_SIZE_PT and before.bold == line.bold
+        if not alike or abs(before.bbox.x0 - line.bbox.x0) > TOUCH_PT or not -line.size <= down <= LEADING_EM * line.size:
             return False
-    elif down > _PARAGRAPH_GAP * line.size:
+    elif down > PARAGRAPH_GAP_EM * line.size:
         return False
     column = above.box | passage.box
     return wraps(before, line, column.x0, column.x1)
@@ -182,7 +183,7 @@ class _PageText:
         return self._amid_column(box, self._above(box), self._below(box)) or self._by_height(box)
 
     def _is_in_column_of_steps(self, number: int) -> bool:
-        """Say whether a picture stands under or over others that stand beside steps of one column, as it does: it has one, too.
+        """Return whether a picture stands under or over others, each beside a step of one column: then it has a step, too.
 
         Of such a column, the first and the last may have text over or under them that is none of theirs.
         """
@@ -198,32 +199,32 @@ class _PageText:
 
     def _level_with(self, box: BBox) -> _Level:
         level = [spot for spot in self._text if _is_level(spot.box, box)]
-        left = [spot for spot in level if spot.box.x1 <= box.x0 + _TOUCH_PT]
-        right = [spot for spot in level if spot.box.x0 >= box.x1 - _TOUCH_PT]
+        left = [spot for spot in level if spot.box.x1 <= box.x0 + TOUCH_PT]
+        right = [spot for spot in level if spot.box.x0 >= box.x1 - TOUCH_PT]
         return _Level(_nearest_column(left, box), _nearest_column(right, box))
 
     def _own_column(self, number: int) -> Place | None:
-        """Return the place between the text of a picture's own column; None where the text beside it says more.
+        """Return the place between the text of a picture's own column; None where the text beside it decides.
 
-        Text over both a picture and what is level with it says nothing: it stands over the row.
+        Text over both a picture and what is level with it doesn't count: it stands over the row.
         """
         box, sides = self._pictures[number], self._level[number].sides()
         columns = [union(spot.box for spot in side) for side in sides]
         others = [*self._pictures[:number], *self._pictures[number + 1 :]] if columns else None
-        reach = max(_OWN_PT, min((_aside(side, box) for side in sides), default=0.0))
+        reach = max(OWN_COLUMN_PT, min((_aside(side, box) for side in sides), default=0.0))
         above = [spot for spot in self._above(box, others) if self._is_own(spot, box, columns, reach)]
         below = [spot for spot in self._below(box, others) if self._is_own(spot, box, columns, reach)]
         return self._amid_column(box, above, below)
 
     def _is_own(self, spot: _Spot, box: BBox, columns: Sequence[BBox], reach: float) -> bool:
-        """Say whether text over or under a picture is near, and not over or under what is level with the picture, too."""
+        """Return whether text over or under a picture is near, and not over or under what is level with the picture, too."""
         if gap(spot.box.y0, spot.box.y1, box.y0, box.y1) > reach:
             return False
         step = self._heads(spot) if spot.is_heading else self._boxes[spot.step]
         return not any(gap(step.x0, step.x1, column.x0, column.x1) < 0 for column in columns)
 
     def _overlaps(self, spot: _Spot, box: BBox) -> bool:
-        """Say whether text shares a picture's column."""
+        """Return whether text shares a picture's column."""
         return _shares_column(self._heads(spot) if spot.is_heading else spot.box, box)
 
     def _heads(self, heading: _Spot) -> BBox:
@@ -232,22 +233,22 @@ class _PageText:
 
     def _above(self, box: BBox, others: Sequence[BBox] | None = None) -> list[_Spot]:
         """Return the lines right above a picture, a line a column; none where one of the other pictures stands between."""
-        over = sorted((spot for spot in self._text if spot.box.y1 <= box.y0 + _TOUCH_PT), key=lambda spot: -spot.box.y1)
-        pictures = [other for other in others or () if other.y1 <= box.y0 + _TOUCH_PT and _shares_column(other, box)]
+        over = sorted((spot for spot in self._text if spot.box.y1 <= box.y0 + TOUCH_PT), key=lambda spot: -spot.box.y1)
+        pictures = [other for other in others or () if other.y1 <= box.y0 + TOUCH_PT and _shares_column(other, box)]
         return [
             spot
             for spot in self._front(over, box, is_lone=others is None)
-            if all(other.y1 <= spot.box.y1 + _TOUCH_PT for other in pictures)
+            if all(other.y1 <= spot.box.y1 + TOUCH_PT for other in pictures)
         ]
 
     def _below(self, box: BBox, others: Sequence[BBox] | None = None) -> list[_Spot]:
         """Return the lines right below a picture, a line a column; none where one of the other pictures stands between."""
-        under = sorted((spot for spot in self._text if spot.box.y0 >= box.y1 - _TOUCH_PT), key=lambda spot: spot.box.y0)
-        pictures = [other for other in others or () if other.y0 >= box.y1 - _TOUCH_PT and _shares_column(other, box)]
+        under = sorted((spot for spot in self._text if spot.box.y0 >= box.y1 - TOUCH_PT), key=lambda spot: spot.box.y0)
+        pictures = [other for other in others or () if other.y0 >= box.y1 - TOUCH_PT and _shares_column(other, box)]
         return [
             spot
             for spot in self._front(under, box, is_lone=others is None)
-            if all(other.y0 >= spot.box.y0 - _TOUCH_PT for other in pictures)
+            if all(other.y0 >= spot.box.y0 - TOUCH_PT for other in pictures)
         ]
 
     def _front(self, spots: Iterable[_Spot], box: BBox, *, is_lone: bool) -> list[_Spot]:
@@ -284,7 +285,7 @@ class _PageText:
         while (
             step + 1 < len(self._steps)
             and not any(spot.is_text for spot in self._steps[step + 1])
-            and self._boxes[step].y0 < self._boxes[step + 1].y1 <= box.y0 + _TOUCH_PT
+            and self._boxes[step].y0 < self._boxes[step + 1].y1 <= box.y0 + TOUCH_PT
         ):
             step += 1
         return step
@@ -306,7 +307,7 @@ class _PageText:
         return Place(self._following[end.at], lines, is_level=True, is_behind=True)
 
     def _is_in_column_with(self, side: Sequence[_Spot], level: _Level, box: BBox) -> bool:
-        """Say whether some text of the page is as wide as a picture and the text at one side together, but not as both sides."""
+        """Return whether some text of the page is as wide as a picture and the text at one side, but not as both sides."""
         own, all_ = union([box, *(spot.box for spot in side)]), union(spot.box for side in level for spot in side)
         return any(_spans(step, own) and not _spans(step, all_) for step in self._boxes)
 
@@ -339,12 +340,12 @@ def _overlaps_across(some: Sequence[_Spot], others: Sequence[_Spot]) -> bool:
 
 
 def _spans(text: BBox, box: BBox) -> bool:
-    return text.x0 <= box.x0 + _TOUCH_PT and text.x1 >= box.x1 - _TOUCH_PT
+    return text.x0 <= box.x0 + TOUCH_PT and text.x1 >= box.x1 - TOUCH_PT
 
 
 def _is_aligned(one: BBox, other: BBox) -> bool:
-    """Say whether two pictures stand in one column: their left sides, or their middles, are under each other."""
-    return abs(one.x0 - other.x0) <= _ALIGNED_PT or abs(one.x0 + one.x1 - other.x0 - other.x1) <= 2 * _ALIGNED_PT
+    """Return whether two pictures stand in one column: their left sides, or their middles, are under each other."""
+    return abs(one.x0 - other.x0) <= ALIGNED_PT or abs(one.x0 + one.x1 - other.x0 - other.x1) <= 2 * ALIGNED_PT
 
 
 def _nearest_column(spots: Sequence[_Spot], box: BBox) -> list[_Spot]:
@@ -360,4 +361,4 @@ def _aside(side: Iterable[_Spot], box: BBox) -> float:
 
 
 def _shares_column(text: BBox, box: BBox) -> bool:
-    return -gap(text.x0, text.x1, box.x0, box.x1) >= _COLUMN_SHARE * min(text.width, box.width)
+    return -gap(text.x0, text.x1, box.x0, box.x1) >= COLUMN_SHARE * min(text.width, box.width)

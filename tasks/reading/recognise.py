@@ -9,7 +9,8 @@ from schemas.geometry import BBox, gap, unrotated
 from schemas.tags import escape
 from tasks.tables.tabulate import holds
 
-_LINE_GAP = 0.8
+BLOCK_GAP_LINES = 0.8
+SIZE_SHARE = 0.75
 
 
 def pictures_to_recognise(placements: Iterable[Placement], labelled: Collection[int]) -> list[str]:
@@ -33,7 +34,7 @@ def pictures_to_recognise(placements: Iterable[Placement], labelled: Collection[
 
 
 def with_words(document: ParsedDocument, recognised: Mapping[str, Sequence[RecognisedLine]]) -> ParsedDocument:
-    """Return a document with the lines that were read off its scanned pages; words that the PDF tells itself are left out.
+    """Return a document with the lines that were read off its scanned pages; words that the PDF holds itself are left out.
 
     Args:
         document: As parsed.
@@ -41,29 +42,29 @@ def with_words(document: ParsedDocument, recognised: Mapping[str, Sequence[Recog
     """
     pages = {page.page: page for page in document.pages}
     figures = {figure.figure_id: figure for figure in document.figures}
-    told: dict[int, list[Line]] = defaultdict(list)
+    held: dict[int, list[Line]] = defaultdict(list)
     for line in document.lines:
-        told[line.page].append(line)
+        held[line.page].append(line)
     read: list[Line] = []
     for place in document.placements:
         if place.role is Role.PAGE_SCAN and place.figure_id is not None and place.figure_id in recognised:
             figure, lines = figures[place.figure_id], recognised[place.figure_id]
-            read.extend(_lines(place, figure, lines, pages[place.page], told[place.page]))
+            read.extend(_lines(place, figure, lines, pages[place.page], held[place.page]))
     return replace(document, lines=(*document.lines, *read)) if read else document
 
 
 def _lines(
-    place: Placement, figure: Figure, read: Sequence[RecognisedLine], page: Page, told: Sequence[Line]
+    place: Placement, figure: Figure, read: Sequence[RecognisedLine], page: Page, held: Sequence[Line]
 ) -> Iterator[Line]:
     """Yield what was read off one page, brought from pixels to points, in blocks as it stands."""
-    block = max((line.block for line in told), default=0)
+    block = max((line.block for line in held), default=0)
     previous: BBox | None = None
     for line in read:
         box = unrotated(line.bbox, (figure.width, figure.height), place.bbox, page.rotation).rounded()
-        if any(holds(known.bbox, box) for known in told):
+        if any(holds(known.bbox, box) for known in held):
             continue
-        apart = previous is None or gap(previous.y0, previous.y1, box.y0, box.y1) > _LINE_GAP * box.height
+        apart = previous is None or gap(previous.y0, previous.y1, box.y0, box.y1) > BLOCK_GAP_LINES * box.height
         beside = previous is not None and gap(previous.x0, previous.x1, box.x0, box.x1) > 0
         block += apart or beside
-        yield Line(page.page, block, box, escape(line.text), round(0.75 * box.height), bold=False)
+        yield Line(page.page, block, box, escape(line.text), round(SIZE_SHARE * box.height), bold=False)
         previous = box

@@ -1,8 +1,8 @@
 """Put the right-to-left lines of a page into logical order.
 
-MuPDF begins a new line, or a new block, where the pen goes back to the right, and goes on from right to left over any gap. So
-lines are split where a column's gap lies between their letters, the pieces of a row are joined, and the letters of the whole
-row are ordered by where they stand (``bidi``).
+The PDF reader begins a new line, or a new block, where the pen goes back to the right, and goes on from right to left over any
+gap. So lines are split where a column's gap lies between their letters, the pieces of a row are joined, and the letters of the
+whole row are ordered by where they stand (``bidi``).
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from schemas.drawings import Letters, PageLine
 from schemas.geometry import BBox, gap, is_level, turned, union
 from schemas.ports import PdfPage
 from schemas.tags import escape
-from tasks.reading.bidi import as_spoken, runs_leftward
+from tasks.reading.bidi import logical_order, runs_right_to_left
 
 _GUTTER_EM = 3.0
 """Least gap between letters of two columns."""
@@ -64,10 +64,10 @@ def in_logical_order(lines: Sequence[PageLine], letters: LineLetters) -> Iterato
     pieces = [
         PageLine(piece, visible)
         for line, visible in lines
-        for piece in (_split_at_gutters(line, letters) if runs_leftward(line.text) else [line])
+        for piece in (_split_at_gutters(line, letters) if runs_right_to_left(line.text) else [line])
     ]
     for row in _rows(pieces, letters):
-        if not runs_leftward("".join([line.text for line, _ in row])):
+        if not runs_right_to_left("".join([line.text for line, _ in row])):
             before = None
             yield from row
             continue
@@ -133,7 +133,7 @@ def _joined(row: Sequence[Line], letters: LineLetters) -> Line:
         return row[0]
     written = [letters(line) for line in row]
     level_boxes = [turned(box, level) for _, boxes in written for box in boxes]
-    text, boxes = as_spoken("".join([text for text, _ in written]), level_boxes)
+    text, boxes = logical_order("".join([text for text, _ in written]), level_boxes)
     main = max(row, key=lambda line: len(line.text))
     line = main._replace(block=row[0].block, bbox=union(line.bbox for line in row), text=escape(text))
     back = level[0], -level[1]

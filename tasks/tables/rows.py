@@ -11,16 +11,18 @@ from typing import NamedTuple
 from schemas.geometry import BBox, turned, union
 from schemas.tags import escape
 
-_SAME_PT = 3.0
+MIDDLE_PT = 3.0
 _LETTER = re.compile(r"[^\W\d_]")
 # What begins so goes on with its cell: a tolerance, an alternative, an item of a list.
 _FURTHER = re.compile(r"[±/]|[•‣◦·●○■□▪▫\uf0a7\uf0b7]\s*\w|[*∙–—-]\s+[^\W\d_]")
 _LEADER = re.compile(r"(?:\s*\.){3}\s*$")
 _CUT = re.compile(r"\S[-–—−/,]$")
-_LEVEL_SHARE = 0.25
-_APART_SHARE = 0.7
-_FEWEST_ROWS = 3
-_FEWEST_ROWS_OF_TWO = 4
+LEVEL_LINES = 0.25
+APART_LINES = 0.7
+FEWEST_ROWS = 3
+FEWEST_ROWS_OF_TWO = 4
+SIDEWAYS_LINES = 1.5
+SIDEWAYS_TIMES_WIDTH = 2.0
 WRITTEN = {0: (1, 0), 90: (0, -1), 180: (-1, 0), 270: (0, 1)}
 
 
@@ -44,7 +46,7 @@ class Cell(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What the cell says, line by line."""
+        """What is written in the cell, line by line."""
         return escape("\n".join(piece.text for piece in self.pieces))
 
     def turned(self, direction: tuple[int, int]) -> "Cell":
@@ -84,7 +86,7 @@ def split_rows(band: Row, rotation: int, *, by_words: bool) -> list[Row]:
     cuts = [(max(extent.y1 for extent in extents[:start]) + extents[start].y0) / 2 for start in starts]
     first = min(columns)  # so does a name that is set in the middle of them
     middle = (extents[0].y0 + extents[-1].y1) / 2
-    if len(columns[first].pieces) == 1 and abs(_down(columns[first].pieces[0], line) - middle) <= _SAME_PT:
+    if len(columns[first].pieces) == 1 and abs(_down(columns[first].pieces[0], line) - middle) <= MIDDLE_PT:
         beside_all.add(first)
     rows: list[Row] = []
     for top, end in pairwise([-math.inf, *cuts, math.inf]):
@@ -107,8 +109,12 @@ def _down(piece: Piece, line: float) -> float:
 
 
 def _runs_sideways(piece: Piece, line: float) -> bool:
-    """Say whether a piece is written upwards or downwards, or else is as high as two lines."""
-    return piece.bbox.height > (1.5 * line if len(piece.text) <= 2 else min(1.5 * line, 2 * piece.bbox.width))
+    """Return whether a piece is written upwards or downwards, or else is as high as two lines."""
+    return piece.bbox.height > (
+        SIDEWAYS_LINES * line
+        if len(piece.text) <= 2
+        else min(SIDEWAYS_LINES * line, SIDEWAYS_TIMES_WIDTH * piece.bbox.width)
+    )
 
 
 def _levels_of(columns: Mapping[int, Cell], line: float) -> list[_Level]:
@@ -128,9 +134,9 @@ def _levels_of(columns: Mapping[int, Cell], line: float) -> list[_Level]:
                 continue
             near = min(levels, key=lambda level: abs(level[0] - height), default=None)
             apart = math.inf if near is None else abs(near[0] - height)
-            if near is not None and apart <= _LEVEL_SHARE * line:
+            if near is not None and apart <= LEVEL_LINES * line:
                 near[1].setdefault(column, []).append(piece)
-            elif apart >= _APART_SHARE * line:
+            elif apart >= APART_LINES * line:
                 levels.append((height, {column: [piece]}))
             elif column == first:
                 between += 1
@@ -145,9 +151,9 @@ def _starts(levels: Sequence[_Level], columns: Mapping[int, Cell], *, by_words: 
     """Return the levels that begin a row, the first left aside; [] where the lines are no rows.
 
     A number under a number is another row's. A word under words may be the same cell's: it is, if it had no room behind the
-    line above. So a row begins where two numbers say so, or the only column of them; where the first column begins anew; and
-    where most columns have a line, and none of those goes on or most begin anew what the row above has. All else goes on
-    with the row above.
+    line above. So a row begins where two columns have a number under a number, or the only column of numbers has; where the
+    first column begins anew; and where most columns have a line, and none of those goes on or most begin anew what the row
+    above has. All else goes on with the row above.
 
     Paragraphs side by side begin anew in concert now and then, and so do lists: there must be three rows that most columns
     share, four where there are two columns and no numbers, and more of them than lines that most columns wrap.
@@ -178,28 +184,28 @@ def _starts(levels: Sequence[_Level], columns: Mapping[int, Cell], *, by_words: 
         held.clear()
     sure = 1 + numbered + worded
     paired = numbered and len(columns) > len(levels) == 2 and len(levels[0]) == len(levels[1]) >= len(columns) - 1
-    fewest = _FEWEST_ROWS if numbered or len(columns) > 2 else _FEWEST_ROWS_OF_TWO
+    fewest = FEWEST_ROWS if numbered or len(columns) > 2 else FEWEST_ROWS_OF_TWO
     return starts if (paired or sure >= fewest) and (numbered or by_words) and sure > wrapped else []
 
 
 def _are_numbers(pieces: Sequence[Piece]) -> bool:
-    """Say whether there is no letter: numbers, and what stands for none. In brackets it may be the same in another unit."""
-    text = _said(pieces)
+    """Return whether there is no letter: numbers, and what stands for none. In brackets it may be the same in another unit."""
+    text = _text_of(pieces)
     return not (text.startswith("(") or _LETTER.search(text) or _FURTHER.match(text) or _CUT.search(text))
 
 
 def _goes_on(above: Sequence[Piece], pieces: Sequence[Piece], room: float) -> bool:
-    """Say whether a cell's line is wrapped from the one above, or is an item of a list that the cell holds."""
-    if _FURTHER.match(_said(pieces)):
+    """Return whether a cell's line is wrapped from the one above, or is an item of a list that the cell holds."""
+    if _FURTHER.match(_text_of(pieces)):
         return True
-    if not above or _are_numbers(above) or _are_numbers(pieces) or _LEADER.search(_said(above)):
+    if not above or _are_numbers(above) or _are_numbers(pieces) or _LEADER.search(_text_of(above)):
         return False
     text, box = pieces[0]
     word = box.width * (1 + len(text.split()[0])) / len(text)
-    return bool(_CUT.search(_said(above))) or union(piece.bbox for piece in above).width + word > room
+    return bool(_CUT.search(_text_of(above))) or union(piece.bbox for piece in above).width + word > room
 
 
-def _said(pieces: Sequence[Piece]) -> str:
+def _text_of(pieces: Sequence[Piece]) -> str:
     return " ".join(piece.text for piece in pieces)
 
 

@@ -13,7 +13,9 @@ from schemas.drawings import LettersOf, Ruling, Side
 from schemas.geometry import BBox, union
 from tasks.tables.rows import Cell, Piece, Row, split_rows
 
-_SAME_PT = 3.0
+SAME_EDGE_PT = 3.0
+WALL_SHARE = 0.6
+HELD_PT = 1.0
 _WORD = re.compile(r"\S+")
 
 
@@ -32,7 +34,7 @@ def tabulate(
     letters_of: LettersOf,
     rotation: int = 0,
     *,
-    leftward: bool = False,
+    right_to_left: bool = False,
     pictures: Sequence[BBox] = (),
 ) -> Grid | None:
     """Read the table that rules draw; where they part its head and its end only, its lines show its rows.
@@ -42,7 +44,7 @@ def tabulate(
         lines: What is written on the page.
         letters_of: Is asked only of lines that cross an edge of a cell.
         rotation: How the page is turned for its reader, who sees rows where the unturned page has columns.
-        leftward: The page is read from right to left, and so are the columns of its tables.
+        right_to_left: The page is read from right to left, and so are the columns of its tables.
         pictures: Where pictures stand on the page: a cell that holds one isn't empty.
 
     Returns:
@@ -58,7 +60,7 @@ def tabulate(
     table = [
         row
         for band in ruled
-        for row in split_rows(band[::-1] if leftward else band, rotation, by_words=_lines_in(band) > half)
+        for row in split_rows(band[::-1] if right_to_left else band, rotation, by_words=_lines_in(band) > half)
     ]
     rows = tuple(tuple("" if cell is None else cell.text for cell in row) for row in table)
     boxes = tuple(tuple(None if cell is None else cell.bbox for cell in row) for row in table)
@@ -112,7 +114,7 @@ def _merged(places: Iterable[float]) -> list[float]:
     """Return places that are a few points apart as one, sorted."""
     groups: list[list[float]] = []
     for place in sorted(places):
-        if groups and place - groups[-1][-1] <= _SAME_PT:
+        if groups and place - groups[-1][-1] <= SAME_EDGE_PT:
             groups[-1].append(place)
         else:
             groups.append([place])
@@ -120,9 +122,9 @@ def _merged(places: Iterable[float]) -> list[float]:
 
 
 def _standing(sides: Iterable[Side], at: float, levels: Sequence[float]) -> list[bool]:
-    """Say between which levels pieces of rules together part two cells."""
-    near = sorted(side for side in sides if abs(side.at - at) <= _SAME_PT)
-    return [_covered(near, start, end) >= 0.6 * (end - start) for start, end in pairwise(levels)]
+    """Return between which levels pieces of rules together part two cells."""
+    near = sorted(side for side in sides if abs(side.at - at) <= SAME_EDGE_PT)
+    return [_covered(near, start, end) >= WALL_SHARE * (end - start) for start, end in pairwise(levels)]
 
 
 def _covered(sides: Sequence[Side], start: float, end: float) -> float:
@@ -146,7 +148,7 @@ def _set_into(cells: Sequence[BBox], table: BBox, lines: Sequence[Line], letters
     """
     written: list[list[Piece]] = [[] for _ in cells]
     edges = np.array(cells)
-    near = [line for line in lines if _meets(line.bbox, table.grown(1))]
+    near = [line for line in lines if _meets(line.bbox, table.grown(HELD_PT))]
     boxes = np.array([line.bbox for line in near]).reshape(-1, 4)
     for line, number in zip(near, _holders(boxes[:, :2], boxes[:, 2:], edges), strict=True):
         if number >= 0:
@@ -163,7 +165,7 @@ def _set_into(cells: Sequence[BBox], table: BBox, lines: Sequence[Line], letters
 def _words(
     text: str, boxes: Sequence[Sequence[float]], cells: NDArray[np.float64], *, stays: bool
 ) -> Iterator[tuple[Piece, int]]:
-    """Yield each word of a line that crosses cells with its cell's number; ``stays`` says that those in no cell have one too."""
+    """Yield each word of a line that crosses cells with its cell's number; with ``stays``, those in no cell have one too."""
     sides = np.array(boxes, dtype=np.float64).reshape(-1, 4)
     centres = (sides[:, :2] + sides[:, 2:]) / 2
     holders = np.array(_holders(centres, centres, cells))
@@ -190,8 +192,8 @@ def _meets(one: BBox, other: BBox) -> bool:
 
 
 def holds(outer: BBox, inner: BBox) -> bool:
-    """Say whether something stands in a table or a picture, give or take a point.
+    """Return whether something stands in a table or a picture, give or take a point.
 
-    What reads a table's words and what takes its lines out of the text must agree on this, or words are lost or said twice.
+    What reads a table's words and what takes its lines out of the text must agree on this, or words are lost or repeated.
     """
-    return outer.grown(1).has_middle_of(inner)
+    return outer.grown(HELD_PT).has_middle_of(inner)

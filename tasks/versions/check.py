@@ -16,6 +16,7 @@ from PIL import Image
 
 from schemas.documents import TAGGED, Page, Placement, Role
 from schemas.evidence import EVIDENCE, PLACEMENTS, Modality, VersionRows
+from schemas.gates import QUARANTINE, Bounds
 from schemas.ids import figure_id
 from schemas.laws import EXAMPLES, OUR_FAULT, Offence, Verdict, in_words
 from schemas.tags import TagTemplate, is_disarmed
@@ -148,7 +149,7 @@ _KINDS = ("rows", "placements")
 
 def _counts(table: pa.Table) -> dict[str, int]:
     counted = table.group_by("doc_id").aggregate([("doc_id", "count")])
-    return dict(zip(counted.column("doc_id").to_pylist(), counted.column("doc_id_count").to_pylist(), strict=True))
+    return {row["doc_id"]: row["doc_id_count"] for row in counted.to_pylist()}
 
 
 _INDEXED, _QUARANTINED = "indexed", "quarantined"
@@ -328,11 +329,9 @@ def _several(tables: Iterable[pa.Table], one: str, other: str, words: str) -> tu
         counted = tagged.group_by(one).aggregate([(other, "count_distinct")])
         total += counted.num_rows
         counts = counted.filter(pc.greater(counted.column(f"{other}_count_distinct"), pa.scalar(1)))
-        for name, count in zip(
-            counts.column(one).to_pylist(), counts.column(f"{other}_count_distinct").to_pylist(), strict=True
-        ):
-            same = tagged.filter(pc.equal(tagged.column(one), pa.scalar(name)))
-            found[words.format(name, count)] = same.to_pylist()
+        for row in counts.to_pylist():
+            same = tagged.filter(pc.equal(tagged.column(one), pa.scalar(row[one])))
+            found[words.format(row[one], row[f"{other}_count_distinct"])] = same.to_pylist()
     return total, found
 
 
@@ -357,7 +356,7 @@ def figures_are_their_names(by_figure: Iterable[pa.Table], load: Callable[[str],
     faults: dict[str, list[Offence]] = {}
     for table in by_figure:
         figures = table.group_by("figure_id").aggregate([("known", "any")])
-        unseen = figures.filter(pc.invert(figures.column("known_any"))).column("figure_id").to_pylist()
+        unseen = [row["figure_id"] for row in figures.to_pylist() if not row["known_any"]]
         total, decoded = total + figures.num_rows, decoded + len(unseen)
         for name in sorted(unseen):
             if (fault := _fault(name, load)) is not None:
@@ -371,73 +370,31 @@ def figures_are_their_names(by_figure: Iterable[pa.Table], load: Callable[[str],
     return _law("figures are their names", offences, held, names)
 
 
-def rows_not_lost(rows: int, parent_rows: int | None, max_loss: float, compare: str) -> GateResult:
-    """Hold that a version has not lost more than a share of its parent's rows.
-
-    Args:
-        rows: Of the version.
-        parent_rows: Of the live version; None where there is none.
-        max_loss: Share of them that may be lost, 0 to 1.
-        compare: The command that shows what changed since the live version.
-    """
-    loss = max(0.0, 1 - rows / parent_rows) if parent_rows else 0.0
-    before = "there was no version before" if parent_rows is None else f"the live version has {parent_rows}"
-    message = f"{rows} rows, {before}; a loss of {loss:.0%}, {max_loss:.0%} allowed"
-    passed = loss <= max_loss
-    remedy = "" if passed else f"; to see what is gone: {compare}; if that is right, raise gates.max_row_loss"
-    return GateResult(gate="rows not lost", passed=passed, value=loss, bound=max_loss, message=f"{message}{remedy}")
-
-
-def rows_a_page(rows: int, pages: int, parent: tuple[int, int] | None, max_drift: float, compare: str) -> GateResult:
-    """Hold that pages give about as many rows as the parent's do.
-
-    Counted by the page, so that documents may come and go: what changes it much is a parse that cuts pages to pieces, or
-    skips over them.
-
-    Args:
-        rows: Of the version.
-        pages: Of the version.
-        parent: Rows and pages of the live version; None where there is none.
-        max_drift: Factor by which rows a page may become more or fewer, at least 1.
-        compare: The command that shows what changed since the live version.
-    """
-    # An empty version counts as one row, so that there is a factor.
-    now, before = (max(count, 1) / max(of, 1) for count, of in ((rows, pages), parent or (rows, pages)))
-    drift = max(now / before, before / now)
-    compared = f"the live version has {before:.2f}" if parent else "there was no version before"
-    message = f"{now:.2f} rows a page, {compared}; a factor of {drift:.2f}, {max_drift:g} allowed"
-    passed = drift <= max_drift
-    remedy = "" if passed else f"; to see what changed: {compare}; if that is right, raise gates.max_row_drift"
-    return GateResult(gate="rows a page", passed=passed, value=drift, bound=max_drift, message=f"{message}{remedy}")
-
-
-def quarantine_ceiling(ledger: Sequence[LedgerRow], max_quarantined: float, corpus: str) -> GateResult:
+def quarantine_ceiling(ledger: Sequence[LedgerRow], bounds: Bounds, corpus: str) -> GateResult:
     """Hold that not too many documents are in quarantine, and that not all are.
 
     Args:
         ledger: Of the version.
-        max_quarantined: Share of its documents that may be there, 0 to 1.
+        bounds: What share of its documents may be there.
         corpus: Its name, for the message.
     """
     documents = {row.doc_id for row in ledger if row.status is Status.INDEXED}
     quarantined = {row.doc_id or row.source: row for row in reversed(ledger) if row.status is Status.QUARANTINED}
     total = len(documents) + len(quarantined)
     share = len(quarantined) / total if total else 0.0
-    passed = share <= max_quarantined and bool(documents)
-    message = (
-        f"{len(quarantined)} of {total} documents are in quarantine ({share:.0%}); the ceiling is {max_quarantined:.0%}"
-    )
-    if not passed and total:
+    passed = QUARANTINE.holds(share, bounds) and bool(documents)
+    if not total:
+        found, todo = "there is no document in it: the source is empty", "fill it, or correct 'source' in the corpus file"
+        return QUARANTINE.judge(share, bounds, found, passed=False, remedy=todo)
+    found = f"{len(quarantined)} of {total} documents are in quarantine ({share:.0%})"
+    found = f"{found}; the ceiling is {bounds.of(QUARANTINE):.0%}"
+    if not passed:
         rows = sorted(quarantined.values(), key=lambda row: row.source)
         named = ", ".join(f"{row.source} ({row.code})" for row in rows[:EXAMPLES])
         rest = f" and {len(rows) - EXAMPLES} more" if len(rows) > EXAMPLES else ""
-        remedy = f"to see why: inset quarantine {corpus}; correct them"
-        if documents:
-            remedy += ", or raise gates.max_quarantined"
-        message = f"{message}: {named}{rest}; {remedy}"
-    if not total:
-        message = "there is no document in it: the source is empty; fill it, or correct 'source' in the corpus file"
-    return GateResult(gate="quarantine ceiling", passed=passed, value=share, bound=max_quarantined, message=message)
+        found = f"{found}: {named}{rest}"
+    remedy = None if documents else "to see why: inset quarantine {corpus}; correct them"
+    return QUARANTINE.judge(share, bounds, found, passed=passed, remedy=remedy, corpus=corpus)
 
 
 def _fault(name: str, load: Callable[[str], bytes]) -> str | None:

@@ -89,7 +89,8 @@ def _settings(before: Manifest, now: Manifest) -> dict[str, list[object]]:
 
 
 def _flat(manifest: Manifest) -> Iterator[tuple[str, object]]:
-    for name, model in manifest.models.items():
+    embedders = {name: space.model for name, space in manifest.spaces.items()}
+    for name, model in (manifest.models | embedders).items():
         yield f"model {name}", f"{model.name} {model.revision}"
     for section, values in manifest.parameters.items():
         if isinstance(values, dict):

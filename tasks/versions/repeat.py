@@ -1,6 +1,7 @@
 """Find rows that share something with other rows of their version, wherever those stand."""
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -9,11 +10,11 @@ from numpy.typing import NDArray
 from schemas.evidence import Modality
 from schemas.ids import sha256
 
-KEYED = pa.schema([pa.field("row", pa.int64(), nullable=False), pa.field("key", pa.string(), nullable=False)])
+KEYED = pa.schema((pa.field("row", pa.int64(), nullable=False), pa.field("key", pa.string(), nullable=False)))
 """A row by its place in the version, and what it may share."""
 
 
-def keyed(rows: Sequence[int] | NDArray[np.int64], keys: Sequence[str]) -> pa.Table:
+def keyed(rows: Sequence[int] | NDArray[np.int64], keys: Sequence[Any]) -> pa.Table:
     """Return rows of ``KEYED``."""
     return pa.table([pa.array(rows, pa.int64()), pa.array(keys, pa.string())], schema=KEYED)
 

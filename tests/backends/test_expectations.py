@@ -52,12 +52,12 @@ def expect(
     docs: Path | None = None,
 ) -> dict[str, Verdict]:
     table, count = pa.Table.from_pylist(rows, schema=EVIDENCE), len(rows)
-    whole = batch(table, n_tokens=[tokens, *[5] * count][:count], norms=[norm] * count)
+    whole = batch(table, [tokens, *[5] * count][:count], {"text": [norm] * count, "other": [1.0] * count})
     verdicts = expect_evidence(lambda: [whole], NAMES, max_tokens=220, gates=bounds, docs=docs)
     return {verdict.gate.gate: verdict for verdict in verdicts}
 
 
-def batch(table: pa.Table, n_tokens: list[int], norms: list[float]) -> RowBatch:
+def batch(table: pa.Table, n_tokens: list[int], norms: dict[str, list[float]]) -> RowBatch:
     ids = [keyed(range(table.num_rows), table.column("evidence_id").to_pylist())] if table.num_rows else []
     shares_id, _ = sharing(ids, table.num_rows)
     _, repeated = sharing([said(table, 0)] if "bbox" in table.column_names else [], table.num_rows)
@@ -142,16 +142,18 @@ def test_missing_values_and_columns_are_told_apart() -> None:
     good = pa.Table.from_pylist([row(place) for place in range(3)], schema=EVIDENCE)
     loose = pa.schema([field.with_nullable(True) for field in EVIDENCE])
     holed = pa.Table.from_pylist([row(0), row(1, title=None)], schema=loose)
-    verdicts = expect_evidence(lambda: [batch(holed, [1, 1], [1, 1])], NAMES, max_tokens=5, gates=STRICT)
+    verdicts = expect_evidence(lambda: [batch(holed, [1, 1], {"text": [1, 1]})], NAMES, max_tokens=5, gates=STRICT)
     (broken,) = [verdict for verdict in verdicts if not verdict.gate.passed]
     assert (broken.gate.gate, len(broken.offences)) == ("rows: title is never missing", 1)
     less = good.drop_columns(["bbox"])
-    (without,) = expect_evidence(lambda: [batch(less, [1] * 3, [1] * 3)], NAMES, max_tokens=5, gates=STRICT)
+    (without,) = expect_evidence(lambda: [batch(less, [1] * 3, {"text": [1] * 3})], NAMES, max_tokens=5, gates=STRICT)
     assert (without.gate.passed, without.gate.value, without.offences) == (False, None, ())
     assert "bbox" in without.gate.message
 
 
-@pytest.mark.parametrize(("norm", "rule"), [(0.9, "a vector has length 1"), (float("nan"), "a vector is made of numbers")])
+@pytest.mark.parametrize(
+    ("norm", "rule"), [(0.9, "a vector text has length 1"), (float("nan"), "a vector text is made of numbers")]
+)
 def test_vectors_have_length_one(norm: float, rule: str) -> None:
     assert failed(expect([row(0)], norm=norm)) == [rule]
 
@@ -213,7 +215,7 @@ def test_data_docs_name_the_pictures_that_are_read_away_from_their_text(tmp_path
     table = pa.Table.from_pylist([row(0)], schema=EVIDENCE)
     answers = {number: number > 9 for number in range(30)}
     by_text = [("guides/pump.pdf", answers), ("guides/empty.pdf", {})]
-    rows = batch(table, [5], [1.0])
+    rows = batch(table, [5], {"text": [1.0]})
     expect_evidence(lambda: [rows], NAMES, max_tokens=220, gates=GateOptions(), by_text=by_text, docs=tmp_path)
     (page,) = (tmp_path / "validations" / "pictures").rglob("*.html")
     text = page.read_text(encoding="utf-8")
@@ -226,10 +228,10 @@ def test_batches_give_the_verdicts_of_all_rows_at_once(tmp_path: Path) -> None:
         row(place, **changes) for place, changes in enumerate([{}, {"page": 0}, {}, {}, {"order": -1}, {"page": -1}, {}])
     ]
     table = pa.Table.from_pylist(rows, schema=EVIDENCE)
-    whole = batch(table, [5, 5, 221, 5, 5, 5, 221], [1.0, 1.0, 1.0, 0.5, 1.0, 1.0, 1.0])
+    whole = batch(table, [5, 5, 221, 5, 5, 5, 221], {"text": [1.0, 1.0, 1.0, 0.5, 1.0, 1.0, 1.0]})
     parts = [
         RowBatch(
-            *(table.slice(start, 3), whole.n_tokens[start : start + 3], whole.norms[start : start + 3]),
+            *(table.slice(start, 3), whole.n_tokens[start : start + 3], {"text": whole.norms["text"][start : start + 3]}),
             *(whole.shares_id[start : start + 3], whole.repeated[start : start + 3]),
         )
         for start in (0, 3, 6)
@@ -239,7 +241,7 @@ def test_batches_give_the_verdicts_of_all_rows_at_once(tmp_path: Path) -> None:
     in_parts = expect_evidence(lambda: parts, NAMES, max_tokens=220, gates=bounds, docs=tmp_path)
     assert in_parts == at_once
     assert {verdict.gate.gate for verdict in in_parts if not verdict.gate.passed} == {
-        *("rows: page counts from 1", "rows: order counts from 0", "rows: a vector has length 1")
+        *("rows: page counts from 1", "rows: order counts from 0", "rows: a vector text has length 1")
     }
     (page,) = (tmp_path / "validations" / "evidence").rglob("*.html")
     assert "2 unexpected values found" in page.read_text(encoding="utf-8")

@@ -6,7 +6,9 @@ import itertools
 import json
 import os
 import pickle
+import shutil
 import threading
+import types
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -24,6 +26,7 @@ from backends.stores.object_store import s3_client
 from schemas.errors import ContractError, DamagedError, TransientError, UserError
 from schemas.evidence import EVIDENCE, Filters, Modality
 from schemas.ports import SearchIndex, Vector
+from tests.weaviate_server import StartedServer
 
 DIMENSION = 32
 DIMENSIONS = {"text": DIMENSION, "image": 8, "late": 16}
@@ -205,7 +208,7 @@ class TestWriting:
         fill(empty, ROWS, VECTORS)
         fill(empty, ROWS[:5], VECTORS[:5])
         assert empty.count() == 5
-        assert len(empty.dense(VECTORS[0], 60, ANY)) == 5
+        assert len(empty.dense(VECTORS[0], 60, ANY, "text")) == 5
         assert ids(empty.bm25("register", 60, ANY)) == [evidence_id(0)]
 
     def test_dropping_twice_is_harmless(self, empty: SearchIndex) -> None:
@@ -220,10 +223,10 @@ class TestWriting:
         fill(empty, [], VECTORS[:0])
         assert empty.count() == 0
         assert empty.bm25("register", 5, ANY) == []
-        assert empty.dense(VECTORS[0], 5, ANY) == []
-        assert empty.late(PAGES[0], 5, ANY) == []
+        assert empty.dense(VECTORS[0], 5, ANY, "text") == []
+        assert empty.late(PAGES[0], 5, ANY, "late") == []
         assert empty.fetch([evidence_id(1)]) == []
-        assert empty.vectors([evidence_id(1)]) == {}
+        assert empty.vectors([evidence_id(1)], "text") == {}
 
     def test_an_error_of_the_rows_comes_through(self, empty: SearchIndex) -> None:
         def broken() -> Iterator[pa.RecordBatch]:
@@ -314,7 +317,7 @@ class TestLexical:
 
 class TestDense:
     def test_scores_are_cosine_similarities_best_first(self, index: SearchIndex) -> None:
-        found = index.dense(VECTORS[7], 60, ANY)
+        found = index.dense(VECTORS[7], 60, ANY, "text")
         assert found[0][0] == evidence_id(7)
         expected = VECTORS @ VECTORS[7]
         assert dict(found) == pytest.approx({evidence_id(place): float(expected[place]) for place in range(60)}, abs=1e-5)
@@ -322,15 +325,17 @@ class TestDense:
         assert found == sorted(found, key=lambda pair: (-pair[1], pair[0]))
 
     def test_the_length_of_the_question_does_not_matter(self, index: SearchIndex) -> None:
-        assert ids(index.dense(VECTORS[7] * np.float32(4), 10, ANY)) == ids(index.dense(VECTORS[7], 10, ANY))
+        assert ids(index.dense(VECTORS[7] * np.float32(4), 10, ANY, "text")) == ids(
+            index.dense(VECTORS[7], 10, ANY, "text")
+        )
 
     def test_ties_go_by_id(self, index: SearchIndex) -> None:
-        assert ids(index.dense(VECTORS[25], 2, ANY)) == sorted([evidence_id(25), evidence_id(45)])
+        assert ids(index.dense(VECTORS[25], 2, ANY, "text")) == sorted([evidence_id(25), evidence_id(45)])
 
     def test_a_short_answer_begins_a_longer_one(self, index: SearchIndex) -> None:
-        longest = index.dense(VECTORS[30], 60, ANY)
+        longest = index.dense(VECTORS[30], 60, ANY, "text")
         for k in (0, 1, 5, 10, 59, 600, 20_000):
-            assert index.dense(VECTORS[30], k, ANY) == longest[:k]
+            assert index.dense(VECTORS[30], k, ANY, "text") == longest[:k]
 
     def test_agrees_with_the_reference(self, empty: SearchIndex) -> None:
         vectors = unit_vectors(500, seed=5)
@@ -349,7 +354,7 @@ class TestDense:
         with pytest.raises(ContractError, match="unified"):
             index.dense(VECTORS[0], 5, ANY, space="unified")
         with pytest.raises(ContractError, match="length 3"):
-            index.dense(VECTORS[0][:3], 5, ANY)
+            index.dense(VECTORS[0][:3], 5, ANY, "text")
         with pytest.raises(ContractError, match="late"):
             index.dense(PAGES[0][0], 5, ANY, space="late")
 
@@ -357,7 +362,7 @@ class TestDense:
 class TestLate:
     def test_scores_are_the_sums_of_the_best_cosines(self, index: SearchIndex) -> None:
         asked = PAGES[9][:2] * np.float32(3)
-        found = index.late(asked, 60, ANY)
+        found = index.late(asked, 60, ANY, "late")
         expected = {
             evidence_id(place): float((PAGES[9][:2] @ PAGES[place][: place % 4 + 1].T).max(axis=1).sum())
             for place in range(0, 60, 3)
@@ -369,13 +374,13 @@ class TestLate:
     def test_agrees_with_the_reference_under_filters(self, index: SearchIndex, reference: SearchIndex) -> None:
         only = Filters(documents=["plain.pdf"], pages=[1, 2, 3, 4])
         asked = unit_vectors(5, seed=21, dimension=16)
-        assert_alike(index.late(asked, 3, only), reference.late(asked, 3, only))
+        assert_alike(index.late(asked, 3, only, "late"), reference.late(asked, 3, only, "late"))
 
     def test_other_spaces_and_lengths_are_refused(self, index: SearchIndex) -> None:
         with pytest.raises(ContractError, match="text"):
             index.late(VECTORS[:2], 5, ANY, space="text")
         with pytest.raises(ContractError, match="length 3"):
-            index.late(PAGES[0][:, :3], 5, ANY)
+            index.late(PAGES[0][:, :3], 5, ANY, "late")
 
 
 class TestFilters:
@@ -403,13 +408,13 @@ class TestFilters:
         ],
     )
     def test_narrow_every_way_of_looking(self, index: SearchIndex, filters: Filters, expected: list[int]) -> None:
-        assert places(index.dense(VECTORS[0], 60, filters)) == set(expected)
+        assert places(index.dense(VECTORS[0], 60, filters, "text")) == set(expected)
         assert places(index.bm25("about", 60, filters)) == set(expected)
 
     def test_narrow_before_ranking(self, index: SearchIndex) -> None:
         far = min(range(60), key=lambda place: float(VECTORS[place] @ VECTORS[0]))
         only = Filters(documents=[str(ROWS[far]["doc_id"])], pages=[int(str(ROWS[far]["page"]))])
-        assert evidence_id(far) in ids(index.dense(VECTORS[0], 4, only))
+        assert evidence_id(far) in ids(index.dense(VECTORS[0], 4, only, "text"))
 
 
 class TestReading:
@@ -429,7 +434,7 @@ class TestReading:
 
     def test_vectors_come_back_as_they_went_in(self, index: SearchIndex) -> None:
         wanted = [evidence_id(place) for place in (6, 7, 1000)]
-        assert {name: vector.tolist() for name, vector in index.vectors(wanted).items()} == {
+        assert {name: vector.tolist() for name, vector in index.vectors(wanted, "text").items()} == {
             evidence_id(place): pytest.approx(VECTORS[place].tolist(), abs=1e-6) for place in (6, 7)
         }
         assert index.vectors(wanted, "image").keys() == {evidence_id(6)}
@@ -453,7 +458,7 @@ class TestLanceDB:
         fill(index, ROWS[:5], VECTORS[:5])
         assert index.count() == 5
         assert ids(index.bm25("register", 5, ANY)) == [evidence_id(0)]
-        assert index.dense(VECTORS[3], 1, ANY)[0][0] == evidence_id(3)
+        assert index.dense(VECTORS[3], 1, ANY, "text")[0][0] == evidence_id(3)
         index.drop()
         assert s3_client().list_objects_v2(Bucket=s3_bucket)["KeyCount"] == 0
 
@@ -467,10 +472,10 @@ class TestLanceDB:
         assert (
             recall_at_10(index, reference, list(unit_vectors(20, seed=9, dimension=16).reshape(5, 4, 16)), "late") >= 0.99
         )
-        found = [index.dense(question, 10, ANY) for question in questions]
-        assert [index.dense(question, 5, ANY) for question in questions] == [answer[:5] for answer in found]
+        found = [index.dense(question, 10, ANY, "text") for question in questions]
+        assert [index.dense(question, 5, ANY, "text") for question in questions] == [answer[:5] for answer in found]
         narrow = Filters(documents=["plain.pdf"], pages=[1])
-        assert len(index.dense(questions[0], 20, narrow)) == 20
+        assert len(index.dense(questions[0], 20, narrow, "text")) == 20
         assert (tmp_path / "T.lance" / "_indices").is_dir()
 
 
@@ -504,9 +509,9 @@ class TestWeaviate:
         assert (
             recall_at_10(index, reference, list(unit_vectors(20, seed=9, dimension=16).reshape(5, 4, 16)), "late") >= 0.95
         )
-        found = index.dense(questions[0], 300, ANY)
+        found = index.dense(questions[0], 300, ANY, "text")
         assert len(found) == 300
-        assert all(index.dense(questions[0], k, ANY) == found[:k] for k in (1, 10, 128, 200))
+        assert all(index.dense(questions[0], k, ANY, "text") == found[:k] for k in (1, 10, 128, 200))
 
     def test_a_row_written_again_replaces_what_it_was(self, made: Callable[..., WeaviateIndex]) -> None:
         index = made()
@@ -516,7 +521,7 @@ class TestWeaviate:
         index.finish()
         assert index.count() == 5
         assert index.bm25("register", 5, ANY) == []
-        assert index.dense(VECTORS[9], 1, ANY)[0][0] == evidence_id(0)
+        assert index.dense(VECTORS[9], 1, ANY, "text")[0][0] == evidence_id(0)
 
     def test_refused_rows_are_told(self, made: Callable[..., WeaviateIndex], monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("backends.engines.weaviate_index.TRIES", 2)
@@ -581,6 +586,35 @@ class TestServer:
         with pytest.raises(TransientError, match=r"Weaviate at http://127.0.0.1:9 .* doesn't answer; start it") as caught:
             index.count()
         assert "\n" not in caught.value.message
+
+    def test_a_server_without_its_grpc_port_is_not_waited_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        again = types.SimpleNamespace(sleep=lambda _seconds: pytest.fail("the client tries again and again"))
+        monkeypatch.setattr("weaviate.retry.time", again)
+        with _meta("1.38.11") as url:
+            server = WeaviateServer(url, 9)
+            with pytest.raises(TransientError, match=r"\(gRPC port 9\) doesn't answer; start it"):
+                WeaviateIndex(server, "T").count()
+            server.close()
+
+    @pytest.mark.live
+    def test_a_server_that_was_away_answers_the_next_question(self, tmp_path: Path) -> None:
+        if (binary := shutil.which("weaviate")) is None:
+            pytest.skip("NO WEAVIATE: no 'weaviate' on PATH, so a restart of it goes untested here")
+        started = StartedServer(binary, tmp_path)
+        index = WeaviateIndex(started.server, "T")
+        try:
+            started.start()
+            index.create(SCHEMA, DIMENSIONS, FIELDS)
+            assert index.count() == 0
+            started.stop()
+            for _ in range(2):
+                with pytest.raises(TransientError, match="doesn't answer; start it"):
+                    index.count()
+            started.start()
+            assert index.count() == 0
+        finally:
+            started.server.close()
+            started.stop()
 
     @pytest.mark.parametrize(("release", "fits"), [("1.35.9", False), ("1.36.0", True), ("2.0.0-rc.1", True)])
     def test_the_floor(self, release: str, fits: bool) -> None:

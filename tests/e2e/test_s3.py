@@ -13,7 +13,7 @@ from pipeline.stages.publish import put_live, take_back
 from pipeline.upkeep.doctor import diagnose
 from pipeline.upkeep.prune import prune
 from schemas.errors import TransientError, UserError
-from schemas.evidence import MODES
+from tasks.answering.modes import MODES
 from tests.manuals import write_manual
 
 pytestmark = pytest.mark.slow

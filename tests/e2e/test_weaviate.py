@@ -23,7 +23,9 @@ from pipeline.upkeep.doctor import diagnose
 from pipeline.upkeep.mirror import mirror
 from query_service.app import create_app
 from schemas.errors import UserError
-from schemas.evidence import MODES, FigurePart, Filters
+from schemas.evidence import FigurePart, Filters
+from tasks.answering.modes import MODES
+from tasks.enriching.spaces import TEXT
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
 
@@ -181,7 +183,7 @@ def test_switching_under_load_loses_no_request_and_mixes_no_versions(corpus_file
     published = PublishedCorpus(workspace)
     client = TestClient(create_app(lambda _: published, lambda: ["manuals"]), base_url="http://localhost")
     question = "How many screws has the steel pump?"
-    vector = text_embedder(workspace.text_model).embed_query(question).tolist()
+    vector = text_embedder(workspace.spaces[TEXT.name].model).embed_query(question).tolist()
     alias = weaviate.client().collections.use("Manuals").query
 
     def through_the_service() -> set[str]:

@@ -1,5 +1,6 @@
 """The engine that a corpus file names: what is written down of it, and what is said where it isn't there."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -12,12 +13,12 @@ from pipeline.refresh import refresh
 from pipeline.upkeep.doctor import diagnose
 from schemas.corpus import IndexOptions
 from schemas.errors import TransientError
-from schemas.evidence import MODES
 from schemas.stages import Stage
+from tasks.answering.modes import MODES
 from tests.pipeline.conftest import write_corpus
 
-RANKED = "index: {weights: {title: 2, text: 1}, stop_words: english, fusion: weighted, alpha: 0.4, diversity: 0.2}\n"
-NOWHERE = "index: {engine: weaviate, url: 'http://127.0.0.1:9', weights: {title: 2, text: 1}}\n"
+RANKED = "ranking: {weights: {title: 2, text: 1}, stop_words: english, fusion: weighted, alpha: 0.4, diversity: 0.2}\n"
+NOWHERE = "index: {engine: weaviate, url: 'http://127.0.0.1:9', replicas: 2}\n"
 
 
 def test_no_server_is_told_before_anything_is_spent(corpus_file: Path) -> None:
@@ -30,10 +31,26 @@ def test_no_server_is_told_before_anything_is_spent(corpus_file: Path) -> None:
 def test_a_version_keeps_to_its_engine_whatever_the_file_says_since(corpus_file: Path) -> None:
     before = open_workspace(str(write_corpus(corpus_file.parent.parent, NOWHERE)))
     before.settle_index("v1")
-    after = open_workspace(str(write_corpus(corpus_file.parent.parent, "index: {rrf_k: 7}\n")))
+    after = open_workspace(str(write_corpus(corpus_file.parent.parent)))
     assert after.index_options("v1") == before.corpus.index
-    assert after.index_options("v1").weights == {"title": 2, "text": 1}
     assert after.index_options("from before any of this") == IndexOptions()
+
+
+def test_how_a_server_is_reached_is_what_the_file_says_now(corpus_file: Path) -> None:
+    folder = corpus_file.parent.parent
+    open_workspace(str(write_corpus(folder, NOWHERE))).settle_index("v1")
+    reached = "index: {engine: weaviate, url: 'http://127.0.0.1:9', grpc_port: 7, api_key_env: KEY}\n"
+    options = open_workspace(str(write_corpus(folder, reached))).index_options("v1")
+    assert (options.grpc_port, options.api_key_env, options.replicas) == (7, "KEY", 2)
+    other = open_workspace(str(write_corpus(folder, reached.replace(":9'", ":8'")))).index_options("v1")
+    assert (other.url, other.grpc_port, other.api_key_env) == ("http://127.0.0.1:9", 50051, None)
+
+
+def test_a_collection_of_an_earlier_release_is_found(corpus_file: Path) -> None:
+    workspace = open_workspace(str(corpus_file))
+    written = {"engine": "weaviate", "url": "http://h:8080", "weights": {"title": 2.0}, "rrf_k": 60, "chunk_tokens": 220}
+    workspace.store.put("versions/v1/index.json", json.dumps(written).encode())
+    assert workspace.index_options("v1").url == "http://h:8080"
 
 
 def test_a_live_version_that_lost_its_rows_is_built_again_out_of_finished_work(corpus_file: Path) -> None:
@@ -59,7 +76,7 @@ def test_a_server_that_is_gone_for_good_stops_no_refresh_elsewhere(published: Wo
     assert live is not None
     gone = open_workspace(str(write_corpus(tmp_path, NOWHERE)))
     gone.settle_index(live.version)
-    made = refresh(open_workspace(str(write_corpus(tmp_path, "index: {rrf_k: 7}\n"))))
+    made = refresh(open_workspace(str(write_corpus(tmp_path, "chunks: {tokens: 64}\n"))))
     assert made.published
 
 

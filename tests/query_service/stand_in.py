@@ -18,12 +18,12 @@ from schemas.evidence import (
     Filters,
     Hit,
     Modality,
-    Mode,
     SearchResult,
     TextPart,
 )
 from schemas.overview import CorpusOverview
 from schemas.versions import VersionList, VersionRow
+from tasks.answering.modes import DEFAULT_MODE
 
 LIVE = "20260301T061502Z-1a2b3c4d"
 DOC_ID = "d0" * 32
@@ -97,7 +97,7 @@ class StandIn:
         self,
         query: str,
         *,
-        mode: Mode = "hybrid",
+        mode: str = DEFAULT_MODE.name,
         k: int = 10,
         offset: int = 0,
         filters: Filters = NO_FILTERS,

@@ -58,7 +58,7 @@ class TestQuestions:
             ({"query": "x" * 2001}, "query: string should have at most 2000 characters"),
             ({"query": "x", "k": 0}, "k: input should be greater than or equal to 1"),
             ({"query": "x", "k": 101}, "k: input should be less than or equal to 100"),
-            ({"query": "x", "mode": "magic"}, "mode: input should be 'bm25', 'dense' or 'hybrid'"),
+            ({"query": "x", "mode": "magic"}, "mode: use one of hybrid, dense, bm25"),
             ({"query": "x", "document": "a.pdf"}, "document: extra inputs are not permitted"),
             ({"query": "x", "filters": {"pages": ["three"]}}, "filters.pages.0: "),
             ({"query": "x", "version": "../LIVE"}, "version: string should match pattern"),

@@ -71,9 +71,7 @@ def test_no_request_breaks_the_service(api: Any, operation: str, mode: Generatio
     unfit: list[Any] = [positive_data_acceptance] if path.endswith(".png") else []
     strategy = api[path][method].as_strategy(generation_mode=mode)
 
-    @settings(
-        max_examples=EXAMPLES, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
-    )
+    @settings(max_examples=EXAMPLES, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
     @given(case=strategy)
     def ask(case: "schemathesis.Case[Any]") -> None:
         case.call_and_validate(headers=HEADERS, timeout=NO_LIMIT_S, excluded_checks=unfit)

@@ -16,6 +16,9 @@ from schemas.corpus import CaptionOptions, RayOptions
 from schemas.documents import RecognisedLine
 from schemas.errors import BadInputError, FailureCode, TransientError
 from schemas.ids import figure_file
+from schemas.models import Model
+from schemas.ports import Recogniser
+from schemas.versions import ModelCard
 
 
 class Unmade:
@@ -84,7 +87,9 @@ def test_only_a_failure_of_the_picture_is_a_result(tmp_path: Path, monkeypatch: 
                 raise BadInputError(f"it is {picture.decode()}", codes[picture])
             return []
 
-    monkeypatch.setattr("ray_jobs.enrich.open_recogniser", lambda _options: Reader())
+    card = ModelCard(name="reader", revision="1")
+    reader: Model[Recogniser] = Model(card=lambda: card, load=lambda _batch: Reader())
+    monkeypatch.setattr("backends.models.rapidocr_recogniser.model", lambda _named: reader)
     unfinished: dict[str, str] = {}
     figures = ("broken", "starved", "fine")
     read = [one for batch in recognise(figures, CaptionOptions(), str(tmp_path), None, unfinished) for one in batch]

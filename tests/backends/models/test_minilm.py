@@ -11,15 +11,14 @@ from backends.models.minilm import (
     CARD,
     WEIGHTS_SHA256,
     MiniLM,
-    open_text_embedder,
-    open_token_counter,
     packaged_folder,
-    text_model_card,
 )
+from backends.models.registry import TEXT_EMBEDDERS
 from backends.models.sentence_transformer import TokenCounter
 from schemas.corpus import EmbeddingOptions
 from schemas.errors import ContractError, UserError
 from schemas.ports import TextEmbedder
+from schemas.versions import ModelCard
 
 WORDS = ["the", "account", "register", "of", "your", "bank's", "balance", "straße", "中文", "don't", "3.5mm", "Ctrl+F4"]
 
@@ -38,26 +37,7 @@ def test_is_a_text_embedder_and_says_what_it_is(embedder: MiniLM) -> None:
     port: TextEmbedder = embedder
     assert (port.name, port.revision, port.dimension, port.max_tokens) == ("minilm", WEIGHTS_SHA256[:12], 384, 254)
     assert WEIGHTS_SHA256.startswith("53aa5117")
-    assert text_model_card(EmbeddingOptions()) == CARD
-
-
-def test_a_vector_does_not_depend_on_its_batch(embedder: MiniLM) -> None:
-    mixed = texts(33)
-    alone = np.stack([embedder.embed_documents([text])[0] for text in mixed])
-    assert np.array_equal(alone, embedder.embed_documents(mixed))
-    backwards = embedder.embed_documents(mixed[::-1])[::-1]
-    assert np.array_equal(alone, backwards)
-    small = MiniLM(batch=5, threads=1).embed_documents(mixed)
-    assert np.array_equal(alone, small)
-    assert np.array_equal(embedder.embed_query(mixed[0]), alone[0])
-
-
-def test_vectors_have_unit_length_even_without_words(embedder: MiniLM) -> None:
-    vectors = embedder.embed_documents(["", " ", "\n", "word", "long " * 3000])
-    assert vectors.shape == (5, 384)
-    assert vectors.dtype == np.float32
-    assert np.linalg.norm(vectors, axis=1) == pytest.approx(np.ones(5), abs=1e-6)
-    assert embedder.embed_documents([]).shape == (0, 384)
+    assert TEXT_EMBEDDERS.of(EmbeddingOptions()).card() == CARD
 
 
 def test_near_in_meaning_is_near_in_space(embedder: MiniLM) -> None:
@@ -72,15 +52,10 @@ def test_longer_texts_are_cut_at_max_tokens(embedder: MiniLM) -> None:
     assert not np.array_equal(*embedder.embed_documents([kept[:-5], kept]))
 
 
-def test_tokens_are_counted_without_special_ones_and_without_truncation(embedder: MiniLM) -> None:
-    assert embedder.count_tokens(["", "hello world", "word " * 1000]) == [0, 2, 1000]
-    assert open_token_counter(EmbeddingOptions())(texts(20)) == embedder.count_tokens(texts(20))
-
-
 def test_planning_and_chunking_do_not_import_torch() -> None:
     script = (
-        "import sys; from backends.models.minilm import open_token_counter, text_model_card; "
-        "from schemas.corpus import EmbeddingOptions as E; text_model_card(E()); open_token_counter(E())(['a']); "
+        "import sys; from backends.models.registry import TEXT_EMBEDDERS; from schemas.corpus import EmbeddingOptions; "
+        "model = TEXT_EMBEDDERS.of(EmbeddingOptions()); model.card(); model.token_counter()(['a']); "
         "sys.exit(bool({'torch', 'transformers', 'sentence_transformers'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
@@ -96,18 +71,19 @@ def test_other_weights_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_a_model_is_the_users_mistake(tmp_path: Path) -> None:
-    options = EmbeddingOptions(text=str(tmp_path), revision="1")
-    for opened in (open_text_embedder, open_token_counter, text_model_card):
+    model = TEXT_EMBEDDERS.of(EmbeddingOptions(text=str(tmp_path), revision="1"))
+    for opened in (model.card, model.token_counter, lambda: model.load(1)):
         with pytest.raises(UserError, match=r"embeddings\.text"):
-            opened(options)
+            opened()
     (tmp_path / "tokenizer.json").write_text("{}")
     with pytest.raises(UserError, match="tokenizer"):
         TokenCounter(tmp_path / "tokenizer.json")
 
 
 def test_a_folders_card_is_read_from_its_configuration() -> None:
-    options = EmbeddingOptions(text=str(packaged_folder()), revision="main")
-    assert text_model_card(options).model_dump() == {"name": str(packaged_folder()), "revision": "main", "dimension": 384}
+    folder = str(packaged_folder())
+    card = TEXT_EMBEDDERS.of(EmbeddingOptions(text=folder, revision="main")).card()
+    assert card == ModelCard(name=folder, revision="main", dimension=384)
 
 
 @pytest.mark.slow  # importing sentence-transformers takes half a minute
@@ -115,7 +91,7 @@ def test_a_sentence_transformers_folder_gives_the_same_vectors(embedder: MiniLM)
     from sentence_transformers import SentenceTransformer
 
     folder = str(packaged_folder())
-    other = open_text_embedder(EmbeddingOptions(text=folder, revision="main"))
+    other = TEXT_EMBEDDERS.of(EmbeddingOptions(text=folder, revision="main")).load(32)
     mine = embedder.embed_documents(texts(20))
     assert other.max_tokens == embedder.max_tokens
     assert np.abs(other.embed_documents(texts(20)) - mine).max() < 1e-5

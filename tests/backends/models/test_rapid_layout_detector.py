@@ -7,7 +7,8 @@ import pytest
 from PIL import Image
 
 import backends.models.rapid_layout_detector as module
-from backends.models.rapid_layout_detector import CARD, RapidLayout, detector_card, open_detector
+from backends.models.rapid_layout_detector import CARD, RapidLayout
+from backends.models.registry import DETECTORS
 from schemas.corpus import CaptionOptions
 from schemas.documents import RegionKind
 from schemas.errors import BadInputError, ContractError, FailureCode
@@ -19,9 +20,9 @@ NO_NETWORK = """
 import socket, sys
 def refuse(*_args): raise AssertionError("a model was looked for on the network")
 socket.socket.connect = socket.socket.connect_ex = socket.getaddrinfo = refuse
-from backends.models.rapid_layout_detector import open_detector
+from backends.models.registry import DETECTORS
 from schemas.corpus import CaptionOptions
-print(len(open_detector(CaptionOptions()).detect(sys.stdin.buffer.read())))
+print(len(DETECTORS.of(CaptionOptions()).load(1).detect(sys.stdin.buffer.read())))
 """
 FIGURE = BBox(150, 250, 450, 450)
 
@@ -105,7 +106,5 @@ def test_another_model_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_card_needs_no_engine() -> None:
-    assert detector_card(CaptionOptions()) == CARD
-    assert detector_card(CaptionOptions(layout="none")) is None
-    with pytest.raises(ContractError, match="none"):
-        open_detector(CaptionOptions(layout="none"))
+    assert DETECTORS.card(CaptionOptions()) == CARD
+    assert DETECTORS.card(CaptionOptions(layout="none")) is None

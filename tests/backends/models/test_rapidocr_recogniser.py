@@ -7,7 +7,8 @@ import pytest
 from PIL import Image, ImageDraw, ImageFont
 
 import backends.models.rapidocr_recogniser as module
-from backends.models.rapidocr_recogniser import CARD, RapidOcr, open_recogniser, recogniser_card
+from backends.models.rapidocr_recogniser import CARD, RapidOcr
+from backends.models.registry import RECOGNISERS
 from schemas.corpus import CaptionOptions
 from schemas.errors import BadInputError, ContractError, FailureCode
 from schemas.ports import Recogniser
@@ -16,9 +17,9 @@ NO_NETWORK = """
 import socket, sys
 def refuse(*_args): raise AssertionError("a model was looked for on the network")
 socket.socket.connect = socket.socket.connect_ex = socket.getaddrinfo = refuse
-from backends.models.rapidocr_recogniser import open_recogniser
+from backends.models.registry import RECOGNISERS
 from schemas.corpus import CaptionOptions
-lines = open_recogniser(CaptionOptions()).recognise(sys.stdin.buffer.read())
+lines = RECOGNISERS.of(CaptionOptions()).load(1).recognise(sys.stdin.buffer.read())
 print([line.text for line in lines])
 """
 
@@ -118,9 +119,7 @@ def test_other_models_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_card_needs_no_engine() -> None:
-    assert recogniser_card(CaptionOptions()) == CARD
-    assert recogniser_card(CaptionOptions(ocr="none")) is None
-    with pytest.raises(ContractError, match="none"):
-        open_recogniser(CaptionOptions(ocr="none"))
+    assert RECOGNISERS.card(CaptionOptions()) == CARD
+    assert RECOGNISERS.card(CaptionOptions(ocr="none")) is None
     script = "import sys, backends.models.rapidocr_recogniser as m; sys.exit(bool({'rapidocr', 'cv2', 'PIL'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", script], check=False, cwd=Path.cwd()).returncode == 0

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.corpus.corpora import MOST_BYTES, load_corpus, write_corpus_file
+from pipeline.corpus.corpora import MOST_BYTES, json_schema, load_corpus, write_corpus_file
 from pipeline.corpus.schedules import corpus_schedules
 from schemas import printing
-from schemas.corpus import json_schema
 from schemas.errors import UserError
 
 
@@ -60,11 +59,25 @@ def test_a_template_has_a_name_or_is_spelled_out(folder: Path, named: str, spell
             "name: m\nsource: x\ngates: {max_quarantined: 2}\n",
             "gates.max_quarantined: Input should be less than or equal to 1",
         ),
-        ("name: m\nsource: x\nembeddings: {text: BAAI/bge-m3}\n", "needs a revision"),
+        ("name: m\nsource: x\nembeddings: {text: BAAI/bge-m3}\n", "embeddings.text: 'BAAI/bge-m3' needs a revision"),
+        (
+            "name: m\nsource: x\ncaptions: {ocr: tesseract}\n",
+            "captions.ocr: there is no recogniser of words 'tesseract'; known here: rapidocr, none",
+        ),
+        ("name: m\nsource: x\ncaptions: {captioner: poet}\n", "there is no captioner 'poet'; known here: context"),
+        ("name: m\nsource: x\ncaptions: {layout: rapidocr}\n", "there is no layout detector 'rapidocr'"),
         ("name: m\nsource: x\nindex: {engine: weaviate}\n", "index: engine weaviate needs a url"),
         ("name: m\nsource: x\nindex: {engine: weaviate, url: 'localhost:8080'}\n", "index.url: use http://host:port"),
         ("name: m\nsource: x\nindex: {engine: weaviate, url: 'http://h:50051'}\n", "name the same port"),
-        ("name: m\nsource: x\nindex: {weights: {titel: 2}}\n", "BM25 can't look in titel; known here: search_text"),
+        ("name: m\nsource: x\nranking: {weights: {titel: 2}}\n", "BM25 can't look in titel; known here: search_text"),
+        (
+            "name: m\nsource: x\nindex: {alpha: 0.3}\n",
+            "index.alpha: this key stands elsewhere now: write 'ranking: {alpha: …}'",
+        ),
+        (
+            "name: m\nsource: x\nindex: {chunk_tokens: 64}\n",
+            "index.chunk_tokens: this key stands elsewhere now: write 'chunks: {tokens: …}'",
+        ),
         ("name: m\nsource: x\ntags: {template: '<img>'}\n", "tags.template: a tag template holds"),
         ("name: m\nsource: x\nschedule: sometimes\n", "schedule: use a cron expression"),
         ("name: [\n", "m.yaml: line 2 this is not YAML"),

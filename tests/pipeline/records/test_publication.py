@@ -37,6 +37,7 @@ def store(tmp_path: Path) -> ObjectStore:
             code_version="0",
             keys={},
             models={},
+            spaces={},
             parameters={},
             counts=Counts(),
             collection="C",

@@ -13,6 +13,7 @@ from pipeline.records.collection import OF_THE_ENGINE, read_back
 from pipeline.refresh import refresh
 from schemas.evidence import EVIDENCE
 from schemas.versions import GateResult
+from tasks.enriching.spaces import TEXT
 from tests.contract.test_search_index import ROWS, VECTORS, fill
 
 Row = dict[str, object]
@@ -21,7 +22,8 @@ Row = dict[str, object]
 def _gates(evidence: list[Row], held: list[Row]) -> list[GateResult]:
     index = MemoryIndex()
     fill(index, held, VECTORS[: len(held)])
-    gates = read_back(index, pa.Table.from_pylist(evidence, schema=EVIDENCE))
+    rows = pa.Table.from_pylist(evidence, schema=EVIDENCE)
+    gates = read_back(index, [rows.slice(0, 2), rows.slice(2)], rows.num_rows, [TEXT])
     assert tuple(gate.gate for gate in gates) == OF_THE_ENGINE
     return gates
 

@@ -14,6 +14,7 @@ from pipeline.upkeep.retain import sweep
 from schemas.errors import UserError
 from schemas.evidence import EVIDENCE
 from schemas.ids import sha256
+from tasks.enriching.spaces import TEXT
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
 
@@ -40,7 +41,7 @@ def test_a_document_that_went_away_goes_when_no_kept_version_needs_it(corpus_fil
     assert store.names("") == before, "a look removes nothing"
     assert would.objects["documents"] == 1
     assert would.objects["figures"] == would.objects["tagged"] * 2 == 2
-    assert list(would.records) == [f"vectors/text/{workspace.keys.vectors}"]
+    assert list(would.records) == [f"vectors/text/{workspace.spaces[TEXT.name].key}"]
 
     done = prune(workspace, dry_run=False)
     assert (done.removed, done.objects, done.records) == (True, would.objects, would.records)

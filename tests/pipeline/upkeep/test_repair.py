@@ -13,12 +13,14 @@ import pytest
 from backends.stores.object_store import open_store
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
+from pipeline.records.cache import ShardedCache
 from pipeline.records.damage import NOTED
-from pipeline.records.evidence import read_evidence, search_texts, write_evidence
+from pipeline.records.evidence import evidence_writer, read_evidence
 from pipeline.records.inventory import read_inventory
 from pipeline.records.ledger import read_ledger
+from pipeline.records.notes import read_notes
 from pipeline.records.publication import LIVE, list_versions, move_pointer, publish_version, read_pointer, roll_back
-from pipeline.records.vectors import text_vectors, vectors_of
+from pipeline.records.vectors import open_vectors, passages
 from pipeline.refresh import refresh
 from pipeline.stages.plan import plan
 from pipeline.upkeep.doctor import diagnose
@@ -26,8 +28,8 @@ from pipeline.upkeep.repair import find_damage
 from schemas.errors import DamagedError, FailureCode, UserError
 from schemas.evidence import EVIDENCE
 from schemas.ports import ObjectStore
+from schemas.stages import Stage
 from schemas.versions import Status
-from tasks.enriching.embed import text_id
 from tests.manuals import write_manual, write_scan
 from tests.pipeline.conftest import write_corpus
 
@@ -217,41 +219,49 @@ def test_a_version_whose_manifest_is_damaged_is_listed_as_such(published: Worksp
 def test_a_part_of_the_rows_that_is_missing_is_not_left_out(published: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pipeline.records.evidence.ROWS_A_FILE", 5)
     rows = read_evidence(published.store, _live(published))
-    write_evidence(published, "v2", rows)
+    writer = evidence_writer(published.store, "v2")
+    writer.add(rows.slice(0, 7))
+    writer.add(rows.slice(7))
+    writer.close()
     assert read_evidence(published.store, "v2").num_rows == rows.num_rows > 5
     first, *_, last = published.store.names("versions/v2/evidence")
     for name in (first, last):
         data = published.store.get(name)
         published.store.delete(name)
-        if name == first:
-            with pytest.raises(DamagedError, match=r"versions/v2/evidence has \d+ of \d+ parts"):
-                read_evidence(published.store, "v2")
+        with pytest.raises(DamagedError, match=r"versions/v2/evidence has \d+ of (\d+|more) parts"):
+            read_evidence(published.store, "v2")
         published.store.replace(name, data)
     assert rows.schema == EVIDENCE
 
 
 def test_a_record_without_a_value_is_none(published: Workspace) -> None:
-    texts = search_texts(read_evidence(published.store, _live(published)))
-    cache = text_vectors(published)
-    vectors = vectors_of(cache, texts)
-    names = sorted({text_id(text) for text in texts})
-    cache.forget(names[:2])
-    assert text_vectors(published).missing(names) == names[:2]
+    rows = passages(read_evidence(published.store, _live(published)))
+    (space,) = open_vectors(published.store, published.spaces)
+    vectors, _ = space.of(rows)
+    names = sorted(space.contents(rows))
+    space.cache.forget(names[:2])
+    assert _vectors(published).missing(names) == names[:2]
     old = io.BytesIO()
     table = pa.table({"id": names[:2], "vector": pa.array([None, None], pa.list_(pa.float32()))})
     pq.write_table(table, old, store_schema=False)
-    (Path(published.store.root) / f"vectors/text/{published.keys.vectors}/part-old.parquet").write_bytes(old.getvalue())
-    assert text_vectors(published).missing(names) == names[:2], "a vector that is null is no finished work"
+    (Path(published.store.root) / space.cache.folder / "part-old.parquet").write_bytes(old.getvalue())
+    assert _vectors(published).missing(names) == names[:2], "a vector that is null is no finished work"
     published.store.delete(f"versions/{_live(published)}/lance/x")
     published.index(_live(published)).drop()
     assert refresh(published).published
-    assert np.array_equal(vectors_of(text_vectors(published), texts), vectors)
+    (again,) = open_vectors(published.store, published.spaces)
+    assert np.array_equal(again.of(rows)[0], vectors)
+
+
+def _vectors(workspace: Workspace) -> ShardedCache:
+    (space,) = open_vectors(workspace.store, workspace.spaces)
+    return space.cache
 
 
 def test_a_damaged_shard_holds_nothing_and_goes(published: Workspace) -> None:
     (shard,) = (Path(published.store.root) / "vectors").rglob("*.parquet")
     _turn_a_bit(shard)
-    assert text_vectors(published).ids() == set()
+    assert _vectors(published).ids() == set()
     assert find_damage(published, deep=True).loose
     published.index(_live(published)).drop()
     assert refresh(published).published
@@ -265,23 +275,39 @@ def test_versions_follow_each_other_though_the_clock_was_set_back(published: Wor
     assert plan(published, "r", anew=True).version.startswith("20990101T000001Z-")
 
 
-def test_what_a_budget_left_unread_is_read_by_the_next_refresh(tmp_path: Path) -> None:
-    for name, subject in (("pump", "water pump"), ("winch", "steel winch")):
-        write_scan(tmp_path / "pdfs" / f"{name}.pdf", subject)
-    file = write_corpus(tmp_path)
-    file.write_text(file.read_text().replace("{ocr: none}", "{layout: none}") + "budget: {ocr_items: 1}\n")
-    workspace = open_workspace(str(file))
+@pytest.mark.parametrize("budget_then", [1, None])
+def test_what_a_budget_left_unread_is_read_by_the_next_refresh(tmp_path: Path, budget_then: int | None) -> None:
+    workspace = _scans(tmp_path, 1)
     first = refresh(workspace)
     assert first.published
     (left,) = first.failures
     assert (left.code, left.page, left.step) == (FailureCode.OVER_BUDGET, 1, "recognise")
     assert "the next refresh goes on" in left.message
+    workspace = _scans(tmp_path, budget_then)
     second = refresh(workspace)
     assert (second.published, second.failures) == (True, [])
     assert second.counts.rows > first.counts.rows
     assert all(row.status is Status.INDEXED for row in read_ledger(workspace.store, _live(workspace)))
     assert not refresh(workspace).published, "all is read now"
     assert find_damage(workspace, deep=True).all() == []
+
+
+def test_without_a_budget_all_is_read_and_nothing_is_called_left(tmp_path: Path) -> None:
+    workspace = _scans(tmp_path, None)
+    made = refresh(workspace)
+    assert (made.published, made.failures) == (True, [])
+    assert read_notes(workspace.store, _live(workspace), (Stage.ENRICH,))[Stage.ENRICH].counts["over_budget"] == 0
+    assert not refresh(workspace).published, "all was read at once"
+
+
+def _scans(folder: Path, budget: int | None) -> Workspace:
+    for name, subject in (("pump", "water pump"), ("winch", "steel winch")):
+        if not (file := folder / "pdfs" / f"{name}.pdf").exists():
+            write_scan(file, subject)
+    file = write_corpus(folder)
+    more = f"budget: {{ocr_items: {budget}}}\n" if budget is not None else ""
+    file.write_text(file.read_text().replace("{ocr: none}", "{layout: none}") + more)
+    return open_workspace(str(file))
 
 
 def test_a_note_of_damage_is_read_by_people_too(published: Workspace) -> None:

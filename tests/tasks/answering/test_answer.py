@@ -1,10 +1,13 @@
 """Extractive answers."""
 
+from collections.abc import Sequence
+
 import pytest
 
+from schemas.corpus import AnswerOptions
 from schemas.evidence import CitedFigure, FigurePart, Hit, Modality
 from schemas.tags import TagTemplate, escape
-from tasks.answering.answer import answer
+from tasks.answering.answer import answer, least_similarity
 
 FIGURES = [
     CitedFigure(figure_id="f1" * 32, number="00000001", caption="Figure 1: Panel", page=4, bbox=(5, 6, 7, 8)),
@@ -82,3 +85,13 @@ def test_a_figure_names_its_own_page_and_not_that_of_its_passage() -> None:
 def test_long_runs_of_white_space_are_gone_through_once(words: str) -> None:
     """By the square of their length this takes minutes."""
     assert [kind for kind, _, _ in _answer(_hit("a", words))][-1] == "text"
+
+
+@pytest.mark.parametrize(
+    ("similarities", "least"),
+    [((), None), ((0.44, 0.1), None), ((0.45,), 0.25), ((0.5, 0.9, 0.6), 0.7)],
+)
+def test_a_passage_answers_where_it_is_near_enough_to_the_question_and_to_the_nearest(
+    similarities: Sequence[float], least: float | None
+) -> None:
+    assert least_similarity(similarities, AnswerOptions()) == (None if least is None else pytest.approx(least))

@@ -1,5 +1,6 @@
 """Retrieval over the reference engine: modes, stop words, fusion and diversity."""
 
+import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,11 +10,14 @@ from hypothesis import strategies as st
 
 from backends.engines.memory_index import MemoryIndex
 from schemas.corpus import Ranking
-from schemas.evidence import MODES, Filters, Mode
+from schemas.errors import UserError
+from schemas.evidence import Filters
 from schemas.ports import Vector
 from tasks.answering.diversify import diversify
 from tasks.answering.fuse import fuse_scores
+from tasks.answering.modes import MODES, Dense, Lexical, Mode, mode_named
 from tasks.answering.retrieve import STOP_WORDS, retrieve, without
+from tasks.enriching.spaces import TEXT
 from tests.contract.test_search_index import ROWS, VECTORS, fill, ids, places
 
 
@@ -39,14 +43,15 @@ def index() -> MemoryIndex:
     return made
 
 
-def search(index: MemoryIndex, query: str, mode: Mode, k: int, **ranking: object) -> list[tuple[str, float]]:
+def search(index: MemoryIndex, query: str, mode: str | Mode, k: int, **ranking: object) -> list[tuple[str, float]]:
     chosen = Ranking.model_validate(ranking)
-    return retrieve(index, Nearest(), query, mode=mode, k=k, filters=Filters(), ranking=chosen)
+    named = MODES[mode] if isinstance(mode, str) else mode
+    return retrieve(index, {TEXT.name: Nearest()}, query, mode=named, k=k, filters=Filters(), ranking=chosen)
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("ranking", [{}, {"fusion": "weighted", "alpha": 0.3}, {"diversity": 0.5}])
-def test_pages_are_stable_in_every_mode(index: MemoryIndex, mode: Mode, ranking: dict[str, object]) -> None:
+def test_pages_are_stable_in_every_mode(index: MemoryIndex, mode: str, ranking: dict[str, object]) -> None:
     longest = search(index, "the register of document 1", mode, 40, **ranking)
     assert longest == sorted(longest, key=lambda pair: -pair[1])
     assert all(search(index, "the register of document 1", mode, k, **ranking) == longest[:k] for k in (1, 7, 20))
@@ -69,6 +74,33 @@ def test_stop_words_are_left_out_unless_they_are_all_there_is(index: MemoryIndex
     assert places(search(index, "the firmware", "bm25", 60, stop_words="english")) == {3, 13, 23, 33, 43, 53}
     assert len(search(index, "The", "bm25", 60, stop_words=["THE"])) == 60
     assert without("If not, is it o'clock?", STOP_WORDS) == " ,   o'clock?"
+
+
+@pytest.mark.parametrize("fusion", ["rrf", "weighted"])
+def test_a_mode_is_what_it_asks_of_the_index(index: MemoryIndex, fusion: str) -> None:
+    twice = Mode("twice", "Twice", "words, twice", (Lexical(), Lexical()))
+    words = search(index, "firmware", "bm25", 6)
+    assert ids(search(index, "firmware", twice, 6, fusion=fusion)) == ids(words)
+    assert search(index, "", Mode("near", "", "", (Dense(TEXT),)), 5) == search(index, "", "dense", 5)
+
+
+def test_the_share_of_meaning_is_shared_by_all_that_ask_for_it(index: MemoryIndex) -> None:
+    thrice = Mode("thrice", "", "", (Dense(TEXT), Lexical(), Dense(TEXT)))
+    found = search(index, "firmware", thrice, 6, fusion="weighted", alpha=0.3)
+    assert dict(found) == pytest.approx(dict(search(index, "firmware", "hybrid", 6, fusion="weighted", alpha=0.3)))
+
+
+def test_a_mode_over_vectors_that_a_version_has_not_is_the_callers_mistake(index: MemoryIndex) -> None:
+    pixels = Mode("pixels", "Pixels", "by what is seen", (Dense(dataclasses.replace(TEXT, name="pixels")),))
+    with pytest.raises(UserError, match="mode pixels needs vectors pixels"):
+        search(index, "pump", pixels, 3)
+    with pytest.raises(UserError, match="there is no mode 'magic'; use one of hybrid, dense, bm25"):
+        mode_named("magic")
+
+
+def test_every_mode_says_what_it_is() -> None:
+    assert all(mode.retrievers and mode.label and mode.sentence for mode in MODES.values())
+    assert all(name == mode.name for name, mode in MODES.items())
 
 
 AXES = {name: np.eye(3, dtype=np.float32)[place] for place, name in enumerate("xyz")}

@@ -9,7 +9,7 @@ from backends.pdf.document import open_document
 from evaluation.synthetic.art import HEBREW, Pen
 from schemas.corpus import ParseOptions
 from schemas.documents import BlockKind, StructuredDocument
-from tasks.reading.bidi import as_spoken, runs_leftward
+from tasks.reading.bidi import logical_order, runs_right_to_left
 from tasks.reading.parse import parse
 from tasks.reading.structure import structure
 
@@ -31,52 +31,54 @@ LINES = [
 def test_a_line_is_read_as_it_is_spoken(spoken: str, shown: str, seed: int) -> None:
     placed = [(letter, (10.0 * place, 0.0, 10.0 * place + 10, 12.0)) for place, letter in enumerate(shown)]
     random.Random(seed).shuffle(placed)
-    text, boxes = as_spoken("".join(letter for letter, _ in placed), [box for _, box in placed])
+    text, boxes = logical_order("".join(letter for letter, _ in placed), [box for _, box in placed])
     assert text == spoken
     assert len(boxes) == len(text)
 
 
 def test_brackets_told_by_their_looks_are_turned_around() -> None:
     shown = "ןאכ (3 רויא) ואר"
-    text, _ = as_spoken(shown, [(10.0 * place, 0, 10.0 * place + 10, 12) for place in range(len(shown))])
+    text, _ = logical_order(shown, [(10.0 * place, 0, 10.0 * place + 10, 12) for place in range(len(shown))])
     assert text == "ראו (איור 3) כאן"
 
 
 def test_marks_stay_on_their_letters() -> None:
-    text, boxes = as_spoken("שָׁלוֹם", [(80 - 10.0 * place, 0, 90 - 10.0 * place, 12) for place in (0, 0, 0, 1, 2, 2, 3)])
+    text, boxes = logical_order("שָׁלוֹם", [(80 - 10.0 * place, 0, 90 - 10.0 * place, 12) for place in (0, 0, 0, 1, 2, 2, 3)])
     assert text == "שָׁלוֹם"
     assert boxes[0] == boxes[1] == boxes[2]
 
 
 def test_words_that_stand_apart_are_two() -> None:
-    text, _ = as_spoken("4גרוב", [(0, 0, 10, 12), *((30 + 10.0 * place, 0, 40 + 10.0 * place, 12) for place in range(4))])
+    text, _ = logical_order(
+        "4גרוב", [(0, 0, 10, 12), *((30 + 10.0 * place, 0, 40 + 10.0 * place, 12) for place in range(4))]
+    )
     assert text == "בורג 4"
 
 
 def test_letters_spread_out_are_one_word() -> None:
     shown = "םולש"
-    text, _ = as_spoken(shown, [(9.0 * place, 0, 9.0 * place + 5, 12) for place in range(4)])
+    text, _ = logical_order(shown, [(9.0 * place, 0, 9.0 * place + 5, 12) for place in range(4)])
     assert text == "שלום"
 
 
 def test_a_mark_in_a_form_of_its_own_stays_on_its_letter() -> None:
-    text, _ = as_spoken("\ufeb3\ufe76\ufee0", [(20, 0, 30, 12), (20, 0, 30, 12), (10, 0, 20, 12)])
+    text, _ = logical_order("\ufeb3\ufe76\ufee0", [(20, 0, 30, 12), (20, 0, 30, 12), (10, 0, 20, 12)])
     assert text == "س\u064eل"
 
 
 def test_letters_of_a_ligature_keep_their_order() -> None:
-    text, _ = as_spoken("سلا", [(20, 0, 30, 12), (10, 0, 20, 12), (10, 0, 20, 12)])
+    text, _ = logical_order("سلا", [(20, 0, 30, 12), (10, 0, 20, 12), (10, 0, 20, 12)])
     assert text == "سلا"
 
 
 def test_forms_of_letters_become_the_letters_one_types() -> None:
     shown = "ﻞﻜﺷ"  # final, medial and initial forms
-    text, _ = as_spoken(shown, [(10.0 * place, 0, 10.0 * place + 10, 12) for place in range(3)])
+    text, _ = logical_order(shown, [(10.0 * place, 0, 10.0 * place + 10, 12) for place in range(3)])
     assert text == "شكل"
 
 
 @pytest.mark.parametrize(
-    ("text", "leftward"),
+    ("text", "right_to_left"),
     [
         ("Figure 3", False),
         ("איור 3", True),
@@ -86,15 +88,15 @@ def test_forms_of_letters_become_the_letters_one_types() -> None:
         ("图 3", False),
     ],
 )
-def test_a_text_runs_the_way_most_of_its_letters_do(text: str, leftward: bool) -> None:
-    assert runs_leftward(text) is leftward
+def test_a_text_runs_the_way_most_of_its_letters_do(text: str, right_to_left: bool) -> None:
+    assert runs_right_to_left(text) is right_to_left
 
 
 TEXT = "בתוך 15 דקות ראו איור 1 (להלן) ואת torque. המשפט הבא ממשיך עד סוף העמודה וכולל עוד מספרים, כגון 24 V. ואז עוד אחד."
 
 
 def _document(draw: "dict[tuple[float, float, float, float], str]", *, ruled: bool = False) -> StructuredDocument:
-    """Return a page with words in boxes, set by MuPDF, which writes a leftward line in pieces."""
+    """Return a page with words in boxes, set by MuPDF, which writes a right-to-left line in pieces."""
     document = pymupdf.open()
     page = document.new_page()
     for box, words in draw.items():

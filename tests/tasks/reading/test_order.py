@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from backends.pdf.document import open_document
 from schemas.corpus import ParseOptions
 from schemas.geometry import BBox
-from tasks.reading.order import Standing, leaps, mended
+from tasks.reading.order import Standing, leaps, reordered
 from tasks.reading.parse import parse
 from tasks.reading.structure import structure
 
@@ -37,7 +37,7 @@ PAGE = {
 
 def _read(written: str) -> str:
     names = written.split()
-    return " ".join(names[number] for number in mended([PAGE[name] for name in names]))
+    return " ".join(names[number] for number in reordered([PAGE[name] for name in names]))
 
 
 @pytest.mark.parametrize(
@@ -73,23 +73,23 @@ def test_what_stands_over_a_note_too_goes_with_the_chart_that_it_belongs_to() ->
     beside, under = _block((57, 182), 106, 390), _block((57, 464), 407, 515)
     note = _block((57, 240), 590, 600)
     title, source, publisher = _block((198, 430), 90, 115), _block((198, 460), 308, 350), _block((198, 270), 354, 363)
-    assert mended([beside, under, note, title, source, publisher]) == [0, 3, 4, 5, 1, 2]
+    assert reordered([beside, under, note, title, source, publisher]) == [0, 3, 4, 5, 1, 2]
 
 
 def test_text_set_around_a_figure_does_not_stand_under_it() -> None:
     around = _block(WHOLE, 160, 260, head=LEFT)  # its last lines are as wide as the page
     words = _block(RIGHT, 100, 150)
-    assert mended([around, words]) == [0, 1]
+    assert reordered([around, words]) == [0, 1]
 
 
 def test_columns_that_overlap_by_a_little_are_columns() -> None:
-    assert mended([_block((50, 300), 200, 300), _block((290, 545), 100, 190)]) == [0, 1]
+    assert reordered([_block((50, 300), 200, 300), _block((290, 545), 100, 190)]) == [0, 1]
 
 
 def test_the_labels_of_a_drawing_keep_their_order() -> None:
     labels = [_block(LEFT, 1000 - number, 1000.5 - number) for number in range(201)]
-    assert mended(labels) == list(range(201))
-    assert mended(labels[:200]) != list(range(200))
+    assert reordered(labels) == list(range(201))
+    assert reordered(labels[:200]) != list(range(200))
 
 
 def _text(column: tuple[float, float], top: float, bottom: float, size: float = 10) -> Standing:
@@ -115,15 +115,15 @@ def _mirrored(box: BBox) -> BBox:
     return BBox(595 - box.x1, box.y0, 595 - box.x0, box.y1)
 
 
-def _in_columns(written: str, *, leftward: bool = False) -> str:
+def _in_columns(written: str, *, right_to_left: bool = False) -> str:
     names = written.split()
     blocks = [COLUMNS[name] for name in names]
-    if leftward:
+    if right_to_left:
         blocks = [Standing(_mirrored(block.box), _mirrored(block.head), block.prose) for block in blocks]
-    return " ".join(names[number] for number in mended(blocks, leftward=leftward))
+    return " ".join(names[number] for number in reordered(blocks, right_to_left=right_to_left))
 
 
-@pytest.mark.parametrize("leftward", [False, True])
+@pytest.mark.parametrize("right_to_left", [False, True])
 @pytest.mark.parametrize(
     ("written", "read"),
     [
@@ -133,11 +133,11 @@ def _in_columns(written: str, *, leftward: bool = False) -> str:
         ("title l1 r0 r1 r2 l2 lh l3 foot", "title l1 l2 lh l3 r0 r1 r2 foot"),  # a column in the midst of the other
     ],
 )
-def test_a_column_of_text_is_read_before_the_one_behind_it(written: str, read: str, leftward: bool) -> None:
-    assert _in_columns(written, leftward=leftward) == read
+def test_a_column_of_text_is_read_before_the_one_behind_it(written: str, read: str, right_to_left: bool) -> None:
+    assert _in_columns(written, right_to_left=right_to_left) == read
 
 
-@pytest.mark.parametrize("leftward", [False, True])
+@pytest.mark.parametrize("right_to_left", [False, True])
 @pytest.mark.parametrize(
     "written",
     [
@@ -147,26 +147,26 @@ def test_a_column_of_text_is_read_before_the_one_behind_it(written: str, read: s
         "l1 r1 low",  # not beside each other: row by row
     ],
 )
-def test_what_may_be_read_where_it_is_told_stays_there(written: str, leftward: bool) -> None:
-    assert _in_columns(written, leftward=leftward) == written
+def test_what_may_be_read_where_it_is_written_stays_there(written: str, right_to_left: bool) -> None:
+    assert _in_columns(written, right_to_left=right_to_left) == written
 
 
-@pytest.mark.parametrize("leftward", [False, True])
-def test_only_what_turns_back_to_where_lines_begin_needs_a_look(leftward: bool) -> None:
+@pytest.mark.parametrize("right_to_left", [False, True])
+def test_only_what_turns_back_to_where_lines_begin_needs_a_look(right_to_left: bool) -> None:
     level = [COLUMNS[name].box for name in ("l1", "r1")]
-    assert leaps(level, leftward=leftward) is leftward
-    assert leaps(level[::-1], leftward=leftward) is not leftward
-    assert not leaps([COLUMNS[name].box for name in ("title", "l1", "l2", "l3", "foot")], leftward=leftward)
+    assert leaps(level, right_to_left=right_to_left) is right_to_left
+    assert leaps(level[::-1], right_to_left=right_to_left) is not right_to_left
+    assert not leaps([COLUMNS[name].box for name in ("title", "l1", "l2", "l3", "foot")], right_to_left=right_to_left)
 
 
 def test_columns_written_back_to_front_are_read_from_the_front() -> None:
     columns = [_text((50 + 170 * number, 200 + 170 * number), top, top + 90) for number in (2, 0, 1) for top in (100, 200)]
-    assert mended(columns) == [2, 3, 4, 5, 0, 1]
-    assert mended(columns[:2] + columns[4:] + columns[2:4]) == [4, 5, 2, 3, 0, 1]
+    assert reordered(columns) == [2, 3, 4, 5, 0, 1]
+    assert reordered(columns[:2] + columns[4:] + columns[2:4]) == [4, 5, 2, 3, 0, 1]
 
 
 def test_columns_that_overlap_are_not_told_apart() -> None:
-    assert mended([_text((280, 545), 100, 300), _text(LEFT, 100, 300)]) == [0, 1]
+    assert reordered([_text((280, 545), 100, 300), _text(LEFT, 100, 300)]) == [0, 1]
 
 
 ENGLISH = "the pump is stopped before the valve is opened and the filter is taken out "
@@ -203,10 +203,10 @@ BOXES = st.builds(
 
 
 @given(st.lists(BOXES, max_size=12), st.booleans())
-def test_every_block_is_read_once_and_only_leaps_are_mended(blocks: list[Standing], leftward: bool) -> None:
-    order = mended(blocks, leftward=leftward)
+def test_every_block_is_read_once_and_only_leaps_are_corrected(blocks: list[Standing], right_to_left: bool) -> None:
+    order = reordered(blocks, right_to_left=right_to_left)
     assert sorted(order) == list(range(len(blocks)))
-    assert leaps([block.box for block in blocks], leftward=leftward) or order == sorted(order)
+    assert leaps([block.box for block in blocks], right_to_left=right_to_left) or order == sorted(order)
 
 
 @given(st.lists(BOXES, max_size=12))
@@ -219,10 +219,10 @@ def test_exchanged_columns_contradict_the_page_no_more_than_before(blocks: list[
         return sum(over(blocks[late], blocks[early]) for at, late in enumerate(order) for early in order[:at])
 
     plain = [block._replace(prose=0.0) for block in blocks]
-    assert told_late(mended(blocks)) == told_late(mended(plain))
+    assert told_late(reordered(blocks)) == told_late(reordered(plain))
 
 
 def test_a_title_that_is_written_last_comes_behind_the_title_over_it() -> None:
     boxes = [(320, 100, 580, 700), (40, 20, 200, 40), (40, 50, 200, 70), (40, 100, 300, 700), (40, 75, 200, 95)]
-    order = mended([Standing(BBox(*box), BBox(*box)) for box in boxes])
+    order = reordered([Standing(BBox(*box), BBox(*box)) for box in boxes])
     assert order.index(1) < order.index(2) < order.index(4) < order.index(3)

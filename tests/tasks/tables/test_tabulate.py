@@ -118,7 +118,7 @@ def _drawn(
     *,
     width: float = 100,
     rotation: int = 0,
-    leftward: bool = False,
+    right_to_left: bool = False,
     under: int = 0,
     merged: bool = False,
 ) -> Grid:
@@ -128,7 +128,7 @@ def _drawn(
         columns: What stands in each, line by line.
         width: Of a column, in points; letters are 10 points high.
         rotation: How the page is turned; the table is drawn so that its reader sees it level.
-        leftward: Columns are drawn from the right.
+        right_to_left: Columns are drawn from the right.
         under: How many rows of their own the rules part under the band.
         merged: The first column has one cell beside the band and those rows.
     """
@@ -140,7 +140,7 @@ def _drawn(
     ends += [ends[-1] + 24 * (number + 1) for number in range(under)]
     xs = [72 + width * number for number in range(len(columns) + 1)]
     for place, column in enumerate(columns):
-        x = xs[len(columns) - 1 - place if leftward else place] + 4
+        x = xs[len(columns) - 1 - place if right_to_left else place] + 4
         for y, text in zip([116, *(BODY_Y + LINE_PT * (line + 1) for line in range(lines))], column, strict=False):
             page.insert_text(pymupdf.Point(x, y) * page.derotation_matrix, text, fontsize=10, rotate=rotation)
         for row in ends[2:-1] if place or not merged else ():
@@ -158,7 +158,9 @@ def _drawn(
     across = [Side(one.y, *sorted((one.x, other.x))) for one, other in corners if abs(one.y - other.y) < 1]
     content = read_page(Document(document), 1)
     bbox = BBox(*(pymupdf.Rect(xs[0], ends[0], xs[-1], ends[-1]) * page.derotation_matrix))
-    grid = tabulate(Ruling(bbox, tuple(down), tuple(across)), content.texts, content.letters, rotation, leftward=leftward)
+    grid = tabulate(
+        Ruling(bbox, tuple(down), tuple(across)), content.texts, content.letters, rotation, right_to_left=right_to_left
+    )
     assert grid is not None
     return grid
 
@@ -200,7 +202,7 @@ def test_rows_without_rules_are_those_that_the_reader_of_a_turned_page_sees(rota
 
 
 def test_rows_without_rules_are_read_from_right_to_left_where_the_page_is() -> None:
-    assert _drawn(NUMBERS, leftward=True).rows == NUMBERED
+    assert _drawn(NUMBERS, right_to_left=True).rows == NUMBERED
 
 
 def test_a_wrapped_cell_stays_in_its_row() -> None:

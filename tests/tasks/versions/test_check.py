@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 from PIL import Image
 
+from schemas.corpus import GateOptions
 from schemas.documents import Block, BlockKind, Kind, Page, PlacedFigure, Placement, Role
 from schemas.errors import FailureCode
 from schemas.evidence import EVIDENCE, PLACEMENTS
@@ -15,15 +16,11 @@ from schemas.laws import Offence, Verdict, by_document, in_words
 from schemas.tags import PAPER, TagTemplate, escape, placeholder
 from schemas.versions import LedgerRow, Plan, PlannedDocument, PlanSummary, Status
 from tasks.reading.neighbours import pictures_by_their_text, read_with_neighbours
-from tasks.versions.check import (
-    DocumentIn,
+from tasks.versions.check import DocumentIn, documents_conserved, quarantine_ceiling
+from tests.versions import (
     content_conserved,
-    documents_conserved,
     figures_are_their_names,
     one_figure_a_number,
-    quarantine_ceiling,
-    rows_a_page,
-    rows_not_lost,
     tags_are_placements,
     tags_resolve,
     taken_over,
@@ -351,7 +348,9 @@ class TestFiguresAreTheirNames:
 
     def test_does_not_look_again_at_what_was_verified(self) -> None:
         stored = {RED: png("red")}
-        assert figures_are_their_names(PLACED, stored.__getitem__, NAMES, verified={BLUE}).gate.passed
+        both = [placement(BLUE, "00000002"), placement(BLUE, "00000002", OTHER)]
+        placed = placements(placement(RED, "00000001"), *both)
+        assert figures_are_their_names(placed, stored.__getitem__, NAMES, verified={OTHER}).gate.passed
 
     @pytest.mark.parametrize(
         ("stored", "message"),
@@ -372,38 +371,6 @@ class TestFiguresAreTheirNames:
         assert "is not stored" in gate.message
 
 
-class TestRowsNotLost:
-    @pytest.mark.parametrize(("rows", "parent"), [(100, None), (0, None), (50, 100), (100, 50), (0, 0)])
-    def test_holds(self, rows: int, parent: int | None) -> None:
-        assert rows_not_lost(rows, parent, 0.5, "inset diff m a b").passed
-
-    @pytest.mark.parametrize(("rows", "parent"), [(49, 100), (0, 1)])
-    def test_fails(self, rows: int, parent: int) -> None:
-        gate = rows_not_lost(rows, parent, 0.5, "inset diff m a b")
-        assert not gate.passed
-        assert gate.value == pytest.approx(1 - rows / parent)
-        assert gate.message.endswith("to see what is gone: inset diff m a b; if that is right, raise gates.max_row_loss")
-
-
-class TestRowsAPage:
-    @pytest.mark.parametrize(
-        ("rows", "pages", "parent"),
-        [(30, 10, None), (60, 10, (20, 10)), (20, 10, (60, 10)), (0, 0, (2, 1)), (600, 100, (2, 1))],
-    )
-    def test_holds(self, rows: int, pages: int, parent: tuple[int, int] | None) -> None:
-        assert rows_a_page(rows, pages, parent, 3.0, "inset diff m a b").passed
-
-    @pytest.mark.parametrize(
-        ("rows", "pages", "parent", "drift"),
-        [(80, 10, (20, 10), 4.0), (20, 10, (80, 10), 4.0), (100, 100, (40, 10), 4.0), (0, 10, (20, 10), 20.0)],
-    )
-    def test_fails_both_ways(self, rows: int, pages: int, parent: tuple[int, int], drift: float) -> None:
-        gate = rows_a_page(rows, pages, parent, 3.0, "inset diff m a b")
-        assert (gate.passed, gate.bound) == (False, 3.0)
-        assert gate.value == pytest.approx(drift)
-        assert gate.message.endswith("to see what changed: inset diff m a b; if that is right, raise gates.max_row_drift")
-
-
 def ledger(indexed: int, quarantined: int) -> list[LedgerRow]:
     make = TestDocumentsConserved.row
     rows = [make(f"{number}.pdf", doc_id=f"{number:064x}") for number in range(indexed)]
@@ -413,11 +380,11 @@ def ledger(indexed: int, quarantined: int) -> list[LedgerRow]:
 class TestQuarantineCeiling:
     @pytest.mark.parametrize(("documents", "quarantined"), [(10, 0), (4, 1)])
     def test_holds(self, documents: int, quarantined: int) -> None:
-        assert quarantine_ceiling(ledger(documents, quarantined), 0.2, "m").passed
+        assert quarantine_ceiling(ledger(documents, quarantined), GateOptions(), "m").passed
 
     @pytest.mark.parametrize(("documents", "quarantined", "ceiling"), [(3, 1, 0.2), (0, 5, 1.0)])
     def test_fails(self, documents: int, quarantined: int, ceiling: float) -> None:
-        gate = quarantine_ceiling(ledger(documents, quarantined), ceiling, "m")
+        gate = quarantine_ceiling(ledger(documents, quarantined), GateOptions(max_quarantined=ceiling), "m")
         assert not gate.passed
         assert f"the ceiling is {ceiling:.0%}: bad0.pdf (damaged)" in gate.message
         assert "to see why: inset quarantine m" in gate.message
@@ -425,10 +392,10 @@ class TestQuarantineCeiling:
 
     def test_documents_count_and_not_their_sources(self) -> None:
         twice = [replace(row, source=f"copy/{row.source}") for row in ledger(1, 1)]
-        assert quarantine_ceiling([*ledger(4, 1), *twice], 0.2, "m").passed
+        assert quarantine_ceiling([*ledger(4, 1), *twice], GateOptions(), "m").passed
 
     def test_an_empty_version_fails_for_what_it_is(self) -> None:
-        gate = quarantine_ceiling([], 0.2, "m")
+        gate = quarantine_ceiling([], GateOptions(), "m")
         assert not gate.passed
         assert "the source is empty" in gate.message
         assert "%" not in gate.message
@@ -460,13 +427,13 @@ def test_what_no_document_of_the_version_is_to_blame_for_stays_with_the_version(
 
 def test_pictures_away_from_their_text_refuse_and_a_few_do_not() -> None:
     right, wrong = dict.fromkeys(range(16), True), dict.fromkeys(range(16, 20), False)
-    assert pictures_by_their_text([("a.pdf", right), ("b.pdf", wrong)], 0.8).passed
-    gate = pictures_by_their_text([("a.pdf", right), ("b.pdf", {**wrong, 20: False})], 0.8)
+    assert pictures_by_their_text([("a.pdf", right), ("b.pdf", wrong)], GateOptions()).passed
+    gate = pictures_by_their_text([("a.pdf", right), ("b.pdf", {**wrong, 20: False})], GateOptions())
     assert (gate.passed, gate.value) == (False, 16 / 21)
     assert "16 of 21 pictures without a caption" in gate.message
     assert "most others: 5 in b.pdf; to look at them: inset parse" in gate.message
-    assert pictures_by_their_text([("a.pdf", {0: False})], 0.8).passed
-    assert pictures_by_their_text([], 0.8).passed
+    assert pictures_by_their_text([("a.pdf", {0: False})], GateOptions()).passed
+    assert pictures_by_their_text([], GateOptions()).passed
 
 
 @pytest.mark.parametrize(("order", "answer"), [((0, 1, 2), True), ((1, 0, 2), True), ((0, 2, 1), False)])

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from schemas.differences import Change, ChangedFigure
 from schemas.errors import FailureCode
-from schemas.versions import Counts, LedgerRow, Manifest, ModelCard, Status
+from schemas.versions import Counts, LedgerRow, Manifest, ModelCard, Status, VectorSpace
 from tasks.versions.diff import VersionFacts, diff, release_note
 
 
@@ -18,8 +18,9 @@ def _manifest(version: str, **more: object) -> Manifest:
         "run_id": "r",
         "code_version": "1",
         "keys": {},
-        "models": {"text": ModelCard(name="minilm", revision="a")},
-        "parameters": {"index": {"chunk_tokens": 220}, "name": "manuals"},
+        "models": {},
+        "spaces": {"text": VectorSpace(model=ModelCard(name="minilm", revision="a"), key="k")},
+        "parameters": {"chunks": {"tokens": 220}, "name": "manuals"},
         "counts": Counts(documents=2),
         "collection": "c",
         "timings_s": {"parse": 1.0, "enrich": 2.5},
@@ -47,8 +48,8 @@ BASE = VersionFacts(
 NEW = VersionFacts(
     manifest=_manifest(
         "v2",
-        models={"text": ModelCard(name="minilm", revision="b")},
-        parameters={"index": {"chunk_tokens": 64}, "name": "manuals"},
+        spaces={"text": VectorSpace(model=ModelCard(name="minilm", revision="b"), key="l")},
+        parameters={"chunks": {"tokens": 64}, "name": "manuals"},
         counts=Counts(documents=3),
         work={"parsed": 1},
     ),
@@ -74,7 +75,7 @@ def test_figures_of_both_versions_stand_side_by_side() -> None:
     assert found.metrics["recall_at_10"] == Change(before=0.5, now=0.75)
     assert found.counts["documents"] == Change(before=2, now=3)
     assert found.work == {"parsed": Change(before=2, now=1), "seconds": Change(before=3.5, now=3.5)}
-    assert found.settings == {"model text": ["minilm a", "minilm b"], "index.chunk_tokens": [220, 64]}
+    assert found.settings == {"model text": ["minilm a", "minilm b"], "chunks.tokens": [220, 64]}
 
 
 def test_nothing_changed_between_a_version_and_itself() -> None:
@@ -97,7 +98,7 @@ def test_the_note_says_it_for_people() -> None:
     assert "- `<image:3.png>` e.pdf, page 7: Figure 7: The pump" in note
     assert "- `<image:1.png>` a.pdf, page 1\n" in note
     assert "## Golden questions lost: 1\n\n- q1\n" in note
-    assert "- index.chunk_tokens: 220 → 64" in note
+    assert "- chunks.tokens: 220 → 64" in note
     assert "| recall at 10 | 0.500 | 0.750 |" in note
 
 

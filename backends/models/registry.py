@@ -1,0 +1,122 @@
+"""Every model that a corpus file can name, by kind. To add one: a module beside this one, and a line here.
+
+A module offers ``model(named)``, which returns a ``Model`` and loads nothing yet. It is imported when its model is asked for, so
+that this table costs nothing to read.
+"""
+
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+from schemas.corpus import Section
+from schemas.errors import UserError
+from schemas.models import NONE, Model, ModelName, TextModel
+
+if TYPE_CHECKING:
+    from schemas.ports import LayoutDetector, Recogniser
+    from schemas.versions import ModelCard
+
+Offered = TypeVar("Offered", bound=Model[Any])
+
+
+@dataclass(frozen=True)
+class Kind(Generic[Offered]):
+    """Models that can stand in for each other.
+
+    Attributes:
+        noun: What they are called.
+        section: The part of the corpus file that names one.
+        key: The key there.
+        modules: Their modules, by name.
+        others: The module of all other names; None where there are no others. Such a model needs a revision.
+        optional: Whether a corpus file may want none.
+    """
+
+    noun: str
+    section: str
+    key: str
+    modules: dict[str, str]
+    others: str | None = None
+    optional: bool = False
+
+    @property
+    def option(self) -> str:
+        """The key in the corpus file, in full."""
+        return f"{self.section}.{self.key}"
+
+    @property
+    def names(self) -> list[str]:
+        """What a corpus file can name without knowing more."""
+        return [*self.modules, *([NONE] if self.optional else [])]
+
+    def chosen(self, options: Section) -> ModelName:
+        """Return the model that a part of a corpus file names, ``none`` included; nothing is imported or looked for.
+
+        Raises:
+            UserError: There is no such model, or it needs a revision.
+        """
+        named = ModelName(getattr(options, self.key), getattr(options, "revision", None))
+        if named.name not in self.names:
+            self._module(named)
+        return named
+
+    def find(self, named: ModelName) -> Offered:
+        """Return a model, none of it loaded yet; errors as for ``chosen``."""
+        offer = cast(Callable[[ModelName], Offered], pkgutil.resolve_name(f"{self._module(named)}:model"))
+        return offer(named)
+
+    def of(self, options: Section) -> Offered:
+        """Return the model that a part of a corpus file names, none of it loaded yet; errors as for ``chosen``."""
+        return self.find(self.chosen(options))
+
+    def card(self, options: Section) -> "ModelCard | None":
+        """Describe the model that a part of a corpus file names; None where it wants none. Errors as for ``chosen``."""
+        named = self.chosen(options)
+        return None if self.optional and named.name == NONE else self.find(named).card()
+
+    def _module(self, named: ModelName) -> str:
+        if named.name in self.modules:
+            return self.modules[named.name]
+        known = ", ".join(self.names)
+        if self.others is None:
+            raise UserError(f"{self.option}: there is no {self.noun} {named.name!r}; known here: {known}")
+        if named.revision is None:
+            raise UserError(
+                f"{self.option}: {named.name!r} needs a revision, so that the same name always means the same model; "
+                f"without one: {known}"
+            )
+        return self.others
+
+
+TEXT_EMBEDDERS: Kind[TextModel] = Kind(
+    noun="text embedder",
+    section="embeddings",
+    key="text",
+    modules={
+        "minilm": "backends.models.minilm",
+    },
+    others="backends.models.sentence_transformer",
+)
+
+RECOGNISERS: "Kind[Model[Recogniser]]" = Kind(
+    noun="recogniser of words",
+    section="captions",
+    key="ocr",
+    modules={
+        "rapidocr": "backends.models.rapidocr_recogniser",
+    },
+    optional=True,
+)
+
+DETECTORS: "Kind[Model[LayoutDetector]]" = Kind(
+    noun="layout detector",
+    section="captions",
+    key="layout",
+    modules={
+        "rapid-layout": "backends.models.rapid_layout_detector",
+    },
+    optional=True,
+)
+
+KINDS: tuple[Kind[Any], ...] = (TEXT_EMBEDDERS, RECOGNISERS, DETECTORS)

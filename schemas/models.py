@@ -1,0 +1,46 @@
+"""Models as a corpus file names them, and what a model's module offers of one. Light to import: schedulers do."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from schemas.ports import TextEmbedder
+    from schemas.versions import ModelCard
+
+NONE = "none"
+"""How a corpus file says that it wants no model, where it can do without."""
+
+Loaded = TypeVar("Loaded")
+_Embedder: TypeAlias = "TextEmbedder"
+
+TokenCounter = Callable[[Sequence[str]], list[int]]
+"""Texts to how many tokens each has, special ones left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelName:
+    """A model as a corpus file names it. ``revision`` is None where the model's module pins what it loads."""
+
+    name: str
+    revision: str | None = None
+
+
+@dataclass(frozen=True)
+class Model(Generic[Loaded]):
+    """A model, of which only what is asked for is loaded: planning needs no more than its card.
+
+    Attributes:
+        card: Describes it by constants or small files.
+        load: Loads it, to look at so many inputs at once at most; no output depends on that number.
+    """
+
+    card: "Callable[[], ModelCard]"
+    load: Callable[[int], Loaded]
+
+
+@dataclass(frozen=True)
+class TextModel(Model[_Embedder]):
+    """A text embedder; ``token_counter`` loads its tokenizer alone, which is all that chunking needs."""
+
+    token_counter: Callable[[], TokenCounter]

@@ -1,0 +1,119 @@
+"""Join the marks of a page into drawings: what lies within a few points of each other."""
+
+import math
+from collections.abc import Sequence
+from itertools import chain
+from operator import itemgetter
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import ndimage
+
+from schemas.documents import Line
+from schemas.drawings import Mark
+from schemas.geometry import BBox, union
+from tasks.figures.parts import BORDER_PT, Part
+
+JOIN_PT = 6.0
+CELL_PT = 2.0
+COMPARED_BOXES = 16
+WHITE_BOX_LINES = 1
+LONE_RULES_PT = 2 * BORDER_PT
+
+
+def are_lone_rules(marks: Sequence[Mark]) -> bool:
+    """Return whether all that a page draws are rules that stand alone, as under its head and over its foot.
+
+    What lies together is then too low for a picture or a table: what most pages of a manual need not be searched for.
+    """
+    if not all(mark.is_rule for mark in marks):
+        return False
+    top = low = -math.inf
+    for _, y0, _, y1 in sorted((mark.bbox for mark in marks), key=itemgetter(1)):
+        if y0 > low + 2 * JOIN_PT:
+            top = y0
+        low = max(low, y1)
+        if low - top > LONE_RULES_PT:
+            return False
+    return True
+
+
+def join_marks(page: BBox, marks: Sequence[Mark], body: Sequence[Line]) -> list[Part]:
+    """Return the drawings of a page.
+
+    A white background joins what stands on it, but has no extent of its own; a white box round a paragraph is nothing.
+
+    Args:
+        page: The page as drawn.
+        marks: What it draws as paths.
+        body: The lines of its paragraphs.
+    """
+    kept = [
+        mark
+        for mark in marks
+        if not mark.white or mark.is_rule or sum(mark.bbox.has_middle_of(line.bbox) for line in body) <= WHITE_BOX_LINES
+    ]
+    parts: list[Part] = []
+    for group in _together(page, [mark.bbox for mark in kept]):
+        inked = [kept[index] for index in group if not kept[index].white]
+        if inked:
+            parts.append(Part(union(mark.bbox for mark in inked), tuple(inked)))
+    return parts
+
+
+def _together(page: BBox, boxes: Sequence[BBox]) -> list[list[int]]:
+    """Group boxes that lie within a few points of each other; linear in their number.
+
+    Unless they are few, the boxes are painted on a coarse grid, of which only the columns and rows are kept where a box begins
+    or ends; what is connected there belongs together.
+    """
+    if not boxes:
+        return []
+    if len(boxes) <= COMPARED_BOXES:
+        return touching([_cells(box, page) for box in boxes])
+    sides = np.fromiter(chain.from_iterable(boxes), float, 4 * len(boxes)).reshape(-1, 2, 2)
+    most = np.array((page.x1, page.y1)) // CELL_PT + 3
+    cells = np.clip((sides + np.array(((-1,), (1,))) * JOIN_PT / 2) // CELL_PT, 0, most).astype(int)
+    cells[:, 1] += 1
+    across, down = _closed_up(cells[:, :, 0]), _closed_up(cells[:, :, 1])
+    # Painted by their corners, whose sums are the boxes: one by one they took most of the time.
+    edges = np.zeros((down.max() + 1, across.max() + 1), dtype=int)
+    for row, column, step in ((0, 0, 1), (0, 1, -1), (1, 0, -1), (1, 1, 1)):
+        np.add.at(edges, (down[:, row], across[:, column]), step)
+    labels, _ = ndimage.label(edges.cumsum(axis=0).cumsum(axis=1) > 0)
+    groups: dict[int, list[int]] = {}
+    for index, label in enumerate(labels[down[:, 0], across[:, 0]].tolist()):
+        groups.setdefault(label, []).append(index)
+    return list(groups.values())
+
+
+def _cells(box: BBox, page: BBox) -> tuple[float, float, float, float]:
+    """Return the cells of the grid that a box covers, from the first one to that behind the last."""
+    x0, y0, x1, y1 = box.grown(JOIN_PT / 2)
+    right, foot = page.x1 // CELL_PT + 3, page.y1 // CELL_PT + 3
+    first = min(max(x0 // CELL_PT, 0), right), min(max(y0 // CELL_PT, 0), foot)
+    return *first, min(max(x1 // CELL_PT, 0), right) + 1, min(max(y1 // CELL_PT, 0), foot) + 1
+
+
+def touching(boxes: Sequence[tuple[float, float, float, float]]) -> list[list[int]]:
+    """Group boxes that overlap or share a part of a side, by comparing each with all others: of few, the grid takes longer."""
+    groups: list[list[int]] = []
+    for number, (x0, y0, x1, y1) in enumerate(boxes):
+        near: list[list[int]] = []
+        for group in groups:
+            for other in group:
+                left, top, right, bottom = boxes[other]
+                across = (x1 if x1 < right else right) - (x0 if x0 > left else left)
+                down = (y1 if y1 < bottom else bottom) - (y0 if y0 > top else top)
+                if across >= 0 and down >= 0 and (across or down):
+                    near.append(group)
+                    break
+        groups = [*(group for group in groups if group not in near), sorted([*chain.from_iterable(near), number])]
+    return sorted(groups)
+
+
+def _closed_up(ends: NDArray[np.int_]) -> NDArray[np.int_]:
+    """Number the columns of a grid, or its rows, that are kept, by those where something begins or ends."""
+    kept = np.zeros(ends.max() + 1, dtype=int)
+    kept[ends] = 1
+    return (kept.cumsum() - 1)[ends]

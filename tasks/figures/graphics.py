@@ -1,0 +1,90 @@
+"""Find graphics that were placed on a page as one: what is drawn inside one clip."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from schemas.drawings import RULE_PT, Mark
+from schemas.geometry import BBox, union
+from tasks.figures.parts import PageText, Part, Region, mostly_within
+
+LEAST_CLIP_PT = 25.0
+FEWEST_MARKS = 4
+PRINT_AREA_LINES = 10
+PRINT_AREA_SHARE = 0.9
+TEXT_BOX_SHARE = 0.5
+TEXT_BOX_RULE_SHARE = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Placed graphics, and the pictures and marks of the page that belong to none."""
+
+    parts: list[Part]
+    pictures: list[Region]
+    marks: list[Mark]
+
+
+def placed_graphics(
+    page: BBox, frames: Sequence[BBox], marks: Sequence[Mark], pictures: Sequence[Region], text: PageText
+) -> Placed:
+    """Take what is drawn inside one clip as one part, the largest clips first.
+
+    A clip round one image is that image; one that holds a caption, or nothing but boxes and text, is a piece of the page's
+    layout. Of a text box, the pictures are taken together and its rules are left out.
+    """
+    parts: list[Part] = []
+    taken: set[BBox] = set()
+    free = list(pictures)
+    inked: dict[BBox, list[Mark]] = {}
+    for mark in marks:
+        if mark.frame is not None and not mark.white:
+            inked.setdefault(mark.frame, []).append(mark)
+    for frame in sorted(frames, key=lambda frame: -frame.area):
+        if min(frame.width, frame.height) < LEAST_CLIP_PT or any(frame.has_middle_of(line.bbox) for line in text.captions):
+            continue
+        inner = [region for region in free if mostly_within(region.bbox, frame)]
+        part = _graphic(frame, inked.get(frame, []), inner, page, text)
+        if part is None:
+            continue
+        parts.append(part)
+        free = [region for region in free if region not in inner]
+        if part.framed:
+            taken.add(frame)
+    return Placed(parts, free, [mark for mark in marks if mark.frame not in taken])
+
+
+def _graphic(frame: BBox, inked: Sequence[Mark], inner: Sequence[Region], page: BBox, text: PageText) -> Part | None:
+    """Return what is drawn inside a clip as one part; None where it is a piece of the layout, or one image."""
+    if not inked and len(inner) < 2:
+        return None
+    texts = [line.bbox & frame for line in text.within(frame)]
+    if not text.captions and _is_print_area(inked, len(texts), len(text.lines)):
+        return None
+    if len(inner) > 1 and _is_text_box(inked, frame, page):
+        # Between its rules there are also the title of the pictures, their source and notes.
+        return Part(union(region.bbox for region in inner), (), tuple(inner))
+    boxes = [*(mark.bbox for mark in inked), *(region.bbox & frame for region in inner), *texts]
+    part = Part(union(boxes), tuple(inked), tuple(inner), framed=True)
+    drawn = part.strokes or len(inner) > 1 or part.shapes + part.rules >= FEWEST_MARKS or _is_outline(part, texts)
+    return part if drawn else None
+
+
+def _is_print_area(marks: Sequence[Mark], held: int, lines: int) -> bool:
+    """Return whether a clip is that of the page's whole text: a browser that prints clips to the sheet's inside.
+
+    Nothing in such a page is drawn but rules and boxes, as those of tables; a diagram has slanted lines or curves.
+    """
+    thick = [mark for mark in marks if min(mark.bbox.width, mark.bbox.height) > RULE_PT]
+    full = held >= PRINT_AREA_LINES or not thick  # the last page of a chapter may have a line or two
+    return bool(marks) and not any(mark.strokes for mark in thick) and full and 0 < held >= PRINT_AREA_SHARE * lines
+
+
+def _is_text_box(marks: Sequence[Mark], frame: BBox, page: BBox) -> bool:
+    """Return whether a clip is a box in the page's layout: all that is drawn in it are rules over and under its content."""
+    ruled = marks and all(mark.is_rule and mark.bbox.width >= TEXT_BOX_RULE_SHARE * frame.width for mark in marks)
+    return bool(ruled) and frame.area <= TEXT_BOX_SHARE * page.area
+
+
+def _is_outline(part: Part, texts: Sequence[BBox]) -> bool:
+    """Return whether a part is a bare outline, such as a square that a manual shows how to draw."""
+    return not texts and part.shapes > 0 and not any(mark.filled for mark in part.marks)

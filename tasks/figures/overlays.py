@@ -1,0 +1,102 @@
+"""Join what lies over each other: images and drawings, and pictures that turn out to be pieces of one."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from schemas.documents import Kind, Line
+from schemas.drawings import Mark
+from schemas.geometry import BBox, gap, union
+from tasks.figures.parts import Part, Region, goes_around, mostly_within
+
+FRAME_TIMES_IMAGE = 3.0
+MOST_HELD_SHARE = 0.6
+FEWEST_DRAWN = 4
+HELD_CHARACTER_PT2 = 120.0
+COVER_SHARE = 0.3
+RULE_INSET_PT = 3.0
+MOST_LABEL_CHARACTERS = 200
+OVERLAP_SHARE = 0.3
+IMAGE_OVERLAP_SHARE = 0.8
+
+
+def lay_over(pictures: Sequence[Region], drawings: Sequence[Part], lines: Sequence[Line]) -> list[Part]:
+    """Join images with what is drawn over them, and drawings with the images in them; a mere border is left out."""
+    parts: list[Part] = []
+    free = list(drawings)
+    for picture in sorted(pictures, key=lambda region: -region.bbox.area):
+        holder = next((part for part in free if _holds(part, picture.bbox, lines)), None)
+        if holder is not None:
+            free[free.index(holder)] = replace(holder, bbox=holder.bbox | picture.bbox, images=(*holder.images, picture))
+            continue
+        over = [part for part in free if not part.images and _covers(part.bbox, picture.bbox)]
+        marks = [mark for part in over for mark in part.marks if not _is_border(mark, picture.bbox)]
+        box = union([picture.bbox, *(mark.bbox for mark in marks)])
+        if picture.inline or box.area > FRAME_TIMES_IMAGE * picture.bbox.area:
+            parts.append(Part(picture.bbox, (), (picture,)))
+        else:
+            free = [part for part in free if part not in over]
+            parts.append(Part(box, tuple(marks), (picture,)))
+    return parts + free
+
+
+def _holds(part: Part, picture: BBox, lines: Sequence[Line]) -> bool:
+    """Return whether an image is a piece of a drawing, and not a picture that stands on a coloured panel beside text."""
+    if not mostly_within(picture, part.bbox) or picture.area > MOST_HELD_SHARE * part.bbox.area:
+        return False
+    if part.strokes + part.shapes < FEWEST_DRAWN:
+        return False
+    written = sum(len(line.text) for line in lines if part.bbox.has_middle_of(line.bbox))
+    return written <= part.bbox.area / HELD_CHARACTER_PT2
+
+
+def _covers(drawing: BBox, picture: BBox) -> bool:
+    if gap(drawing.x0, drawing.x1, picture.x0, picture.x1) > 0 or gap(drawing.y0, drawing.y1, picture.y0, picture.y1) > 0:
+        return False
+    return (drawing & picture).area >= COVER_SHARE * min(drawing.area, picture.area)
+
+
+def _is_border(mark: Mark, box: BBox) -> bool:
+    """Return whether a mark is a border, a shadow or a background of an image and shows nothing itself."""
+    if mark.strokes:
+        return mark.white
+    return goes_around(mark, box) or mark.white or (mark.is_rule and not box.grown(-RULE_INSET_PT).contains(mark.bbox))
+
+
+def one_picture(parts: Sequence[Part], lines: Sequence[Line]) -> Region:
+    """Make one picture of parts; exactly one image with nothing over it stays that image."""
+    images = [region for part in parts for region in part.images]
+    marks = [mark for part in parts for mark in part.marks]
+    if len(images) == 1 and (len(parts) == 1 or all(mark.is_rule for mark in marks)) and not parts[0].framed:
+        image = images[0]
+        drawn_over = len(parts) == 1 and not all(_is_border(mark, image.bbox) for mark in marks)
+        written = sum(len(line.text) for line in lines if image.bbox.contains(line.bbox))
+        if not drawn_over and not 0 < written < MOST_LABEL_CHARACTERS:
+            return image
+    kind = Kind.COMPOSITE if images else Kind.VECTOR
+    return Region(union(part.bbox for part in parts), kind, framed=all(part.framed for part in parts))
+
+
+def merge_overlapping(regions: Sequence[Region]) -> list[Region]:
+    """Join pictures that overlap: pieces of one, or one inside another. A background takes in its own ends and nothing else."""
+    merged: list[Region] = []
+    for region in sorted(regions, key=lambda region: -region.bbox.area):
+        place = next((place for place, other in enumerate(merged) if _are_one(region, other)), None)
+        if place is None:
+            merged.append(region)
+        else:
+            merged[place] = _merged(merged[place], region)
+    return merged
+
+
+def _are_one(region: Region, other: Region) -> bool:
+    """Return whether a region overlaps with a larger one, and both may be pieces of one picture."""
+    share = OVERLAP_SHARE if region.image is None and other.image is None else IMAGE_OVERLAP_SHARE
+    if (region.bbox & other.bbox).area <= share * region.bbox.area or (region.captioned and other.captioned):
+        return False
+    return region.background == other.background or (other.background and region.inline)
+
+
+def _merged(larger: Region, region: Region) -> Region:
+    kind = larger.kind if region.kind is larger.kind and larger.image is None else Kind.COMPOSITE
+    captioned = larger.captioned or region.captioned
+    return Region(larger.bbox | region.bbox, kind, captioned=captioned, background=larger.background)

@@ -1,0 +1,57 @@
+"""Join drawings without a caption that are panels of one picture, or a diagram and the images that its lines lead to."""
+
+from collections.abc import Sequence
+from itertools import chain
+
+from schemas.documents import Line
+from schemas.geometry import BBox, distance
+from tasks.figures.graphics import TEXT_BOX_SHARE
+from tasks.figures.parts import TOUCH_PT, Part, clusters
+
+PANEL_GAP_PT = 36.0
+DIAGRAM_STROKES = 8
+END_SHARE = 0.25
+END_GAP_PT = 8.0
+FEWEST_ENDS = 3
+
+
+def join_panels(parts: Sequence[Part], page: BBox, frames: Sequence[BBox], body: Sequence[Line]) -> list[list[Part]]:
+    """Group drawings that stand near each other in one clip, as that of a text box, and diagrams with their ends.
+
+    Args:
+        parts: Pictures without a caption.
+        page: The page as drawn.
+        frames: Its clips.
+        body: The lines of its paragraphs.
+    """
+    boxes = [frame.grown(TOUCH_PT) for frame in frames if frame.area <= TEXT_BOX_SHARE * page.area]
+    groups = clusters(parts, lambda one, other: _are_panels(one, other, boxes, body))
+    for diagram in parts:
+        members = [diagram, *_ends(diagram, parts, body)]
+        if len(members) > 1:
+            own = [group for group in groups if any(other is part for other in group for part in members)]
+            groups = [group for group in groups if group not in own] + [[*chain(*own)]]
+    return groups
+
+
+def _are_panels(one: Part, other: Part, boxes: Sequence[BBox], body: Sequence[Line]) -> bool:
+    if one.framed or other.framed or distance(one.bbox, other.bbox) > PANEL_GAP_PT:
+        return False
+    both = one.bbox | other.bbox
+    return any(box.contains(both) for box in boxes) and not any(both.has_middle_of(line.bbox) for line in body)
+
+
+def _ends(diagram: Part, parts: Sequence[Part], body: Sequence[Line]) -> list[Part]:
+    """Return the small images at the edge of a drawing that its lines lead to; [] where there are only one or two."""
+    if diagram.framed or diagram.strokes < DIAGRAM_STROKES:
+        return []
+    ends = [
+        part
+        for part in parts
+        if part.images
+        and not part.marks
+        and part.bbox.area <= END_SHARE * diagram.bbox.area
+        and distance(part.bbox, diagram.bbox) <= END_GAP_PT
+        and not any((part.bbox | diagram.bbox).has_middle_of(line.bbox) for line in body)
+    ]
+    return ends if len(ends) >= FEWEST_ENDS else []

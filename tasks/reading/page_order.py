@@ -1,0 +1,77 @@
+"""Put the blocks of a page into the order that their places show."""
+
+from collections.abc import Sequence
+from itertools import pairwise, takewhile
+
+from schemas.documents import BlockKind, Page, Placement
+from schemas.geometry import BBox, is_level, union
+from tasks.reading.order import Standing, leaps, reordered
+from tasks.reading.outline import letters_by_size
+from tasks.reading.pieces import Piece, passage_of
+from tasks.reading.place import places
+
+ROW_TIMES_TEXT = 2.0
+"""Most height of a picture that makes one row with the text beside it, by the text's: a taller one spans more than that row."""
+FEWEST_PICTURE_ROWS = 2
+"""A picture and a title stand level by chance."""
+FEWEST_PROSE_ROWS = 3
+PROSE_ROW_CHARACTERS = 25
+TURNED_EM = 2.0
+
+
+def in_page_order(pieces: list[Piece], pictures: Sequence[Placement], page: Page, *, right_to_left: bool) -> list[Piece]:
+    """Correct the order of pieces that contradicts where they stand; margins and text that runs up or down stay put.
+
+    On a turned page all text does. What makes a row with a picture stands over what is under the picture, too.
+    """
+    if page.rotation or not leaps([piece.bbox for piece in pieces], right_to_left=right_to_left):
+        return pieces
+    at = [number for number, piece in enumerate(pieces) if piece.kind is not BlockKind.MARGIN and not _is_turned(piece)]
+    moved = [pieces[number] for number in at]
+    boxes = _with_rows(moved, pictures, page, right_to_left=right_to_left)
+    standing = [
+        Standing(box, _head(piece) if box == piece.bbox else box, _prose(piece))
+        for piece, box in zip(moved, boxes, strict=True)
+    ]
+    made = list(pieces)
+    for place, number in zip(at, reordered(standing, right_to_left=right_to_left), strict=True):
+        made[place] = moved[number]
+    return made
+
+
+def _with_rows(pieces: Sequence[Piece], pictures: Sequence[Placement], page: Page, *, right_to_left: bool) -> list[BBox]:
+    """Return where each piece stands, with the pictures that make a row with it and nothing else."""
+    boxes = [piece.bbox for piece in pieces]
+    passages = [passage_of(piece, page) for piece in pieces] if pictures else []
+    found = places([place.bbox for place in pictures], passages, right_to_left=right_to_left) if pictures else []
+    rows: list[tuple[int, BBox]] = []
+    for picture, place in zip(pictures, found, strict=True):
+        beside = {number for number, _ in place.step} if place is not None and place.is_level else set()
+        if len(beside) == 1 and picture.bbox.height <= ROW_TIMES_TEXT * boxes[min(beside)].height:
+            rows.append((min(beside), picture.bbox))
+    for number, box in rows if len(rows) >= FEWEST_PICTURE_ROWS else ():
+        boxes[number] |= box
+    return boxes
+
+
+def _is_turned(piece: Piece) -> bool:
+    return any(line.bbox.height > max(TURNED_EM * line.size, line.bbox.width) for line in piece.lines[:1])
+
+
+def _head(piece: Piece) -> BBox:
+    """Return the first row of a piece; all of a table, whose cells may be written in any order."""
+    if piece.kind is BlockKind.TABLE:
+        return piece.bbox
+    first = piece.lines[0].bbox
+    return union(line.bbox for line in takewhile(lambda line: is_level(first, line.bbox), piece.lines))
+
+
+def _prose(piece: Piece) -> float:
+    """Return the size of a piece's type if it is text of several rows, as long as those of paragraphs are; else 0."""
+    if piece.kind is not BlockKind.TEXT or len(piece.lines) < FEWEST_PROSE_ROWS:
+        return 0.0
+    rows = 1 + sum(not is_level(line.bbox, following.bbox) for line, following in pairwise(piece.lines))
+    characters = sum(len(line.text) for line in piece.lines)
+    if rows < FEWEST_PROSE_ROWS or characters < PROSE_ROW_CHARACTERS * rows:
+        return 0.0
+    return letters_by_size(piece.lines).most_common(1)[0][0]

@@ -1,0 +1,71 @@
+"""Every model that a corpus file can name: found by its name alone, described without being loaded."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from backends.models.registry import DETECTORS, KINDS, RECOGNISERS, TEXT_EMBEDDERS, Kind
+from schemas.corpus import CaptionOptions, Corpus, EmbeddingOptions
+from schemas.errors import UserError
+from schemas.models import NONE, Model, ModelName, TextModel
+
+REGISTERED = [(kind, name) for kind in KINDS for name in kind.modules]
+
+_LOADED = """
+import json, sys
+{code}
+print(json.dumps([name for name in {heavy} if name in sys.modules]))
+"""
+
+
+def _loaded(code: str, heavy: list[str]) -> object:
+    script = _LOADED.format(code=code, heavy=heavy)
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize(("kind", "name"), REGISTERED, ids=[name for _, name in REGISTERED])
+def test_each_name_leads_to_a_model_that_calls_itself_so(kind: Kind[Model[object]], name: str) -> None:
+    model = kind.find(ModelName(name))
+    assert isinstance(model, TextModel if kind is TEXT_EMBEDDERS else Model)
+    card = model.card()
+    assert card.name == name
+    assert card.revision
+    assert (card.dimension is not None) == (kind is TEXT_EMBEDDERS)
+
+
+def test_the_defaults_of_a_corpus_file_are_there() -> None:
+    corpus = Corpus(name="m", source="x")
+    for kind in KINDS:
+        assert kind.of(getattr(corpus, kind.section)).card().name in kind.names
+
+
+def test_reading_the_table_imports_no_model_and_no_array() -> None:
+    table = "import backends.models.registry as registry; [kind.names for kind in registry.KINDS]"
+    assert _loaded(table, ["numpy", "pyarrow", "backends.models.minilm"]) == []
+
+
+def test_describing_models_imports_no_engine() -> None:
+    cards = (
+        "from backends.models.registry import KINDS\nfrom schemas.models import ModelName\n"
+        "for kind in KINDS:\n    for name in kind.modules: kind.find(ModelName(name)).card()"
+    )
+    assert _loaded(cards, ["torch", "transformers", "onnxruntime", "rapidocr", "rapid_layout", "cv2", "PIL"]) == []
+
+
+def test_a_name_that_stands_for_nothing_lists_those_that_do() -> None:
+    with pytest.raises(UserError, match=r"captions\.ocr: there is no recogniser of words 'x'; known here: rapidocr, none"):
+        RECOGNISERS.chosen(CaptionOptions(ocr="x"))
+    with pytest.raises(UserError, match=r"embeddings\.text: 'acme/x' needs a revision.* without one: minilm"):
+        TEXT_EMBEDDERS.chosen(EmbeddingOptions(text="acme/x"))
+    assert TEXT_EMBEDDERS.chosen(EmbeddingOptions(text="acme/x", revision="1")) == ModelName("acme/x", "1")
+
+
+def test_a_corpus_may_want_none_where_it_can_do_without() -> None:
+    assert DETECTORS.card(CaptionOptions(layout=NONE)) is None
+    with pytest.raises(UserError, match=NONE):
+        DETECTORS.of(CaptionOptions(layout=NONE))
+    with pytest.raises(UserError, match="needs a revision"):
+        TEXT_EMBEDDERS.chosen(EmbeddingOptions(text=NONE))

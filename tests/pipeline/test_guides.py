@@ -1,0 +1,97 @@
+"""Every guide is followed to the letter: its blocks are written into a copy of the code, and its commands are run there."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
+CODE = ("backends", "cli", "evaluation", "pipeline", "query_service", "ray_jobs", "schemas", "tasks", "tests")
+
+_BLOCK = re.compile(r"^```(?P<kind>\w+)(?: (?P<file>\S+))?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of a guide: a ``diff`` of a file, the whole of a file, or the commands and replies of a ``console``."""
+
+    kind: str
+    file: str | None
+    text: str
+
+    def applied(self, text: str) -> str:
+        """Return a file as the diff leaves it; its lines without a mark stand there together, and once."""
+        lines = [(line[:1] or " ", line[1:]) for line in self.text.splitlines()]
+        before, after = ("".join(f"{line}\n" for mark, line in lines if mark != other) for other in ("+", "-"))
+        assert text.count(before) == 1, (
+            f"{self.file} has changed: the guide's place stands there {text.count(before)} times"
+        )
+        return text.replace(before, after)
+
+
+def blocks(guide: Path) -> list[Block]:
+    found = _BLOCK.finditer(guide.read_text(encoding="utf-8"))
+    return [Block(match["kind"], match["file"], match["text"]) for match in found]
+
+
+def replies(console: str) -> list[tuple[str, str]]:
+    """Return the commands of a console, each with a pattern of what it prints; ``…`` stands for anything."""
+    turns: list[tuple[str, list[str]]] = []
+    for line in console.splitlines():
+        if line.startswith("$ "):
+            turns.append((line.removeprefix("$ "), []))
+        else:
+            turns[-1][1].append(line)
+    return [
+        (command, r"[\s\S]*".join(r"[\s\S]*".join(map(_spaced, line.split("…"))) for line in lines))
+        for command, lines in turns
+    ]
+
+
+def _spaced(words: str) -> str:
+    return r"\s+".join(map(re.escape, words.split()))
+
+
+@pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: guide.stem)
+def test_a_guide_changes_places_that_are_there(guide: Path) -> None:
+    texts: dict[str, str] = {}
+    for block in blocks(guide):
+        if block.kind == "diff":
+            file = str(block.file)
+            texts[file] = block.applied(texts.get(file) or (ROOT / file).read_text(encoding="utf-8"))
+    assert texts
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: guide.stem)
+def test_a_guide_does_what_it_says(guide: Path, refreshed_once: Path, tmp_path: Path) -> None:
+    shutil.copytree(refreshed_once, tmp_path, dirs_exist_ok=True)
+    for name in CODE:
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    for block in blocks(guide):
+        file = tmp_path / str(block.file)
+        if block.kind == "console":
+            for command, reply in replies(block.text):
+                printed = _run(command, tmp_path)
+                assert re.search(reply, printed), f"{command} prints:\n{printed}"
+        elif block.kind == "diff":
+            file.write_text(block.applied(file.read_text(encoding="utf-8")), encoding="utf-8")
+        else:
+            file.write_text(block.text, encoding="utf-8")
+
+
+def _run(command: str, folder: Path) -> str:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("INSET", "PYTEST", "COV"))}
+    tools = os.pathsep.join([str(Path(sys.executable).parent), kept.get("PATH", "")])
+    env = kept | {"PYTHONPATH": str(folder), "PATH": tools, "COLUMNS": "500"}
+    done = subprocess.run(
+        command, shell=True, cwd=folder, env=env, text=True, capture_output=True, check=False, timeout=600
+    )
+    return done.stdout + done.stderr

@@ -1,0 +1,107 @@
+"""How a search ranks is decided when a question comes: no version depends on it, and none is built for it."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from pipeline.corpus.workspace import Workspace, open_workspace
+from pipeline.published.corpus import PublishedCorpus
+from pipeline.records.publication import read_manifest
+from pipeline.refresh import refresh
+from pipeline.stages.plan import plan
+from pipeline.stages.publish import take_back
+from tests.manuals import write_manual
+from tests.pipeline.conftest import write_corpus
+
+BY_TITLE = "ranking: {weights: {title: 1}, fusion: weighted, alpha: 0.3}\n"
+"""No title speaks of screws."""
+
+
+@pytest.fixture
+def serving(published: Workspace) -> Iterator[PublishedCorpus]:
+    """A service that was started before anybody changed anything."""
+    with closing(PublishedCorpus(published)) as corpus:
+        assert _screws(corpus)
+        yield corpus
+
+
+def _screws(corpus: PublishedCorpus) -> int:
+    return len(corpus.search("screws", mode="bm25").hits)
+
+
+def test_another_ranking_is_used_at_once_and_builds_nothing(serving: PublishedCorpus, tmp_path: Path) -> None:
+    changed = open_workspace(str(write_corpus(tmp_path, BY_TITLE)))
+    assert plan(changed, "run").outcome == "unchanged"
+    assert not refresh(changed).published
+    with closing(PublishedCorpus(changed)) as opened:
+        assert _screws(opened) == _screws(serving) == 0
+        assert opened.search("winch", mode="bm25").hits
+
+    write_manual(tmp_path / "pdfs" / "gate.pdf", "iron gate", seed=3)
+    newer = refresh(changed)
+    assert newer.published
+    older = take_back(changed).version
+    assert older != newer.version
+    assert serving.search("winch").version == older
+    assert _screws(serving) == 0, "it holds for the older version too"
+    write_corpus(tmp_path)
+    assert _screws(serving) > 0
+    assert _screws(serving) == len(serving.search("screws", mode="bm25", version=older).hits)
+
+
+def test_a_file_that_is_wrong_for_a_moment_leaves_the_ranking_as_it_was(serving: PublishedCorpus, tmp_path: Path) -> None:
+    file = write_corpus(tmp_path, BY_TITLE)
+    assert _screws(serving) == 0
+    file.write_text("name: manuals\nranking: [")
+    assert _screws(serving) == 0
+    file.unlink()
+    assert _screws(serving) == 0
+
+
+def test_a_version_says_which_ranking_it_was_judged_by_and_is_judged_anew_by_another(corpus_file: Path) -> None:
+    folder = corpus_file.parent.parent
+    (folder / "q.jsonl").write_text('{"id": "1", "question": "bar of the pump", "doc": "pump.pdf", "pages": [9]}\n')
+    judged = "questions: ../q.jsonl\ngates: {min_recall_at_10: 1}\n"
+    workspace = open_workspace(str(write_corpus(folder, judged)))
+    refused = refresh(workspace)
+    assert not refused.published
+    assert plan(workspace, "run").outcome == "refused"
+    otherwise = open_workspace(str(write_corpus(folder, judged + BY_TITLE)))
+    assert plan(otherwise, "run").outcome == "build"
+    again = refresh(otherwise)
+    for result, opened in ((refused, workspace), (again, otherwise)):
+        manifest = read_manifest(opened.store, str(result.version))
+        assert manifest is not None
+        assert manifest.parameters["ranking"] == opened.corpus.ranking.model_dump(mode="json")
+    assert plan(workspace, "run").outcome == "refused", "by that ranking it was judged before"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("", "ranking: {alpha: 0.1, rrf_k: 7, diversity: 0.5, stop_words: english}\n"),
+        ("", "answers: {passages: 2}\n"),
+        ("", "index: {exact: true, replicas: 3}\n"),
+        (
+            "index: {engine: weaviate, url: 'http://h:1'}\n",
+            "index: {engine: weaviate, url: 'http://h:1', api_key_env: K}\n",
+        ),
+        ("index: {engine: weaviate, url: 'http://h:1'}\n", "index: {engine: weaviate, url: 'http://h:1', grpc_port: 7}\n"),
+    ],
+    ids=["ranking", "answers", "what another engine would do", "key", "port"],
+)
+def test_what_shapes_no_version_is_in_no_key(corpus_file: Path, one: str, other: str) -> None:
+    folder = corpus_file.parent.parent
+    keys = [open_workspace(str(write_corpus(folder, more))).keys for more in (one, other)]
+    assert keys[0] == keys[1]
+
+
+@pytest.mark.parametrize("more", ["url: 'http://h:2'", "url: 'http://h:1', exact: true", "url: 'http://h:1', replicas: 2"])
+def test_another_server_or_shape_is_another_collection(corpus_file: Path, more: str) -> None:
+    folder = corpus_file.parent.parent
+    one = open_workspace(str(write_corpus(folder, "index: {engine: weaviate, url: 'http://h:1'}\n"))).keys
+    other = open_workspace(str(write_corpus(folder, f"index: {{engine: weaviate, {more}}}\n"))).keys
+    assert one.settings != other.settings
+    assert one.assembled == other.assembled

@@ -1,0 +1,189 @@
+"""A second vector space: declared in one place, it is embedded, checked, built, searched, copied, swept and repaired."""
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from backends.engines.memory_index import MemoryIndex
+from backends.engines.weaviate_server import WeaviateServer
+from backends.models.registry import TEXT_EMBEDDERS
+from pipeline.corpus import workspace as workspace_module
+from pipeline.corpus.workspace import Workspace, open_workspace
+from pipeline.published.corpus import PublishedCorpus
+from pipeline.records.evidence import read_evidence
+from pipeline.records.notes import read_notes
+from pipeline.records.publication import manifest_name, read_manifest
+from pipeline.records.vectors import SpaceVectors, open_vectors, passages
+from pipeline.refresh import refresh
+from pipeline.stages.publish import put_live
+from pipeline.upkeep.mirror import mirror
+from pipeline.upkeep.prune import prune
+from pipeline.upkeep.repair import find_damage
+from schemas.errors import UserError
+from schemas.ids import sha256
+from schemas.models import ModelName, TextModel
+from schemas.ports import Vector
+from schemas.stages import Stage
+from schemas.versions import ModelCard
+from tasks.answering.modes import MODES, Dense, Lexical, Mode
+from tasks.enriching.spaces import SPACES, TEXT, Space
+from tests.pipeline.conftest import write_corpus
+
+CARD = ModelCard(name="hashed", revision="1", dimension=16)
+QUESTION = "Service of the steel winch"
+
+
+class Hashed:
+    """An embedder of a bag of words."""
+
+    name, revision, dimension, max_tokens = CARD.name, CARD.revision, 16, 1000
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        return [len(text.split()) for text in texts]
+
+    def embed_documents(self, texts: Sequence[str]) -> Vector:
+        return np.stack([self.embed_query(text) for text in texts])
+
+    def embed_query(self, text: str) -> Vector:
+        vector = np.full(16, 1e-3, np.float32)
+        for word in re.findall(r"\w+", text.lower()):
+            vector[int(sha256(word.encode())[:8], 16) % 16] += 1
+        return np.asarray(vector / np.linalg.norm(vector), np.float32)
+
+
+def model(_named: ModelName) -> TextModel:
+    return TextModel(card=lambda: CARD, load=lambda _batch: Hashed(), token_counter=lambda: Hashed().count_tokens)
+
+
+SECTIONS = Space(
+    name="sections",
+    version="1",
+    content=lambda row: row.section_path[-1] if row.section_path and row.modality != "figure" else None,
+    model=lambda _options: ModelName("hashed"),
+)
+BY_SECTION = Mode("section", "Section", "by the title of its section", (Dense(SECTIONS),))
+WITH_SECTION = Mode("all", "All", "words, meaning and section", (Lexical(), Dense(TEXT), Dense(SECTIONS)))
+
+
+@pytest.fixture
+def declared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line each: a model, a space, two modes."""
+    monkeypatch.setitem(TEXT_EMBEDDERS.modules, "hashed", "tests.pipeline.test_spaces")
+    monkeypatch.setitem(SPACES, SECTIONS.name, SECTIONS)
+    for mode in (BY_SECTION, WITH_SECTION):
+        monkeypatch.setitem(MODES, mode.name, mode)
+
+
+@pytest.fixture(params=["lancedb", "memory", pytest.param("weaviate", marks=pytest.mark.live)])
+def workspace(
+    request: pytest.FixtureRequest, corpus_file: Path, monkeypatch: pytest.MonkeyPatch, declared: None
+) -> Workspace:
+    """A corpus that has never been refreshed, on each engine."""
+    more = ""
+    if request.param == "weaviate":
+        server: WeaviateServer = request.getfixturevalue("weaviate")
+        more = f"index: {{engine: weaviate, url: '{server.url}', grpc_port: {server.grpc_port}}}\n"
+    if request.param == "memory":
+        held: dict[str, MemoryIndex] = defaultdict(MemoryIndex)
+        monkeypatch.setattr(workspace_module, "open_index", lambda _root, _corpus, version, _options: held[version])
+    return open_workspace(str(write_corpus(corpus_file.parent.parent, more)))
+
+
+def _sections(workspace: Workspace) -> SpaceVectors:
+    _, sections = open_vectors(workspace.store, workspace.spaces)
+    assert sections.space is SECTIONS
+    return sections
+
+
+def test_a_space_that_is_declared_is_embedded_built_and_searched(workspace: Workspace) -> None:
+    made = refresh(workspace)
+    assert made.published
+    version = str(made.version)
+    manifest = read_manifest(workspace.store, version)
+    assert manifest is not None
+    assert {name: space.model for name, space in manifest.spaces.items()} == {
+        TEXT.name: workspace.spaces[TEXT.name].model,
+        SECTIONS.name: CARD,
+    }
+    evidence = read_evidence(workspace.store, version)
+    rows = dict(zip(map(str, evidence.column("evidence_id").to_pylist()), passages(evidence), strict=True))
+    titled = {name for name, row in rows.items() if SECTIONS.content(row) is not None}
+    assert 0 < len(titled) < len(rows)
+    assert workspace.index(version).vectors(list(rows), SECTIONS.name).keys() == titled
+    assert workspace.index(version).vectors(list(rows), TEXT.name).keys() == rows.keys()
+    assert any(gate.gate == "rows: a vector sections has length 1" for gate in made.gates)
+
+    published = PublishedCorpus(workspace)
+    try:
+        assert [mode.name for mode in published.overview().modes] == [*MODES]
+        found = published.search(QUESTION, mode="section", k=1000).hits
+        assert {hit.evidence_id for hit in found} == titled, "rows without a vector are never found there"
+        embedder = Hashed()
+        near = [float(embedder.embed_query(hit.section_path[-1]) @ embedder.embed_query(QUESTION)) for hit in found]
+        assert [hit.score for hit in found] == pytest.approx(near, abs=1e-4)
+        fused = published.search(QUESTION, mode="all", k=1000).hits
+        assert {hit.evidence_id for hit in fused} == rows.keys()
+    finally:
+        published.close()
+    assert not refresh(workspace).published, "nothing is left to do"
+
+
+def test_a_space_that_is_new_costs_its_vectors_alone(published: Workspace, declared: None) -> None:
+    before = published.spaces
+    workspace = open_workspace(str(published.file))
+    assert workspace.spaces[TEXT.name] == before[TEXT.name], "the others keep their keys"
+    old = PublishedCorpus(published)
+    assert [mode.name for mode in old.overview().modes] == ["hybrid", "dense", "bm25"]
+    with pytest.raises(UserError, match="mode section needs vectors sections"):
+        old.search(QUESTION, mode="section")
+    old.close()
+    made = refresh(workspace)
+    assert made.published
+    work = read_notes(workspace.store, str(made.version))
+    contents = _sections(workspace).contents(passages(read_evidence(workspace.store, str(made.version))))
+    assert work[Stage.ENRICH].counts["embedded"] == len(contents)
+    assert work[Stage.ENRICH].counts["structured"] == 0
+
+
+def test_copies_sweeps_and_repairs_go_through_every_space(published: Workspace, tmp_path: Path, declared: None) -> None:
+    workspace = open_workspace(str(published.file))
+    version = str(refresh(workspace).version)
+    rows = passages(read_evidence(workspace.store, version))
+    contents = _sections(workspace).contents(rows)
+
+    elsewhere = workspace.file.parent / "elsewhere.yaml"
+    elsewhere.write_text(f"{workspace.file.read_text()}store: {tmp_path / 'elsewhere'}\n")
+    target = open_workspace(str(elsewhere))
+    mirror(workspace, target, version)
+    put_live(target, version)
+    assert _sections(target).cache.ids() == contents.keys()
+    answers = [PublishedCorpus(one).search(QUESTION, mode="section").hits for one in (workspace, target)]
+    assert answers[0] == answers[1] != []
+
+    assert prune(workspace, dry_run=False).records == {}, "what a version needs stays"
+    assert not find_damage(workspace, deep=True).loose
+    _sections(workspace).cache.forget(list(contents)[:1])
+    (damage,) = find_damage(workspace, deep=True).loose
+    assert damage.name == _sections(workspace).cache.folder
+    workspace.index(version).drop()
+    assert refresh(workspace).published
+    assert _sections(workspace).cache.ids() == contents.keys()
+
+
+def test_a_manifest_of_before_there_were_several_spaces_is_read(published: Workspace) -> None:
+    pointer = published.store.read_mutable("LIVE")
+    assert pointer is not None
+    (version,) = published.store.folders("versions")
+    manifest = read_manifest(published.store, version)
+    assert manifest is not None
+    old = manifest.model_dump(mode="json")
+    space = old.pop("spaces")[TEXT.name]
+    old["keys"]["vectors"], old["models"][TEXT.name] = space["key"], space["model"]
+    assert type(manifest).model_validate(old) == manifest
+    assert manifest.spaces[TEXT.name].key == published.spaces[TEXT.name].key
+    assert published.store.names(f"vectors/text/{manifest.spaces[TEXT.name].key}"), "where it always was"
+    assert manifest_name(version) in published.store.names(f"versions/{version}")

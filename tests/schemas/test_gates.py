@@ -1,0 +1,81 @@
+"""The gates that a corpus file can set: each has one name and one key, and says what to do where it refuses."""
+
+import string
+from typing import Any
+
+import pytest
+
+from schemas.corpus import GateOptions
+from schemas.gates import COUNTED, GATES, CountedGate, Gate
+from schemas.versions import Counts, GateResult
+
+COMPARE = "inset diff m a b"
+
+
+def test_a_corpus_file_can_set_each_gate_by_a_key_of_its_own() -> None:
+    assert len({gate.name for gate in GATES}) == len({gate.key for gate in GATES}) == len(GATES)
+    assert list(GateOptions().model_dump()) == [gate.key for gate in GATES]
+    for gate in GATES:
+        assert GateOptions().of(gate) == gate.default
+        assert gate.limits[0] <= gate.default <= gate.limits[1]
+
+
+def test_bounds_outside_their_limits_are_refused() -> None:
+    for gate in GATES:
+        for bound in (gate.limits[0] - 1, gate.limits[1] + 1):
+            with pytest.raises(ValueError, match=gate.key):
+                GateOptions(**{gate.key: bound})
+    with pytest.raises(ValueError, match="magic"):
+        GateOptions(magic=1)
+
+
+@pytest.mark.parametrize("gate", GATES, ids=lambda gate: gate.key)
+def test_a_gate_that_refuses_names_the_key_that_lets_it_pass(gate: Gate) -> None:
+    fields = {name for _, name, _, _ in string.Formatter().parse(gate.remedy) if name and name != "ease"}
+    words: dict[str, Any] = dict.fromkeys(fields, "WORD")
+    worse = -1.0 if gate.at_least else gate.limits[1] + 1
+    refused = gate.judge(worse, GateOptions(), "found so", **words)
+    assert (refused.passed, refused.gate, refused.bound) == (False, gate.name, gate.default)
+    assert refused.message.startswith("found so; ")
+    assert refused.message.endswith(f"{'lower' if gate.at_least else 'raise'} gates.{gate.key}")
+    held = gate.judge(gate.default, GateOptions(), "found so", **words)
+    assert (held.passed, held.message) == (True, "found so")
+
+
+def judge(key: str, now: Counts, before: Counts | None) -> GateResult:
+    gate: CountedGate = next(gate for gate in COUNTED if gate.key == key)
+    return gate.judge_counts(now, before, GateOptions(), COMPARE)
+
+
+class TestRowsNotLost:
+    @pytest.mark.parametrize(("rows", "parent"), [(100, None), (0, None), (50, 100), (100, 50), (0, 0)])
+    def test_holds(self, rows: int, parent: int | None) -> None:
+        assert judge("max_row_loss", Counts(rows=rows), None if parent is None else Counts(rows=parent)).passed
+
+    @pytest.mark.parametrize(("rows", "parent"), [(49, 100), (0, 1)])
+    def test_fails(self, rows: int, parent: int) -> None:
+        gate = judge("max_row_loss", Counts(rows=rows), Counts(rows=parent))
+        assert not gate.passed
+        assert gate.value == pytest.approx(1 - rows / parent)
+        assert gate.message.startswith(f"{rows} rows, the live version has {parent}; a loss of ")
+        assert "50% allowed; to see what is gone: inset diff m a b; if that is right, raise gates" in gate.message
+
+
+class TestRowsAPage:
+    @pytest.mark.parametrize(
+        ("rows", "pages", "parent"),
+        [(30, 10, None), (60, 10, (20, 10)), (20, 10, (60, 10)), (0, 0, (2, 1)), (600, 100, (2, 1))],
+    )
+    def test_holds(self, rows: int, pages: int, parent: tuple[int, int] | None) -> None:
+        before = Counts(rows=parent[0], pages=parent[1]) if parent else None
+        assert judge("max_row_drift", Counts(rows=rows, pages=pages), before).passed
+
+    @pytest.mark.parametrize(
+        ("rows", "pages", "parent", "drift"),
+        [(80, 10, (20, 10), 4.0), (20, 10, (80, 10), 4.0), (100, 100, (40, 10), 4.0), (0, 10, (20, 10), 20.0)],
+    )
+    def test_fails_both_ways(self, rows: int, pages: int, parent: tuple[int, int], drift: float) -> None:
+        gate = judge("max_row_drift", Counts(rows=rows, pages=pages), Counts(rows=parent[0], pages=parent[1]))
+        assert (gate.passed, gate.bound) == (False, 3.0)
+        assert gate.value == pytest.approx(drift)
+        assert "3 allowed; to see what changed: inset diff m a b; if that is right, raise gates" in gate.message

@@ -1,0 +1,75 @@
+"""Which drawings are the rules of a table, and what stands in its cells."""
+
+from schemas.drawings import Mark
+from schemas.geometry import BBox
+from tests.tasks.figures.pages import box_at, boxes_of, circles, line_at, rule_at, ruled_table, search
+
+
+def test_the_shaded_rows_of_a_table_are_no_picture() -> None:
+    cells = [box_at(x, 200 + 12 * row, x + 100, 212 + 12 * row) for row in range(0, 8, 2) for x in (100, 200, 300)]
+    lines = [line_at(x + 60, 201 + 12 * row, f"{row}1.4") for row in range(8) for x in (100, 200, 300)]
+    rules = [rule_at(200, 400, 199), rule_at(200, 400, 284)]
+    assert search([*cells, *rules], lines).regions == ()
+
+
+def test_an_outer_box_and_the_rules_in_it_are_the_rules_of_a_table() -> None:
+    outer = Mark(BBox(72, 100, 500, 180), strokes=0, filled=False, white=False)
+    across = [rule_at(72, 500, 125)]
+    down = [box_at(x, 100, x + 0.5, 180) for x in (250, 380)]
+    lines = [line_at(x, y, "word") for x in (80, 260, 390) for y in (106, 135, 160)]
+    (table,) = search([outer, *across, *down], lines).tables
+    assert table.bbox == outer.bbox
+    assert len(table.across) == 3
+    assert len(table.down) == 4
+
+
+def test_rows_shaded_by_turns_are_left_to_their_words_and_promise_no_rules() -> None:
+    cells = [box_at(x, 200 + 12 * row, x + 100, 212 + 12 * row) for row in range(0, 8, 2) for x in (100, 200, 300)]
+    lines = [line_at(x + 60, 201 + 12 * row, f"{row}1.4") for row in range(8) for x in (100, 200, 300)]
+    rules = [rule_at(200, 400, y) for y in (199, 211, 284)]
+    down = [box_at(x, 199, x + 0.5, 296) for x in (100, 200, 300, 400)]
+    assert search([*cells, *rules], lines).tables == ()
+    assert len(search([*cells, *rules, *down], lines).tables) == 1
+
+
+def test_a_box_with_a_tinted_head_and_a_tinted_column_is_a_table_whose_rows_are_its_words() -> None:
+    box = BBox(100, 200, 400, 290)
+    border = Mark(box, strokes=0, filled=False, white=False)
+    tints = [box_at(100, 200, 400, 220), box_at(220, 220, 310, 290)]
+    lines = [
+        line_at(x, 205 + 20 * row, text)
+        for row, texts in enumerate((("Results", "2003", "2002"), ("Profit", "8873", "7995"), ("Tax", "913", "811")))
+        for x, text in zip((110, 240, 330), texts, strict=True)
+    ]
+    total = [line_at(240, 265, "7960"), line_at(330, 265, "7184")]
+    (table,) = search([border, *tints], [*lines, *total]).tables
+    assert table.bbox == box
+    assert [side.at for side in table.down] == [100, 220, 310, 400]
+    assert [side.at for side in table.across] == [200, 220, 240, 260, 290]
+    across = line_at(200, 275, "a sentence that goes over both")
+    assert search([border, *tints], [*lines, *total, across]).tables == ()
+    assert search([border, *tints], lines[:3]).tables == ()
+
+
+def test_drawings_in_the_cells_of_a_ruled_table_are_pictures_and_the_table_is_one() -> None:
+    marks, lines = ruled_table()
+    drawings = [BBox(120, 110 + 70 * row, 220, 160 + 70 * row) for row in range(3)]
+    located = search([*marks, *(mark for box in drawings for mark in circles(box))], lines)
+    assert sorted(boxes_of(located)) == drawings
+    (table,) = located.tables
+    assert table.bbox == BBox(72, 100, 492.5, 310.5)
+
+
+def test_a_chart_whose_grid_is_ruled_like_a_table_is_a_picture() -> None:
+    marks, lines = ruled_table()
+    curve = Mark(BBox(80, 110, 480, 300), strokes=12, filled=False, white=False)
+    located = search([*marks, curve], lines)
+    assert not located.tables
+    assert len(located.regions) == 1
+
+
+def test_a_drawing_over_the_caption_of_a_figure_is_not_taken_apart() -> None:
+    marks, lines = ruled_table()
+    located = search([*marks, *circles(BBox(120, 110, 220, 160))], [*lines, line_at(72, 320, "Figure 3: Keys")])
+    assert not located.tables
+    assert len(located.regions) == 1

@@ -7,7 +7,7 @@ it stays but the static site, whose pages take their styles from public CDNs.
 import copy
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ _ROWS = "rows: "
 """What the name of every gate here begins with."""
 _DERIVED = (
     *("left", "top", "width", "height", "n_sources", "n_regions", "n_tokens"),
-    *("named", "worded", "tag_free", "repeated"),
+    *("named", "worded", "tag_free", "shares_id", "repeated"),
 )
 
 
@@ -45,24 +45,35 @@ class _Rule:
     share: float = 0.0
 
 
+@dataclass(frozen=True)
+class RowBatch:
+    """Rows of evidence, with what is known of each beside them, in their order.
+
+    ``n_tokens`` are those of its text; ``norms`` the length of its vector by space, 1 where it has none there; ``shares_id`` says
+    whether another row of the version has its id, and ``repeated`` whether one before it has its words.
+    """
+
+    evidence: pa.Table
+    n_tokens: Sequence[int]
+    norms: Norms
+    shares_id: Sequence[bool] | NDArray[np.bool_]
+    repeated: Sequence[bool] | NDArray[np.bool_]
+
+
 def expect_evidence(
-    evidence: pa.Table,
+    batches: Callable[[], Iterable[RowBatch]],
     names: Mapping[str, str],
     *,
-    n_tokens: Sequence[int],
-    norms: Norms,
     max_tokens: int,
     gates: Bounds,
     by_text: Sequence[tuple[str, Mapping[int, bool]]] = (),
     docs: Path | None = None,
 ) -> list[Verdict]:
-    """Validate rows of evidence.
+    """Validate rows of evidence, some at a time; what is found in batches is joined.
 
     Args:
-        evidence: The rows of a version.
+        batches: Returns the rows of a version in order, in at least one batch; asked again where rows break a rule.
         names: A source of each document, by its id.
-        n_tokens: Tokens of each row's text, in the order of the rows.
-        norms: Length of each row's vector, in the order of the rows, by space; 1 where a row has none there.
         max_tokens: Tokens a text is meant to hold.
         gates: The shares of rows that may be too long, and that may repeat others.
         by_text: Sources of documents, and of their pictures without a caption, by placement, whether they are read with text
@@ -79,39 +90,126 @@ def expect_evidence(
         # Its modules import deprecated ones of the standard library and of marshmallow.
         warnings.simplefilter("ignore")
         import great_expectations as gx
-        from great_expectations.checkpoint import UpdateDataDocsAction
-
-    frame = evidence.to_pandas()
-    complete = set(EVIDENCE.names) <= set(frame.columns)
-    if complete:
-        _derive(frame, n_tokens, norms)
-    rules = _rules(max_tokens, gates, list(norms), complete=complete)
 
     context = gx.get_context(mode="ephemeral", project_config=_configuration(docs))
     source = context.data_sources.add_pandas("version")
 
-    def validated(name: str, frame: Any, rules: Sequence[_Rule], keys: Sequence[str]) -> tuple[Any, dict[str, Any]]:
-        asset = source.add_dataframe_asset(name)
-        suite = context.suites.add(gx.ExpectationSuite(name=name, expectations=[rule.expectation for rule in rules]))
-        batches = asset.add_batch_definition_whole_dataframe("rows")
-        definition = context.validation_definitions.add(gx.ValidationDefinition(name=name, data=batches, suite=suite))
-        checkpoint = gx.Checkpoint(
-            name=name,
-            validation_definitions=[definition],
-            actions=[] if docs is None else [UpdateDataDocsAction(name="docs")],
-            result_format={"result_format": "SUMMARY", "unexpected_index_column_names": list(keys)},
-        )
-        outcome = context.checkpoints.add(checkpoint).run(batch_parameters={"dataframe": frame})
-        (found,) = outcome.run_results.values()
-        return asset, {result.expectation_config.meta["rule"]: result for result in found.results}
+    def validated(name: str, frame: Any, rules: Sequence[_Rule], how: dict[str, Any]) -> Any:
+        suite = gx.ExpectationSuite(name=name, expectations=[copy.copy(rule.expectation) for rule in rules])
+        if name not in source.get_asset_names():
+            source.add_dataframe_asset(name).add_batch_definition_whole_dataframe("rows")
+        rows = source.get_asset(name).get_batch_definition("rows")
+        return rows.get_batch(batch_parameters={"dataframe": frame}).validate(suite, result_format=how)
 
-    asset, results = validated("evidence", frame, rules, ["evidence_id"] if complete else [])
+    rules: list[_Rule] = []
+    joined = _Joined()
+    for batch in batches():
+        frame, complete = _frame(batch)
+        rules = rules or _rules(max_tokens, gates, list(batch.norms), complete=complete)
+        keys = ["evidence_id"] if complete else []
+        how = {"result_format": "SUMMARY", "unexpected_index_column_names": keys}
+        joined.add(validated("evidence", frame, rules, how))
     if docs is not None:
-        validated("pictures", *_pictures(by_text, gates), [])
-        _drop_tutorial(docs)
-    refused = [rule for rule in rules if not results[rule.says].success and "element_count" in results[rule.says].result]
-    broken = _broken_rows(gx, asset, frame, refused) if refused else {}
-    return [_verdict(rule, results[rule.says], broken.get(rule.says, []), evidence, names) for rule in rules]
+        pictures = _Joined()
+        pictures.add(validated("pictures", *_pictures(by_text, gates), {"result_format": "SUMMARY"}))
+        _write_docs(context, {"evidence": joined, "pictures": pictures}, docs)
+    refused = [rule for rule in rules if joined.refuses(rule.says)]
+    # Sites show but a few of the rows that break a rule; all of them are looked for where some do that may not.
+    broken: dict[str, list[Offence]] = {rule.says: [] for rule in refused}
+    for batch in batches() if refused else ():
+        found = validated("evidence", _frame(batch)[0], refused, {"result_format": "COMPLETE"})
+        for result in found.results:
+            places = pa.array(result.result.get("unexpected_index_list") or [], pa.int64())
+            rows = batch.evidence.select(["doc_id", "page"]).take(places)
+            offences = [Offence(row["doc_id"], row["page"], "a row breaks it") for row in rows.to_pylist()]
+            broken[result.expectation_config.meta["rule"]] += offences
+    return [_verdict(rule, joined.results[rule.says], broken.get(rule.says, []), names) for rule in rules]
+
+
+class _Joined:
+    """What expectations found in batches, as if they had looked at all rows at once."""
+
+    def __init__(self) -> None:
+        self.results: dict[str, Any] = {}
+        self._whole: Any = None
+
+    def add(self, found: Any) -> None:
+        """Take in what a suite found in one batch."""
+        self._whole = self._whole or found
+        for result in found.results:
+            rule = result.expectation_config.meta["rule"]
+            first = self.results.setdefault(rule, result)
+            if first is not result:
+                self.results[rule] = _both(first, result)
+
+    def refuses(self, rule: str) -> bool:
+        """Say whether too many rows break a rule of rows."""
+        return not self.results[rule].success and "element_count" in self.results[rule].result
+
+    def whole(self) -> Any:
+        """Return the result of the suite."""
+        results = list(self.results.values())
+        held = sum(bool(result.success) for result in results)
+        whole = copy.copy(self._whole)
+        whole.results, whole.success = results, held == len(results)
+        whole.statistics = {
+            "evaluated_expectations": len(results),
+            "successful_expectations": held,
+            "unsuccessful_expectations": len(results) - held,
+            "success_percent": 100 * held / max(len(results), 1),
+        }
+        return whole
+
+
+_SHOWN = 20
+"""Values that a site lists of those that aren't expected."""
+
+
+def _both(one: Any, other: Any) -> Any:
+    """Return what an expectation found in two batches as what it finds in both together."""
+    if "element_count" not in one.result or "element_count" not in other.result:
+        return other if one.success else one
+    joined = copy.copy(one)
+    found = {name: one.result[name] + other.result[name] for name in _COUNTS if name in one.result}
+    found |= {name: [*one.result.get(name, []), *other.result.get(name, [])][:_SHOWN] for name in _LISTS}
+    rows, broken, missing = found["element_count"], found["unexpected_count"], found.get("missing_count", 0)
+    share, total = broken / max(rows - missing, 1), broken / max(rows, 1)
+    found |= {"unexpected_percent": 100 * share}
+    if "missing_count" in found:
+        found |= {"missing_percent": 100 * missing / max(rows, 1), "unexpected_percent_total": 100 * total}
+        found |= {"unexpected_percent_nonmissing": 100 * share}
+    joined.result = {**one.result, **found}
+    joined.success = 1 - share >= one.expectation_config.kwargs.get("mostly", 1.0)
+    return joined
+
+
+_COUNTS = ("element_count", "unexpected_count", "missing_count")
+_LISTS = ("partial_unexpected_list", "partial_unexpected_counts", "partial_unexpected_index_list")
+
+
+def _write_docs(context: Any, found: Mapping[str, _Joined], docs: Path) -> None:
+    """Write the site."""
+    from great_expectations.core.run_identifier import RunIdentifier
+    from great_expectations.data_context.types.resource_identifiers import (
+        ExpectationSuiteIdentifier,
+        ValidationResultIdentifier,
+    )
+
+    for name, joined in found.items():
+        suite = ExpectationSuiteIdentifier(name=name)
+        key = ValidationResultIdentifier(suite, RunIdentifier(run_name="check"), batch_identifier="rows")
+        context.validation_results_store.set(key, joined.whole())
+    context.build_data_docs()
+    _drop_tutorial(docs)
+
+
+def _frame(batch: RowBatch) -> tuple[Any, bool]:
+    """Return rows as a pandas frame, and whether they have all columns."""
+    frame = batch.evidence.to_pandas()
+    complete = set(EVIDENCE.names) <= set(frame.columns)
+    if complete:
+        _derive(frame, batch)
+    return frame, complete
 
 
 def _pictures(by_text: Sequence[tuple[str, Mapping[int, bool]]], gates: Bounds) -> tuple[Any, list[_Rule]]:
@@ -128,18 +226,7 @@ def _pictures(by_text: Sequence[tuple[str, Mapping[int, bool]]], gates: Bounds) 
     return pa.table({column: pa.array(away, pa.string())}).to_pandas(), [_Rule(says, expectation)]
 
 
-def _broken_rows(gx: Any, asset: Any, frame: Any, rules: Sequence[_Rule]) -> dict[str, list[int]]:
-    """Return the places of all rows that break each rule. The first look has but a few, since sites show what it has."""
-    suite = gx.ExpectationSuite(name="broken", expectations=[copy.copy(rule.expectation) for rule in rules])
-    batch = asset.get_batch_definition("rows").get_batch(batch_parameters={"dataframe": frame})
-    found = batch.validate(suite, result_format="COMPLETE")
-    return {
-        result.expectation_config.meta["rule"]: list(result.result.get("unexpected_index_list") or [])
-        for result in found.results
-    }
-
-
-def _derive(frame: Any, n_tokens: Sequence[int], norms: Norms) -> None:
+def _derive(frame: Any, batch: RowBatch) -> None:
     """Add to a pandas frame columns of plain numbers and truths, which is what expectations can be put on."""
     corners = np.array(frame["bbox"].tolist(), float).reshape(-1, 4)
     is_text, is_figure = frame["modality"] == Modality.TEXT, frame["modality"] == Modality.FIGURE
@@ -147,16 +234,15 @@ def _derive(frame: Any, n_tokens: Sequence[int], norms: Norms) -> None:
     frame["width"], frame["height"] = corners[:, 2] - corners[:, 0], corners[:, 3] - corners[:, 1]
     frame["n_sources"] = frame["sources"].map(len)
     frame["n_regions"] = frame["regions"].map(len)
-    frame["n_tokens"] = np.asarray(n_tokens, int)
+    frame["n_tokens"] = np.asarray(batch.n_tokens, int)
     frame["named"] = frame["figure_id"].notna() == is_figure
     # A run of text may be no more than the figures that stand in it.
     spoken = frame["text"].where(~is_text, frame["tagged_text"])
     frame["worded"] = spoken.map(lambda words: bool(words and words.strip()))
     frame["tag_free"] = frame["text"].map(lambda words: words is None or is_disarmed(words))
-    # Figures that nothing is said of are told alike, and are none the less figures of their own.
-    searched = frame["title"].str.cat([frame["section_path"].map("\n".join), frame["text"]], sep="\n")
-    frame["repeated"] = ~is_figure & searched.where(~is_figure).duplicated() & (frame["text"] != "")
-    for space, lengths in norms.items():
+    frame["shares_id"] = np.asarray(batch.shares_id, bool)
+    frame["repeated"] = np.asarray(batch.repeated, bool)
+    for space, lengths in batch.norms.items():
         frame[_norm(space)] = np.asarray(lengths, float)
     # The suite pickles the frame to name it, which takes longest for lists; of them it only asks whether they are there.
     for name in (field.name for field in EVIDENCE if pa.types.is_nested(field.type)):
@@ -182,7 +268,7 @@ def _rules(max_tokens: int, gates: Bounds, spaces: Sequence[str], *, complete: b
         between = expect.ExpectColumnValuesToBeBetween
         among = expect.ExpectColumnValuesToBeInSet
         rules |= {
-            "evidence_id is unique": expect.ExpectColumnValuesToBeUnique(column="evidence_id"),
+            "evidence_id is unique": among(column="shares_id", value_set=[False]),
             "doc_id is a SHA-256": expect.ExpectColumnValuesToMatchRegex(column="doc_id", regex="^[0-9a-f]{64}$"),
             "modality is a known one": among(column="modality", value_set=[modality.value for modality in Modality]),
             "page counts from 1": between(column="page", min_value=1),
@@ -217,11 +303,9 @@ def _rules(max_tokens: int, gates: Bounds, spaces: Sequence[str], *, complete: b
     ]
 
 
-def _verdict(rule: _Rule, result: Any, places: Sequence[int], evidence: pa.Table, names: Mapping[str, str]) -> Verdict:
+def _verdict(rule: _Rule, result: Any, offences: Sequence[Offence], names: Mapping[str, str]) -> Verdict:
     found = result.result
     broken, rows = found.get("unexpected_count"), found.get("element_count")
-    columns = evidence.select(["doc_id", "page"]).take(places).to_pylist() if places else []
-    offences = tuple(Offence(row["doc_id"], row["page"], "a row breaks it") for row in columns)
     message = rule.says
     if rows is None and not result.success:
         reason = found.get("details") or _reason(result.exception_info)
@@ -239,7 +323,7 @@ def _verdict(rule: _Rule, result: Any, places: Sequence[int], evidence: pa.Table
         bound=None if rows is None else rule.share,
         message=message,
     )
-    return Verdict(gate, () if rule.gate else offences)
+    return Verdict(gate, () if rule.gate else tuple(offences))
 
 
 def _reason(exceptions: Any) -> str:

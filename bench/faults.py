@@ -66,7 +66,7 @@ KINDS = (
     "quality/",
     "ledger.parquet",
     "evidence/",
-    "placements.parquet",
+    "placements/rows-00001-of-00001.parquet",
     "inventory.parquet",
     "quarantine/",
     "recognised/",

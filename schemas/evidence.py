@@ -1,9 +1,12 @@
 """Rows of the index, and what a search returns."""
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic import BaseModel, ConfigDict, Field
 
 from schemas.documents import BBOX
@@ -75,6 +78,52 @@ PLACEMENTS = pa.schema(
     )
 )
 """Every placement of a version, tagged or not, with the reason of its role."""
+
+
+@dataclass(frozen=True)
+class VersionRows:
+    """Rows of some documents of a version, each document whole, by document id and reading order."""
+
+    evidence: pa.Table
+    placements: pa.Table
+
+    @property
+    def first(self) -> str | None:
+        """The first document; None where there are no rows."""
+        return min(self._at(0), default=None)
+
+    @property
+    def last(self) -> str | None:
+        """The last document; None where there are no rows."""
+        return max(self._at(-1), default=None)
+
+    def _at(self, place: int) -> list[str]:
+        tables = (self.evidence, self.placements)
+        return [str(table.column("doc_id")[place].as_py()) for table in tables if table.num_rows]
+
+    def split(self, doc_id: str) -> "tuple[VersionRows, VersionRows]":
+        """Return the rows of the documents before one, and of all others."""
+        cuts = [(table, rows_before(table, doc_id)) for table in (self.evidence, self.placements)]
+        return VersionRows(*(table.slice(0, cut) for table, cut in cuts)), VersionRows(
+            *(table.slice(cut) for table, cut in cuts)
+        )
+
+    def of(self, doc_ids: Iterable[str]) -> "VersionRows":
+        """Return the rows of some documents."""
+        known = pa.array(sorted(doc_ids), pa.string())
+        tables = (self.evidence, self.placements)
+        return VersionRows(*(table.filter(pc.is_in(table.column("doc_id"), known)) for table in tables))
+
+    def without(self, doc_ids: Iterable[str]) -> "VersionRows":
+        """Return the rows of all other documents."""
+        gone = pa.array(sorted(doc_ids), pa.string())
+        tables = (self.evidence, self.placements)
+        return VersionRows(*(table.filter(pc.invert(pc.is_in(table.column("doc_id"), gone))) for table in tables))
+
+
+def rows_before(table: pa.Table, doc_id: str) -> int:
+    """Return how many rows of a table, which goes by document id, stand before those of one."""
+    return int(pc.less(table.column("doc_id"), pa.scalar(doc_id)).to_numpy().sum())
 
 
 class _Model(BaseModel):

@@ -1,6 +1,6 @@
 """The outside world as steps see it. Implementations live in ``backends/``; steps take them as arguments."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Protocol
 
@@ -82,6 +82,18 @@ class ObjectStore(Protocol):
 
     def swap(self, name: str, data: bytes, expected: str | None) -> bool:
         """Write a mutable object if its ETag is still ``expected`` (None: if there is none yet). Return whether it was."""
+        ...
+
+
+class Aside(Protocol):
+    """Rows put aside, outside memory, and given back by the value of one column."""
+
+    def add(self, table: pa.Table) -> None:
+        """Put rows aside."""
+        ...
+
+    def tables(self) -> Iterator[pa.Table]:
+        """Yield all rows, those that share a value in one table, in the order they came in; nothing can be added any more."""
         ...
 
 

@@ -1,7 +1,8 @@
 """Finished work of models, filed under its key in shards and found again by record."""
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,6 +12,8 @@ from backends.stores.objects import read_table, reading
 from schemas.errors import DamagedError
 from schemas.parquet import to_parquet
 from schemas.ports import ObjectStore
+
+_RECORDS_A_SHARD = 20_000
 
 
 class ShardedCache:
@@ -25,7 +28,7 @@ class ShardedCache:
         self._store = store
         self._folder = folder
         self.schema = schema
-        self._shards: dict[str, pa.Table] | None = None
+        self._known: dict[str, pa.Array[Any]] | None = None
         self._damaged: list[str] = []
 
     @property
@@ -39,20 +42,29 @@ class ShardedCache:
 
     def ids(self) -> set[str]:
         """Return the names of all records."""
-        return {str(name) for name in self._table().column("id").to_pylist()}
+        return {str(name) for names in self._loaded().values() for name in names.to_pylist()}
 
     def missing(self, ids: Iterable[str]) -> list[str]:
         """Return the ids that have no record yet, sorted, each once."""
-        return sorted(set(ids) - self.ids())
+        wanted = pa.array(sorted(set(ids)), pa.string())
+        for names in self._loaded().values():
+            wanted = wanted.filter(pc.invert(pc.is_in(wanted, names)))
+        return [str(name) for name in wanted.to_pylist()]
 
     def read(self, ids: Sequence[str]) -> pa.Table:
         """Return the records of these ids, each once, in no particular order; unknown ids are left out."""
-        table = self._table()
-        found = table.filter(pc.is_in(table.column("id"), pa.array(ids, pa.string())))
-        first: dict[str, int] = {}
-        for row, record in enumerate(found.column("id").to_pylist()):
-            first.setdefault(str(record), row)
-        return found.take(pa.array(sorted(first.values()), pa.int64()))
+        wanted, found = pa.array(sorted(set(ids)), pa.string()), [self.schema.empty_table()]
+        for name, names in self._loaded().items():
+            here = wanted.filter(pc.is_in(wanted, names))
+            if len(here):
+                shard = self._shard(name)
+                found.append(shard.take(pc.index_in(here, shard.column("id").combine_chunks())))
+                wanted = wanted.filter(pc.invert(pc.is_in(wanted, here)))
+        return pa.concat_tables(found)
+
+    def shards(self) -> Iterator[pa.Table]:
+        """Yield all records, a shard at a time; one may come twice."""
+        return (self._shard(name) for name in list(self._loaded()))
 
     def append(self, table: pa.Table) -> None:
         """Write records as one more shard."""
@@ -60,7 +72,7 @@ class ShardedCache:
             return
         name = f"{self._folder}/part-{uuid.uuid4().hex}.parquet"
         self._store.put(name, to_parquet(table))
-        self._loaded()[name] = table
+        self._loaded()[name] = table.column("id").combine_chunks()
         self.mend()
 
     def mend(self) -> None:
@@ -76,22 +88,32 @@ class ShardedCache:
             self.keep(self.ids() - gone)
 
     def keep(self, ids: Iterable[str]) -> None:
-        """Forget all other records: what is kept is written as one shard before the old ones go."""
-        kept, old = self.read(sorted(ids)), list(self._loaded())
-        self.append(kept)
-        for name in old:
-            self._store.delete(name)
-            del self._loaded()[name]
+        """Forget all other records: what is kept is written, some shards in one, before the old ones go."""
+        wanted = pa.array(sorted(set(ids)), pa.string())
+        kept, old, rows = [], [], 0
+        for name in [*self._loaded(), None]:
+            if name is not None:
+                shard = self._shard(name)
+                kept.append(shard.filter(pc.is_in(shard.column("id"), wanted)))
+                old.append(name)
+                rows += kept[-1].num_rows
+            if rows >= _RECORDS_A_SHARD or (name is None and old):
+                self.append(pa.concat_tables(kept))
+                for gone in old:
+                    self._store.delete(gone)
+                    del self._loaded()[gone]
+                kept, old, rows = [], [], 0
 
-    def _loaded(self) -> dict[str, pa.Table]:
-        if self._shards is None:
-            self._shards = {}
+    def _loaded(self) -> "dict[str, pa.Array[Any]]":
+        """Return the names of records by shard: of a record, nothing else is held."""
+        if self._known is None:
+            self._known = {}
             for name in self._store.names(self._folder):
                 try:
-                    self._shards[name] = self._shard(name)
+                    self._known[name] = self._shard(name).column("id").combine_chunks()
                 except DamagedError:
                     self._damaged.append(name)
-        return self._shards
+        return self._known
 
     def _shard(self, name: str) -> pa.Table:
         table = read_table(self._store, name)
@@ -100,6 +122,3 @@ class ShardedCache:
                 if not field.nullable:
                     table = table.filter(pc.is_valid(table.column(field.name)))
             return table.cast(self.schema)
-
-    def _table(self) -> pa.Table:
-        return pa.concat_tables([self.schema.empty_table(), *self._loaded().values()])

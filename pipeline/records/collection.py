@@ -1,6 +1,8 @@
 """A version's collection in its engine: filled, read back, and looked for."""
 
-from collections.abc import Iterable, Iterator, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ from numpy.typing import NDArray
 from pipeline.corpus.workspace import Report, Workspace, silent
 from pipeline.records.evidence import search_texts
 from pipeline.records.inventory import check_index_files
-from pipeline.records.vectors import SpaceVectors, passage_of, passages
+from pipeline.records.vectors import SpaceVectors, VectorJoin, passage_of, passages
 from schemas.errors import DamagedError
 from schemas.evidence import EVIDENCE
 from schemas.laws import EXAMPLES
@@ -27,16 +29,16 @@ OF_THE_ENGINE = ("rows read back", "sample read back")
 
 def fill(
     index: SearchIndex,
-    evidence: pa.Table,
+    evidence: Callable[[], Iterable[pa.Table]],
     spaces: Sequence[SpaceVectors],
     fields: Iterable[str],
     report: Report = silent,
-) -> None:
-    """Write rows and their vectors into a fresh collection, and make it searchable.
+) -> int:
+    """Write rows and their vectors into a fresh collection, and make it searchable; return how many rows.
 
     Args:
         index: The collection; what there is of it is dropped first.
-        evidence: The rows.
+        evidence: Returns the rows, some at a time; gone through twice, since their vectors lie in another order.
         spaces: Where the vectors of rows are found.
         fields: The texts that BM25 reads.
         report: Told of rows written.
@@ -45,10 +47,21 @@ def fill(
         DamagedError: A row lacks a vector.
     """
     schema = pa.schema([*EVIDENCE, pa.field("search_text", pa.string()), *(vectors.column for vectors in spaces)])
-    report("build", 0, evidence.num_rows)
-    index.create(schema, {vectors.space.name: vectors.dimension for vectors in spaces}, tuple(fields))
-    index.add(_batches(evidence, spaces, schema, report))
+    with tempfile.TemporaryDirectory(prefix="inset-") as folder:
+        joins = [VectorJoin(Path(folder) / vectors.space.name, vectors) for vectors in spaces]
+        total = 0
+        for part in evidence():
+            rows = passages(part)
+            total += len(rows)
+            for join in joins:
+                join.want(rows)
+        for join in joins:
+            join.settle()
+        report("build", 0, total)
+        index.create(schema, {vectors.space.name: vectors.dimension for vectors in spaces}, tuple(fields))
+        index.add(_batches(evidence(), joins, schema, total, report))
     index.finish()
+    return total
 
 
 def holds(workspace: Workspace, manifest: Manifest) -> bool:
@@ -64,14 +77,24 @@ def holds(workspace: Workspace, manifest: Manifest) -> bool:
         return False
 
 
-def read_back(index: SearchIndex, evidence: pa.Table, spaces: Iterable[Space]) -> list[GateResult]:
+def read_back(index: SearchIndex, evidence: Iterable[pa.Table], rows: int, spaces: Iterable[Space]) -> list[GateResult]:
     """Judge what the engine holds by its own count, and by rows from all over the version, compared value by value.
 
     Of vectors it counts whether a row has one in each space.
+
+    Args:
+        index: The collection.
+        evidence: The rows that were written, some at a time.
+        rows: How many they are.
+        spaces: Of the collection.
     """
     counted = index.count()
-    step = -(-evidence.num_rows // ROWS_SAMPLED)
-    sample = [row for place in range(0, evidence.num_rows, step or 1) for row in evidence.slice(place, 1).to_pylist()]
+    step = -(-rows // ROWS_SAMPLED) or 1
+    sample: list[dict[str, Any]] = []
+    start = 0
+    for part in evidence:
+        sample += part.take(pa.array(range(-start % step, part.num_rows, step), pa.int64())).to_pylist()
+        start += part.num_rows
     names = [row["evidence_id"] for row in sample]
     found = {row["evidence_id"]: row for row in index.fetch(names)}
     unlike = {name for name, row in zip(names, sample, strict=True) if found.get(name) != row}
@@ -80,16 +103,14 @@ def read_back(index: SearchIndex, evidence: pa.Table, spaces: Iterable[Space]) -
         unlike |= embedded ^ index.vectors(names, space.name).keys()
     other = [row for row in sample if row["evidence_id"] in unlike]
     alike = len(sample) - len(other)
-    count, rows = OF_THE_ENGINE
+    count, sampled = OF_THE_ENGINE
     told = f"of {len(sample)} rows asked for, the engine gives {alike} back as they were written"
     if other:
         places = dict.fromkeys(f"{row['sources'][0]} page {row['page']}" for row in other)
         told += f", but not those of {', '.join([*places][:EXAMPLES])}"
     return [
-        _of_the_engine(
-            count, counted, evidence.num_rows, f"the engine holds {counted} rows, {evidence.num_rows} were written"
-        ),
-        _of_the_engine(rows, alike, len(sample), told),
+        _of_the_engine(count, counted, rows, f"the engine holds {counted} rows, {rows} were written"),
+        _of_the_engine(sampled, alike, len(sample), told),
     ]
 
 
@@ -100,17 +121,16 @@ def _of_the_engine(gate: str, value: int, bound: int, told: str) -> GateResult:
 
 
 def _batches(
-    evidence: pa.Table, spaces: Sequence[SpaceVectors], schema: pa.Schema, report: Report
+    evidence: Iterable[pa.Table], joins: Sequence[VectorJoin], schema: pa.Schema, total: int, report: Report
 ) -> Iterator[pa.RecordBatch]:
-    texts, rows = search_texts(evidence), passages(evidence)
-    made = [vectors.of(rows) for vectors in spaces]
-    for start in range(0, evidence.num_rows, ROWS_A_BATCH):
-        part = evidence.slice(start, ROWS_A_BATCH)
-        stop = start + part.num_rows
-        columns = [*part.columns, pa.array(texts[start:stop])]
-        columns += [_column(matrix[start:stop], here[start:stop]) for matrix, here in made]
-        yield from pa.table(columns, schema=schema).to_batches()
-        report("build", stop, evidence.num_rows)
+    stop = 0
+    for part in evidence:
+        for first in range(0, part.num_rows, ROWS_A_BATCH):
+            rows = part.slice(first, ROWS_A_BATCH)
+            start, stop = stop, stop + rows.num_rows
+            columns = [*rows.columns, pa.array(search_texts(rows)), *(_column(*join.read(start, stop)) for join in joins)]
+            yield from pa.table(columns, schema=schema).combine_chunks().to_batches()
+            report("build", stop, total)
 
 
 def _column(vectors: Vector, here: NDArray[np.bool_]) -> "pa.Array[Any]":

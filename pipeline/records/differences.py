@@ -3,7 +3,7 @@
 from backends.stores.objects import read_model
 from evaluation.golden import ModeReport
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.evidence import read_placements
+from pipeline.records.evidence import placement_parts
 from pipeline.records.ledger import read_ledger
 from pipeline.records.publication import named_manifest, read_manifest
 from schemas.differences import ChangedFigure, VersionDiff
@@ -63,9 +63,9 @@ def _evaluation(store: ObjectStore, version: str) -> ModeReport | None:
 
 
 def _figures(store: ObjectStore, version: str, sources: dict[str, str]) -> dict[str, ChangedFigure]:
-    table = read_placements(store, version)
     figures: dict[str, ChangedFigure] = {}
-    for row in table.select(["figure_id", "tag", "doc_id", "page", "caption"]).to_pylist():
+    columns = ["figure_id", "tag", "doc_id", "page", "caption"]
+    for row in (row for part in placement_parts(store, version) for row in part.select(columns).to_pylist()):
         if row["tag"] is not None:
             source = sources.get(row["doc_id"], row["doc_id"])
             figures.setdefault(

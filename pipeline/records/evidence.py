@@ -1,58 +1,152 @@
-"""The rows of a version, kept and read back."""
+"""The rows of a version, kept in files of a bounded number of rows and read back a file at a time."""
 
 import re
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
 from backends.stores.checksums import damage
 from backends.stores.objects import read_table, reading
-from pipeline.corpus.workspace import Workspace
 from schemas.errors import MissingError
-from schemas.evidence import PLACEMENTS, as_evidence
+from schemas.evidence import EVIDENCE, PLACEMENTS, VersionRows, as_evidence, rows_before
 from schemas.ids import version_file
 from schemas.parquet import to_parquet
 from schemas.ports import ObjectStore
 from tasks.enriching.embed import search_text
 
-ROWS_A_FILE = 50_000
+ROWS_A_FILE = 10_000
 
 _OF = re.compile(r"-of-(\d+)\.parquet$")
+_STEM = "rows-"
+_WHOLE = "placements.parquet"
+"""Where the placements of versions lie that were made before they came in parts."""
 
 
-def write_evidence(workspace: Workspace, version: str, evidence: pa.Table) -> int:
-    """Keep a version's rows, in files of a bounded number of rows; return how many bytes they take."""
-    size = 0
-    starts = range(0, max(1, evidence.num_rows), ROWS_A_FILE)
-    for number, start in enumerate(starts, 1):
-        name = version_file(version, f"evidence/part-{number:05d}-of-{len(starts):05d}.parquet")
-        data = to_parquet(evidence.slice(start, ROWS_A_FILE))
-        workspace.store.replace(name, data)
-        size += len(data)
-    return size
+class PartWriter:
+    """Writes a table that comes piece by piece: the same rows give the same files, whatever the pieces.
+
+    What another table left in the folder goes first. The last file says how many there are.
+    """
+
+    def __init__(self, store: ObjectStore, folder: str, schema: pa.Schema) -> None:
+        self._store, self._folder, self._schema = store, folder, schema
+        self._held: list[pa.Table] = []
+        self._waiting = 0
+        self._written = 0
+        self.bytes = 0
+        self.rows = 0
+        for name in store.names(folder):
+            store.delete(name)
+
+    def add(self, table: pa.Table) -> None:
+        """Write rows, as far as they fill files."""
+        self.rows += table.num_rows
+        self._waiting += table.num_rows
+        self._held.append(table)
+        # A full file is held back until there are more rows, since the last one has another name.
+        while self._waiting > ROWS_A_FILE:
+            self._write("")
+
+    def close(self) -> None:
+        """Write what is left."""
+        self._write(f"-of-{self._written + 1:05d}")
+
+    def _write(self, suffix: str) -> None:
+        held = pa.concat_tables([self._schema.empty_table(), *self._held])
+        self._written += 1
+        data = to_parquet(held.slice(0, ROWS_A_FILE).combine_chunks())
+        self._store.replace(f"{self._folder}/{_STEM}{self._written:05d}{suffix}.parquet", data)
+        self.bytes += len(data)
+        self._held = [held.slice(ROWS_A_FILE)]
+        self._waiting = self._held[0].num_rows
+
+
+def evidence_writer(store: ObjectStore, version: str) -> PartWriter:
+    """Open a version's evidence for writing."""
+    return PartWriter(store, version_file(version, "evidence"), EVIDENCE)
+
+
+def placement_writer(store: ObjectStore, version: str) -> PartWriter:
+    """Open a version's placements for writing."""
+    return PartWriter(store, version_file(version, "placements"), PLACEMENTS)
+
+
+def row_files(store: ObjectStore, version: str) -> list[str]:
+    """Return the names of the files that hold a version's rows.
+
+    Raises:
+        DamagedError: One is missing.
+    """
+    return [*_parts(store, version_file(version, "evidence")), *_placement_files(store, version)]
+
+
+def evidence_parts(store: ObjectStore, version: str) -> Iterator[pa.Table]:
+    """Yield a version's evidence, by document id and reading order.
+
+    Raises:
+        DamagedError: A part is damaged, or missing.
+    """
+    return (_evidence_part(store, name) for name in _parts(store, version_file(version, "evidence")))
+
+
+def _evidence_part(store: ObjectStore, name: str) -> pa.Table:
+    table = read_table(store, name)
+    with reading(store, name):
+        return as_evidence(table)
+
+
+def placement_parts(store: ObjectStore, version: str) -> Iterator[pa.Table]:
+    """Yield where a version's figures stand, by document id and order; raises as ``evidence_parts`` does."""
+    return (read_table(store, name, PLACEMENTS) for name in _placement_files(store, version))
+
+
+def version_rows(store: ObjectStore, version: str) -> Iterator[VersionRows]:
+    """Yield a version's rows, document by document, some documents at a time; raises as ``evidence_parts`` does."""
+    placements = _ByDocument(placement_parts(store, version))
+    held = EVIDENCE.empty_table()
+    for part in evidence_parts(store, version):
+        held = pa.concat_tables([held, part])
+        if held.num_rows:
+            # The last document may go on in the next part.
+            last = str(held.column("doc_id")[-1].as_py())
+            cut = rows_before(held, last)
+            if cut:
+                yield VersionRows(held.slice(0, cut), placements.before(last))
+                held = held.slice(cut)
+    yield VersionRows(held, placements.before(None))
+
+
+class _ByDocument:
+    """Placements in order, taken up to a document at a time."""
+
+    def __init__(self, parts: Iterator[pa.Table]) -> None:
+        self._parts = parts
+        self._held = PLACEMENTS.empty_table()
+
+    def before(self, doc_id: str | None) -> pa.Table:
+        """Take what is left of the documents before one; of all where None."""
+        taken = [self._held.slice(0, 0)]
+        while True:
+            cut = self._held.num_rows if doc_id is None else rows_before(self._held, doc_id)
+            taken.append(self._held.slice(0, cut))
+            self._held = self._held.slice(cut)
+            if self._held.num_rows:
+                break
+            part = next(self._parts, None)
+            if part is None:
+                break
+            self._held = part
+        return pa.concat_tables(taken)
 
 
 def read_evidence(store: ObjectStore, version: str) -> pa.Table:
-    """Return a version's rows.
-
-    Raises:
-        DamagedError: A part of them is damaged, or missing.
-    """
-    folder = version_file(version, "evidence")
-    names = store.names(folder)
-    wanted = int(found[1]) if names and (found := _OF.search(names[-1])) else max(1, len(names))
-    if len(names) != wanted:
-        raise damage(MissingError, store.root, folder, f"has {len(names)} of {wanted} parts")
-    parts = []
-    for name in names:
-        table = read_table(store, name)
-        with reading(store, name):
-            parts.append(as_evidence(table))
-    return pa.concat_tables(parts)
+    """Return a version's evidence as one table; raises as ``evidence_parts`` does."""
+    return pa.concat_tables([EVIDENCE.empty_table(), *evidence_parts(store, version)])
 
 
 def read_placements(store: ObjectStore, version: str) -> pa.Table:
-    """Return where a version's figures stand."""
-    return read_table(store, version_file(version, "placements.parquet"), PLACEMENTS)
+    """Return a version's placements as one table; raises as ``evidence_parts`` does."""
+    return pa.concat_tables([PLACEMENTS.empty_table(), *placement_parts(store, version)])
 
 
 def figures_of(placements: pa.Table) -> frozenset[str]:
@@ -64,3 +158,24 @@ def search_texts(evidence: pa.Table) -> list[str]:
     """Return what BM25 and the embedder see of each row."""
     columns = (evidence.column(name).to_pylist() for name in ("title", "section_path", "text"))
     return [search_text(title, path, text) for title, path, text in zip(*columns, strict=True)]
+
+
+def all_search_texts(parts: Iterable[pa.Table]) -> Iterator[str]:
+    """Yield what BM25 and the embedder see of each row of several tables."""
+    return (text for part in parts for text in search_texts(part))
+
+
+def _parts(store: ObjectStore, folder: str) -> list[str]:
+    names = store.names(folder)
+    found = _OF.search(names[-1]) if names else None
+    # Versions that were made before all parts had to be there don't say how many there are.
+    told = found is not None or not names or names[-1].startswith(f"{folder}/{_STEM}")
+    wanted = int(found[1]) if found else None if told else len(names)
+    if len(names) != wanted:
+        raise damage(MissingError, store.root, folder, f"has {len(names)} of {wanted or 'more'} parts")
+    return names
+
+
+def _placement_files(store: ObjectStore, version: str) -> list[str]:
+    whole = version_file(version, _WHOLE)
+    return [whole] if store.exists(whole) else _parts(store, version_file(version, "placements"))

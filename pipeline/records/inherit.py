@@ -1,33 +1,35 @@
 """What a new version takes over from the live one: documents that are what they were, read by what they were read by."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.evidence import read_evidence, read_placements
+from pipeline.records.evidence import evidence_parts, placement_parts, row_files, version_rows
 from pipeline.records.ledger import indexed_pages, read_ledger
 from pipeline.records.publication import readable_manifest
 from pipeline.records.quarantine import read_failures
 from ray_jobs import tag_shard
 from schemas.errors import UNFINISHED, DamagedError, Failure
-from schemas.evidence import EVIDENCE, PLACEMENTS
+from schemas.evidence import VersionRows
+from schemas.ports import ObjectStore
 from schemas.versions import Manifest, Plan
 
 
 @dataclass(frozen=True)
 class Inherited:
-    """Documents of the parent that go into the next version as they are, by their number of pages, and their rows there.
+    """Documents of the parent that go into the next version as they are, by their number of pages; their rows stay there.
 
     ``failures`` are what could not be read of their pages.
     """
 
     pages: Mapping[str, int]
     failures: Sequence[Failure]
-    evidence: pa.Table
-    placements: pa.Table
+    version: str | None = None
+    """The parent, where there are any."""
 
     @property
     def documents(self) -> Set[str]:
@@ -40,10 +42,31 @@ class Inherited:
             return self
         pages = {doc_id: count for doc_id, count in self.pages.items() if doc_id not in doc_ids}
         failures = [failure for failure in self.failures if failure.doc_id in pages]
-        return Inherited(pages, failures, _of(self.evidence, pages), _of(self.placements, pages))
+        return Inherited(pages, failures, self.version)
+
+    def rows(self, store: ObjectStore) -> Iterator[VersionRows]:
+        """Yield their rows, by document id."""
+        if self.version is None or not self.pages:
+            return
+        known = pa.array(sorted(self.pages), pa.string())
+        for rows in version_rows(store, self.version):
+            yield VersionRows(*(_of(table, known) for table in (rows.evidence, rows.placements)))
+
+    def evidence(self, store: ObjectStore) -> Iterator[pa.Table]:
+        """Yield their evidence alone."""
+        return self._kept(evidence_parts, store)
+
+    def placements(self, store: ObjectStore) -> Iterator[pa.Table]:
+        """Yield their placements alone."""
+        return self._kept(placement_parts, store)
+
+    def _kept(self, parts: Callable[[ObjectStore, str], Iterator[pa.Table]], store: ObjectStore) -> Iterator[pa.Table]:
+        if self.version is not None and self.pages:
+            known = pa.array(sorted(self.pages), pa.string())
+            yield from (_of(table, known) for table in parts(store, self.version))
 
 
-NOTHING = Inherited({}, (), EVIDENCE.empty_table(), PLACEMENTS.empty_table())
+NOTHING = Inherited({}, ())
 
 
 def inherit(workspace: Workspace, plan: Plan) -> Inherited:
@@ -77,9 +100,10 @@ def _taken_over(workspace: Workspace, plan: Plan, manifest: Manifest) -> Inherit
     }
     # Tagged copies that could not be made are tried again.
     failures = [failure for failure in failures if failure.doc_id in pages and failure.step != tag_shard.STEP]
-    evidence, placements = read_evidence(store, manifest.version), read_placements(store, manifest.version)
-    return Inherited(pages, failures, _of(evidence, pages), _of(placements, pages))
+    for name in row_files(store, manifest.version):
+        store.get(name)  # found damaged while rows are made of it, it would be too late
+    return Inherited(pages, failures, manifest.version)
 
 
-def _of(table: pa.Table, documents: Iterable[str]) -> pa.Table:
-    return table.filter(pc.is_in(table.column("doc_id"), pa.array(sorted(documents), pa.string())))
+def _of(table: pa.Table, documents: "pa.Array[Any]") -> pa.Table:
+    return table.filter(pc.is_in(table.column("doc_id"), documents))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from backends.stores.objects import read_names
 from pipeline.corpus.workspace import Report, Workspace, silent
 from pipeline.records.cache import ShardedCache
-from pipeline.records.evidence import figures_of, read_evidence, read_placements
+from pipeline.records.evidence import evidence_parts, figures_of, placement_parts
 from pipeline.records.ledger import read_ledger
 from pipeline.records.publication import read_manifest
 from pipeline.records.quarantine import quarantine_file
@@ -52,9 +52,12 @@ def _add(workspace: Workspace, manifest: Manifest, needs: Needs) -> None:
             folder = f"recognised/{keys[name]}"
             needs.records.setdefault(folder, set()).update(figures)
             needs.caches.setdefault(folder, ShardedCache(store, folder, schema_of(noun)))
-    rows = passages(read_evidence(store, version))
-    for vectors in open_vectors(store, manifest.spaces):
-        needs.records.setdefault(vectors.cache.folder, set()).update(vectors.contents(rows))
+    spaces = open_vectors(store, manifest.spaces)
+    for part in evidence_parts(store, version):
+        rows = passages(part)
+        for vectors in spaces:
+            needs.records.setdefault(vectors.cache.folder, set()).update(vectors.contents(rows))
+    for vectors in spaces:
         needs.caches.setdefault(vectors.cache.folder, vectors.cache)
 
 
@@ -66,7 +69,7 @@ def add_objects(workspace: Workspace, manifest: Manifest, needs: Needs) -> set[s
             folders = (parsed_folder(row.doc_id, keys["parse"]), structured_folder(row.doc_id, keys["structured"]))
             needs.folders |= set(folders)
             needs.objects |= {f"documents/{row.doc_id}.pdf", *(f"{folder}/{HEAD}" for folder in folders)}
-    figures = set(figures_of(read_placements(store, version)))
+    figures = {figure for part in placement_parts(store, version) for figure in figures_of(part)}
     needs.objects |= set(map(figure_file, figures))
     needs.objects |= {quarantine_file(manifest.run_id), *_tagged(workspace, version)}
     return figures

@@ -2,7 +2,7 @@
 
 import json
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,14 +21,19 @@ from schemas.ports import ObjectStore
 
 
 def make_tagged(
-    workspace: Workspace, version: str, placements: pa.Table, sources: Mapping[str, str], run_id: str, report: Report
+    workspace: Workspace,
+    version: str,
+    placements: Iterable[pa.Table],
+    sources: Mapping[str, str],
+    run_id: str,
+    report: Report,
 ) -> list[Failure]:
     """Make the tagged copies of a version's documents, as far as they aren't in the store, and note where they are.
 
     Args:
         workspace: The corpus.
         version: The version that the tags belong to.
-        placements: All its placements.
+        placements: All its placements, in parts.
         sources: A source of each indexed document, by document id.
         run_id: Noted in failures.
         report: Called with each copy.
@@ -98,9 +103,9 @@ def write_tagged(path: Path, document: InspectedDocument, file: Path, options: P
             raise UserError(f"can't write {file}: {error.strerror}") from error
 
 
-def _jobs(placements: pa.Table, sources: Mapping[str, str]) -> Iterator[TagJob]:
+def _jobs(placements: Iterable[pa.Table], sources: Mapping[str, str]) -> Iterator[TagJob]:
     inscriptions: dict[str, list[Inscription]] = {doc_id: [] for doc_id in sources}
-    for row in placements.select(["doc_id", "page", "bbox", "tag"]).to_pylist():
+    for row in (row for part in placements for row in part.select(["doc_id", "page", "bbox", "tag"]).to_pylist()):
         if row["tag"] is not None:
             inscriptions[row["doc_id"]].append(Inscription(row["page"], BBox(*row["bbox"]), row["tag"]))
     for doc_id, items in sorted(inscriptions.items()):

@@ -1,15 +1,21 @@
 """Stage 4: the rows of the new version, from finished work alone; tags are numbered here."""
 
+import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from types import MappingProxyType
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from backends.models.registry import TEXT_EMBEDDERS
+from backends.stores.spill import Spill
 from pipeline.corpus.workspace import Report, Workspace, silent
 from pipeline.records.documents import described, parsed_documents
-from pipeline.records.evidence import write_evidence
+from pipeline.records.evidence import evidence_writer, placement_parts, placement_writer
 from pipeline.records.inherit import Inherited, inherit
 from pipeline.records.ledger import indexed_pages, write_ledger
 from pipeline.records.notes import StageNote, read_notes, read_plan, write_note
@@ -26,14 +32,12 @@ from ray_jobs.documents import (
 )
 from schemas.documents import TAGGED
 from schemas.errors import ContractError, Failure, FailureCode
-from schemas.ids import version_file
-from schemas.parquet import to_parquet
+from schemas.evidence import PLACEMENTS
 from schemas.stages import Stage
 from schemas.tags import TagTemplate
 from schemas.versions import LedgerRow, Plan, Status
 from tasks.enriching.cut import CountTokens
-from tasks.versions.assemble import DocumentPieces, Earlier
-from tasks.versions.assemble import assemble as assemble_rows
+from tasks.versions.assemble import NUMBERED, DocumentPieces, Pictures, make_rows, merge, number_version, taken_from
 
 
 def assemble(
@@ -69,38 +73,21 @@ def assemble(
             indexed.setdefault(row.doc_id, []).append(row.source)
     report("assemble", 0, len(indexed))
     sources = {doc_id: tuple(named) for doc_id, named in indexed.items()}
-    count_tokens = TEXT_EMBEDDERS.of(corpus.embeddings).token_counter()
-
-    def read(doc_id: str) -> DocumentPieces:
-        return _read(workspace, doc_id, sources[doc_id], count_tokens)
-
-    made = assemble_rows(
-        _pieces(sources.keys() - inherited.documents, read, report),
-        TagTemplate(corpus.tags.template),
-        corpus.tags.digits,
-        Earlier(inherited.evidence, inherited.placements, sources, read),
-    )
-    evidence_bytes = write_evidence(workspace, version, made.evidence)
-    store.replace(version_file(version, "placements.parquet"), to_parquet(made.placements))
+    with tempfile.TemporaryDirectory(prefix="inset-") as folder:
+        written = _write(workspace, version, sources, inherited, Path(folder), report)
     write_ledger(store, version, ledger)
     failures = [*document_failures(ledger, plan.run_id), *_page_failures(workspace, plan, sources, inherited)]
     if corpus.tags.pdf:
         named = {doc_id: first for doc_id, (first, *_) in sources.items()}
-        failures += make_tagged(workspace, version, made.placements, named, plan.run_id, report)
+        failures += make_tagged(workspace, version, placement_parts(store, version), named, plan.run_id, report)
     failures.sort(key=lambda failure: (failure.source, failure.page or 0))
     write_failures(store, plan.run_id, failures)
-    roles = Counter(made.placements.column("role").to_pylist())
     counts = {
         "sources": len(ledger),
         "documents": len(indexed),
         "quarantined": len({row.doc_id or row.source for row in ledger if row.status is Status.QUARANTINED}),
         "pages": sum(indexed_pages(ledger).values()),
-        "figures": len({figure for figure in made.placements.column("figure_id").to_pylist() if figure is not None}),
-        "placements": made.placements.num_rows,
-        "tags": sum(roles[str(role)] for role in TAGGED),
-        "rows": made.evidence.num_rows,
-        "evidence_bytes": evidence_bytes,
-    } | {f"rows_{modality}": count for modality, count in Counter(made.evidence.column("modality").to_pylist()).items()}
+    } | written
     note = StageNote(seconds=time.monotonic() - started, failures=failures, counts=counts)
     return write_note(store, version, Stage.ASSEMBLE, note)
 
@@ -133,9 +120,59 @@ def _ledger(workspace: Workspace, plan: Plan, inherited: Inherited, broken: Mapp
     return sorted(rows, key=lambda row: row.source)
 
 
-def _pieces(doc_ids: Collection[str], read: Callable[[str], DocumentPieces], report: Report) -> Iterator[DocumentPieces]:
-    for done, doc_id in enumerate(sorted(doc_ids), 1):
-        yield read(doc_id)
+def _write(
+    workspace: Workspace,
+    version: str,
+    sources: Mapping[str, tuple[str, ...]],
+    inherited: Inherited,
+    folder: Path,
+    report: Report,
+) -> dict[str, int]:
+    """Write evidence and placements, document by document; return what they hold."""
+    store, corpus, digits = workspace.store, workspace.corpus, workspace.corpus.tags.digits
+    fresh = sorted(sources.keys() - inherited.documents)
+    numbers, again = number_version(
+        (_pictures(workspace, doc_id) for doc_id in fresh),
+        lambda: inherited.placements(store),
+        lambda doc_id: _pictures(workspace, doc_id),
+        digits,
+        Spill(folder / "numbers", NUMBERED, "ending"),
+    )
+    made = make_rows(
+        _pieces(workspace, sorted({*fresh, *again}), sources, report), numbers, TagTemplate(corpus.tags.template)
+    )
+    evidence, placements = evidence_writer(store, version), placement_writer(store, version)
+    figures = Spill(folder / "figures", pa.schema([PLACEMENTS.field("figure_id")]), "figure_id")
+    roles: Counter[str] = Counter()
+    modalities: Counter[str] = Counter()
+    for rows in merge(made, taken_from(inherited.rows(store), sources, again)):
+        evidence.add(rows.evidence)
+        placements.add(rows.placements)
+        roles.update(map(str, rows.placements.column("role").to_pylist()))
+        modalities.update(map(str, rows.evidence.column("modality").to_pylist()))
+        known = rows.placements.select(["figure_id"])
+        figures.add(known.filter(pc.is_valid(known.column("figure_id"))))
+    evidence.close()
+    placements.close()
+    return {
+        "figures": sum(int(pc.count_distinct(part.column("figure_id")).as_py()) for part in figures.tables()),
+        "placements": placements.rows,
+        "tags": sum(roles[str(role)] for role in TAGGED),
+        "rows": evidence.rows,
+        "evidence_bytes": evidence.bytes,
+    } | {f"rows_{modality}": count for modality, count in modalities.items()}
+
+
+def _pictures(workspace: Workspace, doc_id: str) -> Pictures:
+    return read_placements(workspace.store, structured_folder(doc_id, workspace.keys.structured))
+
+
+def _pieces(
+    workspace: Workspace, doc_ids: Sequence[str], sources: Mapping[str, tuple[str, ...]], report: Report
+) -> Iterator[DocumentPieces]:
+    count_tokens = TEXT_EMBEDDERS.of(workspace.corpus.embeddings).token_counter()
+    for done, doc_id in enumerate(doc_ids, 1):
+        yield _read(workspace, doc_id, sources[doc_id], count_tokens)
         report("assemble", done, len(doc_ids))
 
 

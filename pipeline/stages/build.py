@@ -4,7 +4,7 @@ import time
 
 from pipeline.corpus.workspace import Report, Workspace, silent
 from pipeline.records.collection import fill, read_back
-from pipeline.records.evidence import read_evidence
+from pipeline.records.evidence import evidence_parts
 from pipeline.records.notes import StageNote, write_note
 from pipeline.records.vectors import open_vectors
 from schemas.corpus import LEXICAL_FIELDS
@@ -18,11 +18,10 @@ def build(workspace: Workspace, version: str, report: Report = silent) -> StageN
         DamagedError: A row has no vector.
     """
     started = time.monotonic()
-    evidence = read_evidence(workspace.store, version)
     workspace.settle_index(version)
     index = workspace.index(version)
     vectors = open_vectors(workspace.store, workspace.spaces)
-    fill(index, evidence, vectors, LEXICAL_FIELDS, report)
-    gates = read_back(index, evidence, [one.space for one in vectors])
+    rows = fill(index, lambda: evidence_parts(workspace.store, version), vectors, LEXICAL_FIELDS, report)
+    gates = read_back(index, evidence_parts(workspace.store, version), rows, [one.space for one in vectors])
     note = StageNote(seconds=time.monotonic() - started, gates=gates, counts={"rows_built": index.count()})
     return write_note(workspace.store, version, Stage.BUILD, note)

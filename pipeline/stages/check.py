@@ -2,26 +2,26 @@
 
 import tempfile
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Generic, Protocol, TypeVar
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+import pyarrow.compute as pc
 
-from backends.expectations import expect_evidence
+from backends.expectations import RowBatch, expect_evidence
 from backends.models.registry import TEXT_EMBEDDERS
+from backends.stores.spill import Spill
 from pipeline.corpus.workspace import Report, Workspace, silent
 from pipeline.records.damage import note_damage, remade
-from pipeline.records.evidence import figures_of, read_evidence, read_placements
+from pipeline.records.evidence import evidence_parts, version_rows
 from pipeline.records.inherit import Inherited, inherit
 from pipeline.records.ledger import indexed_pages, read_ledger
 from pipeline.records.notes import StageNote, counts_of, read_notes, read_plan, write_note
 from pipeline.records.publication import readable_manifest
 from pipeline.records.quarantine import CHECK, document_failures
-from pipeline.records.vectors import SpaceVectors, open_vectors, passages
+from pipeline.records.vectors import VectorJoin, open_vectors, passages
 from ray_jobs.documents import (
     parsed_folder,
     read_failures,
@@ -38,18 +38,20 @@ from schemas.ports import ObjectStore
 from schemas.stages import Stage
 from schemas.tags import TagTemplate
 from schemas.versions import GateResult, LedgerRow, Plan, Status
-from tasks.enriching.spaces import Passage
 from tasks.reading.neighbours import pictures_by_their_text
 from tasks.versions.check import (
+    PLACED,
+    ContentConserved,
     DocumentIn,
-    content_conserved,
+    TagsArePlacements,
+    TagsResolve,
+    TakenOver,
     documents_conserved,
     figures_are_their_names,
     one_figure_a_number,
-    tags_are_placements,
-    tags_resolve,
-    taken_over,
+    placed_figures,
 )
+from tasks.versions.repeat import KEYED, keyed, said, sharing
 
 
 @dataclass(frozen=True)
@@ -58,8 +60,8 @@ class _Findings:
 
     gates: list[GateResult]
     broken: dict[str, str]
-    looked_at: frozenset[str]
-    """Figures whose pixels are what their names say."""
+    looked_at: Set[str]
+    """Documents whose figures' pixels are what their names say."""
 
 
 class Assemble(Protocol):
@@ -82,18 +84,20 @@ def check(workspace: Workspace, version: str, report: Report = silent, *, assemb
     inherited = inherit(workspace, plan)
     anew: set[str] = set()
     broken: dict[str, str] = {}
-    looked_at = figures_of(inherited.placements)
+    looked_at = inherited.documents
     while True:
         ledger = read_ledger(store, version)
         inherited = inherited.without({row.doc_id for row in ledger if row.status is Status.QUARANTINED} | anew)
-        with tempfile.TemporaryDirectory() as folder:
-            found = _look(workspace, plan, ledger, inherited, looked_at, Path(folder), report)
+        with tempfile.TemporaryDirectory(prefix="inset-") as folder:
+            docs = Path(folder) / "docs"
+            docs.mkdir()
+            found = _look(workspace, plan, ledger, inherited, looked_at, Path(folder), docs, report)
             if not found.broken:
-                _keep_docs(store, version, Path(folder))
+                _keep_docs(store, version, docs)
                 break
         anew |= found.broken.keys() & inherited.documents
         broken |= {doc_id: laws for doc_id, laws in found.broken.items() if doc_id not in inherited.documents}
-        looked_at = found.looked_at
+        looked_at = found.looked_at - anew
         assemble(workspace, version, report, anew=anew, broken=broken)
     here = {document.source for document in plan.documents}
     failures = [
@@ -110,65 +114,107 @@ def _look(
     plan: Plan,
     ledger: Sequence[LedgerRow],
     inherited: Inherited,
-    looked_at: frozenset[str],
+    looked_at: Set[str],
+    folder: Path,
     docs: Path,
     report: Report,
 ) -> _Findings:
+    """Look at a version's rows, some documents at a time; what has to be known of all of them lies in ``folder``."""
     store, corpus, version = workspace.store, workspace.corpus, plan.version
-    evidence, placements = read_evidence(store, version), read_placements(store, version)
     template = TagTemplate(corpus.tags.template)
     indexed = indexed_pages(ledger)
     names = {row.doc_id: row.source for row in reversed(ledger)}
     report("check", 0, 3)
     by_text: list[tuple[str, Mapping[int, bool]]] = []
+    content, conserved = ContentConserved(), TakenOver()
+    placed, resolved = TagsArePlacements(template), TagsResolve(template)
+    joins = [VectorJoin(folder / f"vectors-{one.space.name}", one) for one in open_vectors(store, workspace.spaces)]
+    ids, words = Spill(folder / "ids", KEYED, "key"), Spill(folder / "words", KEYED, "key")
+    by_figure, by_number = Spill(folder / "figures", PLACED, "figure_id"), Spill(folder / "numbers", PLACED, "number")
+    fresh = _Until(_documents_in(workspace, indexed.keys() - inherited.documents), lambda one: one.doc_id)
+    before = _Until(inherited.rows(store), lambda rows: rows.first)
+    total = 0
 
-    def fresh() -> Iterator[DocumentIn]:
-        for document in _documents_in(workspace, indexed.keys() - inherited.documents):
-            by_text.append((names[document.doc_id], document.by_text))
+    def went_in(last: str | None) -> Iterator[DocumentIn]:
+        for document in fresh.until(last):
+            if document.by_text:
+                by_text.append((names[document.doc_id], document.by_text))
             yield document
 
-    content = content_conserved(fresh(), evidence, placements, names)
-    count_tokens, embeddable = TEXT_EMBEDDERS.of(corpus.embeddings).token_counter(), passages(evidence)
-    rows = expect_evidence(
-        evidence,
-        names,
-        n_tokens=count_tokens([row.text for row in embeddable]),
-        norms={vectors.space.name: _norms(vectors, embeddable) for vectors in open_vectors(store, workspace.spaces)},
-        max_tokens=corpus.chunks.tokens,
-        gates=corpus.gates,
-        by_text=by_text,
-        docs=docs,
-    )
+    for rows in version_rows(store, version):
+        last = rows.last
+        for earlier in before.until(last):
+            conserved.expect(earlier)
+        content.look(went_in(last), rows)
+        for law in (conserved, placed, resolved):
+            law.look(rows)
+        for join in joins:
+            join.want(passages(rows.evidence))
+        count = rows.evidence.num_rows
+        ids.add(keyed(range(total, total + count), rows.evidence.column("evidence_id").to_pylist()))
+        words.add(said(rows.evidence, total))
+        figures = placed_figures(rows.placements, looked_at)
+        by_figure.add(figures)
+        by_number.add(figures.filter(pc.is_valid(figures.column("number"))))
+        total += count
+    for earlier in before.until(None):
+        conserved.expect(earlier)
+    content.look(went_in(None))
     report("check", 1, 3)
-    figures = _figures(store, placements, names, looked_at)
+    shares_id, _ = sharing(ids.tables(), total)
+    _, repeated = sharing(words.tables(), total)
+    norms = {join.name: join.norms() for join in joins}
+    count_tokens = TEXT_EMBEDDERS.of(corpus.embeddings).token_counter()
+
+    def batches() -> Iterator[RowBatch]:
+        stop = 0
+        for part in evidence_parts(store, version):
+            start, stop = stop, stop + part.num_rows
+            here = slice(start, stop)
+            lengths = {space: values[here] for space, values in norms.items()}
+            n_tokens = count_tokens([str(text) for text in part.column("text").to_pylist()])
+            yield RowBatch(part, n_tokens, lengths, shares_id[here], repeated[here])
+
+    suite = expect_evidence(batches, names, max_tokens=corpus.chunks.tokens, gates=corpus.gates, by_text=by_text, docs=docs)
+    report("check", 2, 3)
+    pixels = _figures(store, by_figure.tables(), names)
     laws = [
-        *rows,
+        *suite,
         documents_conserved(plan, ledger),
-        *content,
-        taken_over(inherited.evidence, inherited.placements, evidence, placements, names),
-        tags_are_placements(evidence, placements, template, names),
-        tags_resolve(evidence, placements, template, names),
-        one_figure_a_number(placements, names),
-        figures,
+        *content.verdicts(names),
+        *(law.verdict(names) for law in (conserved, placed, resolved)),
+        one_figure_a_number(by_number.tables(), by_figure.tables(), names),
+        pixels,
     ]
     parent = readable_manifest(store, plan.parent)
-    before = parent.counts if parent else None
+    had = parent.counts if parent else None
     compare = f"inset diff {corpus.name} {plan.parent} {version}"
     counts = counts_of(read_notes(store, version, (Stage.ASSEMBLE,))[Stage.ASSEMBLE])
     gates = [
         *(law.gate for law in laws),
         pictures_by_their_text(by_text, corpus.gates),
-        *(gate.judge_counts(counts, before, corpus.gates, compare) for gate in COUNTED),
+        *(gate.judge_counts(counts, had, corpus.gates, compare) for gate in COUNTED),
     ]
     report("check", 3, 3)
-    seen = looked_at | figures_of(placements) if figures.gate.passed else looked_at
+    seen = indexed.keys() if pixels.gate.passed else looked_at
     return _Findings(gates, by_document(laws, indexed), seen)
 
 
-def _norms(vectors: SpaceVectors, rows: Sequence[Passage]) -> NDArray[np.floating[Any]]:
-    """Return the length of each row's vector in a space; 1 where it isn't embedded there."""
-    found, here = vectors.of(rows)
-    return np.where(here, np.linalg.norm(found, axis=1), 1.0)
+Item = TypeVar("Item")
+
+
+class _Until(Generic[Item]):
+    """Things that come by document id, taken up to a document at a time."""
+
+    def __init__(self, items: Iterable[Item], name: Callable[[Item], str | None]) -> None:
+        self._items, self._name = iter(items), name
+        self._held = next(self._items, None)
+
+    def until(self, doc_id: str | None) -> Iterator[Item]:
+        """Yield what begins before a document ends; all that is left where None."""
+        while self._held is not None and (doc_id is None or (self._name(self._held) or "") <= doc_id):
+            yield self._held
+            self._held = next(self._items, None)
 
 
 def _keep_docs(store: ObjectStore, version: str, folder: Path) -> None:
@@ -193,7 +239,7 @@ def _documents_in(workspace: Workspace, doc_ids: Iterable[str]) -> Iterator[Docu
         )
 
 
-def _figures(store: ObjectStore, placements: pa.Table, names: Mapping[str, str], looked_at: frozenset[str]) -> Verdict:
+def _figures(store: ObjectStore, by_figure: Iterable[pa.Table], names: Mapping[str, str]) -> Verdict:
     """Look at the pixels of figures that nobody looked at yet: the parent's check did at those that are taken over.
 
     Raises:
@@ -212,7 +258,7 @@ def _figures(store: ObjectStore, placements: pa.Table, names: Mapping[str, str],
             damaged[figure] = error
             return b""
 
-    verdict = figures_are_their_names(placements, load, names, verified=looked_at)
+    verdict = figures_are_their_names(by_figure, load, names)
     documents = {offence.doc_id for offence in verdict.offences if offence.doc_id is not None}
     if damaged and not documents <= remade(store):
         note_damage(store, [figure_file(figure) for figure in damaged], documents)

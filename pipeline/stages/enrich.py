@@ -198,7 +198,7 @@ def _embed(workspace: Workspace, inherited: Inherited, doc_ids: list[str], ray: 
     corpus = workspace.corpus
     count_tokens = TEXT_EMBEDDERS.of(corpus.embeddings).token_counter()
     rows = [row for doc_id in doc_ids for row in passages_of(workspace, doc_id, count_tokens)]
-    rows += passages(inherited.evidence)
+    rows += (row for part in inherited.evidence(workspace.store) for row in passages(part))
     made = 0
     for vectors in open_vectors(workspace.store, workspace.spaces):
         contents, cache, model = vectors.contents(rows), vectors.cache, vectors.space.model(corpus.embeddings)

@@ -11,7 +11,7 @@ from itertools import chain
 from pipeline.corpus.workspace import INDEX_FILE, Report, Workspace, open_index, silent
 from pipeline.records.cache import ShardedCache
 from pipeline.records.collection import fill, read_back
-from pipeline.records.evidence import read_evidence
+from pipeline.records.evidence import evidence_parts
 from pipeline.records.inventory import FILE as INVENTORY
 from pipeline.records.inventory import write_inventory
 from pipeline.records.lease import holding, release
@@ -131,12 +131,12 @@ def _made_there(version: str, name: str) -> bool:
 
 
 def _index(target: Workspace, manifest: Manifest, report: Report) -> None:
-    evidence = read_evidence(target.store, manifest.version)
     target.settle_index(manifest.version)
     index = target.index(manifest.version)
     vectors = open_vectors(target.store, manifest.spaces)
-    fill(index, evidence, vectors, LEXICAL_FIELDS, report)
-    for gate in read_back(index, evidence, [one.space for one in vectors]):
+    rows = fill(index, lambda: evidence_parts(target.store, manifest.version), vectors, LEXICAL_FIELDS, report)
+    written = evidence_parts(target.store, manifest.version)
+    for gate in read_back(index, written, rows, [one.space for one in vectors]):
         if not gate.passed:
             told = gate.message.partition(";")[0]
             raise ContractError(f"{manifest.version} was copied, but {told}; mirror it again")

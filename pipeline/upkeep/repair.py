@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pipeline.corpus.workspace import Report, Workspace, silent
 from pipeline.records.cache import ShardedCache
 from pipeline.records.damage import NOTED, DamageNote, read_damage_note
-from pipeline.records.evidence import read_evidence, read_placements
+from pipeline.records.evidence import evidence_parts, read_placements
 from pipeline.records.inventory import FILE as INVENTORY
 from pipeline.records.inventory import KINDS, Damage, Item, changed, missing_or_cut, read_inventory, shared_sizes
 from pipeline.records.needs import needs_of
@@ -255,9 +255,10 @@ def _lacking_vectors(workspace: Workspace, version: str | None) -> Iterator[Dama
         manifest = read_manifest(workspace.store, version) if version else None
         if version is None or manifest is None:
             return
-        rows = passages(read_evidence(workspace.store, version))
         for vectors in open_vectors(workspace.store, manifest.spaces):
-            if missing := vectors.cache.missing(vectors.contents(rows)):
+            parts = evidence_parts(workspace.store, version)
+            missing = {name for part in parts for name in vectors.cache.missing(vectors.contents(passages(part)))}
+            if missing:
                 error = vectors.cache.lacking(len(missing))
                 yield Damage(error.name, error.message)
     except DamagedError:

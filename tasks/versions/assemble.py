@@ -1,20 +1,28 @@
-"""Make the rows of a version out of its documents, and number their tags."""
+"""Make the rows of a version out of its documents, one document after another, and number their tags.
+
+Nothing here holds more than a few documents: what has to be known of all figures at once is put aside and asked for by number.
+"""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemas.documents import TAGGED, Chunk, Figure, Placement, Region
-from schemas.evidence import EVIDENCE, PLACEMENTS
+from schemas.evidence import EVIDENCE, PLACEMENTS, VersionRows
 from schemas.geometry import BBox
 from schemas.ids import evidence_id
-from schemas.tags import DOC_DIGITS, TagTemplate, fill, placeholder, placeholders, restore
-from tasks.versions.tag import number_figures
+from schemas.ports import Aside
+from schemas.tags import DIGITS_MOST, DOC_DIGITS, TagTemplate, fill, placeholder, placeholders, restore
+from tasks.versions.tag import number_figure, number_figures
 
 ASSEMBLE_VERSION = "3"
+
+_ENDING, _FIGURE, _NUMBER = "ending", "figure_id", "number"
+NUMBERED = pa.schema([(_ENDING, pa.string()), (_FIGURE, pa.string()), (_NUMBER, pa.string())])
+"""A tagged figure: the last digits of its number, its id, and the number as far as it is known."""
 
 
 @dataclass(frozen=True)
@@ -31,103 +39,138 @@ class DocumentPieces:
 
 
 @dataclass(frozen=True)
-class Assembled:
-    """Rows of a version, by document id and reading order."""
+class Numbers:
+    """The numbers of a version's tags: of figures that share theirs, wider ones."""
 
-    evidence: pa.Table
-    placements: pa.Table
+    digits: int
+    wider: Mapping[str, str]
 
-
-@dataclass(frozen=True)
-class Earlier:
-    """Documents that an earlier version has rows of, which hold for this one too.
-
-    ``sources`` are those of now, a document may have been moved. ``load`` reads a document whose tags may change: whether two
-    figures share a number depends on all that are there.
-    """
-
-    evidence: pa.Table
-    placements: pa.Table
-    sources: Mapping[str, tuple[str, ...]]
-    load: Callable[[str], DocumentPieces]
+    def of(self, figure: Figure) -> str:
+        """Return a figure's number."""
+        return self.wider.get(figure.figure_id) or number_figure(int(figure.sha1, 16), self.digits)
 
 
-def assemble(
-    documents: Iterable[DocumentPieces], template: TagTemplate, digits: int, earlier: Earlier | None = None
-) -> Assembled:
-    """Return the rows of a version; the same for the same documents, whatever their order and who made them.
+Pictures = tuple[Sequence[Figure], Sequence[Placement]]
+"""A document's figures and where they stand."""
+
+
+def number_version(
+    fresh: Iterable[Pictures],
+    earlier: Callable[[], Iterable[pa.Table]],
+    load: Callable[[str], Pictures],
+    digits: int,
+    aside: Aside,
+) -> tuple[Numbers, Set[str]]:
+    """Number the figures of a version; the same for the same figures, whoever made them.
 
     Args:
-        documents: Every document of the version, once, but those of ``earlier``.
-        template: How tags are spelled.
-        digits: Digits of a tag before widening.
-        earlier: Further documents, as an earlier version with the same spelling has them.
+        fresh: Pictures of every document that rows are made of.
+        earlier: Returns the placements of all other documents, as an earlier version with the same spelling has them.
+        load: Reads the pictures of one of those.
+        digits: Digits of a number that is shared with no other figure.
+        aside: Takes rows of ``NUMBERED``, by their ending.
+
+    Returns:
+        The numbers, and the documents of ``earlier`` with a figure whose number is, or was, shared: their tags may be others now.
     """
-    fresh = list(documents)
-    if earlier is not None:
-        again = _renumbered(earlier.placements, fresh, digits)
-        fresh += map(earlier.load, sorted(again))
-        earlier = replace(
-            earlier, evidence=_without(earlier.evidence, again), placements=_without(earlier.placements, again)
-        )
-    ordered = sorted(fresh, key=lambda document: document.doc_id)
-    figures = {figure.figure_id: figure for document in ordered for figure in document.figures}
-    # Of a figure that shares its number with none, the number does for the digest that ends in it.
-    digests = {row["figure_id"]: int(row["number"]) for row in _tagged_rows(earlier.placements)} if earlier else {}
-    digests |= {figure_id: int(sha1, 16) for figure_id, sha1 in _tagged(ordered).items()}
-    numbers = number_figures(digests, digits)
-    evidence: list[dict[str, object]] = []
-    placements: list[dict[str, object]] = []
-    for document in ordered:
+    widened: set[str] = set()
+    for figures, placements in fresh:
+        numbers = [(name, f"{int(sha1, 16):0{DIGITS_MOST}d}") for name, sha1 in _tagged(figures, placements).items()]
+        _put_aside(aside, numbers, digits)
+    for table in earlier():
+        rows = _tagged_rows(table)
+        widened |= {row["doc_id"] for row in rows if len(row[_NUMBER]) > digits}
+        _put_aside(aside, {(row[_FIGURE], row[_NUMBER]) for row in rows}, digits)
+    shared: dict[str, str] = {}
+    for table in aside.tables():
+        counted = table.group_by(_ENDING).aggregate([(_FIGURE, "count_distinct")])
+        endings = counted.filter(pc.greater(counted.column(f"{_FIGURE}_count_distinct"), pa.scalar(1))).column(_ENDING)
+        for row in table.filter(pc.is_in(table.column(_ENDING), endings.combine_chunks())).to_pylist():
+            # Of a document read now, all digits are known.
+            shared[row[_FIGURE]] = max(row[_NUMBER], shared.get(row[_FIGURE], ""), key=len)
+    again = widened | _with_figures(earlier, shared)
+    for doc_id in sorted(again):
+        figures, placements = load(doc_id)
+        known = _tagged(figures, placements)
+        shared |= {name: str(int(known[name], 16)) for name in known.keys() & shared.keys()}
+    wider = number_figures({name: int(number) for name, number in shared.items()}, digits)
+    return Numbers(digits, wider), again
+
+
+def _put_aside(aside: Aside, numbers: Iterable[tuple[str, str]], digits: int) -> None:
+    rows = [{_ENDING: number[-digits:], _FIGURE: name, _NUMBER: number} for name, number in numbers]
+    aside.add(pa.Table.from_pylist(rows, schema=NUMBERED))
+
+
+def _with_figures(placements: Callable[[], Iterable[pa.Table]], figures: Mapping[str, object]) -> set[str]:
+    """Return the documents in which some of the figures stand with a tag."""
+    if not figures:
+        return set()
+    return {row["doc_id"] for table in placements() for row in _tagged_rows(table) if row[_FIGURE] in figures}
+
+
+def make_rows(
+    documents: Iterable[DocumentPieces], numbers: Numbers, template: TagTemplate
+) -> Iterator[tuple[str, VersionRows]]:
+    """Yield the rows of each document, with its id."""
+    for document in documents:
+        figures = {figure.figure_id: figure for figure in document.figures}
         tags = _tags(document, figures, numbers, template)
-        evidence.extend(_evidence(document, tags))
-        placements.extend(_placements(document, figures, numbers, tags))
-    made = Assembled(pa.Table.from_pylist(evidence, schema=EVIDENCE), pa.Table.from_pylist(placements, schema=PLACEMENTS))
-    return made if earlier is None else _joined(made, earlier)
+        evidence = pa.Table.from_pylist(list(_evidence(document, tags)), schema=EVIDENCE)
+        placements = pa.Table.from_pylist(list(_placements(document, figures, numbers, tags)), schema=PLACEMENTS)
+        yield document.doc_id, VersionRows(evidence, placements)
 
 
-def _tagged(documents: Sequence[DocumentPieces]) -> dict[str, str]:
-    """Return the figures that get a tag, with the SHA-1 of their pixels."""
-    sha1 = {figure.figure_id: figure.sha1 for document in documents for figure in document.figures}
-    placed = {place.figure_id for document in documents for place in document.placements if place.role in TAGGED}
+def taken_from(
+    earlier: Iterable[VersionRows], sources: Mapping[str, tuple[str, ...]], again: Set[str]
+) -> Iterator[VersionRows]:
+    """Yield the rows of earlier documents with their sources of now, since a document may have been moved.
+
+    Args:
+        earlier: Rows of an earlier version.
+        sources: Of each document.
+        again: Documents to leave out.
+    """
+    place = EVIDENCE.get_field_index("sources")
+    field = EVIDENCE.field(place)
+    for rows in earlier:
+        kept = rows.without(again) if again else rows
+        documents = kept.evidence.column("doc_id").combine_chunks().dictionary_encode()
+        named = pa.array([list(sources[str(doc_id)]) for doc_id in documents.dictionary.to_pylist()], field.type)
+        yield VersionRows(kept.evidence.set_column(place, field, named.take(documents.indices)), kept.placements)
+
+
+def merge(fresh: Iterable[tuple[str, VersionRows]], earlier: Iterable[VersionRows]) -> Iterator[VersionRows]:
+    """Yield the rows of both, by document id; both come in that order, and share no document."""
+    coming = iter(earlier)
+    held = next(coming, None)
+    for doc_id, rows in fresh:
+        while held is not None:
+            before, held = held.split(doc_id)
+            yield before
+            if held.evidence.num_rows or held.placements.num_rows:
+                break
+            held = next(coming, None)
+        yield rows
+    if held is not None:
+        yield held
+    yield from coming
+
+
+def _tagged(figures: Iterable[Figure], placements: Iterable[Placement]) -> dict[str, str]:
+    """Return the figures of a document that get a tag, with the SHA-1 of their pixels."""
+    sha1 = {figure.figure_id: figure.sha1 for figure in figures}
+    placed = {place.figure_id for place in placements if place.role in TAGGED}
     return {figure_id: sha1[figure_id] for figure_id in placed & sha1.keys() if figure_id is not None}
 
 
-def _tagged_rows(placements: pa.Table) -> Iterator[dict[str, str]]:
-    rows = placements.select(["doc_id", "figure_id", "number"]).to_pylist()
-    return (row for row in rows if row["number"] is not None)
-
-
-def _renumbered(placements: pa.Table, fresh: Sequence[DocumentPieces], digits: int) -> set[str]:
-    """Return the earlier documents with a figure whose number is, or was, shared: their tags may be others now."""
-    endings: dict[str, set[str]] = {}
-    for row in _tagged_rows(placements):
-        endings.setdefault(row["number"][-digits:], set()).add(row["figure_id"])
-    for figure_id, sha1 in _tagged(fresh).items():
-        endings.setdefault(f"{int(sha1, 16) % 10**digits:0{digits}d}", set()).add(figure_id)
-    shared = {figure_id for figure_ids in endings.values() if len(figure_ids) > 1 for figure_id in figure_ids}
-    rows = _tagged_rows(placements)
-    return {row["doc_id"] for row in rows if row["figure_id"] in shared or len(row["number"]) > digits}
-
-
-def _without(table: pa.Table, documents: Collection[str]) -> pa.Table:
-    return table.filter(pc.invert(pc.is_in(table.column("doc_id"), pa.array(sorted(documents), pa.string()))))
-
-
-def _joined(made: Assembled, earlier: Earlier) -> Assembled:
-    sources = [list(earlier.sources[str(doc_id)]) for doc_id in earlier.evidence.column("doc_id").to_pylist()]
-    place = EVIDENCE.get_field_index("sources")
-    moved = earlier.evidence.set_column(place, EVIDENCE.field(place), pa.array(sources, EVIDENCE.field(place).type))
-    return Assembled(_by_document(made.evidence, moved), _by_document(made.placements, earlier.placements))
-
-
-def _by_document(one: pa.Table, other: pa.Table) -> pa.Table:
-    # The sort is stable: within a document the order stays.
-    return pa.concat_tables([one, other]).sort_by("doc_id").combine_chunks()
+def _tagged_rows(placements: pa.Table) -> list[dict[str, str]]:
+    rows = placements.select(["doc_id", _FIGURE, _NUMBER])
+    return rows.filter(pc.is_valid(rows.column(_NUMBER))).to_pylist()
 
 
 def _tags(
-    document: DocumentPieces, figures: Mapping[str, Figure], numbers: Mapping[str, str], template: TagTemplate
+    document: DocumentPieces, figures: Mapping[str, Figure], numbers: Numbers, template: TagTemplate
 ) -> dict[int, str]:
     """Return the tags of a document's tagged placements, by their order."""
     tags: dict[int, str] = {}
@@ -135,7 +178,7 @@ def _tags(
         figure, box = figures.get(placement.figure_id or ""), placement.bbox
         if placement.role in TAGGED and figure is not None:
             tags[placement.order] = template.write(
-                numbers[figure.figure_id],
+                numbers.of(figure),
                 figure.ext,
                 width=figure.width,
                 height=figure.height,
@@ -237,7 +280,7 @@ def _with_tags(piece: Chunk, tag_of: Callable[[str], str]) -> tuple[str, list[li
 
 
 def _placements(
-    document: DocumentPieces, figures: Mapping[str, Figure], numbers: Mapping[str, str], tags: Mapping[int, str]
+    document: DocumentPieces, figures: Mapping[str, Figure], numbers: Numbers, tags: Mapping[int, str]
 ) -> Iterator[dict[str, object]]:
     for placement in document.placements:
         figure = figures.get(placement.figure_id or "")
@@ -248,7 +291,7 @@ def _placements(
             "order": placement.order,
             "bbox": list(placement.bbox),
             "figure_id": placement.figure_id,
-            "number": numbers[placement.figure_id] if tag and placement.figure_id else None,
+            "number": numbers.of(figure) if tag and figure else None,
             "tag": tag,
             "ext": figure.ext if figure else None,
             "width": figure.width if figure else None,

@@ -1,4 +1,8 @@
-"""Hold a version to its laws of conservation: nothing is lost or invented between what went in and what is searched."""
+"""Hold a version to its laws of conservation: nothing is lost or invented between what went in and what is searched.
+
+A law that holds document by document looks at some documents at a time and judges at the end; one that holds of all figures gets
+their placements by figure, or by number.
+"""
 
 import io
 from collections import Counter, defaultdict
@@ -7,10 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from PIL import Image
 
 from schemas.documents import TAGGED, Page, Placement, Role
-from schemas.evidence import Modality
+from schemas.evidence import EVIDENCE, PLACEMENTS, Modality, VersionRows
 from schemas.gates import QUARANTINE, Bounds
 from schemas.ids import figure_id
 from schemas.laws import EXAMPLES, OUR_FAULT, Offence, Verdict, in_words
@@ -54,63 +59,97 @@ class DocumentIn:
     by_text: Mapping[int, bool] = field(default_factory=dict)
 
 
-def content_conserved(
-    documents: Iterable[DocumentIn], evidence: pa.Table, placements: pa.Table, names: Names
-) -> list[Verdict]:
-    """Hold that every page and every figure that went in is indexed, in quarantine, or left out for a reason.
+_NO_ROWS = VersionRows(EVIDENCE.empty_table(), PLACEMENTS.empty_table())
+
+
+class ContentConserved:
+    """Holds that every page and every figure that went in is indexed, in quarantine, or left out for a reason.
 
     A page is indexed where a row stands on it; without one it must have a failure, or nothing to index: no words, or running
     heads alone. A figure is indexed where its placement has a tag and, if it is content, a row; else it must have a failure
     on its page, or a role that gets no tag with the reason of that role.
-
-    Args:
-        documents: What went in.
-        evidence: Rows of the version; those of other documents don't matter.
-        placements: Of the version, likewise.
-        names: What messages call the documents.
     """
-    standing: dict[str, set[int]] = defaultdict(set)
-    shown: dict[str, set[str]] = defaultdict(set)
-    for row in _rows(evidence, "doc_id", "regions", "figure_id"):
-        standing[row["doc_id"]].update(region["page"] for region in row["regions"])
-        shown[row["doc_id"]].add(row["figure_id"])
-    placed = {
-        (row["doc_id"], row["order"]): row for row in _rows(placements, "doc_id", "order", "role", "number", "reason")
-    }
-    pages, figures = _Tally(), _Tally()
-    for document in documents:
-        for page in document.pages:
-            fate = _fate_of_page(page, document, standing[document.doc_id])
-            pages.add(fate, document.doc_id, page.page)
-        for place in document.placements:
-            found = placed.get((document.doc_id, place.order))
-            figures.add(_fate_of_figure(place, found, document, shown[document.doc_id]), document.doc_id, place.page)
-    return [pages.verdict("pages conserved", "pages", names), figures.verdict("figures conserved", "figures", names)]
 
+    def __init__(self) -> None:
+        self._pages, self._figures = _Tally(), _Tally()
 
-def taken_over(
-    earlier_evidence: pa.Table, earlier_placements: pa.Table, evidence: pa.Table, placements: pa.Table, names: Names
-) -> Verdict:
-    """Hold that documents which the live version has already bring as many rows and placements as they did there.
+    def look(self, documents: Iterable[DocumentIn], rows: VersionRows = _NO_ROWS) -> None:
+        """Look at documents that went in, and at all rows that they have in the version; those of others don't matter."""
+        standing: dict[str, set[int]] = defaultdict(set)
+        shown: dict[str, set[str]] = defaultdict(set)
+        wanted = list(documents)
+        if not wanted:
+            return
+        own = rows.of([document.doc_id for document in wanted])
+        for row in _rows(own.evidence, "doc_id", "regions", "figure_id"):
+            standing[row["doc_id"]].update(region["page"] for region in row["regions"])
+            shown[row["doc_id"]].add(row["figure_id"])
+        placed = {
+            (row["doc_id"], row["order"]): row
+            for row in _rows(own.placements, "doc_id", "order", "role", "number", "reason")
+        }
+        for document in wanted:
+            for page in document.pages:
+                fate = _fate_of_page(page, document, standing[document.doc_id])
+                self._pages.add(fate, document.doc_id, page.page)
+            for place in document.placements:
+                found = placed.get((document.doc_id, place.order))
+                fate = _fate_of_figure(place, found, document, shown[document.doc_id])
+                self._figures.add(fate, document.doc_id, place.page)
 
-    Args:
-        earlier_evidence: The live version's rows of those documents.
-        earlier_placements: And its placements of them.
-        evidence: Rows of the version; those of other documents don't matter.
-        placements: Of the version, likewise.
-        names: What messages call the documents.
-    """
-    offences = []
-    documents: set[str] = set()
-    for kind, earlier, now in (("rows", earlier_evidence, evidence), ("placements", earlier_placements, placements)):
-        before, found = (Counter(map(str, table.column("doc_id").to_pylist())) for table in (earlier, now))
-        documents |= before.keys()
-        offences += [
-            Offence(doc_id, None, f"it had {count} {kind} and has {found[doc_id]}")
-            for doc_id, count in sorted(before.items())
-            if found[doc_id] != count
+    def verdicts(self, names: Names) -> list[Verdict]:
+        """Judge; ``names`` are what messages call the documents."""
+        return [
+            self._pages.verdict("pages conserved", "pages", names),
+            self._figures.verdict("figures conserved", "figures", names),
         ]
-    return _law("documents taken over", offences, f"{len(documents)} documents have the rows that they had before", names)
+
+
+class TakenOver:
+    """Holds that documents which the live version has already bring as many rows and placements as they did there.
+
+    What is expected of a document is said before it is looked at.
+    """
+
+    def __init__(self) -> None:
+        self._open: tuple[dict[str, int], dict[str, int]] = ({}, {})
+        self._offences: tuple[list[Offence], list[Offence]] = ([], [])
+        self._documents = 0
+
+    def expect(self, rows: VersionRows) -> None:
+        """Take in the live version's rows of some of those documents."""
+        counts = [_counts(table) for table in (rows.evidence, rows.placements)]
+        self._documents += len({doc_id for found in counts for doc_id in found})
+        for expected, found in zip(self._open, counts, strict=True):
+            expected.update(found)
+
+    def look(self, rows: VersionRows) -> None:
+        """Look at rows of the version; those of other documents don't matter."""
+        for kind, table in enumerate((rows.evidence, rows.placements)):
+            for doc_id, found in _counts(table).items():
+                self._compare(kind, doc_id, self._open[kind].pop(doc_id, found), found)
+
+    def _compare(self, kind: int, doc_id: str, had: int, has: int) -> None:
+        if had != has:
+            self._offences[kind].append(Offence(doc_id, None, f"it had {had} {_KINDS[kind]} and has {has}"))
+
+    def verdict(self, names: Names) -> Verdict:
+        """Judge; ``names`` are what messages call the documents."""
+        for kind, left in enumerate(self._open):
+            for doc_id in sorted(left):
+                self._compare(kind, doc_id, left[doc_id], 0)
+        offences = [offence for found in self._offences for offence in found]
+        return _law(
+            "documents taken over", offences, f"{self._documents} documents have the rows that they had before", names
+        )
+
+
+_KINDS = ("rows", "placements")
+
+
+def _counts(table: pa.Table) -> dict[str, int]:
+    counted = table.group_by("doc_id").aggregate([("doc_id", "count")])
+    return {row["doc_id"]: row["doc_id_count"] for row in counted.to_pylist()}
 
 
 _INDEXED, _QUARANTINED = "indexed", "quarantined"
@@ -172,64 +211,105 @@ def _fate_of_figure(
     return str(row["role"]) if left_out else _Lost("a figure has no tag, and nothing says why")
 
 
-def tags_are_placements(evidence: pa.Table, placements: pa.Table, template: TagTemplate, names: Names) -> Verdict:
-    """Hold that the running text of each document carries a tag for each tagged placement, no more and no fewer.
+class TagsArePlacements:
+    """Holds that the running text of each document carries a tag for each tagged placement, no more and no fewer.
 
     Figure rows are left out: they repeat the tag of the placement they describe.
     """
-    written: dict[tuple[str, str], list[int]] = defaultdict(list)
-    placed: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for row in _rows(evidence, "doc_id", "page", "modality", "tagged_text"):
-        if row["modality"] != Modality.FIGURE:
-            for number in template.numbers(row["tagged_text"]):
-                written[row["doc_id"], number].append(row["page"])
-    for row in _tagged(placements):
-        placed[row["doc_id"], row["number"]].append(row["page"])
-    offences = []
-    for doc_id, number in sorted(written.keys() | placed.keys()):
-        where, there = placed[doc_id, number], written[doc_id, number]
-        if len(where) != len(there):
-            what = f"tag {number} is placed {len(where)} times and written {len(there)} times"
-            offences.append(Offence(doc_id, min(where or there), what))
-    held = f"{sum(map(len, written.values()))} tags written for {sum(map(len, placed.values()))} tagged placements"
-    return _law("tags are placements", offences, held, names)
+
+    def __init__(self, template: TagTemplate) -> None:
+        self._template = template
+        self._offences: list[Offence] = []
+        self._written = self._placed = 0
+
+    def look(self, rows: VersionRows) -> None:
+        """Look at rows of the version."""
+        written: dict[tuple[str, str], list[int]] = defaultdict(list)
+        placed: dict[tuple[str, str], list[int]] = defaultdict(list)
+        for row in _rows(rows.evidence, "doc_id", "page", "modality", "tagged_text"):
+            if row["modality"] != Modality.FIGURE:
+                for number in self._template.numbers(row["tagged_text"]):
+                    written[row["doc_id"], number].append(row["page"])
+        for row in _tagged(rows.placements):
+            placed[row["doc_id"], row["number"]].append(row["page"])
+        for doc_id, number in sorted(written.keys() | placed.keys()):
+            where, there = placed[doc_id, number], written[doc_id, number]
+            if len(where) != len(there):
+                what = f"tag {number} is placed {len(where)} times and written {len(there)} times"
+                self._offences.append(Offence(doc_id, min(where or there), what))
+        self._written += sum(map(len, written.values()))
+        self._placed += sum(map(len, placed.values()))
+
+    def verdict(self, names: Names) -> Verdict:
+        """Judge; ``names`` are what messages call the documents."""
+        held = f"{self._written} tags written for {self._placed} tagged placements"
+        return _law("tags are placements", self._offences, held, names)
 
 
-def tags_resolve(evidence: pa.Table, placements: pa.Table, template: TagTemplate, names: Names) -> Verdict:
-    """Hold that whatever a row says of figures leads to figures of its own document.
+class TagsResolve:
+    """Holds that whatever a row says of figures leads to figures of its own document.
 
     Tags and ``figure_refs`` must name figures placed there, and nothing may be left of a placeholder or half a tag.
     """
-    numbers: dict[str, set[str]] = defaultdict(set)
-    figures: dict[str, set[str]] = defaultdict(set)
-    for row in _tagged(placements):
-        numbers[row["doc_id"]].add(row["number"])
-        figures[row["doc_id"]].add(row["figure_id"])
-    offences: list[Offence] = []
-    total = 0
-    for row in _rows(evidence, "doc_id", "page", "tagged_text", "figure_refs"):
-        doc_id, parts = row["doc_id"], template.split(row["tagged_text"])
-        named = [number for _, number in parts if number is not None]
-        total += len(named)
-        strange = [f"tag {number} leads nowhere" for number in named if number not in numbers[doc_id]]
-        strange += [f"figure {ref[:12]} leads nowhere" for ref in row["figure_refs"] if ref not in figures[doc_id]]
-        strange += ["a tag is broken" for words, number in parts if number is None and not is_disarmed(words)]
-        offences += [Offence(doc_id, row["page"], what) for what in strange]
-    return _law("tags resolve", offences, f"all {total} tags lead to figures of their own document", names)
+
+    def __init__(self, template: TagTemplate) -> None:
+        self._template = template
+        self._offences: list[Offence] = []
+        self._tags = 0
+
+    def look(self, rows: VersionRows) -> None:
+        """Look at rows of the version."""
+        numbers: dict[str, set[str]] = defaultdict(set)
+        figures: dict[str, set[str]] = defaultdict(set)
+        for row in _tagged(rows.placements):
+            numbers[row["doc_id"]].add(row["number"])
+            figures[row["doc_id"]].add(row["figure_id"])
+        for row in _rows(rows.evidence, "doc_id", "page", "tagged_text", "figure_refs"):
+            doc_id, parts = row["doc_id"], self._template.split(row["tagged_text"])
+            named = [number for _, number in parts if number is not None]
+            self._tags += len(named)
+            strange = [f"tag {number} leads nowhere" for number in named if number not in numbers[doc_id]]
+            strange += [f"figure {ref[:12]} leads nowhere" for ref in row["figure_refs"] if ref not in figures[doc_id]]
+            strange += ["a tag is broken" for words, number in parts if number is None and not is_disarmed(words)]
+            self._offences += [Offence(doc_id, row["page"], what) for what in strange]
+
+    def verdict(self, names: Names) -> Verdict:
+        """Judge; ``names`` are what messages call the documents."""
+        return _law("tags resolve", self._offences, f"all {self._tags} tags lead to figures of their own document", names)
 
 
-def one_figure_a_number(placements: pa.Table, names: Names) -> Verdict:
+PLACED = pa.schema(
+    (
+        *(PLACEMENTS.field(name) for name in ("doc_id", "page", "figure_id", "number")),
+        pa.field("known", pa.bool_(), nullable=False),
+    )
+)
+"""A placement of a figure as the laws on all figures see it; ``known`` says that its pixels were looked at before."""
+
+
+def placed_figures(placements: pa.Table, known: Collection[str]) -> pa.Table:
+    """Return the placements that have a figure, as rows of ``PLACED``; ``known`` are documents whose figures were looked at."""
+    rows = placements.select(PLACED.names[:-1])
+    rows = rows.filter(pc.is_valid(rows.column("figure_id")))
+    documents = rows.column("doc_id").combine_chunks().dictionary_encode()
+    known_documents = pa.array([str(doc_id) in known for doc_id in documents.dictionary.to_pylist()], pa.bool_())
+    return rows.append_column(PLACED.field("known"), known_documents.take(documents.indices)).cast(PLACED)
+
+
+def one_figure_a_number(by_number: Iterable[pa.Table], by_figure: Iterable[pa.Table], names: Names) -> Verdict:
     """Hold that a tag's number names one figure of the version, and a figure has one number.
 
     It is a document's offence where the document contradicts itself; where documents contradict each other it is nobody's.
+
+    Args:
+        by_number: Rows of ``PLACED`` that have a number; those that share one are in one table.
+        by_figure: Rows of ``PLACED``; those that share a figure are in one table.
+        names: What messages call the documents.
     """
-    tagged = list(_tagged(placements))
-    contradictions = {
-        **_several(tagged, "number", "figure_id", "number {} names {} figures"),
-        **_several(tagged, "figure_id", "number", "figure {:.12} has {} numbers"),
-    }
+    numbers, named_twice = _several(by_number, "number", "figure_id", "number {} names {} figures")
+    figures, numbered_twice = _several(by_figure, "figure_id", "number", "figure {:.12} has {} numbers")
     offences = []
-    for what, rows in contradictions.items():
+    for what, rows in [*sorted(named_twice.items()), *sorted(numbered_twice.items())]:
         alone = {doc_id for doc_id, found in _pairs(rows).items() if len(found) > 1}
         if alone:
             offences += [Offence(row["doc_id"], row["page"], what) for row in rows if row["doc_id"] in alone]
@@ -237,17 +317,22 @@ def one_figure_a_number(placements: pa.Table, names: Names) -> Verdict:
             where = {row["doc_id"]: row["page"] for row in reversed(rows)}
             named = ", ".join(f"{names.get(doc_id, doc_id[:12])} page {page}" for doc_id, page in sorted(where.items())[:2])
             offences.append(Offence(None, None, f"{what}, as in {named}"))
-    held = f"{len({row['number'] for row in tagged})} numbers, {len({row['figure_id'] for row in tagged})} figures"
-    return _law("one figure a number", offences, held, names)
+    return _law("one figure a number", offences, f"{numbers} numbers, {figures} figures", names)
 
 
-def _several(rows: Sequence[dict[str, Any]], one: str, other: str, words: str) -> dict[str, list[dict[str, Any]]]:
-    """Return the rows whose value of ``one`` stands with several of ``other``, by what there is to say of that."""
-    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in rows:
-        found[row[one]].append(row)
-    counts = {name: len({row[other] for row in same}) for name, same in found.items()}
-    return {words.format(name, counts[name]): same for name, same in sorted(found.items()) if counts[name] > 1}
+def _several(tables: Iterable[pa.Table], one: str, other: str, words: str) -> tuple[int, dict[str, list[dict[str, Any]]]]:
+    """Return how many values of ``one`` stand with any of ``other``, and the rows of those with several, by what to say."""
+    total = 0
+    found: dict[str, list[dict[str, Any]]] = {}
+    for table in tables:
+        tagged = table.filter(pc.is_valid(table.column("number")))
+        counted = tagged.group_by(one).aggregate([(other, "count_distinct")])
+        total += counted.num_rows
+        counts = counted.filter(pc.greater(counted.column(f"{other}_count_distinct"), pa.scalar(1)))
+        for row in counts.to_pylist():
+            same = tagged.filter(pc.equal(tagged.column(one), pa.scalar(row[one])))
+            found[words.format(row[one], row[f"{other}_count_distinct"])] = same.to_pylist()
+    return total, found
 
 
 def _pairs(rows: Iterable[dict[str, Any]]) -> dict[str, set[tuple[str, str]]]:
@@ -257,29 +342,31 @@ def _pairs(rows: Iterable[dict[str, Any]]) -> dict[str, set[tuple[str, str]]]:
     return found
 
 
-def figures_are_their_names(
-    placements: pa.Table, load: Callable[[str], bytes], names: Names, *, verified: Collection[str] = frozenset()
-) -> Verdict:
+def figures_are_their_names(by_figure: Iterable[pa.Table], load: Callable[[str], bytes], names: Names) -> Verdict:
     """Hold that every stored figure decodes to pixels whose digest is its name.
 
+    Objects never change, so figures that were looked at before are not decoded again.
+
     Args:
-        placements: Of the version.
+        by_figure: Rows of ``PLACED``; those that share a figure are in one table.
         load: Returns a figure's encoded bytes; raises ``FileNotFoundError`` where there are none.
         names: What messages call the documents.
-        verified: Figures that were looked at before. Objects never change, so these are not decoded again.
     """
-    standing: dict[str, dict[str, int]] = defaultdict(dict)
-    for row in _rows(placements, "doc_id", "page", "figure_id"):
-        if row["figure_id"] is not None:
-            standing[row["figure_id"]].setdefault(row["doc_id"], row["page"])
-    unseen = sorted(standing.keys() - set(verified))
-    faults = {name: fault for name in unseen if (fault := _fault(name, load)) is not None}
-    offences = [
-        Offence(doc_id, page, f"figure {name[:12]} {fault}")
-        for name, fault in faults.items()
-        for doc_id, page in standing[name].items()
-    ]
-    held = f"{len(unseen)} of {len(standing)} figures decoded, the others were before"
+    total = decoded = 0
+    faults: dict[str, list[Offence]] = {}
+    for table in by_figure:
+        figures = table.group_by("figure_id").aggregate([("known", "any")])
+        unseen = [row["figure_id"] for row in figures.to_pylist() if not row["known_any"]]
+        total, decoded = total + figures.num_rows, decoded + len(unseen)
+        for name in sorted(unseen):
+            if (fault := _fault(name, load)) is not None:
+                where: dict[str, int] = {}
+                for row in table.filter(pc.equal(table.column("figure_id"), pa.scalar(name))).to_pylist():
+                    where.setdefault(row["doc_id"], row["page"])
+                what = f"figure {name[:12]} {fault}"
+                faults[name] = [Offence(doc_id, page, what) for doc_id, page in where.items()]
+    offences = [offence for name in sorted(faults) for offence in faults[name]]
+    held = f"{decoded} of {total} figures decoded, the others were before"
     return _law("figures are their names", offences, held, names)
 
 

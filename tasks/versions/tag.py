@@ -5,6 +5,11 @@ from collections.abc import Mapping
 from schemas.tags import DIGITS_DEFAULT, DIGITS_MOST
 
 
+def number_figure(digest: int, digits: int = DIGITS_DEFAULT) -> str:
+    """Return the number of a figure that shares it with no other: the last digits of its SHA-1, as an integer."""
+    return f"{digest % 10**digits:0{digits}d}"
+
+
 def number_figures(digests: Mapping[str, int], digits: int = DIGITS_DEFAULT) -> dict[str, str]:
     """Give every figure of a version its tag number.
 

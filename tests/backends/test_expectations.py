@@ -8,11 +8,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from backends.expectations import expect_evidence
+from backends.expectations import RowBatch, expect_evidence
 from schemas.corpus import GateOptions
 from schemas.evidence import EVIDENCE
 from schemas.laws import Verdict
 from schemas.tags import escape, placeholder
+from tasks.versions.repeat import keyed, said, sharing
 
 FIGURE = "f" * 64
 NAMES = {"0" * 64: "manual.pdf"}
@@ -51,16 +52,16 @@ def expect(
     docs: Path | None = None,
 ) -> dict[str, Verdict]:
     table, count = pa.Table.from_pylist(rows, schema=EVIDENCE), len(rows)
-    verdicts = expect_evidence(
-        table,
-        NAMES,
-        n_tokens=[tokens, *[5] * count][:count],
-        norms={"text": [norm] * count, "other": [1.0] * count},
-        max_tokens=220,
-        gates=bounds,
-        docs=docs,
-    )
+    whole = batch(table, [tokens, *[5] * count][:count], {"text": [norm] * count, "other": [1.0] * count})
+    verdicts = expect_evidence(lambda: [whole], NAMES, max_tokens=220, gates=bounds, docs=docs)
     return {verdict.gate.gate: verdict for verdict in verdicts}
+
+
+def batch(table: pa.Table, n_tokens: list[int], norms: dict[str, list[float]]) -> RowBatch:
+    ids = [keyed(range(table.num_rows), table.column("evidence_id").to_pylist())] if table.num_rows else []
+    shares_id, _ = sharing(ids, table.num_rows)
+    _, repeated = sharing([said(table, 0)] if "bbox" in table.column_names else [], table.num_rows)
+    return RowBatch(table, n_tokens, norms, shares_id, repeated)
 
 
 def failed(verdicts: dict[str, Verdict]) -> list[str]:
@@ -141,11 +142,11 @@ def test_missing_values_and_columns_are_told_apart() -> None:
     good = pa.Table.from_pylist([row(place) for place in range(3)], schema=EVIDENCE)
     loose = pa.schema([field.with_nullable(True) for field in EVIDENCE])
     holed = pa.Table.from_pylist([row(0), row(1, title=None)], schema=loose)
-    verdicts = expect_evidence(holed, NAMES, n_tokens=[1, 1], norms={"text": [1, 1]}, max_tokens=5, gates=STRICT)
+    verdicts = expect_evidence(lambda: [batch(holed, [1, 1], {"text": [1, 1]})], NAMES, max_tokens=5, gates=STRICT)
     (broken,) = [verdict for verdict in verdicts if not verdict.gate.passed]
     assert (broken.gate.gate, len(broken.offences)) == ("rows: title is never missing", 1)
     less = good.drop_columns(["bbox"])
-    (without,) = expect_evidence(less, NAMES, n_tokens=[1] * 3, norms={"text": [1] * 3}, max_tokens=5, gates=STRICT)
+    (without,) = expect_evidence(lambda: [batch(less, [1] * 3, {"text": [1] * 3})], NAMES, max_tokens=5, gates=STRICT)
     assert (without.gate.passed, without.gate.value, without.offences) == (False, None, ())
     assert "bbox" in without.gate.message
 
@@ -214,20 +215,36 @@ def test_data_docs_name_the_pictures_that_are_read_away_from_their_text(tmp_path
     table = pa.Table.from_pylist([row(0)], schema=EVIDENCE)
     answers = {number: number > 9 for number in range(30)}
     by_text = [("guides/pump.pdf", answers), ("guides/empty.pdf", {})]
-    expect_evidence(
-        table,
-        NAMES,
-        n_tokens=[5],
-        norms={"text": [1.0]},
-        max_tokens=220,
-        gates=GateOptions(),
-        by_text=by_text,
-        docs=tmp_path,
-    )
+    rows = batch(table, [5], {"text": [1.0]})
+    expect_evidence(lambda: [rows], NAMES, max_tokens=220, gates=GateOptions(), by_text=by_text, docs=tmp_path)
     (page,) = (tmp_path / "validations" / "pictures").rglob("*.html")
     text = page.read_text(encoding="utf-8")
     assert "read with text next to it" in text
     assert "guides/pump.pdf" in text
+
+
+def test_batches_give_the_verdicts_of_all_rows_at_once(tmp_path: Path) -> None:
+    rows = [
+        row(place, **changes) for place, changes in enumerate([{}, {"page": 0}, {}, {}, {"order": -1}, {"page": -1}, {}])
+    ]
+    table = pa.Table.from_pylist(rows, schema=EVIDENCE)
+    whole = batch(table, [5, 5, 221, 5, 5, 5, 221], {"text": [1.0, 1.0, 1.0, 0.5, 1.0, 1.0, 1.0]})
+    parts = [
+        RowBatch(
+            *(table.slice(start, 3), whole.n_tokens[start : start + 3], {"text": whole.norms["text"][start : start + 3]}),
+            *(whole.shares_id[start : start + 3], whole.repeated[start : start + 3]),
+        )
+        for start in (0, 3, 6)
+    ]
+    bounds = GateOptions(max_long_texts=0.3, max_duplicates=0)
+    at_once = expect_evidence(lambda: [whole], NAMES, max_tokens=220, gates=bounds)
+    in_parts = expect_evidence(lambda: parts, NAMES, max_tokens=220, gates=bounds, docs=tmp_path)
+    assert in_parts == at_once
+    assert {verdict.gate.gate for verdict in in_parts if not verdict.gate.passed} == {
+        *("rows: page counts from 1", "rows: order counts from 0", "rows: a vector text has length 1")
+    }
+    (page,) = (tmp_path / "validations" / "evidence").rglob("*.html")
+    assert "2 unexpected values found" in page.read_text(encoding="utf-8")
 
 
 def test_importing_the_module_is_cheap() -> None:

@@ -38,16 +38,11 @@ from tasks.enriching.embed import search_text
 from tasks.figures.segment import cut, pictures_to_segment
 from tasks.reading.parse import parse
 from tasks.reading.recognise import pictures_to_recognise
-from tasks.versions.assemble import DocumentPieces, assemble
-from tasks.versions.check import (
-    DocumentIn,
-    content_conserved,
-    one_figure_a_number,
-    tags_are_placements,
-    tags_resolve,
-)
+from tasks.versions.assemble import DocumentPieces
+from tasks.versions.check import DocumentIn
 from tests.manuals import write_long_table, write_manual, write_scan
 from tests.pins import Outputs, Step, check_pins, digest
+from tests.versions import assemble, content_conserved, one_figure_a_number, tags_are_placements, tags_resolve
 
 PINS = Path(__file__).parent / "outputs.json"
 EXAMPLES = Path(__file__).parents[2] / "examples" / "manuals" / "pdfs"

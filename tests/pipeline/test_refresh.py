@@ -11,6 +11,7 @@ import pytest
 from backends.stores import sources
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
+from pipeline.records.evidence import read_placements
 from pipeline.records.notes import read_notes
 from pipeline.records.publication import list_versions, publish_version, read_pointer, roll_back
 from pipeline.refresh import is_refused, refresh
@@ -19,7 +20,6 @@ from schemas.differences import VersionDiff
 from schemas.errors import FailureCode, NotFoundError, UserError
 from schemas.evidence import Filters, Modality
 from schemas.geometry import BBox
-from schemas.parquet import from_parquet
 from schemas.stages import Stage
 from schemas.tags import TagTemplate
 from schemas.versions import RefreshResult
@@ -59,7 +59,7 @@ def test_the_figure_of_a_scanned_page_is_found_once_and_tagged(tmp_path: Path) -
     workspace = open_workspace(str(write_corpus(tmp_path)))
     first = refresh(workspace)
     assert (first.counts.tags, read_notes(workspace.store, first.version or "")[Stage.ENRICH].counts["segmented"]) == (1, 1)
-    placements = from_parquet(workspace.store.get(f"versions/{first.version}/placements.parquet")).to_pylist()
+    placements = read_placements(workspace.store, first.version or "").to_pylist()
     assert [(place["role"], place["tag"] is None) for place in placements] == [("page_scan", True), ("content", False)]
     figure = BBox(*placements[1]["bbox"])
     assert figure.iou(BBox(180, 300, 420, 460)) > 0.8
@@ -121,7 +121,7 @@ def test_tagged_copies_are_made_where_they_are_asked_for_and_carried_over(corpus
     first = refresh(workspace)
     assert first.published
     (pump, winch) = (_tagged(workspace)[f"{name}.tagged.pdf"] for name in ("pump", "winch"))
-    placements = from_parquet(workspace.store.get(f"versions/{first.version}/placements.parquet")).to_pylist()
+    placements = read_placements(workspace.store, first.version or "").to_pylist()
     assert sorted(pump + winch) == sorted(row["number"] for row in placements)
     written = {name: _written(workspace, name) for name in workspace.store.names("tagged")}
     assert len(written) == 2

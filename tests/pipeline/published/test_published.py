@@ -130,6 +130,11 @@ def test_what_a_version_does_not_hold_is_not_served_from_it(
     assert corpus.search("gate").hits
 
 
+def _placements(version: Path) -> Path:
+    (part,) = (version / "placements").iterdir()
+    return part
+
+
 def _cut(*paths: Path) -> None:
     for path in paths:
         path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
@@ -146,8 +151,8 @@ DAMAGE: dict[str, tuple[Callable[[Path, Path], object], set[str], set[str]]] = {
     "manifest is cut": (lambda _, version: _cut(version / "manifest.json"), set(), VERSION),
     "ledger is missing": (lambda _, version: (version / "ledger.parquet").unlink(), set(), VERSION),
     "ledger is cut": (lambda _, version: _cut(version / "ledger.parquet"), set(), VERSION),
-    "placements are missing": (lambda _, version: (version / "placements.parquet").unlink(), set(), {"/figure", "/search"}),
-    "placements are cut": (lambda _, version: _cut(version / "placements.parquet"), set(), {"/figure", "/search"}),
+    "placements are missing": (lambda _, version: _placements(version).unlink(), set(), {"/figure", "/search"}),
+    "placements are cut": (lambda _, version: _cut(_placements(version)), set(), {"/figure", "/search"}),
     "the index's place is cut": (lambda _, version: _cut(version / "index.json"), set(), VERSION),
     "the index is missing": (lambda _, version: shutil.rmtree(version / "lance"), set(), {"/search", "/answer"}),
     "rows are missing": (

@@ -22,7 +22,8 @@ Row = dict[str, object]
 def _gates(evidence: list[Row], held: list[Row]) -> list[GateResult]:
     index = MemoryIndex()
     fill(index, held, VECTORS[: len(held)])
-    gates = read_back(index, pa.Table.from_pylist(evidence, schema=EVIDENCE), [TEXT])
+    rows = pa.Table.from_pylist(evidence, schema=EVIDENCE)
+    gates = read_back(index, [rows.slice(0, 2), rows.slice(2)], rows.num_rows, [TEXT])
     assert tuple(gate.gate for gate in gates) == OF_THE_ENGINE
     return gates
 

@@ -8,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.documents import Chunk, Figure, Kind, Placement, Region, Role
-from schemas.evidence import Modality
+from schemas.evidence import Modality, VersionRows
 from schemas.geometry import BBox
 from schemas.parquet import from_parquet, to_parquet
 from schemas.tags import TagTemplate, placeholder
-from tasks.versions.assemble import Assembled, DocumentPieces, Earlier, assemble
+from tasks.versions.assemble import DocumentPieces
+from tests.versions import assemble
 
 ICON = "ab" * 32
 TEMPLATE = TagTemplate("<image:{number}.{ext}|{doc}|{title}|{page}|{bbox}|{kind}|{role}|{width}x{height}>")
@@ -134,7 +135,7 @@ def _kept(table: pa.Table, doc_ids: list[str]) -> pa.Table:
     return table.filter(pc.is_in(table.column("doc_id"), pa.array(doc_ids, pa.string())))
 
 
-def _bytes(made: Assembled) -> tuple[bytes, bytes]:
+def _bytes(made: VersionRows) -> tuple[bytes, bytes]:
     return to_parquet(made.evidence), to_parquet(made.placements)
 
 
@@ -150,19 +151,16 @@ def test_taking_over_rows_gives_what_making_all_of_them_gives(
     before = assemble([one for one, when in zip(documents, whens, strict=True) if when != "now"], TagTemplate(), DIGITS)
     both = {one.doc_id: one for one, when in zip(documents, whens, strict=True) if when == "both"}
     fresh = [one for one, when in zip(documents, whens, strict=True) if when == "now"]
-    earlier = Earlier(
-        _kept(before.evidence, [*both]),
-        _kept(before.placements, [*both]),
-        {doc_id: one.sources for doc_id, one in both.items()},
-        both.__getitem__,
-    )
-    taken_over = assemble(fresh, TagTemplate(), DIGITS, earlier)
+    # In two parts, so that documents come before, between and behind what is taken over.
+    halves = [doc_id for doc_id in both if doc_id <= f"{2:064x}"], [doc_id for doc_id in both if doc_id > f"{2:064x}"]
+    earlier = [VersionRows(_kept(before.evidence, half), _kept(before.placements, half)) for half in halves]
+    taken_over = assemble(fresh, TagTemplate(), DIGITS, earlier, both)
     assert _bytes(taken_over) == _bytes(assemble([*fresh, *both.values()], TagTemplate(), DIGITS))
 
 
 def test_rows_that_are_taken_over_name_the_sources_of_now() -> None:
     document = _document(1, (0,))
     made = assemble([document], TagTemplate(), DIGITS)
-    moved = Earlier(made.evidence, made.placements, {document.doc_id: ("new/1.pdf", "old/1.pdf")}, lambda _: document)
-    rows = assemble([], TagTemplate(), DIGITS, moved).evidence.to_pylist()
+    moved = {document.doc_id: replace(document, sources=("new/1.pdf", "old/1.pdf"))}
+    rows = assemble([], TagTemplate(), DIGITS, [made], moved).evidence.to_pylist()
     assert [row["sources"] for row in rows] == [["new/1.pdf", "old/1.pdf"]]

@@ -16,13 +16,11 @@ from schemas.laws import Offence, Verdict, by_document, in_words
 from schemas.tags import PAPER, TagTemplate, escape, placeholder
 from schemas.versions import LedgerRow, Plan, PlannedDocument, PlanSummary, Status
 from tasks.reading.neighbours import pictures_by_their_text, read_with_neighbours
-from tasks.versions.check import (
-    DocumentIn,
+from tasks.versions.check import DocumentIn, documents_conserved, quarantine_ceiling
+from tests.versions import (
     content_conserved,
-    documents_conserved,
     figures_are_their_names,
     one_figure_a_number,
-    quarantine_ceiling,
     tags_are_placements,
     tags_resolve,
     taken_over,
@@ -350,7 +348,9 @@ class TestFiguresAreTheirNames:
 
     def test_does_not_look_again_at_what_was_verified(self) -> None:
         stored = {RED: png("red")}
-        assert figures_are_their_names(PLACED, stored.__getitem__, NAMES, verified={BLUE}).gate.passed
+        both = [placement(BLUE, "00000002"), placement(BLUE, "00000002", OTHER)]
+        placed = placements(placement(RED, "00000001"), *both)
+        assert figures_are_their_names(placed, stored.__getitem__, NAMES, verified={OTHER}).gate.passed
 
     @pytest.mark.parametrize(
         ("stored", "message"),

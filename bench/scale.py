@@ -1,0 +1,353 @@
+"""What grows with a corpus: ``python -m bench.scale [--documents N ...] [--json]``.
+
+Finished work of N documents is made up, 20 rows each: structured documents, figures, and vectors in their cache, as the steps
+before ``assemble`` leave them, so that no model and no PDF is measured. Then a version is made of it, a hundredth of the
+documents changes, and another is made; each stage runs in a process of its own, whose peak memory and CPU-seconds are shown.
+The files of a document that hold nothing of its own (its pages, blocks and failures) are links to one file, which is read as
+any other. Vectors are random, of unit length. Wall times of a shared machine say little: ratios are of CPU-seconds a row.
+"""
+
+import argparse
+import json
+import os
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench.table import Row, show
+
+if TYPE_CHECKING:
+    from pipeline.corpus.workspace import Workspace
+    from schemas.versions import PlannedDocument
+
+PAGES = 5
+TEXTS_A_PAGE = 3
+ROWS_A_PAGE = TEXTS_A_PAGE + 1
+WORDS_A_TEXT = 110
+WORDS = 30_000
+FIGURE_PX = 8
+DOCUMENTS_AT_ONCE = 250
+
+MOST_MB, MOST_GROWTH, MOST_TIME_RATIO, MOST_REFRESH = 2048, 1.5, 1.2, 0.1
+
+_CORPUS = "name: manuals\nsource: pdfs\nstore: store\ncaptions: {ocr: none, layout: none}\nchunks: {tokens: 512}\n"
+_FIRST, _SECOND = "20260101T000000Z-00000001", "20260102T000000Z-00000002"
+_FULL = ("assemble", "check", "build")
+_STAGES = ("made up", *_FULL, "publish", "changed", *(f"refresh: {stage}" for stage in (*_FULL, "publish")), "diff")
+_SETTING_UP = ("made up", "changed")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a stage took: ``peak_mb`` of its own process, ``cpu_s`` of that and of its children."""
+
+    peak_mb: float
+    cpu_s: float
+    wall_s: float
+
+
+def main() -> None:
+    """Make versions of corpora of several sizes, and print what their stages take."""
+    about, _, more = (__doc__ or "").partition("\n\n")
+    parser = argparse.ArgumentParser(prog="python -m bench.scale", description=about, epilog=more)
+    parser.add_argument(
+        "--documents", type=int, nargs="+", default=[2_000, 20_000, 100_000], help="sizes, the smallest first"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--stage", nargs=3, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.stage:
+        stage, root, documents = arguments.stage
+        print(json.dumps(asdict(_run(stage, Path(root), int(documents)))))
+        return
+    costs: dict[int, dict[str, Cost]] = {}
+    for documents in arguments.documents:
+        with tempfile.TemporaryDirectory(prefix="inset-scale-") as folder:
+            costs[documents] = {}
+            for stage in _STAGES:
+                costs[documents][stage] = _alone(stage, Path(folder), documents)
+                told = costs[documents][stage]
+                sys.stderr.write(
+                    f"{documents} documents, {stage}: {told.peak_mb:.0f} MB, {told.cpu_s:.1f} CPU-s, {told.wall_s:.1f} s\n"
+                )
+    show("documents of 20 rows each, made up", list(_rows(costs)))
+
+
+def _rows(costs: dict[int, dict[str, Cost]]) -> Iterator[Row]:
+    least, *_ = sizes = list(costs)
+    for documents in sizes:
+        rows, stages, first = documents * PAGES * ROWS_A_PAGE, costs[documents], costs[least]
+        floor = f"{least:,} documents"
+        for stage, cost in stages.items():
+            if stage in _SETTING_UP:
+                continue
+            name, peer = f"{documents:,} {stage}", first[stage]
+            ours, theirs = 1e6 * cost.cpu_s / rows, 1e6 * peer.cpu_s / (least * PAGES * ROWS_A_PAGE)
+            peak = f"ratio at most {MOST_GROWTH}, below {MOST_MB}"
+            yield Row(f"{name}, peak", "MB", cost.peak_mb, peer.peak_mb, floor, peak)
+            yield Row(f"{name}, time a row", "CPU-µs", ours, theirs, floor, f"ratio at most {MOST_TIME_RATIO}")
+        share = f"ratio at most {MOST_REFRESH}"
+        again, full = stages["refresh: build"], stages["build"]
+        yield Row(f"{documents:,} build of a 1 % refresh", "CPU-s", again.cpu_s, full.cpu_s, "the full build", share)
+        yield Row(f"{documents:,} build of a 1 % refresh", "s", again.wall_s, full.wall_s, "the full build", share)
+
+
+def _alone(stage: str, root: Path, documents: int) -> Cost:
+    command = [sys.executable, "-m", "bench.scale", "--stage", stage, str(root), str(documents)]
+    told = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
+    return Cost(**json.loads(told.stdout.splitlines()[-1]))
+
+
+def _run(stage: str, root: Path, documents: int) -> Cost:
+    name = stage.removeprefix("refresh: ")
+    version = _FIRST if name == stage else _SECOND
+    steps: dict[str, Callable[[], object]] = {
+        "made up": partial(_make, root, documents),
+        "changed": partial(_change, root, documents),
+        "publish": partial(_publish, root, version),
+        "diff": partial(_diff, root),
+    }
+    step = steps.get(name) or _stage(root, name, version)
+    began = time.monotonic()
+    step()
+    wall_s = time.monotonic() - began
+    own, children = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    cpu_s = sum(used.ru_utime + used.ru_stime for used in (own, children))
+    return Cost(own.ru_maxrss / 1024, cpu_s, wall_s)
+
+
+# ---- what is measured ----
+
+
+def _open(root: Path) -> "Workspace":
+    from pipeline.corpus.workspace import open_workspace
+
+    return open_workspace(str(root / "manuals.yaml"))
+
+
+def _stage(root: Path, name: str, version: str) -> Callable[[], object]:
+    from pipeline.steps import STEPS
+
+    def run() -> None:
+        note = STEPS[name](_open(root), version, lambda _step, _done, _total: None)
+        refused = [f"{gate.gate}: {gate.message}" for gate in note.gates if not gate.passed]
+        assert not refused, refused
+
+    return run
+
+
+def _publish(root: Path, version: str) -> None:
+    from pipeline.records.lease import holding, release
+    from pipeline.stages.publish import publish
+
+    workspace = _open(root)
+    with holding(workspace.store, "bench", tied_to_process=True) as lease:
+        assert publish(workspace, version, lease)
+    release(workspace.store, "bench")
+
+
+def _diff(root: Path) -> None:
+    from pipeline.records.differences import compare_versions
+
+    found = compare_versions(_open(root), _FIRST, _SECOND)
+    assert found.documents.changed
+
+
+# ---- made-up work ----
+
+
+def _make(root: Path, documents: int) -> None:
+    (root / "pdfs").mkdir()
+    (root / "manuals.yaml").write_text(_CORPUS)
+    _write_shared(root)
+    planned = _documents(root, range(documents), "a")
+    _plan(root, _FIRST, None, planned)
+
+
+def _change(root: Path, documents: int) -> None:
+    from pipeline.records.notes import read_plan
+
+    store = _open(root).store
+    anew = range(0, documents, 100)
+    changed = dict(zip(anew, _documents(root, anew, "b"), strict=True))
+    before = read_plan(store, _FIRST).documents
+    _plan(root, _SECOND, _FIRST, [changed.get(number, document) for number, document in enumerate(before)])
+
+
+def _plan(root: Path, version: str, parent: str | None, documents: "list[PlannedDocument]") -> None:
+    from pipeline.records.notes import write_plan
+    from schemas.versions import Plan, PlanSummary
+
+    count = len(documents)
+    summary = PlanSummary(
+        new=count, changed=0, gone=0, kept=0, to_parse=0, bytes_to_parse=0, sources={"new": [], "changed": [], "gone": []}
+    )
+    plan = Plan(
+        run_id=f"bench-{version[-1]}",
+        version=version,
+        fingerprint=version[-8:] * 2,
+        parent=parent,
+        summary=summary,
+        documents=documents,
+        carried=[],
+        shards=[],
+    )
+    write_plan(_open(root).store, plan)
+
+
+def _documents(root: Path, numbers: range, edition: str) -> "list[PlannedDocument]":
+    from schemas.versions import PlannedDocument
+
+    parts = [numbers[start : start + DOCUMENTS_AT_ONCE] for start in range(0, len(numbers), DOCUMENTS_AT_ONCE)]
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        names = [name for made in pool.map(partial(_write_documents, root, edition), parts) for name in made]
+    attempt = _open(root).keys.attempt
+    return [
+        PlannedDocument(f"manual-{number:06}.pdf", doc_id, 1_000_000, f"{attempt}-{edition}")
+        for number, doc_id in zip(numbers, names, strict=True)
+    ]
+
+
+_SHARED = ("parsed/pages", "parsed/document", "structured/blocks", "structured/failures")
+"""Files that are the same for all made-up documents."""
+
+
+def _write_shared(root: Path) -> None:
+    from schemas.documents import Block, BlockKind, Page, PageFailure
+    from schemas.geometry import BBox
+    from schemas.parquet import table_of, to_parquet
+
+    pages = [Page(page, 612.0, 792.0, 0, 2_000) for page in range(1, PAGES + 1)]
+    blocks = [
+        Block(order, 1 + order // ROWS_A_PAGE, BlockKind.TEXT, BBox(72, 72, 540, 200), "words")
+        for order in range(PAGES * ROWS_A_PAGE)
+    ]
+    tables = (table_of(Page, pages), table_of(Page, pages), table_of(Block, blocks), table_of(PageFailure, []))
+    for name, table in zip(_SHARED, tables, strict=True):
+        file = root / "shared" / f"{name}.parquet"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(to_parquet(table))
+
+
+def _write_documents(root: Path, edition: str, numbers: Sequence[int]) -> list[str]:
+    """Write finished work of documents without the care that a store takes, and the vectors of their texts."""
+    import numpy as np
+    import pyarrow as pa
+
+    from backends.models.registry import TEXT_EMBEDDERS
+    from pipeline.records.documents import passages_of
+    from pipeline.records.vectors import open_vectors
+    from ray_jobs.documents import parsed_folder, structured_folder
+    from schemas.ids import sha256
+    from schemas.parquet import to_parquet
+    from tasks.enriching.spaces import Passage
+
+    workspace = _open(root)
+    store, keys = Path(workspace.store.root), workspace.keys
+    vocabulary = _vocabulary()
+    count_tokens = TEXT_EMBEDDERS.of(workspace.corpus.embeddings).token_counter()
+    names: list[str] = []
+    rows: list[Passage] = []
+    for number in numbers:
+        chance = random.Random(f"{edition}{number}")
+        doc_id = sha256(f"{edition}{number}".encode())
+        title = f"Manual {number} of the pump {doc_id[:6]}"
+        folders = {
+            "parsed": store / parsed_folder(doc_id, keys.parse),
+            "structured": store / structured_folder(doc_id, keys.structured),
+        }
+        for folder in folders.values():
+            folder.mkdir(parents=True)
+        for name in _SHARED:
+            kind, _, part = name.partition("/")
+            (folders[kind] / f"{part}.parquet").hardlink_to(root / "shared" / f"{name}.parquet")
+        files = _document(chance, doc_id, title, vocabulary, store / "figures")
+        for name, data in files.items():
+            (folders["structured"] / f"{name}.parquet").write_bytes(data)
+        (folders["parsed"] / "placements.parquet").hardlink_to(folders["structured"] / "placements.parquet")
+        names.append(doc_id)
+        rows += passages_of(workspace, doc_id, count_tokens)
+    for space in open_vectors(workspace.store, workspace.spaces):
+        ids = sorted(space.contents(rows))
+        vectors = np.random.default_rng(numbers[0]).standard_normal((len(ids), space.dimension)).astype(np.float32)
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        flat = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), space.dimension)
+        records = pa.table([pa.array(ids), flat], schema=space.cache.schema)
+        workspace.store.put(f"{space.cache.folder}/part-{edition}{numbers[0]:07}.parquet", to_parquet(records))
+    return names
+
+
+def _vocabulary() -> list[str]:
+    chance = random.Random(7)
+    syllables = [consonant + vowel for consonant in "bdfghklmnprstvz" for vowel in "aeiou"]
+    return ["".join(chance.choices(syllables, k=chance.randint(1, 4))) for _ in range(WORDS)]
+
+
+def _document(chance: random.Random, doc_id: str, title: str, vocabulary: list[str], figures: Path) -> dict[str, bytes]:
+    """Return the files of a structured document that are its own; its figures are written."""
+    import io
+    from hashlib import sha1
+
+    from PIL import Image
+
+    from ray_jobs.documents import StructuredHead
+    from schemas.documents import Chunk, Figure, Kind, PlacedFigure, Placement, Region, Role
+    from schemas.evidence import Modality
+    from schemas.geometry import BBox
+    from schemas.ids import figure_id
+    from schemas.parquet import table_of, to_parquet
+    from schemas.tags import placeholder
+
+    chunks: list[Chunk] = []
+    pictures: list[Figure] = []
+    placements: list[Placement] = []
+    placed: list[PlacedFigure] = []
+    path = ("Operation",)
+    for page in range(1, PAGES + 1):
+        pixels = chance.randbytes(FIGURE_PX * FIGURE_PX * 3)
+        name = figure_id(FIGURE_PX, FIGURE_PX, pixels)
+        digest = sha1(f"{FIGURE_PX}x{FIGURE_PX}:".encode() + pixels, usedforsecurity=False).hexdigest()
+        encoded = io.BytesIO()
+        Image.frombytes("RGB", (FIGURE_PX, FIGURE_PX), pixels).save(encoded, "png", compress_level=1)
+        figures.mkdir(parents=True, exist_ok=True)
+        (figures / f"{name}.png").write_bytes(encoded.getvalue())
+        caption = f"Figure {page}. The {' '.join(chance.choices(vocabulary, k=8))}"
+        box = BBox(72, 500, 540, 700)
+        pictures.append(Figure(name, digest, FIGURE_PX, FIGURE_PX, "png"))
+        placements.append(Placement(page, page - 1, box, name, Kind.RASTER, Role.CONTENT, "a picture"))
+        placed.append(PlacedFigure(placements[-1], caption, path, "", page * ROWS_A_PAGE - 1))
+        first = (page - 1) * ROWS_A_PAGE
+        for order in range(first, first + TEXTS_A_PAGE):
+            # Few words are frequent and most are rare, as in any language.
+            words = " ".join(vocabulary[int(WORDS ** chance.random()) - 1] for _ in range(WORDS_A_TEXT))
+            refs = (name,) if order == first else ()
+            tagged = f"{words} {placeholder(name)}" if refs else words
+            where = (Region(page, BBox(72, 72 + order, 540, 200 + order)),)
+            chunks.append(Chunk(order, Modality.TEXT, where, path, words, tagged, refs))
+        where = (Region(page, box),)
+        chunks.append(
+            Chunk(
+                *(first + TEXTS_A_PAGE, Modality.FIGURE, where, path, caption, f"{placeholder(name)} {caption}", (name,)),
+                caption=caption,
+                figure_id=name,
+                placement=page - 1,
+            )
+        )
+    parts = (("chunks", Chunk, chunks), ("pictures", Figure, pictures), ("placements", Placement, placements))
+    files = {name: to_parquet(table_of(noun, rows)) for name, noun, rows in parts}
+    files["figures"] = to_parquet(table_of(PlacedFigure, placed))
+    files["document"] = to_parquet(table_of(StructuredHead, [StructuredHead(doc_id, title, PAGES)]))
+    return files
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""Find rows that share something with other rows of their version, wherever those stand."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from schemas.evidence import Modality
+from schemas.ids import sha256
+
+KEYED = pa.schema((pa.field("row", pa.int64(), nullable=False), pa.field("key", pa.string(), nullable=False)))
+"""A row by its place in the version, and what it may share."""
+
+
+def keyed(rows: Sequence[int] | NDArray[np.int64], keys: Sequence[Any]) -> pa.Table:
+    """Return rows of ``KEYED``."""
+    return pa.table([pa.array(rows, pa.int64()), pa.array(keys, pa.string())], schema=KEYED)
+
+
+def said(evidence: pa.Table, first: int) -> pa.Table:
+    """Return what rows of evidence say under their titles, as rows of ``KEYED``; a figure that nothing is said of says nothing.
+
+    Figures that the same is said of are none the less figures of their own, so they are left out.
+
+    Args:
+        evidence: The rows.
+        first: Place of the first of them in the version.
+    """
+    columns = (evidence.column(name).to_pylist() for name in ("modality", "title", "section_path", "text"))
+    rows, keys = [], []
+    for row, (modality, title, path, text) in enumerate(zip(*columns, strict=True), first):
+        if text and modality != Modality.FIGURE:
+            rows.append(row)
+            keys.append(sha256("\n".join((title or "", *path, text)).encode()))
+    return keyed(rows, keys)
+
+
+def sharing(tables: Iterable[pa.Table], rows: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Say of each row whether it shares its key, and whether it repeats the key of a row before it: two bytes a row.
+
+    Args:
+        tables: Rows of ``KEYED``, in order; those that share a key are in one table.
+        rows: Of the version.
+    """
+    shared, repeated = np.zeros(rows, bool), np.zeros(rows, bool)
+    for table in tables:
+        codes = table.column("key").combine_chunks().dictionary_encode().indices.to_numpy()
+        places = table.column("row").to_numpy()
+        shared[places] = np.bincount(codes)[codes] > 1 if len(codes) else False
+        later = np.ones(len(codes), bool)
+        later[np.unique(codes, return_index=True)[1]] = False
+        repeated[places] = later
+    return shared, repeated

@@ -5,8 +5,8 @@ Finished work is never done again.
 
 import contextlib
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import chain
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 
 import pyarrow as pa
 
@@ -16,7 +16,7 @@ from pipeline.records.cache import ShardedCache
 from pipeline.records.documents import parsed_documents, passages_of
 from pipeline.records.inherit import Inherited, inherit
 from pipeline.records.notes import StageNote, read_plan, write_note
-from pipeline.records.vectors import open_vectors, passages
+from pipeline.records.vectors import SpaceVectors, open_vectors, passages
 from ray_jobs.cluster import connected
 from ray_jobs.documents import (
     is_settled,
@@ -42,8 +42,12 @@ from schemas.errors import Failure, FailureCode, TransientError
 from schemas.parquet import rows_of, schema_of, table_of
 from schemas.ports import Vector
 from schemas.stages import Stage
+from tasks.enriching.spaces import Passage
 from tasks.figures.segment import pictures_to_segment
 from tasks.reading.recognise import pictures_to_recognise
+
+ROWS_AT_ONCE = 50_000
+"""Rows whose texts are in memory while they are embedded, some 100 MB; a model is loaded once for so many."""
 
 _SHARD_RECORDS = 256
 _SHARD_SECONDS = 20.0
@@ -194,27 +198,42 @@ def _segmented(
 
 
 def _embed(workspace: Workspace, inherited: Inherited, doc_ids: list[str], ray: _OnDemand, report: Report) -> int:
-    """Embed what has no vector yet, space by space; return how many that was."""
-    corpus = workspace.corpus
-    count_tokens = TEXT_EMBEDDERS.of(corpus.embeddings).token_counter()
-    rows = [row for doc_id in doc_ids for row in passages_of(workspace, doc_id, count_tokens)]
-    rows += (row for part in inherited.evidence(workspace.store) for row in passages(part))
+    """Embed what has no vector yet, some rows at a time and space by space; return how many that was."""
+    spaces = open_vectors(workspace.store, workspace.spaces)
+    rows = _passages(workspace, inherited, doc_ids)
     made = 0
-    for vectors in open_vectors(workspace.store, workspace.spaces):
-        contents, cache, model = vectors.contents(rows), vectors.cache, vectors.space.model(corpus.embeddings)
-        missing = cache.missing(contents)
-        made += len(missing)
-        if missing and model is not None:
-            ray(len(missing) > FEW_TEXTS)
-            batches = embed([(name, contents[name]) for name in missing], model, corpus.embeddings, corpus.ray)
-            died: list[RowFailure] = []
-            found = (_vectors(outcomes, cache.schema, died) for outcomes in batches)
-            _keep(cache, found, "embed", len(missing), report)
-            if died:
-                raise TransientError(
-                    f"{len(died)} texts have no vector ({died[0].message}); refresh again: the others are kept"
-                )
+    while group := list(islice(rows, ROWS_AT_ONCE)):
+        for vectors in spaces:
+            made += _embed_in(workspace, vectors, group, made, ray, report)
     return made
+
+
+def _passages(workspace: Workspace, inherited: Inherited, doc_ids: Iterable[str]) -> Iterator[Passage]:
+    count_tokens = TEXT_EMBEDDERS.of(workspace.corpus.embeddings).token_counter()
+    for doc_id in doc_ids:
+        yield from passages_of(workspace, doc_id, count_tokens)
+    for part in inherited.evidence(workspace.store):
+        yield from passages(part)
+
+
+def _embed_in(
+    workspace: Workspace, vectors: SpaceVectors, rows: Sequence[Passage], before: int, ray: _OnDemand, report: Report
+) -> int:
+    """Embed what of some rows has no vector in a space yet; return how many texts that was, ``before`` came already."""
+    corpus = workspace.corpus
+    contents, cache, model = vectors.contents(rows), vectors.cache, vectors.space.model(corpus.embeddings)
+    missing = cache.missing(contents)
+    if missing and model is not None:
+        ray(len(missing) > FEW_TEXTS)
+        batches = embed([(name, contents[name]) for name in missing], model, corpus.embeddings, corpus.ray)
+        died: list[RowFailure] = []
+        found = (_vectors(outcomes, cache.schema, died) for outcomes in batches)
+        _keep(cache, found, "embed", len(missing), report, before)
+        if died:
+            raise TransientError(
+                f"{len(died)} texts have no vector ({died[0].message}); refresh again: the others are kept"
+            )
+    return len(missing)
 
 
 def _vectors(outcomes: Sequence[Outcome[Vector]], schema: pa.Schema, died: list[RowFailure]) -> pa.Table:
@@ -224,16 +243,16 @@ def _vectors(outcomes: Sequence[Outcome[Vector]], schema: pa.Schema, died: list[
     return pa.Table.from_pylist(rows, schema=schema)
 
 
-def _keep(cache: ShardedCache, batches: Iterable[pa.Table], step: str, total: int, report: Report) -> None:
+def _keep(cache: ShardedCache, batches: Iterable[pa.Table], step: str, total: int, report: Report, before: int = 0) -> None:
     """Write records as shards while they come, so that a killed job loses seconds of work, not all of it."""
-    report(step, 0, total)
+    report(step, before, before + total)
     held = cache.schema.empty_table()
     done, since = 0, time.monotonic()
     try:
         for records in batches:
             held = pa.concat_tables([held, records])
             done += records.num_rows
-            report(step, done, total)
+            report(step, before + done, before + total)
             if held.num_rows >= _SHARD_RECORDS or time.monotonic() - since > _SHARD_SECONDS:
                 cache.append(held)
                 held, since = cache.schema.empty_table(), time.monotonic()

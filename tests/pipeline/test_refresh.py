@@ -5,13 +5,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pymupdf
 import pytest
 
 from backends.stores import sources
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
-from pipeline.records.evidence import read_placements
+from pipeline.records.evidence import read_evidence, read_placements
 from pipeline.records.notes import read_notes
 from pipeline.records.publication import list_versions, publish_version, read_pointer, roll_back
 from pipeline.refresh import is_refused, refresh
@@ -308,6 +309,28 @@ def test_the_result_does_not_depend_on_the_number_of_workers(tmp_path: Path, mon
         workspace = open_workspace(str(folder / "corpora" / "manuals.yaml"))
         found.append(_evidence(workspace, refresh(workspace).version))
     assert found[0] == found[1]
+
+
+def test_the_result_does_not_depend_on_how_many_rows_are_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refreshed(rows: int) -> tuple[pa.Table, pa.Table, list[tuple[int, int]]]:
+        monkeypatch.setattr("pipeline.stages.enrich.ROWS_AT_ONCE", rows)
+        monkeypatch.setattr("pipeline.records.evidence.ROWS_A_FILE", rows)
+        folder = tmp_path / str(rows)
+        for number in range(2):
+            write_manual(folder / "pdfs" / f"{number}.pdf", f"machine {number}", seed=number)
+        write_corpus(folder)
+        workspace = open_workspace(str(folder / "corpora" / "manuals.yaml"))
+        embedded: list[tuple[int, int]] = []
+        made = refresh(workspace, report=lambda step, *done: embedded.append(done) if step == "embed" else None)
+        version = str(made.version)
+        count = read_notes(workspace.store, version)[Stage.ENRICH].counts["embedded"]
+        assert embedded[-1] == (count, count)
+        return read_evidence(workspace.store, version), read_placements(workspace.store, version), embedded
+
+    (*many, once), (*few, often) = refreshed(1_000), refreshed(3)
+    assert many == few
+    assert often == sorted(often), "progress goes on from group to group"
+    assert len(often) > len(once)
 
 
 def test_golden_questions_are_asked_and_judged(corpus_file: Path) -> None:

@@ -143,7 +143,7 @@ class _Joined:
                 self.results[rule] = _both(first, result)
 
     def refuses(self, rule: str) -> bool:
-        """Say whether too many rows break a rule of rows."""
+        """Return whether too many rows break a rule of rows."""
         return not self.results[rule].success and "element_count" in self.results[rule].result
 
     def whole(self) -> Any:

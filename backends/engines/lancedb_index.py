@@ -294,7 +294,7 @@ def _with_endpoint(options: Mapping[str, str]) -> dict[str, str]:
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     if endpoint is None:
         return dict(options)
-    # LanceDB refuses plain http unless told otherwise; boto3, which the store uses, takes the endpoint as it is.
+    # LanceDB refuses plain http unless configured otherwise; boto3, which the store uses, takes the endpoint as it is.
     return {"aws_endpoint": endpoint, "allow_http": str(endpoint.startswith("http://")).lower(), **options}
 
 

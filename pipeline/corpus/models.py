@@ -12,7 +12,7 @@ TEXTS_AT_ONCE = 32
 
 
 def is_here(space: VectorSpace) -> bool:
-    """Say whether questions can be embedded as a version's rows were: its model is still here, at that revision."""
+    """Return whether questions can be embedded as a version's rows were: its model is still here, at that revision."""
     try:
         return TEXT_EMBEDDERS.find(ModelName(space.model.name, space.model.revision)).card() == space.model
     except UserError:

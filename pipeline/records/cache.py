@@ -73,9 +73,9 @@ class ShardedCache:
         name = f"{self._folder}/part-{uuid.uuid4().hex}.parquet"
         self._store.put(name, to_parquet(table))
         self._loaded()[name] = table.column("id").combine_chunks()
-        self.mend()
+        self.drop_damaged()
 
-    def mend(self) -> None:
+    def drop_damaged(self) -> None:
         """Remove the shards that can't be read; their records count as missing already."""
         self._loaded()
         while self._damaged:

@@ -41,7 +41,7 @@ def fill(
         evidence: Returns the rows, some at a time; gone through twice, since their vectors lie in another order.
         spaces: Where the vectors of rows are found.
         fields: The texts that BM25 reads.
-        report: Told of rows written.
+        report: Called with rows written.
 
     Raises:
         DamagedError: A row lacks a vector.
@@ -65,7 +65,7 @@ def fill(
 
 
 def holds(workspace: Workspace, manifest: Manifest) -> bool:
-    """Say whether the engine still has a version's rows: a server may have lost its disk, or files of the index be damaged.
+    """Return whether the engine still has a version's rows: a server may have lost its disk, or files of the index be damaged.
 
     Raises:
         TransientError: The engine doesn't answer.

@@ -28,7 +28,7 @@ class Needs:
     caches: dict[str, ShardedCache] = field(default_factory=dict)
 
     def holds(self, name: str) -> bool:
-        """Say whether an object is needed; one of a needed cache is, whatever its records."""
+        """Return whether an object is needed; one of a needed cache is, whatever its records."""
         folder = name.rpartition("/")[0]
         return name in self.objects or folder in self.folders or folder in self.caches
 

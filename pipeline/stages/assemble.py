@@ -55,7 +55,7 @@ def assemble(
     Args:
         workspace: The corpus.
         version: A version whose documents are structured.
-        report: Told of documents read.
+        report: Called with documents read.
         anew: Documents to make rows of, though the live version has rows of them.
         broken: Documents that ``check`` puts in quarantine, with the laws that they break.
 

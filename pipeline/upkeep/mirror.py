@@ -37,7 +37,7 @@ def mirror(workspace: Workspace, target: Workspace, version: str | None = None, 
         workspace: The corpus.
         target: The corpus that gets the version; its file says in which store and engine.
         version: Which; the live one where None.
-        report: Told of objects copied and rows written.
+        report: Called with objects copied and rows written.
 
     Raises:
         UserError: Nothing is live, there is no such version, both corpora are one, or the other is being refreshed.
@@ -125,7 +125,7 @@ def _copy(here: ObjectStore, there: ObjectStore, version: str, needs: Needs, rep
 
 
 def _made_there(version: str, name: str) -> bool:
-    """Say whether a file of a version is made anew at the other place: its manifest and inventory, and all of an engine."""
+    """Return whether a file of a version is made anew at the other place: its manifest and inventory, and all of an engine."""
     made = (manifest_name(version), version_file(version, INDEX_FILE), version_file(version, INVENTORY))
     return name in made or name.startswith(version_file(version, "lance/"))
 

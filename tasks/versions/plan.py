@@ -101,7 +101,7 @@ def _still_quarantined(row: LedgerRow, doc_id: str, attempt: str) -> bool:
 
 
 def was_disturbed(ledger: Sequence[LedgerRow]) -> bool:
-    """Say whether the source took away, or changed, what a refresh had planned: its version isn't what was to be built."""
+    """Return whether the source took away, or changed, what a refresh had planned: its version isn't what was to be built."""
     return any(row.code in OF_THE_SOURCE and row.doc_id for row in ledger)
 
 

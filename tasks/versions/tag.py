@@ -14,7 +14,7 @@ def number_figures(digests: Mapping[str, int], digits: int = DIGITS_DEFAULT) -> 
     """Give every figure of a version its tag number.
 
     The number is ``digest mod 10^digits``, zero-padded. Figures that share one are widened, those alone, to the shortest
-    suffix that tells them apart: a pure function of the set, whatever its order.
+    suffix that distinguishes them: a pure function of the set, whatever its order.
 
     Args:
         digests: Figure id to the integer value of its SHA-1.

@@ -146,7 +146,7 @@ def test_the_command_line_answers(corpus_file: Path) -> None:
     assert "ResourceWarning" not in done.stderr
 
 
-def test_the_alias_follows_the_pointer_and_is_mended(corpus_file: Path, weaviate: WeaviateServer) -> None:
+def test_the_alias_follows_the_pointer_and_is_repaired(corpus_file: Path, weaviate: WeaviateServer) -> None:
     workspace = open_workspace(str(corpus_file))
     collections = []
     for subject in ("tower crane", "gear box"):
@@ -161,7 +161,7 @@ def test_the_alias_follows_the_pointer_and_is_mended(corpus_file: Path, weaviate
     # A crash after the commit and before the alias was moved:
     weaviate.point("Manuals", collections[1])
     diagnosis = diagnose([str(corpus_file)])
-    assert any("was mended" in finding.message for finding in diagnosis.findings)
+    assert any("was repaired" in finding.message for finding in diagnosis.findings)
     assert weaviate.alias("Manuals") == collections[0]
     weaviate.point("Manuals", collections[1])
     refresh(workspace)

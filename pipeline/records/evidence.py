@@ -15,6 +15,7 @@ from schemas.ports import ObjectStore
 from tasks.enriching.embed import search_text
 
 ROWS_A_FILE = 10_000
+FILES_SAMPLED, ROWS_SAMPLED = 10, 50
 
 _OF = re.compile(r"-of-(\d+)\.parquet$")
 _STEM = "rows-"
@@ -71,6 +72,11 @@ def placement_writer(store: ObjectStore, version: str) -> PartWriter:
     return PartWriter(store, version_file(version, "placements"), PLACEMENTS)
 
 
+def table_parts(store: ObjectStore, folder: str, schema: pa.Schema) -> Iterator[pa.Table]:
+    """Yield what a ``PartWriter`` wrote into a folder; raises as ``evidence_parts`` does."""
+    return (read_table(store, name, schema) for name in _parts(store, folder))
+
+
 def row_files(store: ObjectStore, version: str) -> list[str]:
     """Return the names of the files that hold a version's rows.
 
@@ -87,6 +93,20 @@ def evidence_parts(store: ObjectStore, version: str) -> Iterator[pa.Table]:
         DamagedError: A part is damaged, or missing.
     """
     return (_evidence_part(store, name) for name in _parts(store, version_file(version, "evidence")))
+
+
+def evidence_sample(store: ObjectStore, version: str) -> Iterator[pa.Table]:
+    """Yield about ``ROWS_SAMPLED`` rows from all over a version's evidence, out of ``FILES_SAMPLED`` files at most.
+
+    Raises:
+        DamagedError: A part is damaged, or missing.
+    """
+    names = _parts(store, version_file(version, "evidence"))
+    chosen = names[:: -(-len(names) // FILES_SAMPLED) or 1]
+    for name in chosen:
+        part = _evidence_part(store, name)
+        step = -(-part.num_rows * len(chosen) // ROWS_SAMPLED) or 1
+        yield part.take(pa.array(range(0, part.num_rows, step), pa.int64()))
 
 
 def _evidence_part(store: ObjectStore, name: str) -> pa.Table:

@@ -31,14 +31,14 @@ from bench.table import Row, show
 from evaluation.synthetic import PRESETS, synthesize
 from pipeline.corpus.workspace import Workspace, open_server, open_workspace
 from pipeline.published.corpus import PublishedCorpus
-from pipeline.records.evidence import read_evidence, read_placements
+from pipeline.records.evidence import evidence_parts, read_placements
 from pipeline.records.ledger import read_ledger
 from pipeline.records.publication import manifests, read_manifest, read_pointer
 from pipeline.records.vectors import open_vectors, passages
 from pipeline.refresh import refresh
 from pipeline.upkeep.prune import prune
 from schemas.errors import InsetError
-from schemas.ids import collection_name
+from schemas.ids import collection_name, document_file, figure_file
 from schemas.versions import Status
 
 MANUALS = 3
@@ -342,8 +342,8 @@ def _objects_of(workspace: Workspace, version: str) -> set[str]:
     tagged = json.loads(store.get(f"versions/{version}/tagged.json"))
     manifest = read_manifest(store, version)
     return {
-        *(f"figures/{figure}.png" for figure in placements if figure is not None),
-        *(f"documents/{doc_id}.pdf" for doc_id in documents),
+        *(figure_file(figure) for figure in placements if figure is not None),
+        *(document_file(doc_id) for doc_id in documents),
         *(f"parsed/{doc_id}/{workspace.keys.parse}/document.parquet" for doc_id in documents),
         *(f"structured/{doc_id}/{workspace.keys.structured}/document.parquet" for doc_id in documents),
         *tagged.values(),
@@ -372,7 +372,7 @@ def _orphans(workspace: Workspace) -> Iterator[str]:
             kept = name in needed or first in ("LIVE", "LIVE.copy", "LEASE", "LIVE.lock", "LEASE.lock", "vectors")
         if not kept:
             yield f"orphan {name}"
-    rows = [row for version in versions for row in passages(read_evidence(workspace.store, version))]
+    rows = [row for version in versions for part in evidence_parts(store, version) for row in passages(part)]
     for space in open_vectors(store, workspace.spaces):
         yield from (f"orphan vector {name}" for name in sorted(space.cache.ids() - space.contents(rows).keys()))
     if workspace.corpus.index.engine == "weaviate":

@@ -22,6 +22,7 @@ import psutil
 
 from bench.table import Row, show
 from evaluation.synthetic import PRESETS, synthesize
+from schemas.stages import Stage, Step
 
 PAGES = 3
 _LOOK_EVERY_S = 0.5
@@ -39,7 +40,7 @@ class _Cost:
 
     @property
     def beyond_build(self) -> float:
-        return self.whole_cpu_s - self.cpu_s["build"]
+        return self.whole_cpu_s - self.cpu_s[Stage.BUILD]
 
 
 def main() -> None:
@@ -140,10 +141,9 @@ def _refresh(file: str) -> dict[str, object]:
     from pipeline.corpus.workspace import open_workspace
     from pipeline.records.notes import read_notes
     from pipeline.refresh import refresh
-    from schemas.stages import Stage
 
     spent: dict[str, float] = {}
-    current, since = "plan", 0.0
+    current, since = str(Stage.PLAN), 0.0
 
     def tell(step: str, _done: int, _total: int) -> None:
         nonlocal current, since
@@ -166,7 +166,7 @@ def _refresh(file: str) -> dict[str, object]:
     }
 
 
-_STAGES = dict.fromkeys(("recognise", "segment", "structure", "embed"), "enrich")
+_STAGES: dict[str, Stage] = dict.fromkeys((Step.RECOGNISE, Step.SEGMENT, Step.STRUCTURE, Step.EMBED), Stage.ENRICH)
 
 
 def _cpu_seconds(*whose: int) -> float:

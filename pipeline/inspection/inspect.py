@@ -36,6 +36,7 @@ from schemas.inspection import (
 )
 from schemas.models import NONE
 from schemas.ports import ObjectStore
+from schemas.stages import Step
 from schemas.tags import TagTemplate, fill, restore, strip
 from tasks.figures.segment import pictures_to_segment
 from tasks.reading.contents import depths, grow, print_contents
@@ -99,7 +100,7 @@ def inspect(
             structured = _structured(read_parsed(store, parsed_at), captions, store, report)
         except BadInputError as error:
             failed = Failure(
-                source=name, doc_id=doc_id, page=None, step="structure", code=error.code, message=error.message
+                source=name, doc_id=doc_id, page=None, step=Step.STRUCTURE, code=error.code, message=error.message
             )
             return InspectedDocument(doc_id=doc_id, source=name, contents="", pages=[], failures=[*failures, failed])
         failures += [reported(failure, name, doc_id, run_id=None) for failure in structured.failures]
@@ -124,11 +125,11 @@ def _structured(parsed: ParsedDocument, captions: CaptionOptions, store: ObjectS
     if to_recognise:
         for read in recognise(to_recognise, captions, store.root, None):
             recognised.extend(read)
-            report("recognise", len(recognised), len(to_recognise))
+            report(Step.RECOGNISE, len(recognised), len(to_recognise))
     if to_segment:
         for cut in segment(to_segment, captions, store.root, None):
             segmented.extend(cut)
-            report("segment", len(segmented), len(to_segment))
+            report(Step.SEGMENT, len(segmented), len(to_segment))
     with blaming_the_input("structuring it"):
         return structure_with(parsed, recognised, segmented)
 

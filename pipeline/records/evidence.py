@@ -1,7 +1,7 @@
 """The rows of a version, kept in files of a bounded number of rows and read back a file at a time."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import pyarrow as pa
 
@@ -139,11 +139,6 @@ class _ByDocument:
         return pa.concat_tables(taken)
 
 
-def read_evidence(store: ObjectStore, version: str) -> pa.Table:
-    """Return a version's evidence as one table; raises as ``evidence_parts`` does."""
-    return pa.concat_tables([EVIDENCE.empty_table(), *evidence_parts(store, version)])
-
-
 def read_placements(store: ObjectStore, version: str) -> pa.Table:
     """Return a version's placements as one table; raises as ``evidence_parts`` does."""
     return pa.concat_tables([PLACEMENTS.empty_table(), *placement_parts(store, version)])
@@ -158,11 +153,6 @@ def search_texts(evidence: pa.Table) -> list[str]:
     """Return what BM25 and the embedder see of each row."""
     columns = (evidence.column(name).to_pylist() for name in ("title", "section_path", "text"))
     return [search_text(title, path, text) for title, path, text in zip(*columns, strict=True)]
-
-
-def all_search_texts(parts: Iterable[pa.Table]) -> Iterator[str]:
-    """Yield what BM25 and the embedder see of each row of several tables."""
-    return (text for part in parts for text in search_texts(part))
 
 
 def _parts(store: ObjectStore, folder: str) -> list[str]:

@@ -74,7 +74,7 @@ def main() -> None:
         _serve()
         return
     with tempfile.TemporaryDirectory() as folder:
-        outcome = crash(Path(folder), kills=arguments.kills, seed=arguments.seed, tell=sys.stderr.write)
+        outcome = crash(Path(folder), kills=arguments.kills, seed=arguments.seed, log=sys.stderr.write)
     show(f"the publisher killed {len(outcome.killed_at)} times", list(_rows(outcome)))
     if any((outcome.wrong_answers, outcome.broken_versions, outcome.unpublished, outcome.orphans)):
         sys.exit(1)
@@ -90,14 +90,14 @@ def _rows(outcome: Outcome) -> Iterator[Row]:
     yield Row("left behind after prune", "", len(outcome.orphans), goal="0")
 
 
-def crash(folder: Path, *, kills: int, seed: int, tell: Callable[[str], object] = lambda _line: None) -> Outcome:
+def crash(folder: Path, *, kills: int, seed: int, log: Callable[[str], object] = lambda _line: None) -> Outcome:
     """Kill refreshes of a small corpus at random moments and look at what is there afterwards.
 
     Args:
         folder: An empty one, for the corpus and its store.
         kills: Refreshes to kill.
         seed: What the moments are drawn by.
-        tell: Told a line a kill.
+        log: Called with a line a kill.
     """
     pick, outcome = random.Random(seed), Outcome()
     file, changes = _write_corpus(folder), iter(range(MANUALS, 1_000_000))
@@ -116,7 +116,7 @@ def crash(folder: Path, *, kills: int, seed: int, tell: Callable[[str], object] 
             reached = status == -signal.SIGKILL
             if not reached and status != 0:
                 outcome.unpublished.append(f"the refresh that was to be killed {moment} ended with {status}")
-            tell(f"{len(outcome.killed_at) + reached:3} {moment} ({occurrence}){'' if reached else ': not reached'}\n")
+            log(f"{len(outcome.killed_at) + reached:3} {moment} ({occurrence}){'' if reached else ': not reached'}\n")
             outcome.killed_at += [moment] * reached
             outcome.broken_versions += [f"after {moment}: {lacking}" for lacking in _lacking(workspace)]
         _change(folder, next(changes))
@@ -129,7 +129,7 @@ def crash(folder: Path, *, kills: int, seed: int, tell: Callable[[str], object] 
     outcome.orphans += _orphans(workspace)
     outcome.broken_versions += _lacking(workspace)
     for line in (*outcome.wrong_answers, *outcome.broken_versions, *outcome.unpublished, *outcome.orphans):
-        tell(f"{line}\n")
+        log(f"{line}\n")
     return outcome
 
 

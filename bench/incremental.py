@@ -48,7 +48,7 @@ def main() -> None:
     about, _, more = (__doc__ or "").partition("\n\n")
     parser = argparse.ArgumentParser(prog="python -m bench.incremental", description=about, epilog=more)
     parser.add_argument("--manuals", type=int, default=1_000, help="manuals of the corpus")
-    parser.add_argument("--changed", type=int, help="how many of them change; one in a hundred unless told")
+    parser.add_argument("--changed", type=int, help="how many of them change; one in a hundred by default")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--refresh", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -111,7 +111,7 @@ def _alone(root: Path) -> _Cost:
     """Refresh in a process of its own; count what it, its children and Ray's workers took."""
     before = _cpu_seconds(resource.RUSAGE_CHILDREN)
     command = [sys.executable, "-m", "bench.incremental", "--refresh", str(root / "manuals.yaml")]
-    # Nobody waits for Ray's workers, so nobody is told what they took: they are looked at while they live.
+    # Nobody waits for Ray's workers, so their time is in nobody's account: it is sampled while they live.
     workers: dict[tuple[int, float], float] = {}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         while process.poll() is None:
@@ -119,9 +119,9 @@ def _alone(root: Path) -> _Cost:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(_LOOK_EVERY_S)
         assert process.stdout is not None
-        told = json.loads(process.stdout.read().splitlines()[-1])
+        counts = json.loads(process.stdout.read().splitlines()[-1])
     whole = _cpu_seconds(resource.RUSAGE_CHILDREN) - before + sum(workers.values())
-    return _Cost(**told, whole_cpu_s=whole)
+    return _Cost(**counts, whole_cpu_s=whole)
 
 
 def _ray_workers(pid: int) -> dict[tuple[int, float], float]:
@@ -145,7 +145,7 @@ def _refresh(file: str) -> dict[str, object]:
     spent: dict[str, float] = {}
     current, since = str(Stage.PLAN), 0.0
 
-    def tell(step: str, _done: int, _total: int) -> None:
+    def report(step: str, _done: int, _total: int) -> None:
         nonlocal current, since
         stage = _STAGES.get(step, step)
         if stage != current:
@@ -155,8 +155,8 @@ def _refresh(file: str) -> dict[str, object]:
             sys.stderr.write(f"{stage}\n")
 
     workspace = open_workspace(file)
-    result = refresh(workspace, report=tell)
-    tell("end", 1, 1)
+    result = refresh(workspace, report=report)
+    report("end", 1, 1)
     assert result.published, [gate.message for gate in result.gates if not gate.passed]
     notes = read_notes(workspace.store, result.version or "")
     return {

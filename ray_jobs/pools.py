@@ -82,8 +82,8 @@ def _wait_until_ready(handle: Any) -> None:
     try:
         restarting(lambda: ray.get(handle.__ray_ready__.remote()))
     except (RayActorError, OutOfMemoryError) as error:
-        said = [line.strip() for line in str(error).splitlines() if line.strip()]
-        raise TransientError(f"a worker of Ray can't be started: {said[-1] if said else error}") from error
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        raise TransientError(f"a worker of Ray can't be started: {lines[-1] if lines else error}") from error
 
 
 def cut_batches(rows: Sequence[tuple[str, Any]], size: int) -> list[Batch]:

@@ -223,8 +223,8 @@ class _Writer:
                 )
         untagged = [place for place in self._structured.placements if place.page == page.page and not self._has_tag(place)]
         if untagged:
-            said = "".join(f"<li>{place.role}: {html.escape(place.reason)}</li>" for place in untagged)
-            yield f"<details><summary>{len(untagged)} without a tag</summary><ul>{said}</ul></details>\n"
+            reasons = "".join(f"<li>{place.role}: {html.escape(place.reason)}</li>" for place in untagged)
+            yield f"<details><summary>{len(untagged)} without a tag</summary><ul>{reasons}</ul></details>\n"
         yield "</div></section>\n"
 
     def _has_tag(self, place: Placement) -> bool:

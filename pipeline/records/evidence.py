@@ -159,8 +159,8 @@ def _parts(store: ObjectStore, folder: str) -> list[str]:
     names = store.names(folder)
     found = _OF.search(names[-1]) if names else None
     # Versions that were made before all parts had to be there don't say how many there are.
-    says = found is not None or not names or names[-1].startswith(f"{folder}/{_STEM}")
-    wanted = int(found[1]) if found else None if says else len(names)
+    numbered = found is not None or not names or names[-1].startswith(f"{folder}/{_STEM}")
+    wanted = int(found[1]) if found else None if numbered else len(names)
     if len(names) != wanted:
         raise damage(MissingError, store.root, folder, f"has {len(names)} of {wanted or 'more'} parts")
     return names

@@ -1,7 +1,7 @@
 """The rows of a version, kept in files of a bounded number of rows and read back a file at a time."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import pyarrow as pa
 
@@ -159,11 +159,6 @@ class _ByDocument:
         return pa.concat_tables(taken)
 
 
-def read_evidence(store: ObjectStore, version: str) -> pa.Table:
-    """Return a version's evidence as one table; raises as ``evidence_parts`` does."""
-    return pa.concat_tables([EVIDENCE.empty_table(), *evidence_parts(store, version)])
-
-
 def read_placements(store: ObjectStore, version: str) -> pa.Table:
     """Return a version's placements as one table; raises as ``evidence_parts`` does."""
     return pa.concat_tables([PLACEMENTS.empty_table(), *placement_parts(store, version)])
@@ -180,17 +175,12 @@ def search_texts(evidence: pa.Table) -> list[str]:
     return [search_text(title, path, text) for title, path, text in zip(*columns, strict=True)]
 
 
-def all_search_texts(parts: Iterable[pa.Table]) -> Iterator[str]:
-    """Yield what BM25 and the embedder see of each row of several tables."""
-    return (text for part in parts for text in search_texts(part))
-
-
 def _parts(store: ObjectStore, folder: str) -> list[str]:
     names = store.names(folder)
     found = _OF.search(names[-1]) if names else None
     # Versions that were made before all parts had to be there don't say how many there are.
-    says = found is not None or not names or names[-1].startswith(f"{folder}/{_STEM}")
-    wanted = int(found[1]) if found else None if says else len(names)
+    numbered = found is not None or not names or names[-1].startswith(f"{folder}/{_STEM}")
+    wanted = int(found[1]) if found else None if numbered else len(names)
     if len(names) != wanted:
         raise damage(MissingError, store.root, folder, f"has {len(names)} of {wanted or 'more'} parts")
     return names

@@ -20,7 +20,7 @@ from pipeline.records.evidence import evidence_writer, placement_parts, placemen
 from pipeline.records.inherit import Inherited, inherit
 from pipeline.records.ledger import indexed_pages, write_ledger
 from pipeline.records.notes import StageNote, read_notes, read_plan, write_note
-from pipeline.records.quarantine import CHECK, document_failures, write_failures
+from pipeline.records.quarantine import document_failures, write_failures
 from pipeline.records.tagged import make_tagged
 from ray_jobs.documents import (
     read_chunks,
@@ -34,7 +34,7 @@ from ray_jobs.documents import (
 from schemas.documents import TAGGED
 from schemas.errors import ContractError, Failure, FailureCode
 from schemas.evidence import PLACEMENTS
-from schemas.stages import Stage
+from schemas.stages import Stage, Step
 from schemas.tags import TagTemplate
 from schemas.versions import LedgerRow, Plan, Status
 from tasks.enriching.cut import CountTokens
@@ -103,8 +103,8 @@ def _ledger(workspace: Workspace, plan: Plan, inherited: Inherited, broken: Mapp
         if failure.doc_id
     }
     pages = dict(inherited.pages)
-    unstructured = {doc_id for doc_id, (_, step, _) in failed.items() if step == "structure"}
-    failed |= {doc_id: (FailureCode.LAW_BROKEN, CHECK, message) for doc_id, message in broken.items()}
+    unstructured = {doc_id for doc_id, (_, step, _) in failed.items() if step == Step.STRUCTURE}
+    failed |= {doc_id: (FailureCode.LAW_BROKEN, Stage.CHECK, message) for doc_id, message in broken.items()}
     planned = {document.doc_id for document in plan.documents} - unstructured - broken.keys()
     for doc_id in parsed_documents(workspace, planned - inherited.documents):
         pages[doc_id] = read_head(workspace.store, structured_folder(doc_id, workspace.keys.structured)).pages

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -46,6 +46,14 @@ class LedgerRow:
     step: str | None = None
     page: int | None = None
     message: str | None = None
+
+
+class SourceFate(NamedTuple):
+    """A source with its document and what became of it, as far as versions are compared by them."""
+
+    source: str
+    doc_id: str
+    status: Status
 
 
 FAILURES = pa.schema(

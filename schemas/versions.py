@@ -1,5 +1,6 @@
 """Ledger, plan, manifest, pointer and lease: what a refresh reads and writes about itself."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -117,7 +118,7 @@ class Plan(_Model):
     fingerprint: str
     parent: str | None
     summary: PlanSummary
-    documents: list[PlannedDocument]
+    documents: Sequence[PlannedDocument] = Field((), description="Kept beside the other facts, as a table.")
     carried: list[LedgerRow] = Field(
         description="In quarantine without being tried: unchanged since the parent's refresh, or not readable now."
     )

@@ -12,7 +12,7 @@ from backends.stores.spill import PARTS, Spill
 from evaluation.golden import ModeReport
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.evidence import placement_parts
-from pipeline.records.ledger import read_ledger_table, source_fates
+from pipeline.records.ledger import each_fate, read_fates
 from pipeline.records.publication import named_manifest, read_manifest
 from schemas.differences import VersionDiff
 from schemas.errors import DamagedError
@@ -66,12 +66,12 @@ def _compared(store: ObjectStore, base: Manifest | None, manifest: Manifest) -> 
 def _facts(store: ObjectStore, manifest: Manifest, figures: Spill) -> VersionFacts:
     """Return what a version left in the store; its tagged figures go to where they can be asked for by their ids."""
     report = _evaluation(store, manifest.version)
-    ledger = read_ledger_table(store, manifest.version)
-    for table in _figures(store, manifest.version, ledger):
+    fates = read_fates(store, manifest.version)
+    for table in _figures(store, manifest.version, fates):
         figures.add(table)
     return VersionFacts(
         manifest=manifest,
-        sources=source_fates(ledger),
+        sources=each_fate(fates),
         metrics=report.model_dump(include=_METRICS) if report else {},
         found={score.id: score.page_rank is not None for score in report.scores} if report else {},
     )
@@ -84,9 +84,9 @@ def _evaluation(store: ObjectStore, version: str) -> ModeReport | None:
         return None
 
 
-def _figures(store: ObjectStore, version: str, ledger: pa.Table) -> Iterator[pa.Table]:
+def _figures(store: ObjectStore, version: str, fates: pa.Table) -> Iterator[pa.Table]:
     """Yield the tagged figures of a version as rows of ``TAGGED_FIGURE``, in reading order."""
-    firsts = ledger.group_by("doc_id").aggregate([("source", "min")])
+    firsts = fates.group_by("doc_id").aggregate([("source", "min")])
     documents, sources = firsts.column("doc_id").combine_chunks(), firsts.column("source_min")
     for part in placement_parts(store, version):
         rows = part.filter(pc.is_valid(part.column("tag")))

@@ -87,9 +87,8 @@ class Objects:
         for number in range(PARTS):
             mine, theirs = self.part(number), others.part(number)
             found = theirs.column("bytes").take(pc.index_in(_names(mine), _names(theirs)))
-            other = pc.invert(pc.fill_null(pc.equal(mine.column("bytes"), found), False))
-            columns = (column.filter(other).to_pylist() for column in (*mine.columns, found))
-            yield from zip(*columns, strict=True)
+            rows = zip(*(column.to_pylist() for column in (*mine.columns, found)), strict=True)
+            yield from ((name, size, there) for name, size, there in rows if size != there)
 
     def spare(self, needed: NeededObjects) -> Iterator[pa.Table]:
         """Yield those that are not needed."""

@@ -33,6 +33,7 @@ from ray_jobs.documents import (
 from schemas.documents import TAGGED
 from schemas.errors import ContractError, Failure, FailureCode
 from schemas.evidence import PLACEMENTS
+from schemas.parquet import Rows
 from schemas.stages import Stage
 from schemas.tags import TagTemplate
 from schemas.versions import LedgerRow, Plan, Status
@@ -67,12 +68,11 @@ def assemble(
     plan = read_plan(store, version)
     inherited = inherit(workspace, plan).without({*anew, *broken})
     ledger = _ledger(workspace, plan, inherited, broken)
-    indexed: dict[str, list[str]] = {}
+    sources: dict[str, tuple[str, ...]] = {}
     for row in ledger:
         if row.status is Status.INDEXED:
-            indexed.setdefault(row.doc_id, []).append(row.source)
-    report("assemble", 0, len(indexed))
-    sources = {doc_id: tuple(named) for doc_id, named in indexed.items()}
+            sources[row.doc_id] = (*sources.get(row.doc_id, ()), row.source)
+    report("assemble", 0, len(sources))
     with tempfile.TemporaryDirectory(prefix="inset-") as folder:
         written = _write(workspace, version, sources, inherited, Path(folder), report)
     write_ledger(store, version, ledger)
@@ -84,7 +84,7 @@ def assemble(
     write_failures(store, plan.run_id, failures)
     counts = {
         "sources": len(ledger),
-        "documents": len(indexed),
+        "documents": len(sources),
         "quarantined": len({row.doc_id or row.source for row in ledger if row.status is Status.QUARANTINED}),
         "pages": sum(indexed_pages(ledger).values()),
     } | written
@@ -92,8 +92,13 @@ def assemble(
     return write_note(store, version, Stage.ASSEMBLE, note)
 
 
-def _ledger(workspace: Workspace, plan: Plan, inherited: Inherited, broken: Mapping[str, str]) -> list[LedgerRow]:
+def _ledger(workspace: Workspace, plan: Plan, inherited: Inherited, broken: Mapping[str, str]) -> Rows[LedgerRow]:
     """Say of each source what became of it: indexed where its document is structured and lawful, else why it isn't."""
+    rows = Rows.of(LedgerRow, _fates(workspace, plan, inherited, broken))
+    return Rows(LedgerRow, rows.table.sort_by("source").combine_chunks())
+
+
+def _fates(workspace: Workspace, plan: Plan, inherited: Inherited, broken: Mapping[str, str]) -> Iterator[LedgerRow]:
     notes = read_notes(workspace.store, plan.version, (Stage.PARSE, Stage.ENRICH))
     failed = {
         failure.doc_id: (failure.code, failure.step, failure.message)
@@ -107,17 +112,16 @@ def _ledger(workspace: Workspace, plan: Plan, inherited: Inherited, broken: Mapp
     planned = {document.doc_id for document in plan.documents} - unstructured - broken.keys()
     for doc_id in parsed_documents(workspace, planned - inherited.documents):
         pages[doc_id] = read_head(workspace.store, structured_folder(doc_id, workspace.keys.structured)).pages
-    rows = list(plan.carried)
+    yield from plan.carried
     for document in plan.documents:
         facts = asdict(document) | {"attempt": workspace.keys.attempt}
         if document.doc_id in pages:
-            rows.append(LedgerRow(**facts, status=Status.INDEXED, pages=pages[document.doc_id]))
+            yield LedgerRow(**facts, status=Status.INDEXED, pages=pages[document.doc_id])
         elif document.doc_id in failed:
             code, step, message = failed[document.doc_id]
-            rows.append(LedgerRow(**facts, status=Status.QUARANTINED, code=code, step=step, message=message))
+            yield LedgerRow(**facts, status=Status.QUARANTINED, code=code, step=step, message=message)
         else:
             raise ContractError(f"{document.source} was neither parsed nor failed; run the parse stage again")
-    return sorted(rows, key=lambda row: row.source)
 
 
 def _write(

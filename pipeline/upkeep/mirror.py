@@ -28,7 +28,6 @@ from schemas.ports import ObjectStore
 from schemas.versions import Manifest, MirrorResult
 
 COPIES_AT_ONCE = 16
-_RECORDS_A_SHARD = 50_000
 
 
 def mirror(workspace: Workspace, target: Workspace, version: str | None = None, report: Report = silent) -> MirrorResult:
@@ -125,16 +124,15 @@ def _copy(workspace: Workspace, there: ObjectStore, version: str, report: Report
             for fresh in pool.map(copy, names):
                 copied, done = copied + fresh, done + 1
                 report("copy", done, total)
-    _copy_records(needs, there)
+        _copy_records(needs, there)
     return copied
 
 
 def _copy_records(needs: Needs, there: ObjectStore) -> None:
-    for folder, cache in sorted(needs.caches.items()):
-        kept = ShardedCache(there, folder, cache.schema)
-        missing = kept.missing(needs.records[folder] & cache.ids())
-        for start in range(0, len(missing), _RECORDS_A_SHARD):
-            kept.append(cache.read(missing[start : start + _RECORDS_A_SHARD]))
+    for folder, records in sorted(needs.records.items()):
+        kept = ShardedCache(there, folder, records.cache.schema)
+        for table in records.not_in(kept):
+            kept.append(table)
 
 
 def _made_there(version: str, name: str) -> bool:

@@ -12,7 +12,6 @@ from itertools import chain
 from pathlib import Path
 
 from pipeline.corpus.workspace import Report, Workspace, silent
-from pipeline.records.cache import ShardedCache
 from pipeline.records.lease import holding, release
 from pipeline.records.needs import Needs, needs_of
 from pipeline.records.shared import Objects, list_objects
@@ -45,17 +44,21 @@ def prune(workspace: Workspace, *, dry_run: bool, report: Report = silent) -> Pr
             kept = set(store.folders("versions")) - set(versions)
             needs = needs_of(workspace, kept, Path(folder) / "needs", report)
             objects = list_objects(store, Path(folder) / "objects")
-            shards = [name for kind in _CACHES for name in store.names(kind) if name.rpartition("/")[0] not in needs.caches]
+            shards = [
+                name for kind in _CACHES for name in store.names(kind) if name.rpartition("/")[0] not in needs.records
+            ]
             counts = Counter(name.partition("/")[0] for name in _spare_objects(objects, needs, shards))
             halves = store.abandoned("")
             counts.update({"half written": len(halves)} if halves else {})
-            records = {folder: _spare(cache, needs.records[folder]) for folder, cache in sorted(needs.caches.items())}
+            records = {name: list(needed.spare()) for name, needed in sorted(needs.records.items())}
             if not dry_run:
                 going = chain(_spare_objects(objects, needs, shards), halves)
                 for done, name in enumerate(going, 1):
                     store.delete(name)
                     report("remove", done, counts.total())
-                _forget(needs, records)
+                for name, spare in records.items():
+                    if spare:
+                        needs.records[name].cache.forget(spare)
         finally:
             release(store, run_id)
     return PruneResult(
@@ -63,7 +66,7 @@ def prune(workspace: Workspace, *, dry_run: bool, report: Report = silent) -> Pr
         removed=not dry_run,
         versions=versions,
         objects=dict(counts),
-        records={folder: count for folder, count in records.items() if count},
+        records={name: len(spare) for name, spare in records.items() if spare},
     )
 
 
@@ -72,14 +75,3 @@ def _spare_objects(objects: Objects, needs: Needs, shards: list[str]) -> Iterato
     for part in objects.spare(needs.objects):
         yield from map(str, part.column("name").to_pylist())
     yield from shards
-
-
-def _spare(cache: ShardedCache, needed: set[str]) -> int:
-    """Return how many records of a cache nobody needs."""
-    return len(cache.ids() - needed)
-
-
-def _forget(needs: Needs, records: dict[str, int]) -> None:
-    for folder, count in records.items():
-        if count:
-            needs.caches[folder].keep(needs.records[folder])

@@ -20,7 +20,7 @@ from pipeline.records.damage import NOTED, DamageNote, read_damage_note
 from pipeline.records.evidence import evidence_parts, placement_parts
 from pipeline.records.inventory import FILE as INVENTORY
 from pipeline.records.inventory import Damage, Item, changed, missing_or_cut, read_inventory, read_own
-from pipeline.records.needs import objects_of
+from pipeline.records.needs import NeededRecords, objects_of
 from pipeline.records.publication import (
     COPY,
     LIVE,
@@ -273,10 +273,13 @@ def _lacking_vectors(workspace: Workspace, version: str | None) -> Iterator[Dama
         if version is None or manifest is None:
             return
         for vectors in open_vectors(workspace.store, manifest.spaces):
-            parts = evidence_parts(workspace.store, version)
-            missing = {name for part in parts for name in vectors.cache.missing(vectors.contents(passages(part)))}
+            with tempfile.TemporaryDirectory(prefix="inset-") as folder:
+                needed = NeededRecords(vectors.cache, Path(folder))
+                for part in evidence_parts(workspace.store, version):
+                    needed.add(vectors.contents(passages(part)))
+                missing = needed.missing()
             if missing:
-                error = vectors.cache.lacking(len(missing))
+                error = vectors.cache.lacking(missing)
                 yield Damage(error.name, error.message)
     except DamagedError:
         return

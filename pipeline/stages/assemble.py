@@ -68,6 +68,8 @@ def assemble(
     plan = read_plan(store, version)
     inherited = inherit(workspace, plan).without({*anew, *broken})
     ledger = _ledger(workspace, plan, inherited, broken)
+    run_id = plan.run_id
+    del plan  # its documents aren't needed any more, and there may be very many
     sources: dict[str, tuple[str, ...]] = {}
     for row in ledger:
         if row.status is Status.INDEXED:
@@ -75,13 +77,14 @@ def assemble(
     report("assemble", 0, len(sources))
     with tempfile.TemporaryDirectory(prefix="inset-") as folder:
         written = _write(workspace, version, sources, inherited, Path(folder), report)
+    # After the rows: what a check finds to be indexed and without rows it has made again, rows of what isn't indexed it may not.
     write_ledger(store, version, ledger)
-    failures = [*document_failures(ledger, plan.run_id), *_page_failures(workspace, plan, sources, inherited)]
+    failures = [*document_failures(ledger, run_id), *_page_failures(workspace, run_id, sources, inherited)]
     if corpus.tags.pdf:
         named = {doc_id: first for doc_id, (first, *_) in sources.items()}
-        failures += make_tagged(workspace, version, placement_parts(store, version), named, plan.run_id, report)
+        failures += make_tagged(workspace, version, placement_parts(store, version), named, run_id, report)
     failures.sort(key=lambda failure: (failure.source, failure.page or 0))
-    write_failures(store, plan.run_id, failures)
+    write_failures(store, run_id, failures)
     counts = {
         "sources": len(ledger),
         "documents": len(sources),
@@ -196,12 +199,12 @@ def _read(workspace: Workspace, doc_id: str, sources: tuple[str, ...], count_tok
 
 
 def _page_failures(
-    workspace: Workspace, plan: Plan, sources: Mapping[str, tuple[str, ...]], inherited: Inherited
+    workspace: Workspace, run_id: str, sources: Mapping[str, tuple[str, ...]], inherited: Inherited
 ) -> Iterator[Failure]:
     """Yield what of indexed documents could not be read, whichever refresh found it."""
     for failure in inherited.failures:
         if failure.doc_id is not None and failure.doc_id in sources:
-            yield failure.model_copy(update={"source": sources[failure.doc_id][0], "run_id": plan.run_id})
+            yield failure.model_copy(update={"source": sources[failure.doc_id][0], "run_id": run_id})
     for doc_id in sorted(sources.keys() - inherited.documents):
         for found in read_failures(workspace.store, structured_folder(doc_id, workspace.keys.structured)):
-            yield reported(found, sources[doc_id][0], doc_id, plan.run_id)
+            yield reported(found, sources[doc_id][0], doc_id, run_id)

@@ -36,31 +36,33 @@ def prune(workspace: Workspace, *, dry_run: bool, report: Report = silent) -> Pr
         UserError: A refresh is running.
         TransientError: The engine doesn't answer.
     """
-    store = workspace.store
     run_id = f"prune-{uuid.uuid4().hex[:12]}"
-    with holding(store, run_id, tied_to_process=True), tempfile.TemporaryDirectory(prefix="inset-") as folder:
+    with holding(workspace.store, run_id, tied_to_process=True), tempfile.TemporaryDirectory(prefix="inset-") as folder:
         try:
-            versions = doomed(workspace) if dry_run else sweep(workspace)
-            kept = set(store.folders("versions")) - set(versions)
-            needs = needs_of(workspace, kept, Path(folder) / "needs", report)
-            objects = list_objects(store, Path(folder) / "objects")
-            shards = [
-                name for kind in _CACHES for name in store.names(kind) if name.rpartition("/")[0] not in needs.records
-            ]
-            counts = Counter(name.partition("/")[0] for name in _spare_objects(objects, needs, shards))
-            halves = store.abandoned("")
-            counts.update({"half written": len(halves)} if halves else {})
-            records = {name: list(needed.spare()) for name, needed in sorted(needs.records.items())}
-            if not dry_run:
-                going = chain(_spare_objects(objects, needs, shards), halves)
-                for done, name in enumerate(going, 1):
-                    store.delete(name)
-                    report("remove", done, counts.total())
-                for name, spare in records.items():
-                    if spare:
-                        needs.records[name].cache.forget(spare)
+            return _prune(workspace, Path(folder), dry_run=dry_run, report=report)
         finally:
-            release(store, run_id)
+            release(workspace.store, run_id)
+
+
+def _prune(workspace: Workspace, folder: Path, *, dry_run: bool, report: Report) -> PruneResult:
+    store = workspace.store
+    versions = doomed(workspace) if dry_run else sweep(workspace)
+    kept = set(store.folders("versions")) - set(versions)
+    needs = needs_of(workspace, kept, folder / "needs", report)
+    objects = list_objects(store, folder / "objects")
+    # Of caches that are needed, single records may be to spare.
+    shards = [name for kind in _CACHES for name in store.names(kind) if name.rpartition("/")[0] not in needs.records]
+    halves = store.abandoned("")
+    counts = Counter(name.partition("/")[0] for name in _spare_objects(objects, needs, shards))
+    counts.update({"half written": len(halves)} if halves else {})
+    records = {name: list(needed.spare()) for name, needed in sorted(needs.records.items())}
+    if not dry_run:
+        for done, name in enumerate(chain(_spare_objects(objects, needs, shards), halves), 1):
+            store.delete(name)
+            report("remove", done, counts.total())
+        for name, spare in records.items():
+            if spare:
+                needs.records[name].cache.forget(spare)
     return PruneResult(
         corpus=workspace.corpus.name,
         removed=not dry_run,

@@ -42,7 +42,7 @@ class Bert:
         # Beside the graph, not in it: nothing is serialised, and a graph may not exceed 2 GB.
         tensors = {name: onnxruntime.OrtValue.ortvalue_from_numpy(tensor) for name, tensor in graph.tensors.items()}
         options.add_external_initializers(list(tensors), list(tensors.values()))
-        self._session: Any = onnxruntime.InferenceSession(
+        self.session: Any = onnxruntime.InferenceSession(
             graph.model().SerializeToString(), options, providers=["CPUExecutionProvider"]
         )
         self._threads = threads
@@ -61,7 +61,7 @@ class Bert:
         return vectors
 
     def _pooled(self, ids: Sequence[int]) -> Vector:
-        (pooled,) = self._session.run(None, {"ids": np.array([ids], np.int64)})
+        (pooled,) = self.session.run(None, {"ids": np.array([ids], np.int64)})
         vector: Vector = pooled
         return vector
 

@@ -56,6 +56,10 @@ class ObjectStore(Protocol):
         """Return the stored bytes of all objects below a folder, by name."""
         ...
 
+    def listing(self, prefix: str) -> Iterator[tuple[str, int]]:
+        """Yield the names and stored bytes of all objects below a folder, in no particular order, holding but a few."""
+        ...
+
     def digest(self, name: str) -> str:
         """Return the SHA-256 of an object as it is stored, unchecked; raise ``MissingError`` where there is none."""
         ...
@@ -343,6 +347,25 @@ class SearchIndex(Protocol):
 
         Raises:
             ContractError: A field or a space has no such column.
+        """
+        ...
+
+    def derive(self, earlier: "SearchIndex", schema: pa.Schema, fields: Sequence[str], without: Sequence[str]) -> bool:
+        """Make the collection out of another version's, without the rows of some documents, for less than writing all rows.
+
+        ``add`` and ``finish`` follow as after ``create``; then it answers as if all its rows had been written into a fresh one.
+
+        Args:
+            earlier: A finished collection, which stays as it is, and may be dropped at any time afterwards.
+            schema: Columns, as for ``create``.
+            fields: As for ``create``.
+            without: Ids of documents.
+
+        Returns:
+            Whether it was made; False where the engine can't, or the other isn't made alike: use ``create`` then.
+
+        Raises:
+            DamagedError: The other can't be read.
         """
         ...
 

@@ -14,12 +14,13 @@ import pyarrow.compute as pc
 from backends.models.registry import TEXT_EMBEDDERS
 from backends.stores.spill import Spill
 from pipeline.corpus.workspace import Report, Workspace, silent
+from pipeline.records.delta import DeltaWriter, delta_from_parent
 from pipeline.records.documents import described, parsed_documents
 from pipeline.records.evidence import evidence_writer, placement_parts, placement_writer
 from pipeline.records.inherit import Inherited, inherit
 from pipeline.records.ledger import indexed_pages, write_ledger
 from pipeline.records.notes import StageNote, read_notes, read_plan, write_note
-from pipeline.records.quarantine import CHECK, document_failures, write_failures
+from pipeline.records.quarantine import document_failures, write_failures
 from pipeline.records.tagged import make_tagged
 from ray_jobs.documents import (
     read_chunks,
@@ -33,7 +34,8 @@ from ray_jobs.documents import (
 from schemas.documents import TAGGED
 from schemas.errors import ContractError, Failure, FailureCode
 from schemas.evidence import PLACEMENTS
-from schemas.stages import Stage
+from schemas.parquet import Rows
+from schemas.stages import Stage, Step
 from schemas.tags import TagTemplate
 from schemas.versions import LedgerRow, Plan, Status
 from tasks.enriching.cut import CountTokens
@@ -67,24 +69,26 @@ def assemble(
     plan = read_plan(store, version)
     inherited = inherit(workspace, plan).without({*anew, *broken})
     ledger = _ledger(workspace, plan, inherited, broken)
-    indexed: dict[str, list[str]] = {}
+    run_id = plan.run_id
+    del plan  # its documents aren't needed any more, and there may be very many
+    sources: dict[str, tuple[str, ...]] = {}
     for row in ledger:
         if row.status is Status.INDEXED:
-            indexed.setdefault(row.doc_id, []).append(row.source)
-    report("assemble", 0, len(indexed))
-    sources = {doc_id: tuple(named) for doc_id, named in indexed.items()}
+            sources[row.doc_id] = (*sources.get(row.doc_id, ()), row.source)
+    report("assemble", 0, len(sources))
     with tempfile.TemporaryDirectory(prefix="inset-") as folder:
         written = _write(workspace, version, sources, inherited, Path(folder), report)
+    # After the rows: what a check finds to be indexed and without rows it has made again, rows of what isn't indexed it may not.
     write_ledger(store, version, ledger)
-    failures = [*document_failures(ledger, plan.run_id), *_page_failures(workspace, plan, sources, inherited)]
+    failures = [*document_failures(ledger, run_id), *_page_failures(workspace, run_id, sources, inherited)]
     if corpus.tags.pdf:
         named = {doc_id: first for doc_id, (first, *_) in sources.items()}
-        failures += make_tagged(workspace, version, placement_parts(store, version), named, plan.run_id, report)
+        failures += make_tagged(workspace, version, placement_parts(store, version), named, run_id, report)
     failures.sort(key=lambda failure: (failure.source, failure.page or 0))
-    write_failures(store, plan.run_id, failures)
+    write_failures(store, run_id, failures)
     counts = {
         "sources": len(ledger),
-        "documents": len(indexed),
+        "documents": len(sources),
         "quarantined": len({row.doc_id or row.source for row in ledger if row.status is Status.QUARANTINED}),
         "pages": sum(indexed_pages(ledger).values()),
     } | written
@@ -92,8 +96,13 @@ def assemble(
     return write_note(store, version, Stage.ASSEMBLE, note)
 
 
-def _ledger(workspace: Workspace, plan: Plan, inherited: Inherited, broken: Mapping[str, str]) -> list[LedgerRow]:
+def _ledger(workspace: Workspace, plan: Plan, inherited: Inherited, broken: Mapping[str, str]) -> Rows[LedgerRow]:
     """Say of each source what became of it: indexed where its document is structured and lawful, else why it isn't."""
+    rows = Rows.of(LedgerRow, _fates(workspace, plan, inherited, broken))
+    return Rows(LedgerRow, rows.table.sort_by("source").combine_chunks())
+
+
+def _fates(workspace: Workspace, plan: Plan, inherited: Inherited, broken: Mapping[str, str]) -> Iterator[LedgerRow]:
     notes = read_notes(workspace.store, plan.version, (Stage.PARSE, Stage.ENRICH))
     failed = {
         failure.doc_id: (failure.code, failure.step, failure.message)
@@ -102,22 +111,21 @@ def _ledger(workspace: Workspace, plan: Plan, inherited: Inherited, broken: Mapp
         if failure.doc_id
     }
     pages = dict(inherited.pages)
-    unstructured = {doc_id for doc_id, (_, step, _) in failed.items() if step == "structure"}
-    failed |= {doc_id: (FailureCode.LAW_BROKEN, CHECK, message) for doc_id, message in broken.items()}
+    unstructured = {doc_id for doc_id, (_, step, _) in failed.items() if step == Step.STRUCTURE}
+    failed |= {doc_id: (FailureCode.LAW_BROKEN, Stage.CHECK, message) for doc_id, message in broken.items()}
     planned = {document.doc_id for document in plan.documents} - unstructured - broken.keys()
     for doc_id in parsed_documents(workspace, planned - inherited.documents):
         pages[doc_id] = read_head(workspace.store, structured_folder(doc_id, workspace.keys.structured)).pages
-    rows = list(plan.carried)
+    yield from plan.carried
     for document in plan.documents:
         facts = asdict(document) | {"attempt": workspace.keys.attempt}
         if document.doc_id in pages:
-            rows.append(LedgerRow(**facts, status=Status.INDEXED, pages=pages[document.doc_id]))
+            yield LedgerRow(**facts, status=Status.INDEXED, pages=pages[document.doc_id])
         elif document.doc_id in failed:
             code, step, message = failed[document.doc_id]
-            rows.append(LedgerRow(**facts, status=Status.QUARANTINED, code=code, step=step, message=message))
+            yield LedgerRow(**facts, status=Status.QUARANTINED, code=code, step=step, message=message)
         else:
             raise ContractError(f"{document.source} was neither parsed nor failed; run the parse stage again")
-    return sorted(rows, key=lambda row: row.source)
 
 
 def _write(
@@ -142,18 +150,23 @@ def _write(
         _pieces(workspace, sorted({*fresh, *again}), sources, report), numbers, TagTemplate(corpus.tags.template)
     )
     evidence, placements = evidence_writer(store, version), placement_writer(store, version)
+    changed = {*fresh, *again, *inherited.moved}
+    delta = DeltaWriter(store, version, delta_from_parent(store, inherited, sources.keys(), changed & sources.keys()))
+    others = pa.array(sorted(changed), pa.string())
     figures = Spill(folder / "figures", pa.schema([PLACEMENTS.field("figure_id")]), "figure_id")
     roles: Counter[str] = Counter()
     modalities: Counter[str] = Counter()
     for rows in merge(made, taken_from(inherited.rows(store), sources, again)):
         evidence.add(rows.evidence)
         placements.add(rows.placements)
+        delta.add(rows.evidence.filter(pc.is_in(rows.evidence.column("doc_id"), others)))
         roles.update(map(str, rows.placements.column("role").to_pylist()))
         modalities.update(map(str, rows.evidence.column("modality").to_pylist()))
         known = rows.placements.select(["figure_id"])
         figures.add(known.filter(pc.is_valid(known.column("figure_id"))))
     evidence.close()
     placements.close()
+    delta.close()
     return {
         "figures": sum(int(pc.count_distinct(part.column("figure_id")).as_py()) for part in figures.tables()),
         "placements": placements.rows,
@@ -192,12 +205,12 @@ def _read(workspace: Workspace, doc_id: str, sources: tuple[str, ...], count_tok
 
 
 def _page_failures(
-    workspace: Workspace, plan: Plan, sources: Mapping[str, tuple[str, ...]], inherited: Inherited
+    workspace: Workspace, run_id: str, sources: Mapping[str, tuple[str, ...]], inherited: Inherited
 ) -> Iterator[Failure]:
     """Yield what of indexed documents could not be read, whichever refresh found it."""
     for failure in inherited.failures:
         if failure.doc_id is not None and failure.doc_id in sources:
-            yield failure.model_copy(update={"source": sources[failure.doc_id][0], "run_id": plan.run_id})
+            yield failure.model_copy(update={"source": sources[failure.doc_id][0], "run_id": run_id})
     for doc_id in sorted(sources.keys() - inherited.documents):
         for found in read_failures(workspace.store, structured_folder(doc_id, workspace.keys.structured)):
-            yield reported(found, sources[doc_id][0], doc_id, plan.run_id)
+            yield reported(found, sources[doc_id][0], doc_id, run_id)

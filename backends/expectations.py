@@ -39,7 +39,7 @@ Norms = Mapping[str, Sequence[float] | NDArray[np.floating[Any]]]
 class _Rule:
     """An expectation with the words that people read; ``gate`` allows a share of rows to break it, None allows none."""
 
-    says: str
+    description: str
     expectation: Any
     gate: Gate | None = None
     share: float = 0.0
@@ -113,9 +113,9 @@ def expect_evidence(
         pictures = _Joined()
         pictures.add(validated("pictures", *_pictures(by_text, gates), {"result_format": "SUMMARY"}))
         _write_docs(context, {"evidence": joined, "pictures": pictures}, docs)
-    refused = [rule for rule in rules if joined.refuses(rule.says)]
+    refused = [rule for rule in rules if joined.refuses(rule.description)]
     # Sites show but a few of the rows that break a rule; all of them are looked for where some do that may not.
-    broken: dict[str, list[Offence]] = {rule.says: [] for rule in refused}
+    broken: dict[str, list[Offence]] = {rule.description: [] for rule in refused}
     for batch in batches() if refused else ():
         found = validated("evidence", _frame(batch)[0], refused, {"result_format": "COMPLETE"})
         for result in found.results:
@@ -123,7 +123,7 @@ def expect_evidence(
             rows = batch.evidence.select(["doc_id", "page"]).take(places)
             offences = [Offence(row["doc_id"], row["page"], "a row breaks it") for row in rows.to_pylist()]
             broken[result.expectation_config.meta["rule"]] += offences
-    return [_verdict(rule, joined.results[rule.says], broken.get(rule.says, []), names) for rule in rules]
+    return [_verdict(rule, joined.results[rule.description], broken.get(rule.description, []), names) for rule in rules]
 
 
 class _Joined:
@@ -220,10 +220,10 @@ def _pictures(by_text: Sequence[tuple[str, Mapping[int, bool]]], gates: Bounds) 
     away = ["" if answer else source for source, found in by_text for answer in found.values()]
     least = gates.of(PICTURES_BY_TEXT) if len(away) >= FEWEST_PICTURES else 0.0
     column = "read_away_from_its_text"
-    says = "a picture without a caption is read with text next to it"
+    description = "a picture without a caption is read with text next to it"
     expectation = expect.ExpectColumnValuesToBeInSet(column=column, value_set=[""], mostly=least)
-    expectation.meta, expectation.description = {"rule": says}, says
-    return pa.table({column: pa.array(away, pa.string())}).to_pandas(), [_Rule(says, expectation)]
+    expectation.meta, expectation.description = {"rule": description}, description
+    return pa.table({column: pa.array(away, pa.string())}).to_pandas(), [_Rule(description, expectation)]
 
 
 def _derive(frame: Any, batch: RowBatch) -> None:
@@ -294,19 +294,18 @@ def _rules(max_tokens: int, gates: Bounds, spaces: Sequence[str], *, complete: b
         shares = {long: LONG_TEXTS, repeated: DUPLICATES}
         rules[long] = between(column="n_tokens", max_value=max_tokens, mostly=1 - gates.of(LONG_TEXTS))
         rules[repeated] = among(column="repeated", value_set=[False], mostly=1 - gates.of(DUPLICATES))
-    for says, expectation in rules.items():
-        expectation.meta = {"rule": says}
-        expectation.description = says
-    return [
-        _Rule(says, expectation, gate, gates.of(gate)) if (gate := shares.get(says)) else _Rule(says, expectation)
-        for says, expectation in rules.items()
-    ]
+    made = []
+    for description, expectation in rules.items():
+        expectation.meta, expectation.description = {"rule": description}, description
+        gate = shares.get(description)
+        made.append(_Rule(description, expectation, gate, gates.of(gate) if gate else 0.0))
+    return made
 
 
 def _verdict(rule: _Rule, result: Any, offences: Sequence[Offence], names: Mapping[str, str]) -> Verdict:
     found = result.result
     broken, rows = found.get("unexpected_count"), found.get("element_count")
-    message = rule.says
+    message = rule.description
     if rows is None and not result.success:
         reason = found.get("details") or _reason(result.exception_info)
         message = f"it isn't so ({reason}); {OUR_FAULT}"
@@ -317,7 +316,7 @@ def _verdict(rule: _Rule, result: Any, offences: Sequence[Offence], names: Mappi
         remedy = rule.gate.remedy.format(ease=rule.gate.ease) if rule.gate else OUR_FAULT
         message = f"{message}: {in_words(offences, names)}; {remedy}"
     gate = GateResult(
-        gate=f"{_ROWS}{rule.says}",
+        gate=f"{_ROWS}{rule.description}",
         passed=bool(result.success),
         value=None if rows is None else (broken or 0) / max(rows, 1),
         bound=None if rows is None else rule.share,

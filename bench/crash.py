@@ -31,14 +31,14 @@ from bench.table import Row, show
 from evaluation.synthetic import PRESETS, synthesize
 from pipeline.corpus.workspace import Workspace, open_server, open_workspace
 from pipeline.published.corpus import PublishedCorpus
-from pipeline.records.evidence import read_evidence, read_placements
+from pipeline.records.evidence import evidence_parts, read_placements
 from pipeline.records.ledger import read_ledger
 from pipeline.records.publication import manifests, read_manifest, read_pointer
 from pipeline.records.vectors import open_vectors, passages
 from pipeline.refresh import refresh
 from pipeline.upkeep.prune import prune
 from schemas.errors import InsetError
-from schemas.ids import collection_name
+from schemas.ids import collection_name, document_file, figure_file
 from schemas.versions import Status
 
 MANUALS = 3
@@ -74,7 +74,7 @@ def main() -> None:
         _serve()
         return
     with tempfile.TemporaryDirectory() as folder:
-        outcome = crash(Path(folder), kills=arguments.kills, seed=arguments.seed, tell=sys.stderr.write)
+        outcome = crash(Path(folder), kills=arguments.kills, seed=arguments.seed, log=sys.stderr.write)
     show(f"the publisher killed {len(outcome.killed_at)} times", list(_rows(outcome)))
     if any((outcome.wrong_answers, outcome.broken_versions, outcome.unpublished, outcome.orphans)):
         sys.exit(1)
@@ -90,14 +90,14 @@ def _rows(outcome: Outcome) -> Iterator[Row]:
     yield Row("left behind after prune", "", len(outcome.orphans), goal="0")
 
 
-def crash(folder: Path, *, kills: int, seed: int, tell: Callable[[str], object] = lambda _line: None) -> Outcome:
+def crash(folder: Path, *, kills: int, seed: int, log: Callable[[str], object] = lambda _line: None) -> Outcome:
     """Kill refreshes of a small corpus at random moments and look at what is there afterwards.
 
     Args:
         folder: An empty one, for the corpus and its store.
         kills: Refreshes to kill.
         seed: What the moments are drawn by.
-        tell: Told a line a kill.
+        log: Called with a line a kill.
     """
     pick, outcome = random.Random(seed), Outcome()
     file, changes = _write_corpus(folder), iter(range(MANUALS, 1_000_000))
@@ -116,7 +116,7 @@ def crash(folder: Path, *, kills: int, seed: int, tell: Callable[[str], object] 
             reached = status == -signal.SIGKILL
             if not reached and status != 0:
                 outcome.unpublished.append(f"the refresh that was to be killed {moment} ended with {status}")
-            tell(f"{len(outcome.killed_at) + reached:3} {moment} ({occurrence}){'' if reached else ': not reached'}\n")
+            log(f"{len(outcome.killed_at) + reached:3} {moment} ({occurrence}){'' if reached else ': not reached'}\n")
             outcome.killed_at += [moment] * reached
             outcome.broken_versions += [f"after {moment}: {lacking}" for lacking in _lacking(workspace)]
         _change(folder, next(changes))
@@ -129,7 +129,7 @@ def crash(folder: Path, *, kills: int, seed: int, tell: Callable[[str], object] 
     outcome.orphans += _orphans(workspace)
     outcome.broken_versions += _lacking(workspace)
     for line in (*outcome.wrong_answers, *outcome.broken_versions, *outcome.unpublished, *outcome.orphans):
-        tell(f"{line}\n")
+        log(f"{line}\n")
     return outcome
 
 
@@ -342,8 +342,8 @@ def _objects_of(workspace: Workspace, version: str) -> set[str]:
     tagged = json.loads(store.get(f"versions/{version}/tagged.json"))
     manifest = read_manifest(store, version)
     return {
-        *(f"figures/{figure}.png" for figure in placements if figure is not None),
-        *(f"documents/{doc_id}.pdf" for doc_id in documents),
+        *(figure_file(figure) for figure in placements if figure is not None),
+        *(document_file(doc_id) for doc_id in documents),
         *(f"parsed/{doc_id}/{workspace.keys.parse}/document.parquet" for doc_id in documents),
         *(f"structured/{doc_id}/{workspace.keys.structured}/document.parquet" for doc_id in documents),
         *tagged.values(),
@@ -372,7 +372,7 @@ def _orphans(workspace: Workspace) -> Iterator[str]:
             kept = name in needed or first in ("LIVE", "LIVE.copy", "LEASE", "LIVE.lock", "LEASE.lock", "vectors")
         if not kept:
             yield f"orphan {name}"
-    rows = [row for version in versions for row in passages(read_evidence(workspace.store, version))]
+    rows = [row for version in versions for part in evidence_parts(store, version) for row in passages(part)]
     for space in open_vectors(store, workspace.spaces):
         yield from (f"orphan vector {name}" for name in sorted(space.cache.ids() - space.contents(rows).keys()))
     if workspace.corpus.index.engine == "weaviate":

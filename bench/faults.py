@@ -132,23 +132,23 @@ def main() -> None:
 
 
 def _runs(arguments: argparse.Namespace) -> Iterator[tuple[str, Outcome]]:
-    def tell(line: str) -> None:
+    def log(line: str) -> None:
         sys.stderr.write(f"{line}\n")
 
     with tempfile.TemporaryDirectory() as folder:
         if not arguments.no_table:
-            yield "damage, by the table", table(Path(folder) / "table", tell=tell)
+            yield "damage, by the table", table(Path(folder) / "table", log=log)
         if arguments.rounds:
             yield (
                 f"{arguments.rounds} rounds on a folder",
-                rounds(Path(folder) / "folder", arguments.rounds, arguments.seed, tell=tell),
+                rounds(Path(folder) / "folder", arguments.rounds, arguments.seed, log=log),
             )
         if arguments.s3:
-            yield f"{arguments.s3} rounds on S3", s3_rounds(Path(folder) / "s3", arguments.s3, arguments.seed, tell=tell)
+            yield f"{arguments.s3} rounds on S3", s3_rounds(Path(folder) / "s3", arguments.s3, arguments.seed, log=log)
         if arguments.weaviate and shutil.which("weaviate"):
             yield (
                 f"{arguments.weaviate} rounds with Weaviate",
-                weaviate_rounds(Path(folder) / "weaviate", arguments.weaviate, arguments.seed, tell=tell),
+                weaviate_rounds(Path(folder) / "weaviate", arguments.weaviate, arguments.seed, log=log),
             )
 
 
@@ -254,11 +254,11 @@ class Objects:
 
 @dataclass(frozen=True)
 class Reply:
-    """What a command or route came to: its exit code or status, and what it says."""
+    """What a command or route came to: its exit code or status, and what it prints."""
 
-    asked: str
+    request: str
     code: int
-    said: str
+    output: str
 
 
 def commands(file: Path) -> list[list[str]]:
@@ -293,12 +293,12 @@ def run_command(arguments: Sequence[str]) -> Reply:
     """Run a command in this process; what escapes it is a traceback."""
     from cli.main import main as inset
 
-    said = io.StringIO()
+    output = io.StringIO()
     code = 0
     with (
         mock.patch.object(sys, "argv", ["inset", *arguments]),
-        contextlib.redirect_stdout(said),
-        contextlib.redirect_stderr(said),
+        contextlib.redirect_stdout(output),
+        contextlib.redirect_stderr(output),
     ):
         try:
             inset()
@@ -306,7 +306,7 @@ def run_command(arguments: Sequence[str]) -> Reply:
             code = int(end.code or 0)
         except BaseException:  # noqa: BLE001 (whatever escapes is a finding)
             return Reply(f"inset {arguments[0]}", 70, traceback.format_exc())
-    return Reply(f"inset {arguments[0]}", code, said.getvalue())
+    return Reply(f"inset {arguments[0]}", code, output.getvalue())
 
 
 def ask_routes(file: Path, names: dict[str, str], *, draw: bool) -> Iterator[Reply]:
@@ -341,12 +341,12 @@ def _reply(method: str, path: str, response: Any) -> Reply:
 
 
 def _is_a_crash(reply: Reply) -> bool:
-    return reply.code in (70, 500) or "Traceback" in reply.said
+    return reply.code in (70, 500) or "Traceback" in reply.output
 
 
 def _names_something(reply: Reply) -> bool:
     """Return whether a reply that isn't what was asked for says in one line where the trouble is and what helps."""
-    return reply.code in (0, 200) or any(part in reply.said for part in ("/faults", "inset ", "corpus faults"))
+    return reply.code in (0, 200) or any(part in reply.output for part in ("/faults", "inset ", "corpus faults"))
 
 
 # ---- the table ----
@@ -357,7 +357,7 @@ def table(
     *,
     kinds: Sequence[str] = KINDS,
     damages: Sequence[str] = tuple(DAMAGES),
-    tell: Callable[[str], object] = lambda _line: None,
+    log: Callable[[str], object] = lambda _line: None,
 ) -> Outcome:
     """Do each damage to each kind of object, ask everything, refresh once, and look whether all is well again.
 
@@ -365,7 +365,7 @@ def table(
         folder: One that isn't there yet, for the corpus and its store.
         kinds: Which kinds of objects.
         damages: Which damages.
-        tell: Told a line a damage.
+        log: Called with a line a damage.
     """
     outcome = Outcome()
     file = write_corpus(folder, ocr="rapidocr")
@@ -388,7 +388,7 @@ def table(
         if seen.code == 0 and not _is_harmless(kind, damage):
             outcome.unseen.append(f"{kind} {damage}: doctor --deep finds nothing")
         _heal(workspace, file, f"{kind} {damage}", outcome)
-        tell(f"{kind} {damage}: {len(outcome.faults()) - before} faults")
+        log(f"{kind} {damage}: {len(outcome.faults()) - before} faults")
     for kind in [*(kind for kind in kinds if not kind.startswith("lance/")), *_CONDITIONS]:
         shutil.rmtree(folder / "store")
         shutil.copytree(whole, folder / "store")
@@ -397,7 +397,7 @@ def table(
         with _unreadable(workspace, kind) if kind not in _CONDITIONS else _CONDITIONS[kind](workspace):
             _look(workspace, file, names, what, outcome)
         _heal(workspace, file, what, outcome)
-        tell(f"{what}: {len(outcome.faults()) - before} faults")
+        log(f"{what}: {len(outcome.faults()) - before} faults")
     return outcome
 
 
@@ -477,18 +477,18 @@ def _look(workspace: Workspace, file: Path, names: dict[str, str], what: str, ou
     for reply in replies:
         outcome.cells += 1
         if _is_a_crash(reply):
-            outcome.tracebacks.append(f"{what}: {reply.asked}: {reply.code}: {reply.said[-600:]}")
+            outcome.tracebacks.append(f"{what}: {reply.request}: {reply.code}: {reply.output[-600:]}")
         elif not _names_something(reply):
-            outcome.unnamed.append(f"{what}: {reply.asked}: {reply.code}: {reply.said[:300]}")
+            outcome.unnamed.append(f"{what}: {reply.request}: {reply.code}: {reply.output[:300]}")
 
 
 def _heal(workspace: Workspace, file: Path, what: str, outcome: Outcome) -> None:
     """Refresh once, and say where that doesn't make the store healthy."""
     done = run_command(["refresh", str(file)])
     if _is_a_crash(done):
-        outcome.tracebacks.append(f"{what}: {done.asked}: {done.said[-600:]}")
+        outcome.tracebacks.append(f"{what}: {done.request}: {done.output[-600:]}")
     if done.code != 0:
-        outcome.unhealthy.append(f"{what}: the refresh ends with {done.code}: {done.said[-300:]}")
+        outcome.unhealthy.append(f"{what}: the refresh ends with {done.code}: {done.output[-300:]}")
         return
     seen = [finding for finding in diagnose([str(file)], deep=True).findings if not finding.ok]
     outcome.unhealthy += [f"{what}: after the refresh: {finding.subject}: {finding.message}" for finding in seen]
@@ -664,7 +664,7 @@ def rounds(
     store: str = "store",
     index: str = "lancedb",
     around: Callable[[random.Random], contextlib.AbstractContextManager[None]] | None = None,
-    tell: Callable[[str], object] = lambda _line: None,
+    log: Callable[[str], object] = lambda _line: None,
 ) -> Outcome:
     """Let a corpus meet trouble again and again, and look after each whether one refresh makes all well.
 
@@ -675,7 +675,7 @@ def rounds(
         store: Where the corpus file says the store is.
         index: The engine, as the corpus file spells it.
         around: More trouble, drawn anew for each round.
-        tell: Told a line a round.
+        log: Called with a line a round.
     """
     pick, outcome = random.Random(seed), Outcome()
     file = write_corpus(folder, store=store, index=index)
@@ -693,17 +693,17 @@ def rounds(
         with trouble.make(kind), more:
             _asked_amid(workspace, file, f"round {turn}, {kind}", outcome)
             done = run_command(["refresh", str(file)])
-        if done.code == 70 and _Killed.__name__ in done.said:
-            done = Reply(done.asked, 137, "")
+        if done.code == 70 and _Killed.__name__ in done.output:
+            done = Reply(done.request, 137, "")
         if _is_a_crash(done):
-            outcome.tracebacks.append(f"round {turn}, {kind}: {done.asked}: {done.said[-600:]}")
+            outcome.tracebacks.append(f"round {turn}, {kind}: {done.request}: {done.output[-600:]}")
         _bury(workspace)
         run_command(["doctor", str(file), "--deep"])
         _heal(workspace, file, f"round {turn}, {kind}", outcome)
         outcome.rounds[kind] += 1
-        tell(f"round {turn}: {kind}: the refresh amid it ends with {done.code}; {len(outcome.faults()) - before} faults")
+        log(f"round {turn}: {kind}: the refresh amid it ends with {done.code}; {len(outcome.faults()) - before} faults")
         for line in outcome.faults() if len(outcome.faults()) > before else ():
-            tell(f"    {line}")
+            log(f"    {line}")
     return outcome
 
 
@@ -723,18 +723,18 @@ def _asked_amid(workspace: Workspace, file: Path, what: str, outcome: Outcome) -
     """Search amid trouble: the answer is whole and of one version, or there is one line that says why there is none."""
     reply = run_command(["search", str(file), _QUESTION, "--mode", "dense", "-k", "1000", "--json"])
     if _is_a_crash(reply):
-        outcome.tracebacks.append(f"{what}: {reply.asked}: {reply.said[-600:]}")
+        outcome.tracebacks.append(f"{what}: {reply.request}: {reply.output[-600:]}")
     if reply.code != 0:
         return
     with contextlib.suppress(InsetError):  # what is asked for below may be what is damaged
-        found = json.loads(reply.said[reply.said.index("{") :])
+        found = json.loads(reply.output[reply.output.index("{") :])
         manifest = read_manifest(workspace.store, found["version"])
         if manifest is not None and len(found["hits"]) != manifest.counts.rows:
             outcome.wrong_answers.append(f"{what}: {len(found['hits'])} rows of {found['version']}")
         outcome.answers += 1
 
 
-def s3_rounds(folder: Path, count: int, seed: int, *, tell: Callable[[str], object] = lambda _line: None) -> Outcome:
+def s3_rounds(folder: Path, count: int, seed: int, *, log: Callable[[str], object] = lambda _line: None) -> Outcome:
     """Run rounds on S3, each through a network that breaks some replies."""
     from tests.s3_server import Fault, FaultyNetwork, running
 
@@ -754,12 +754,12 @@ def s3_rounds(folder: Path, count: int, seed: int, *, tell: Callable[[str], obje
             network.faults.clear()
 
         try:
-            return rounds(folder, count, seed, store="s3://faults/store", around=breaking, tell=tell)
+            return rounds(folder, count, seed, store="s3://faults/store", around=breaking, log=log)
         finally:
             network.close()
 
 
-def weaviate_rounds(folder: Path, count: int, seed: int, *, tell: Callable[[str], object]) -> Outcome:
+def weaviate_rounds(folder: Path, count: int, seed: int, *, log: Callable[[str], object]) -> Outcome:
     """Run rounds with a Weaviate server that is stopped in some and started again."""
     from tests.weaviate_server import StartedServer
 
@@ -779,7 +779,7 @@ def weaviate_rounds(folder: Path, count: int, seed: int, *, tell: Callable[[str]
                 started.start()
 
         index = f"weaviate, url: '{started.server.url}', grpc_port: {started.server.grpc_port}"
-        return rounds(folder, count, seed, index=index, around=stopping, tell=tell)
+        return rounds(folder, count, seed, index=index, around=stopping, log=log)
     finally:
         started.server.close()
         started.stop()

@@ -22,6 +22,7 @@ import psutil
 
 from bench.table import Row, show
 from evaluation.synthetic import PRESETS, synthesize
+from schemas.stages import Stage, Step
 
 PAGES = 3
 _LOOK_EVERY_S = 0.5
@@ -39,7 +40,7 @@ class _Cost:
 
     @property
     def beyond_build(self) -> float:
-        return self.whole_cpu_s - self.cpu_s["build"]
+        return self.whole_cpu_s - self.cpu_s[Stage.BUILD]
 
 
 def main() -> None:
@@ -47,7 +48,7 @@ def main() -> None:
     about, _, more = (__doc__ or "").partition("\n\n")
     parser = argparse.ArgumentParser(prog="python -m bench.incremental", description=about, epilog=more)
     parser.add_argument("--manuals", type=int, default=1_000, help="manuals of the corpus")
-    parser.add_argument("--changed", type=int, help="how many of them change; one in a hundred unless told")
+    parser.add_argument("--changed", type=int, help="how many of them change; one in a hundred by default")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--refresh", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -110,7 +111,7 @@ def _alone(root: Path) -> _Cost:
     """Refresh in a process of its own; count what it, its children and Ray's workers took."""
     before = _cpu_seconds(resource.RUSAGE_CHILDREN)
     command = [sys.executable, "-m", "bench.incremental", "--refresh", str(root / "manuals.yaml")]
-    # Nobody waits for Ray's workers, so nobody is told what they took: they are looked at while they live.
+    # Nobody waits for Ray's workers, so their time is in nobody's account: it is sampled while they live.
     workers: dict[tuple[int, float], float] = {}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         while process.poll() is None:
@@ -118,9 +119,9 @@ def _alone(root: Path) -> _Cost:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(_LOOK_EVERY_S)
         assert process.stdout is not None
-        told = json.loads(process.stdout.read().splitlines()[-1])
+        counts = json.loads(process.stdout.read().splitlines()[-1])
     whole = _cpu_seconds(resource.RUSAGE_CHILDREN) - before + sum(workers.values())
-    return _Cost(**told, whole_cpu_s=whole)
+    return _Cost(**counts, whole_cpu_s=whole)
 
 
 def _ray_workers(pid: int) -> dict[tuple[int, float], float]:
@@ -140,12 +141,11 @@ def _refresh(file: str) -> dict[str, object]:
     from pipeline.corpus.workspace import open_workspace
     from pipeline.records.notes import read_notes
     from pipeline.refresh import refresh
-    from schemas.stages import Stage
 
     spent: dict[str, float] = {}
-    current, since = "plan", 0.0
+    current, since = str(Stage.PLAN), 0.0
 
-    def tell(step: str, _done: int, _total: int) -> None:
+    def report(step: str, _done: int, _total: int) -> None:
         nonlocal current, since
         stage = _STAGES.get(step, step)
         if stage != current:
@@ -155,8 +155,8 @@ def _refresh(file: str) -> dict[str, object]:
             sys.stderr.write(f"{stage}\n")
 
     workspace = open_workspace(file)
-    result = refresh(workspace, report=tell)
-    tell("end", 1, 1)
+    result = refresh(workspace, report=report)
+    report("end", 1, 1)
     assert result.published, [gate.message for gate in result.gates if not gate.passed]
     notes = read_notes(workspace.store, result.version or "")
     return {
@@ -166,7 +166,7 @@ def _refresh(file: str) -> dict[str, object]:
     }
 
 
-_STAGES = dict.fromkeys(("recognise", "segment", "structure", "embed"), "enrich")
+_STAGES: dict[str, Stage] = dict.fromkeys((Step.RECOGNISE, Step.SEGMENT, Step.STRUCTURE, Step.EMBED), Stage.ENRICH)
 
 
 def _cpu_seconds(*whose: int) -> float:

@@ -9,9 +9,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
+
 from bench.table import Row, show
 from pipeline.corpus.workspace import Workspace, open_workspace
-from pipeline.records.evidence import read_evidence, search_texts
+from pipeline.records.evidence import evidence_parts, search_texts
 from pipeline.records.vectors import open_vectors, passages
 from pipeline.refresh import refresh
 
@@ -68,7 +70,7 @@ def _build_floor(workspace: Workspace, version: str, folder: Path) -> float:
     import lancedb
     from lancedb.index import FTS
 
-    evidence = read_evidence(workspace.store, version)
+    evidence = pa.concat_tables(evidence_parts(workspace.store, version))
     texts = search_texts(evidence)
     (space,) = open_vectors(workspace.store, workspace.spaces)
     vectors, _ = space.of(passages(evidence))

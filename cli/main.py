@@ -8,13 +8,16 @@ import sys
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from cli.terminal import print_json, print_markdown, print_table, reporting, say, show, show_text, show_title
 from schemas.errors import OF_THE_SOURCE, BadInputError, Failure, GateError, InsetError, UserError
 from tasks.answering.modes import DEFAULT_MODE, IN_WORDS, mode_named
+
+if TYPE_CHECKING:
+    from schemas.inspection import InspectedPage
 
 app = typer.Typer(
     help="Turn technical PDFs into a versioned, searchable index in which every figure stands where its page put it.",
@@ -113,7 +116,7 @@ def _refresh(corpus: str, *, as_json: bool, replay: bool) -> None:
             f"{counts.quarantined} in quarantine"
         )
         for failure, pages in _by_document(result.failures):
-            what = f"partly read: {'page' if pages.isdigit() else 'pages'} {pages} of" if pages else "quarantine:"
+            what = f"partly read: {_of(pages)} of" if pages else "quarantine:"
             say(f"  {what} {failure.source}: {failure.code}: {failure.message}")
         for gate in result.gates:
             if not gate.passed:
@@ -135,6 +138,10 @@ def _by_document(failures: Sequence[Failure]) -> Iterator[tuple[Failure, str]]:
         pages = sorted({failure.page for failure in same if failure.page is not None})
         runs = ([page for _, page in run] for _, run in groupby(enumerate(pages), lambda placed: placed[1] - placed[0]))
         yield same[0], ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
+
+
+def _of(pages: str) -> str:
+    return f"page {pages}" if pages.isdigit() else f"pages {pages}"
 
 
 @app.command()
@@ -413,19 +420,25 @@ def parse(
     else:
         if contents:
             show_text(document.contents)
-        for page in () if contents else document.pages:
-            show_title(f"page {page.page}")
-            show_text(page.tagged_text)
-            for figure in page.figures:
-                box = ", ".join(f"{value:.0f}" for value in figure.bbox)
-                label = figure.tag or f"no tag ({figure.reason})"
-                show(f"  {figure.role} {figure.kind} at ({box}): {label} {figure.caption}".rstrip())
-        for failure in document.failures:
-            say(f"{failure.source}: {failure.code}: {failure.message}")
+        else:
+            _show_pages(document.pages)
+        for failure, pages in _by_document(document.failures):
+            place = f", {_of(pages)}" if pages else ""
+            say(f"{failure.source}{place}: {failure.code}: {failure.message}")
         if folder is not None and document.pages:
             say(f"wrote pages and figures to {folder}" + (f"; look at {folder / 'index.html'}" if view else ""))
     if not document.pages:
         raise typer.Exit(2)
+
+
+def _show_pages(pages: "Sequence[InspectedPage]") -> None:
+    for page in pages:
+        show_title(f"page {page.page}")
+        show_text(page.tagged_text)
+        for figure in page.figures:
+            box = ", ".join(f"{value:.0f}" for value in figure.bbox)
+            label = figure.tag or f"no tag ({figure.reason})"
+            show(f"  {figure.role} {figure.kind} at ({box}): {label} {figure.caption}".rstrip())
 
 
 @app.command()

@@ -340,9 +340,9 @@ class _Scoring:
         """Return whether tags between the same letters as a figure's come before and behind it as they are read."""
         names = {number: name for name, number in self.match.items()}
         seen = [names[number] for number, place in stream.tags.items() if place == at and number in names]
-        told = [name for name in self.truth.tags if name in seen]
+        expected = [name for name in self.truth.tags if name in seen]
         mine = seen.index(figure.id)
-        return set(seen[:mine]) & set(told) == set(told[: told.index(figure.id)])
+        return set(seen[:mine]) & set(expected) == set(expected[: expected.index(figure.id)])
 
     def _mentions(self) -> tuple[int, int, int]:
         """Return how many mentions there are, how many are linked, and how many links are wrong."""
@@ -375,8 +375,8 @@ class _Scoring:
                 yield end <= start and not any(end <= place < start for place in starts)
 
     def _tags(self) -> Iterator[bool]:
-        told = set(self.truth.tags)
-        names = {number: name for name, number in self.match.items() if name in told}
+        tagged = set(self.truth.tags)
+        names = {number: name for name, number in self.match.items() if name in tagged}
         seen = [names[number] for block in self.reading.blocks for number in block.tags if number in names]
         follows = set(pairwise(seen))
         for pair in pairwise(self.truth.tags):

@@ -73,12 +73,12 @@ def refresh(
 
 def _refresh(workspace: Workspace, run_id: str, lease: Lease, report: Report, *, replay: bool) -> RefreshResult:
     began = time.monotonic()
-    report("plan", 0, 1)
+    report(Stage.PLAN, 0, 1)
     damaged = repair(workspace)
     retry = quarantined(workspace) if replay else frozenset()
     made = plan(workspace, run_id, retry=retry, anew=damaged)
-    seconds = {"plan": round(time.monotonic() - began, 2)}
-    report("plan", 1, 1)
+    seconds: dict[str, float] = {Stage.PLAN: round(time.monotonic() - began, 2)}
+    report(Stage.PLAN, 1, 1)
     if made.outcome != "build":
         published = settle(workspace, made, lease)
         return describe(workspace, made, published=published, timings=seconds)
@@ -119,13 +119,15 @@ def _build(
         if made.parent and _is_in_vain(workspace, made, retry, failures):
             sweep(workspace)
             return describe(workspace, made.model_copy(update={"version": made.parent}), published=False, timings=seconds)
-    report("publish", 0, 1)
+    report(Stage.PUBLISH, 0, 1)
     began = time.monotonic()
     published = publish(workspace, version, lease)
-    report("publish", 1, 1)
+    report(Stage.PUBLISH, 1, 1)
     notes = read_notes(workspace.store, version)
     timings = seconds | {stage: round(note.seconds, 2) for stage, note in notes.items()}
-    return describe(workspace, made, published=published, timings=timings | {"publish": round(time.monotonic() - began, 2)})
+    return describe(
+        workspace, made, published=published, timings=timings | {Stage.PUBLISH: round(time.monotonic() - began, 2)}
+    )
 
 
 def _is_in_vain(workspace: Workspace, made: Plan, retry: frozenset[str], failures: Sequence[Failure]) -> bool:

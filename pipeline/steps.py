@@ -31,7 +31,7 @@ _logger = logging.getLogger(__name__)
 MOST_GROUPS = 500
 """Groups of shards at most: schedulers suffer from thousands of mapped tasks, and Airflow refuses 1,025."""
 
-_SAY_EVERY_S = 5.0
+_REPORT_EVERY_S = 5.0
 
 
 class Planned(NamedTuple):
@@ -205,12 +205,12 @@ def _unfinished(workspace: Workspace, version: str) -> None:
 
 
 def _to_log() -> Report:
-    said: dict[str, float] = {}
+    reported: dict[str, float] = {}
 
     def report(step: str, done: int, total: int) -> None:
         now = time.monotonic()
-        if total and (done >= total or now - said.get(step, -_SAY_EVERY_S) >= _SAY_EVERY_S):
-            said[step] = now
+        if total and (done >= total or now - reported.get(step, -_REPORT_EVERY_S) >= _REPORT_EVERY_S):
+            reported[step] = now
             _logger.info("progress: %s %d of %d", step, done, total)
 
     return report

@@ -22,6 +22,7 @@ from schemas.documents import (
 from schemas.errors import UNFINISHED, Failure, FailureCode
 from schemas.parquet import PARSED_FILES, pack, table_of, to_parquet, unpack
 from schemas.ports import ObjectStore
+from schemas.stages import Stage, Step
 from tasks.reading.contents import grow
 from tasks.reading.neighbours import read_with_neighbours
 
@@ -129,11 +130,6 @@ def read_chunks(store: ObjectStore, folder: str) -> tuple[Chunk, ...]:
     return _rows(store, folder, "chunks", Chunk)
 
 
-def read_tree(store: ObjectStore, folder: str) -> tuple[Node, ...]:
-    """Return a structured document's evidence tree, as ``tasks.reading.contents.grow`` grew it."""
-    return _rows(store, folder, "tree", Node)
-
-
 def read_figures(store: ObjectStore, folder: str) -> tuple[PlacedFigure, ...]:
     """Return a structured document's tagged figures, with what it says of them."""
     return _rows(store, folder, "figures", PlacedFigure)
@@ -156,7 +152,7 @@ def reported(failure: PageFailure, source: str, doc_id: str, run_id: str | None)
         source=source,
         doc_id=doc_id,
         page=failure.page,
-        step="recognise" if code is FailureCode.MODEL_FAILED or code in UNFINISHED else "parse",
+        step=Step.RECOGNISE if code is FailureCode.MODEL_FAILED or code in UNFINISHED else Stage.PARSE,
         code=code,
         message=failure.message,
         run_id=run_id,

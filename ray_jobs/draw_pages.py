@@ -146,11 +146,6 @@ class PageDrawer:
             future.set_exception(known)
         return future
 
-    @property
-    def is_drawing(self) -> bool:
-        """Whether a page is being drawn now."""
-        return bool(self._running)
-
     def close(self) -> None:
         """End the children; who still waits gets a ``TransientError``."""
         with self._lock:

@@ -146,8 +146,8 @@ def _looked_at(
 ) -> Iterator[list[Outcome[Any]]]:
     batches = cut_batches([(figure_id, figure_file(figure_id)) for figure_id in figure_ids], PICTURES_A_BATCH)
     if ray is None or len(figure_ids) <= few:
-        here = actor(options, store_address)
-        yield from map(here.run, batches)
+        local = actor(options, store_address)
+        yield from map(local.run, batches)
         return
     with connected(ray) as cpus:
         yield from run_pool(actor, (options, store_address), batches, workers=options.ocr_workers or cpus)

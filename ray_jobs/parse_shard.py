@@ -11,11 +11,10 @@ from ray_jobs.children import Done, Refused, run_each
 from ray_jobs.documents import is_finished, parsed_folder, read_parsed, write_parsed
 from schemas.corpus import ParseOptions
 from schemas.errors import BadInputError, Failure, FailureCode
-from schemas.ids import key, sha256
+from schemas.ids import document_file, key, sha256
 from schemas.ports import DocumentSource
+from schemas.stages import Stage
 from tasks.reading.parse import PARSE_VERSION, parse
-
-STEP = "parse"
 
 
 @dataclass(frozen=True)
@@ -99,7 +98,7 @@ def _outcome(job: ParseJob, last: Done[int] | Refused, run_id: str | None) -> Pa
         source=job.source,
         doc_id=job.doc_id,
         page=last.page,
-        step=STEP,
+        step=Stage.PARSE,
         code=last.code,
         message=last.message,
         run_id=run_id,
@@ -126,6 +125,6 @@ def _parse(order: _Order, opened: Callable[[int], None]) -> int:
         keep_figure=lambda name, picture: store.put(f"figures/{name}", picture),
         opened=opened,
     )
-    store.put(f"documents/{job.doc_id}.pdf", data)
+    store.put(document_file(job.doc_id), data)
     write_parsed(store, folder, document)
     return len(document.pages)

@@ -59,13 +59,16 @@ def run_pool(
             elif len(batch) > 1:
                 waiting.extend(([row], 0) for row in batch)
             elif batch:
-                row_id = batch[0][0]
-                message = f"the worker died each of {_RESTARTS + 1} times on this row"
-                yield [Outcome(row_id, None, RowFailure(row_id, FailureCode.MODEL_CRASHED, message))]
+                yield [_crashed(batch[0][0])]
             else:
                 raise TransientError(f"Ray lost a worker: {error}") from error
     for handle in idle:
         ray.kill(handle)
+
+
+def _crashed(row_id: str) -> Outcome[Any]:
+    message = f"the worker died each of {_RESTARTS + 1} times on this row"
+    return Outcome(row_id, None, RowFailure(row_id, FailureCode.MODEL_CRASHED, message))
 
 
 def _wait_until_ready(handle: Any) -> None:
@@ -82,8 +85,8 @@ def _wait_until_ready(handle: Any) -> None:
     try:
         restarting(lambda: ray.get(handle.__ray_ready__.remote()))
     except (RayActorError, OutOfMemoryError) as error:
-        said = [line.strip() for line in str(error).splitlines() if line.strip()]
-        raise TransientError(f"a worker of Ray can't be started: {said[-1] if said else error}") from error
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        raise TransientError(f"a worker of Ray can't be started: {lines[-1] if lines else error}") from error
 
 
 def cut_batches(rows: Sequence[tuple[str, Any]], size: int) -> list[Batch]:

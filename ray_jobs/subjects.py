@@ -8,6 +8,7 @@ from backends.pdf.document import open_document
 from backends.stores.object_store import open_store
 from ray_jobs.children import Done, run_each
 from schemas.corpus import ParseOptions
+from schemas.ids import document_file
 
 
 @dataclass(frozen=True)
@@ -27,5 +28,5 @@ def read_subjects(
 
 
 def _subject(order: _Order, _opened: Callable[[int], None]) -> str:
-    data = open_store(order.store_address).get(f"documents/{order.doc_id}.pdf")
+    data = open_store(order.store_address).get(document_file(order.doc_id))
     return " ".join(open_document(data, order.passwords).subject.split())

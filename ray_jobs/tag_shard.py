@@ -10,9 +10,10 @@ from backends.stores.object_store import open_store
 from ray_jobs.children import Refused, run_each
 from schemas.corpus import ParseOptions
 from schemas.errors import BadInputError, Failure, FailureCode
-from schemas.ids import key
+from schemas.ids import document_file, key
+from schemas.stages import Step
 
-STEP = "tag"
+STEP = Step.TAG
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ def _failure(job: TagJob, last: Refused, run_id: str | None) -> Failure:
         source=job.source,
         doc_id=job.doc_id,
         page=last.page,
-        step=STEP,
+        step=Step.TAG,
         code=last.code,
         message=f"its tagged copy could not be made: {last.message}",
         run_id=run_id,
@@ -91,7 +92,7 @@ def _failure(job: TagJob, last: Refused, run_id: str | None) -> Failure:
 def _tag(order: _Order, opened: Callable[[int], None]) -> None:
     job, store = order.job, open_store(order.store_address)
     try:
-        data = store.get(f"documents/{job.doc_id}.pdf")
+        data = store.get(document_file(job.doc_id))
     except FileNotFoundError as error:
         raise BadInputError("the original is not in the store", FailureCode.TAGGING_FAILED) from error
     store.put(job.name, inscribe(data, job.inscriptions, passwords=order.passwords, opened=opened))

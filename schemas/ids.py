@@ -4,14 +4,12 @@ import hashlib
 import json
 import re
 import uuid
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from pydantic import StringConstraints
 
 CORPUS_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
-VERSION_NAME = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{8}")
 
 CorpusName = Annotated[str, StringConstraints(pattern=rf"^{CORPUS_NAME.pattern}$")]
 
@@ -71,6 +69,11 @@ def version_time(version: str) -> datetime:
     return datetime.strptime(version.partition("-")[0], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
 
 
+def document_file(doc_id: str) -> str:
+    """Name the object that holds a document's bytes."""
+    return f"documents/{doc_id}.pdf"
+
+
 def figure_file(figure_id: str) -> str:
     """Name the object that holds a figure's pixels."""
     return f"figures/{figure_id}.png"
@@ -89,8 +92,3 @@ def collection_name(corpus: str, version: str) -> str:
 def alias_name(corpus: str) -> str:
     """Spell the alias that names the collection of a corpus's live version: ``Manuals``."""
     return corpus.capitalize()
-
-
-def digest_of(items: Sequence[str]) -> str:
-    """Digest a sequence of strings, order included; 16 hexadecimal digits."""
-    return key(items=list(items))

@@ -119,5 +119,5 @@ def _label(found: re.Match[str], number: str | None = None) -> Label:
 
 def _plain(number: str) -> str:
     """Return a number as others may write it: with hyphens, in small letters and European digits."""
-    digits = "".join([str(unicodedata.decimal(sign)) if sign.isdecimal() else sign for sign in number])
+    digits = "".join([str(unicodedata.decimal(character)) if character.isdecimal() else character for character in number])
     return re.sub(r"[–.]", "-", digits).casefold()

@@ -64,8 +64,8 @@ def in_words(offences: Sequence[Offence], names: Mapping[str, str]) -> str:
     for offence in offences:
         laid.setdefault(offence.doc_id, []).append(offence)
     named = sorted((_name(doc_id, names), found) for doc_id, found in laid.items() if doc_id is not None)
-    told = [places(laid[None])] if None in laid else []
-    return _some([*told, *(f"{name}: {places(found)}" for name, found in named)], "document")
+    unnamed = [places(laid[None])] if None in laid else []
+    return _some([*unnamed, *(f"{name}: {places(found)}" for name, found in named)], "document")
 
 
 def places(offences: Sequence[Offence]) -> str:

@@ -350,6 +350,25 @@ class SearchIndex(Protocol):
         """
         ...
 
+    def derive(self, earlier: "SearchIndex", schema: pa.Schema, fields: Sequence[str], without: Sequence[str]) -> bool:
+        """Make the collection out of another version's, without the rows of some documents, for less than writing all rows.
+
+        ``add`` and ``finish`` follow as after ``create``; then it answers as if all its rows had been written into a fresh one.
+
+        Args:
+            earlier: A finished collection, which stays as it is, and may be dropped at any time afterwards.
+            schema: Columns, as for ``create``.
+            fields: As for ``create``.
+            without: Ids of documents.
+
+        Returns:
+            Whether it was made; False where the engine can't, or the other isn't made alike: use ``create`` then.
+
+        Raises:
+            DamagedError: The other can't be read.
+        """
+        ...
+
     def add(self, batches: Iterable[pa.RecordBatch]) -> int:
         """Write rows, none of them twice, and return how many; an error of ``batches`` comes through as it is."""
         ...

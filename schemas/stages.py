@@ -1,4 +1,4 @@
-"""The stages of a refresh."""
+"""The stages of a refresh, and the steps within them."""
 
 from enum import StrEnum
 
@@ -14,6 +14,16 @@ class Stage(StrEnum):
     BUILD = "build"
     EVALUATE = "evaluate"
     PUBLISH = "publish"
+
+
+class Step(StrEnum):
+    """A step within a stage, as progress and failures name it; other failures name their stage."""
+
+    RECOGNISE = "recognise"
+    SEGMENT = "segment"
+    STRUCTURE = "structure"
+    EMBED = "embed"
+    TAG = "tag"
 
 
 ON_A_VERSION = {

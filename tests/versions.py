@@ -1,15 +1,22 @@
-"""A version's rows in memory: assembled, and held to laws, as the stages do it with files."""
+"""A version's rows in memory: read, assembled, and held to laws, as the stages do it with files."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipeline.records.evidence import evidence_parts
 from schemas.evidence import EVIDENCE, PLACEMENTS, VersionRows
 from schemas.laws import Verdict
+from schemas.ports import ObjectStore
 from schemas.tags import TagTemplate
 from tasks.versions import check
 from tasks.versions.assemble import DocumentPieces, make_rows, merge, number_version, taken_from
+
+
+def read_evidence(store: ObjectStore, version: str) -> pa.Table:
+    """Return a version's evidence as one table; raises as ``evidence_parts`` does."""
+    return pa.concat_tables([EVIDENCE.empty_table(), *evidence_parts(store, version)])
 
 
 class InMemory:

@@ -7,7 +7,9 @@ dropping them (recall@10 .699 and .696), and ``if``, ``same`` or 文書 stay fin
 import contextlib
 import os
 import shutil
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +31,18 @@ from backends.engines.rows import (
 )
 from schemas.errors import ContractError, DamagedError, InsetError, TransientError, UserError
 from schemas.evidence import EVIDENCE, Filters
-from schemas.ports import WHOLE_TEXT, Vector
+from schemas.ports import WHOLE_TEXT, SearchIndex, Vector
 
 EXACT_BELOW_ROWS = 20_000
 REFINE_FACTOR = 5
 
 _FIELDS = b"lexical_fields"
+_LAYOUT, _LAYOUT_VERSION = b"layout", b"2"
+"""What a table is made like; goes up when a collection of today could not be told from one that is filled."""
+
 _IDS_A_QUERY = 500
+_STABLE_ROW_IDS = {"new_table_enable_stable_row_ids": "true"}
+"""With them the index of a changed table counts words as the index of a fresh one does (decision 17)."""
 
 
 class LanceIndex:
@@ -62,6 +69,7 @@ class LanceIndex:
         self._options = _with_endpoint(storage_options or {})
         self._exact_below = exact_below
         self._opened: Any = None
+        self._counts_deleted = False
 
     def __reduce__(self) -> tuple[Callable[..., "LanceIndex"], tuple[str, str, Mapping[str, str], int]]:
         return _reopen, (self._uri, self._name, self._options, self._exact_below)
@@ -74,9 +82,30 @@ class LanceIndex:
         """
         check_columns(schema, dimensions, fields)
         self.drop()
-        made = pa.schema([*schema, *FILTERED], metadata={_FIELDS: ",".join(fields).encode()})
+        made = _table_schema(schema, fields)
         with self._writing():
-            self._opened = self._connect().create_table(self._name, schema=made)
+            self._opened = self._connect().create_table(
+                self._name, schema=made, storage_options={**self._options, **_STABLE_ROW_IDS}
+            )
+
+    def derive(self, earlier: SearchIndex, schema: pa.Schema, fields: Sequence[str], without: Sequence[str]) -> bool:
+        """Link the files of another version's table, which the engine never changes, and delete rows of it.
+
+        Each table keeps links of its own, so that either can be dropped. An object store has no links: there it's False.
+        """
+        if not isinstance(earlier, LanceIndex) or "://" in self._uri + earlier._uri:
+            return False
+        if not earlier._table().schema.equals(_table_schema(schema, fields), check_metadata=True):
+            return False
+        self.drop()
+        with self._writing():
+            shutil.copytree(earlier._uri, self._uri, copy_function=_link)
+            Path(self._uri, f"{earlier._name}.lance").rename(Path(self._uri, f"{self._name}.lance"))
+            table = self._table()
+            for start in range(0, len(without), _IDS_A_QUERY):
+                table.delete(f"doc_id IN ({_listed(without[start : start + _IDS_A_QUERY])})")
+        self._counts_deleted = bool(without)
+        return True
 
     def add(self, batches: Iterable[pa.RecordBatch]) -> int:
         """Write rows in one commit and return how many; an error of ``batches`` comes through as it is."""
@@ -103,6 +132,7 @@ class LanceIndex:
                 if raised is not None:
                     raise raised from None
                 raise
+        self._counts_deleted &= not written
         return written
 
     def finish(self) -> None:
@@ -111,12 +141,29 @@ class LanceIndex:
 
         table = self._table()
         with self._writing():
-            for field in self._fields():
+            there = {column for index in table.list_indices() for column in index.columns}
+            if there:
+                self._bring_up_to_date(table)
+            for field in (field for field in self._fields() if field not in there):
                 table.create_index(field, config=FTS(base_tokenizer="icu/split", remove_stop_words=False))
-            for column in (name for name in table.schema.names if name.startswith("vector_")):
+            for column in (name for name in table.schema.names if name.startswith("vector_") and name not in there):
                 late = is_late(table.schema, column.removeprefix("vector_"))
                 if not late and table.count_rows(f"{column} IS NOT NULL") >= self._exact_below:
                     table.create_index(column, config=IvfRq(distance_type="cosine"))
+
+    def _bring_up_to_date(self, table: Any) -> None:
+        """Take the rows that were added into the indexes, those that were deleted out of them, and remove older files."""
+        if self._counts_deleted and (kept := table.search().limit(1).to_arrow()).num_rows:
+            # Where rows are deleted and none is added, the engine goes on counting their words.
+            table.delete(f"evidence_id = {_listed(kept.column('evidence_id').to_pylist())}")
+            table.add(kept.cast(table.schema))
+        self._counts_deleted = False
+        table.optimize()
+        with warnings.catch_warnings():
+            # The engine warns of others that read older states of the table; nobody does before the version is finished.
+            warnings.simplefilter("ignore", UserWarning)
+            # A second time, for the first leaves the files of the indexes that it replaces.
+            table.optimize(cleanup_older_than=timedelta(0), delete_unverified=True)
 
     def count(self) -> int:
         """Return how many rows the table holds."""
@@ -296,6 +343,18 @@ def _with_endpoint(options: Mapping[str, str]) -> dict[str, str]:
         return dict(options)
     # LanceDB refuses plain http unless configured otherwise; boto3, which the store uses, takes the endpoint as it is.
     return {"aws_endpoint": endpoint, "allow_http": str(endpoint.startswith("http://")).lower(), **options}
+
+
+def _table_schema(schema: pa.Schema, fields: Sequence[str]) -> pa.Schema:
+    return pa.schema([*schema, *FILTERED], metadata={_FIELDS: ",".join(fields).encode(), _LAYOUT: _LAYOUT_VERSION})
+
+
+def _link(file: str, place: str) -> None:
+    """Make a second name for a file, or a copy where the file system has no such thing."""
+    try:
+        os.link(file, place)
+    except OSError:
+        shutil.copy2(file, place)
 
 
 def _extend(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from backends.engines.rows import Ranked, check_columns, dimension_of, is_late, names_of, pages_of
 from schemas.errors import ContractError, DamagedError
 from schemas.evidence import EVIDENCE, Filters
-from schemas.ports import WHOLE_TEXT, Vector
+from schemas.ports import WHOLE_TEXT, SearchIndex, Vector
 
 K1 = 1.2
 B = 0.75
@@ -43,6 +43,20 @@ class MemoryIndex:
         self._schema = schema
         self._vectors = {space: {} for space in dimensions}
         self._words = {field: {} for field in fields}
+
+    def derive(self, earlier: SearchIndex, schema: pa.Schema, fields: Sequence[str], without: Sequence[str]) -> bool:
+        """Keep the rows of another that is made alike, but for some documents'."""
+        if not isinstance(earlier, MemoryIndex) or schema != earlier._created() or list(fields) != list(earlier._words):
+            return False
+        self.drop()
+        self._schema, left_out = schema, set(without)
+        self._rows = {name: row for name, row in earlier._rows.items() if row["doc_id"] not in left_out}
+        self._words = {field: {name: words[name] for name in self._rows} for field, words in earlier._words.items()}
+        self._vectors = {
+            space: {name: vector for name, vector in vectors.items() if name in self._rows}
+            for space, vectors in earlier._vectors.items()
+        }
+        return True
 
     def add(self, batches: Iterable[pa.RecordBatch]) -> int:
         """Keep rows, and return how many."""

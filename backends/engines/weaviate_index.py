@@ -33,7 +33,7 @@ from backends.engines.rows import (
 from backends.engines.weaviate_server import WeaviateServer
 from schemas.errors import ContractError, DamagedError, TransientError
 from schemas.evidence import EVIDENCE, Filters
-from schemas.ports import WHOLE_TEXT, Vector
+from schemas.ports import WHOLE_TEXT, SearchIndex, Vector
 
 ROWS_A_REQUEST = 200
 REQUESTS_AT_ONCE = 2
@@ -83,6 +83,10 @@ class WeaviateIndex:
         }
         with self._server.talking():
             self._server.client().collections.create_from_dict(made)
+
+    def derive(self, earlier: SearchIndex, schema: pa.Schema, fields: Sequence[str], without: Sequence[str]) -> bool:
+        """Return False: a server of that name can't make a collection out of another one."""
+        return False
 
     def add(self, batches: Iterable[pa.RecordBatch]) -> int:
         """Write rows, several requests at once, and return how many; an error of ``batches`` comes through as it is.

@@ -25,7 +25,7 @@ _SLIVER_PT = 12.0
 
 def read_page(pdf: "pymupdf.Document", number: int) -> "Page":
     """Read one page; see ``PdfDocument.read_page``."""
-    with refusing(f"page {number} can't be read", FailureCode.PAGE_UNREADABLE, number):
+    with refusing("the page can't be read", FailureCode.PAGE_UNREADABLE, number):
         page = pdf[number - 1]
         rotation = int(page.rotation)
         if rotation:
@@ -73,12 +73,12 @@ class Page:
 
     @cached_property
     def _letters(self) -> dict[tuple[BBox, str], Letters]:
-        with refusing(f"page {self.number} can't be read", FailureCode.PAGE_UNREADABLE, self.number):
+        with refusing("the page can't be read", FailureCode.PAGE_UNREADABLE, self.number):
             return read_letters(self._listing)
 
     def replacement_texts(self) -> list[ReplacementText]:
         """Return the replacement texts of images; see the port."""
-        with refusing(f"page {self.number} can't be read", FailureCode.PAGE_UNREADABLE, self.number):
+        with refusing("the page can't be read", FailureCode.PAGE_UNREADABLE, self.number):
             return replacement_texts(self._listing)
 
     def embedded(self, image: Image) -> EmbeddedImage:

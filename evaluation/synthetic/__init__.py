@@ -50,13 +50,13 @@ def synthesize(name: str, *, seed: int, pages: int, options: Options) -> Manual:
     flow.front(contents=pages >= _FRONT_PAGES)
     flow.chapters(written)
     document = pymupdf.open()
-    told = [sheet.draw(document, pick) for sheet in flow.sheets]
+    drawn = [sheet.draw(document, pick) for sheet in flow.sheets]
     document.set_metadata({"title": f"{subject} service manual"})
     if options.outline:
         document.set_toc([[section.level, section.title, section.page] for section in flow.sections])
     pdf = bytes(document.tobytes(garbage=3, deflate=True, no_new_id=True))
     document.close()
-    truth = _truth(name, seed, [page for page, _ in told], [fact for _, facts in told for fact in facts], flow.sections)
+    truth = _truth(name, seed, [page for page, _ in drawn], [fact for _, facts in drawn for fact in facts], flow.sections)
     return Manual(pdf, truth, tuple(_questions(truth, author.asks)))
 
 

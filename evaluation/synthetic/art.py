@@ -114,13 +114,13 @@ def _colour(pick: random.Random, low: int = 40, high: int = 220) -> tuple[int, i
 
 
 def _part(width: int, height: int, pick: random.Random) -> Image.Image:
-    """Paint a machine part on a shaded ground."""
-    ground = _colour(pick, 150, 230)
+    """Paint a machine part on a shaded background."""
+    background = _colour(pick, 150, 230)
     image = Image.new("RGB", (width, height))
     brush = ImageDraw.Draw(image)
     for y in range(height):
         shade = 0.65 + 0.35 * y / height
-        brush.line((0, y, width, y), fill=tuple(int(part * shade) for part in ground))
+        brush.line((0, y, width, y), fill=tuple(int(part * shade) for part in background))
     for _ in range(pick.randint(4, 7)):
         x, y = pick.randrange(width), pick.randrange(height)
         w, h = pick.randint(width // 8, width // 3), pick.randint(height // 8, height // 3)
@@ -134,7 +134,7 @@ def _part(width: int, height: int, pick: random.Random) -> Image.Image:
 
 
 def _window(width: int, height: int, pick: random.Random) -> Image.Image:
-    """Paint the window of a program: white ground, title bar, buttons."""
+    """Paint the window of a program: white background, title bar, buttons."""
     image = Image.new("RGB", (width, height), (252, 252, 252))
     brush = ImageDraw.Draw(image)
     brush.rectangle((0, 0, width - 1, height - 1), outline=(90, 90, 90))

@@ -14,7 +14,7 @@ from evaluation.synthetic.prose import words
 from evaluation.synthetic.sheet import A4, Column, Fact, Sheet
 from evaluation.synthetic.steps import units
 from evaluation.synthetic.truth import TrueFigure, TruePlace, TrueRegion, TrueSection, TrueTable
-from evaluation.synthetic.typeset import Face, icon_fact, said, write, written
+from evaluation.synthetic.typeset import Face, icon_fact, text_of, write, written
 from schemas.documents import Role
 from schemas.geometry import BBox
 
@@ -234,7 +234,7 @@ class Flow:
                 continue
             now, lines = lines[:fit], lines[fit:]
             part += 1
-            text = said(now, face.gap)
+            text = text_of(now, face.gap)
             mentions = tuple(name for name, label in paragraph.mentions if _names(text, label))
             name = paragraph.id if part == 1 else f"{paragraph.id}.{part}"
             face = face.within(column.x, column.width)
@@ -282,7 +282,7 @@ class Flow:
         def draw(page: "pymupdf.Page", y: float) -> list[Fact]:
             top = y + spoken if picture.above else y
             box = art(page, BBox(left, top, left + width, top + height), random.Random(seed))
-            told: list[Fact] = [
+            facts: list[Fact] = [
                 TrueFigure(
                     id=picture.id,
                     page=sheet.page,
@@ -295,13 +295,13 @@ class Flow:
                 )
             ]
             if not lines:
-                return told
+                return facts
             where = y if picture.above else y + height + CAPTION_GAP_PT
             path = () if picture.floating else picture.path
-            wide = max(face.length(said([line], face.gap)) for line in lines)
+            wide = max(face.length(text_of([line], face.gap)) for line in lines)
             x = column.x + (column.width - wide) / 2
             caption = written(f"{picture.id}.caption", sheet.page, "caption", lines, face, x, where, path, (), page)
-            return [*caption, *told] if picture.above else [*told, *caption]
+            return [*caption, *facts] if picture.above else [*facts, *caption]
 
         return height + spoken, draw
 
@@ -392,7 +392,7 @@ def _face_of(title: str, size: float) -> Face:
 
 def _contents(sections: Sequence[TrueSection], page: "pymupdf.Page") -> list[Fact]:
     """Write the table of contents: what the sections are is known once all pages are laid out."""
-    told: list[Fact] = []
+    facts: list[Fact] = []
     listed = [section for section in sections if section.level <= 2 and section.title != "Contents"]
     for place, section in enumerate(listed[:44]):
         face = _face_of(section.title, 10.0)
@@ -403,8 +403,8 @@ def _contents(sections: Sequence[TrueSection], page: "pymupdf.Page") -> list[Fac
         dots = "." * max(3, int(length / Face("helv", 10.0).length(".")))
         write(page, right - Face("helv", 10.0).length(str(section.page)), y, [[str(section.page)]], Face("helv", 10.0))
         write(page, x + face.length(section.title) + 4, y, [[dots]], Face("helv", 10.0))
-        told.extend(written(f"contents{place}", 2, "contents", [[section.title]], face, x, y, (), (), page))
-    return told
+        facts.extend(written(f"contents{place}", 2, "contents", [[section.title]], face, x, y, (), (), page))
+    return facts
 
 
 def _table(
@@ -423,7 +423,7 @@ def _table(
     shares = (0.5, 0.3, 0.2) if len(table.rows[0]) == 3 else (0.42, 0.26, 0.16, 0.16)
     edges = [x + width * sum(shares[:place]) for place in range(len(shares) + 1)]
     bottom = y + (len(rows) + 1) * ROW_PT
-    told: list[Fact] = []
+    facts: list[Fact] = []
     if table.style == "shaded":
         for place in range(0, len(rows) + 1, 2):
             pen.box(BBox(x, y + place * ROW_PT, x + width, y + (place + 1) * ROW_PT), ink=None, fill=PALE)
@@ -450,7 +450,7 @@ def _table(
     box = pen.done()
     for name, where, row in icons:
         symbol(page, where, random.Random(name))
-        told.append(icon_fact(name, number, where, TruePlace(row=(table.id, row, len(shares) - 1))))
+        facts.append(icon_fact(name, number, where, TruePlace(row=(table.id, row, len(shares) - 1))))
     kept = tuple(table.rows[row] for row in ((0, *rows) if rows[0] == 1 else rows))
     part = TrueTable(
         id=table.id,
@@ -461,7 +461,7 @@ def _table(
         section=table.path,
         pictures=tuple(pictures),
     )
-    return [part, *told]
+    return [part, *facts]
 
 
 def _box(
@@ -473,7 +473,7 @@ def _box(
     inset: float,
     page: "pymupdf.Page",
 ) -> list[Fact]:
-    """Draw a listing on its ground, or a note in its frame with a sign of warning."""
+    """Draw a listing on its background, or a note in its frame with a symbol of warning."""
     pen = Pen(page)
     if box.kind == "listing":
         pen.box(where, ink=None, fill=PALE)

@@ -78,15 +78,15 @@ class Sheet:
         if self.stream != "page":
             self._write_anew(shown, behind, pictures)
         self._set_between(facts)
-        told: list[Fact] = [*furniture, *(fact for place in range(len(things)) for fact in facts[place])]
+        on_page: list[Fact] = [*furniture, *(fact for place in range(len(things)) for fact in facts[place])]
         if self.scanned:
             shown = _photographed(shown, page)
             whole = BBox(0, 0, self.width, self.height)
-            told.insert(0, _figure(f"scan{self.page}", self.page, whole, Role.PAGE_SCAN, "scan", Kind.SCAN))
+            on_page.insert(0, _figure(f"scan{self.page}", self.page, whole, Role.PAGE_SCAN, "scan", Kind.SCAN))
         if self.turned:
             self._turn(page)
         width, height = (self.height, self.width) if self.turned in (90, 270) else (self.width, self.height)
-        read = [fact.id for fact in told if not (isinstance(fact, TrueFigure) and fact.role in _UNREAD)]
+        read = [fact.id for fact in on_page if not (isinstance(fact, TrueFigure) and fact.role in _UNREAD)]
         return (
             TruePage(
                 page=self.page,
@@ -97,7 +97,7 @@ class Sheet:
                 order=tuple(read),
                 margins=() if self.scanned else tuple(text for text in (self.header, self.footer) if text),
             ),
-            [self._turned_fact(fact) for fact in told],
+            [self._turned_fact(fact) for fact in on_page],
         )
 
     def _new_page(self, document: "pymupdf.Document") -> "pymupdf.Page":
@@ -123,10 +123,10 @@ class Sheet:
 
     def _furniture(self, page: "pymupdf.Page") -> list[Fact]:
         """Draw what stands on every page: header, footer, logo, and what lies behind."""
-        told: list[Fact] = []
+        facts: list[Fact] = []
         if self.backed:
             box = watermark(page, BBox(0, 0, self.width, self.height), random.Random(self.page))
-            told.append(_figure(f"back{self.page}", self.page, box, Role.BACKGROUND, "watermark", Kind.SCAN))
+            facts.append(_figure(f"back{self.page}", self.page, box, Role.BACKGROUND, "watermark", Kind.SCAN))
         pen = Pen(page)
         if self.header:
             pen.text((62, 42), self.header, size=8)
@@ -137,8 +137,8 @@ class Sheet:
             pen.done()
         if self.logo_seed is not None:
             box = logo(page, BBox(self.width - 122, 24, self.width - 62, 42), random.Random(self.logo_seed))
-            told.append(_figure(f"logo{self.page}", self.page, box, Role.DECORATIVE, "logo", Kind.RASTER))
-        return told if not self.scanned else []
+            facts.append(_figure(f"logo{self.page}", self.page, box, Role.DECORATIVE, "logo", Kind.RASTER))
+        return facts if not self.scanned else []
 
     def _write_anew(self, page: "pymupdf.Page", behind: frozenset[int], pictures: list[list[int]]) -> None:
         """Set the content streams of pictures before all else but what lies behind, after it, or anywhere among it."""

@@ -14,7 +14,7 @@ from evaluation.synthetic.art import ARTS, HEBREW, Colour, Pen
 from evaluation.synthetic.content import Icon, Step, Steps
 from evaluation.synthetic.sheet import A4, Column, Draw, Fact, Sheet
 from evaluation.synthetic.truth import TrueBlock, TrueFigure, TruePlace, TrueRegion, TrueTable
-from evaluation.synthetic.typeset import Face, said, written
+from evaluation.synthetic.typeset import Face, text_of, written
 from schemas.documents import Role
 from schemas.geometry import BBox
 
@@ -234,7 +234,7 @@ class _Setting:
             x, y = column.x, column.y
             rows = [("No.", "Key", ["Use"]), *((str(at), "", step.words) for at, step in enumerate(self.steps.steps, 1))]
             cells = [
-                [[number], [key], [said([line], self.face.gap) for line in self.face.wrap(words, use)]]
+                [[number], [key], [text_of([line], self.face.gap) for line in self.face.wrap(words, use)]]
                 for number, key, words in rows
             ]
             ruled = partial(

@@ -69,7 +69,7 @@ class TrueRegion(_Fact):
 
 
 class TrueTable(_Fact):
-    """A table. A repeated header is told once; ``pictures`` are figures by ``(row, column)``."""
+    """A table. A repeated header counts once; ``pictures`` are figures by ``(row, column)``."""
 
     id: str
     regions: tuple[TrueRegion, ...]

@@ -106,7 +106,7 @@ def write(
     return box, icons
 
 
-def said(lines: Iterable[Sequence[str | Icon]], gap: str) -> str:
+def text_of(lines: Iterable[Sequence[str | Icon]], gap: str) -> str:
     """Return what lines say, without their icons."""
     return gap.join(token.strip() if gap else token for line in lines for token in line if isinstance(token, str))
 
@@ -126,7 +126,7 @@ def written(
     """Write a block from a top left corner; return what is true of it and of its icons."""
     box, icons = write(page, x, y, lines, face)
     block = TrueBlock(
-        id=name, page=number, bbox=box, kind=kind, text=said(lines, face.gap), section=path, mentions=mentions
+        id=name, page=number, bbox=box, kind=kind, text=text_of(lines, face.gap), section=path, mentions=mentions
     )
     before: dict[str, str] = {}
     words: list[str] = []

@@ -27,9 +27,9 @@ def text_embedder(model: ModelCard) -> TextEmbedder:
         UserError: It isn't here, or not at that revision any more.
     """
     found = TEXT_EMBEDDERS.find(ModelName(model.name, model.revision))
-    if (here := found.card()) != model:
+    if (card := found.card()) != model:
         raise UserError(
-            f"the vectors are of {model.name} at revision {model.revision}, and here it has {here.revision}; "
+            f"the vectors are of {model.name} at revision {model.revision}, and here it has {card.revision}; "
             f"refresh the corpus, or go back to the release of Inset that built them"
         )
     return found.load(TEXTS_AT_ONCE)

@@ -36,6 +36,7 @@ from schemas.inspection import (
 )
 from schemas.models import NONE
 from schemas.ports import ObjectStore
+from schemas.stages import Step
 from schemas.tags import TagTemplate, fill, restore, strip
 from tasks.figures.segment import pictures_to_segment
 from tasks.reading.contents import depths, grow, print_contents
@@ -75,34 +76,13 @@ def inspect(
     options, captions = options or ParseOptions(), captions or CaptionOptions(ocr=NONE)
     source = FolderSource(path.parent.absolute())
     name = source.name_of(path)
-    try:
-        doc_id = source.digest(name)
-    except FileNotFoundError as error:
-        raise UserError(f"there is no file {path}") from error
-    except BadInputError as error:
-        raise UserError(f"{path}: {error.message}") from error
+    doc_id = _digest(path, source, name)
     with tempfile.TemporaryDirectory(prefix="inset-") as folder:
         store = open_store(folder)
-        outcomes = parse_documents(
-            [ParseJob(doc_id, name)],
-            source=source,
-            store_address=store.root,
-            options=options,
-            passwords=[],
-            run_id=None,
-        )
-        failures = [failure for outcome in outcomes for failure in outcome.failures]
-        parsed_at = parsed_folder(doc_id, parse_key(options))
-        if not is_finished(store, parsed_at):
+        job = ParseJob(doc_id, name)
+        structured, failures = _read(job, source, store, options, captions, report)
+        if structured is None:
             return InspectedDocument(doc_id=doc_id, source=name, contents="", pages=[], failures=failures)
-        try:
-            structured = _structured(read_parsed(store, parsed_at), captions, store, report)
-        except BadInputError as error:
-            failed = Failure(
-                source=name, doc_id=doc_id, page=None, step="structure", code=error.code, message=error.message
-            )
-            return InspectedDocument(doc_id=doc_id, source=name, contents="", pages=[], failures=[*failures, failed])
-        failures += [reported(failure, name, doc_id, run_id=None) for failure in structured.failures]
         tree = grow(structured)
         numbers = number_figures(_digests(structured))
         tags = {figure_id: TagTemplate().write(number) for figure_id, number in numbers.items()}
@@ -112,6 +92,41 @@ def inspect(
             if view:
                 write_view(out, name, store.root, structured, tree, numbers, options, report)
         return InspectedDocument(doc_id=doc_id, source=name, contents=print_contents(tree), pages=pages, failures=failures)
+
+
+def _digest(path: Path, source: FolderSource, name: str) -> str:
+    try:
+        return source.digest(name)
+    except FileNotFoundError as error:
+        raise UserError(f"there is no file {path}") from error
+    except BadInputError as error:
+        raise UserError(f"{path}: {error.message}") from error
+
+
+def _read(
+    job: ParseJob,
+    source: FolderSource,
+    store: ObjectStore,
+    options: ParseOptions,
+    captions: CaptionOptions,
+    report: Report,
+) -> tuple[StructuredDocument | None, list[Failure]]:
+    """Return a document, None where it can't be read at all, and why it or parts of it can't be."""
+    outcomes = parse_documents([job], source=source, store_address=store.root, options=options, passwords=[], run_id=None)
+    failures = [failure for outcome in outcomes for failure in outcome.failures]
+    parsed_at = parsed_folder(job.doc_id, parse_key(options))
+    if not is_finished(store, parsed_at):
+        return None, failures
+    try:
+        structured = _structured(read_parsed(store, parsed_at), captions, store, report)
+    except BadInputError as error:
+        failure = Failure(
+            source=job.source, doc_id=job.doc_id, page=None, step=Step.STRUCTURE, code=error.code, message=error.message
+        )
+        return None, [*failures, failure]
+    return structured, failures + [
+        reported(failure, job.source, job.doc_id, run_id=None) for failure in structured.failures
+    ]
 
 
 def _structured(parsed: ParsedDocument, captions: CaptionOptions, store: ObjectStore, report: Report) -> StructuredDocument:
@@ -124,11 +139,11 @@ def _structured(parsed: ParsedDocument, captions: CaptionOptions, store: ObjectS
     if to_recognise:
         for read in recognise(to_recognise, captions, store.root, None):
             recognised.extend(read)
-            report("recognise", len(recognised), len(to_recognise))
+            report(Step.RECOGNISE, len(recognised), len(to_recognise))
     if to_segment:
         for cut in segment(to_segment, captions, store.root, None):
             segmented.extend(cut)
-            report("segment", len(segmented), len(to_segment))
+            report(Step.SEGMENT, len(segmented), len(to_segment))
     with blaming_the_input("structuring it"):
         return structure_with(parsed, recognised, segmented)
 

@@ -13,6 +13,7 @@ from ray_jobs.draw_pages import Drawing, draw_pages
 from schemas.corpus import ParseOptions
 from schemas.documents import Block, BlockKind, Node, NodeKind, Page, Placement, Role, StructuredDocument
 from schemas.errors import UserError
+from schemas.ids import document_file
 from schemas.tags import TagTemplate, fill
 from tasks.reading.contents import depths, title_of
 from tasks.reading.neighbours import read_with_neighbours
@@ -91,7 +92,7 @@ def _draw(
 ) -> Iterator[tuple[int, str]]:
     """Write a picture a page; yield the pages that can't be drawn, and why."""
     pages = {page.page: page for page in structured.pages}
-    name = f"documents/{structured.doc_id}.pdf"
+    name = document_file(structured.doc_id)
     drawings = [Drawing(store_address, name, page, marks=tuple(marks(page, structured))) for page in pages]
     for done, (drawing, made) in enumerate(draw_pages(drawings, limits), 1):
         if isinstance(made, bytes):
@@ -222,8 +223,8 @@ class _Writer:
                 )
         untagged = [place for place in self._structured.placements if place.page == page.page and not self._has_tag(place)]
         if untagged:
-            said = "".join(f"<li>{place.role}: {html.escape(place.reason)}</li>" for place in untagged)
-            yield f"<details><summary>{len(untagged)} without a tag</summary><ul>{said}</ul></details>\n"
+            reasons = "".join(f"<li>{place.role}: {html.escape(place.reason)}</li>" for place in untagged)
+            yield f"<details><summary>{len(untagged)} without a tag</summary><ul>{reasons}</ul></details>\n"
         yield "</div></section>\n"
 
     def _has_tag(self, place: Placement) -> bool:

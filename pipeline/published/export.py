@@ -1,7 +1,7 @@
 """Write a version out for other tools."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -44,8 +44,6 @@ def export_pages(
     """
     manifest = _manifest(workspace, version)
     drops_file = file.with_name(f"{file.stem}.drops.parquet")
-    count = {"rows": 0, "pages": 0, "images": 0, "dropped": 0}
-    texts: list[pa.Table] = []
     partial, partial_drops = (path.with_name(f".{path.name}.partial") for path in (file, drops_file))
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -53,20 +51,7 @@ def export_pages(
             pq.ParquetWriter(partial, UNIQUE_TEXTS if unique else BEYOND_TEXT, compression="zstd") as rows,
             pq.ParquetWriter(partial_drops, DROPS, compression="zstd") as drops,
         ):
-            for pages, made in _documents(workspace, manifest, images, report):
-                drops.write_table(made.drops)
-                if unique:
-                    texts.append(made.rows.drop_columns(["image_bytes"]))
-                else:
-                    rows.write_table(made.rows)
-                    count["rows"] += made.rows.num_rows
-                count["pages"] += pages
-                count["images"] += made.rows.num_rows - made.rows.column("image_id").null_count
-                count["dropped"] += made.drops.num_rows
-            if unique:
-                table = unique_texts(texts)
-                rows.write_table(table)
-                count["rows"] = table.num_rows
+            count = _write(_documents(workspace, manifest, images, report), rows, drops, unique=unique)
         partial_drops.replace(drops_file)
         partial.replace(file)
     except OSError as error:
@@ -76,6 +61,29 @@ def export_pages(
             with contextlib.suppress(OSError):
                 path.unlink()
     return ExportSummary(version=manifest.version, file=str(file), drops=str(drops_file), **count)
+
+
+def _write(
+    documents: Iterable[tuple[int, Paginated]], rows: pq.ParquetWriter, drops: pq.ParquetWriter, *, unique: bool
+) -> dict[str, int]:
+    """Write the rows of documents, or each text of theirs once; return what was written in numbers."""
+    count = {"rows": 0, "pages": 0, "images": 0, "dropped": 0}
+    texts: list[pa.Table] = []
+    for pages, made in documents:
+        drops.write_table(made.drops)
+        if unique:
+            texts.append(made.rows.drop_columns(["image_bytes"]))
+        else:
+            rows.write_table(made.rows)
+            count["rows"] += made.rows.num_rows
+        count["pages"] += pages
+        count["images"] += made.rows.num_rows - made.rows.column("image_id").null_count
+        count["dropped"] += made.drops.num_rows
+    if unique:
+        table = unique_texts(texts)
+        rows.write_table(table)
+        count["rows"] = table.num_rows
+    return count
 
 
 def _manifest(workspace: Workspace, version: str | None) -> Manifest:

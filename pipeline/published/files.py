@@ -7,7 +7,7 @@ from pipeline.corpus.workspace import Workspace
 from pipeline.published.versions import OpenVersions
 from ray_jobs.draw_pages import Drawing, PageDrawer
 from schemas.errors import TransientError, UserError
-from schemas.ids import figure_file
+from schemas.ids import document_file, figure_file
 
 
 class PublishedFiles:
@@ -35,14 +35,14 @@ class PublishedFiles:
         with self._versions.opened(version) as opened:
             opened.require(doc_id)
             store = self._workspace.store.root
-            drawing = Drawing(store, _original(doc_id), page, dpi, tuple(highlight), passwords=self._passwords())
+            drawing = Drawing(store, document_file(doc_id), page, dpi, tuple(highlight), passwords=self._passwords())
             return self._drawer.draw(drawing)
 
     def document(self, doc_id: str, *, version: str | None = None) -> tuple[bytes, str]:
         """Return the original PDF and its file name."""
         with self._versions.opened(version) as opened:
             source = opened.require(doc_id)[0]
-            return self._stored(_original(doc_id)), source.rpartition("/")[2]
+            return self._stored(document_file(doc_id)), source.rpartition("/")[2]
 
     def tagged_document(self, doc_id: str, *, version: str | None = None) -> tuple[bytes, str]:
         """Return the copy of a PDF in which every figure's tag is written at its place, and its file name."""
@@ -65,7 +65,3 @@ class PublishedFiles:
             return tuple(self._workspace.passwords())
         except UserError:  # the variable isn't set where this runs: pages of encrypted documents say that they need one
             return ()
-
-
-def _original(doc_id: str) -> str:
-    return f"documents/{doc_id}.pdf"

@@ -21,7 +21,6 @@ from schemas.versions import GateResult, Manifest
 from tasks.enriching.spaces import Space
 
 ROWS_A_BATCH = 5_000
-ROWS_SAMPLED = 50
 
 OF_THE_ENGINE = ("rows read back", "sample read back")
 """Gates on what the engine did: what they refuse says nothing about the inputs, so it is built again."""
@@ -46,7 +45,7 @@ def fill(
     Raises:
         DamagedError: A row lacks a vector.
     """
-    schema = pa.schema([*EVIDENCE, pa.field("search_text", pa.string()), *(vectors.column for vectors in spaces)])
+    schema = _schema(spaces)
     with tempfile.TemporaryDirectory(prefix="inset-") as folder:
         joins = [VectorJoin(Path(folder) / vectors.space.name, vectors) for vectors in spaces]
         total = 0
@@ -64,60 +63,96 @@ def fill(
     return total
 
 
-def holds(workspace: Workspace, manifest: Manifest) -> bool:
+def derive(
+    index: SearchIndex,
+    earlier: SearchIndex,
+    removed: Sequence[str],
+    changed: Iterable[pa.Table],
+    spaces: Sequence[SpaceVectors],
+    fields: Iterable[str],
+) -> int | None:
+    """Make a collection out of an earlier version's, and make it searchable; return how many rows that wrote.
+
+    Args:
+        index: The collection; what there is of it is dropped first.
+        earlier: A finished version's.
+        removed: Documents whose rows aren't taken over.
+        changed: The rows that take their place, and those of new documents, some at a time.
+        spaces: Where the vectors of rows are found.
+        fields: The texts that BM25 reads.
+
+    Returns:
+        The rows; None where the engine can't derive this collection from that one: it has to be filled.
+
+    Raises:
+        DamagedError: A row lacks a vector, or the earlier collection can't be read.
+    """
+    schema = _schema(spaces)
+    if not index.derive(earlier, schema, tuple(fields), removed):
+        return None
+    written = 0
+    for part in changed:
+        rows = passages(part)
+        columns = [*part.columns, pa.array(search_texts(part)), *(_column(*vectors.of(rows)) for vectors in spaces)]
+        written += index.add(pa.table(columns, schema=schema).combine_chunks().to_batches())
+    index.finish()
+    return written
+
+
+def holds(workspace: Workspace, manifest: Manifest, *, digests: bool = False) -> bool:
     """Return whether the engine still has a version's rows: a server may have lost its disk, or files of the index be damaged.
+
+    Args:
+        workspace: The corpus.
+        manifest: The version's.
+        digests: Read the files of an index that lies on this machine, and don't only compare their sizes.
 
     Raises:
         TransientError: The engine doesn't answer.
     """
     try:
-        check_index_files(workspace, manifest.version)
+        check_index_files(workspace, manifest.version, digests=digests)
         return workspace.index(manifest.version).count() == manifest.counts.rows
     except DamagedError:
         return False
 
 
-def read_back(index: SearchIndex, evidence: Iterable[pa.Table], rows: int, spaces: Iterable[Space]) -> list[GateResult]:
-    """Judge what the engine holds by its own count, and by rows from all over the version, compared value by value.
+def read_back(index: SearchIndex, sample: Iterable[pa.Table], rows: int, spaces: Iterable[Space]) -> list[GateResult]:
+    """Judge what the engine holds by its own count, and by a sample of its rows, compared value by value.
 
     Of vectors it counts whether a row has one in each space.
 
     Args:
         index: The collection.
-        evidence: The rows that were written, some at a time.
-        rows: How many they are.
+        sample: Some of the rows that it should hold.
+        rows: How many it should hold.
         spaces: Of the collection.
     """
     counted = index.count()
-    step = -(-rows // ROWS_SAMPLED) or 1
-    sample: list[dict[str, Any]] = []
-    start = 0
-    for part in evidence:
-        sample += part.take(pa.array(range(-start % step, part.num_rows, step), pa.int64())).to_pylist()
-        start += part.num_rows
-    names = [row["evidence_id"] for row in sample]
+    wanted = {row["evidence_id"]: row for part in sample for row in part.to_pylist()}
+    names = list(wanted)
     found = {row["evidence_id"]: row for row in index.fetch(names)}
-    unlike = {name for name, row in zip(names, sample, strict=True) if found.get(name) != row}
+    unlike = {name for name, row in wanted.items() if found.get(name) != row}
     for space in spaces:
-        embedded = {row["evidence_id"] for row in sample if space.content(passage_of(row)) is not None}
+        embedded = {name for name, row in wanted.items() if space.content(passage_of(row)) is not None}
         unlike |= embedded ^ index.vectors(names, space.name).keys()
-    other = [row for row in sample if row["evidence_id"] in unlike]
-    alike = len(sample) - len(other)
+    other = [row for name, row in wanted.items() if name in unlike]
+    alike = len(wanted) - len(other)
     count, sampled = OF_THE_ENGINE
-    told = f"of {len(sample)} rows asked for, the engine gives {alike} back as they were written"
+    compared = f"of {len(wanted)} rows asked for, the engine gives {alike} back as they were written"
     if other:
         places = dict.fromkeys(f"{row['sources'][0]} page {row['page']}" for row in other)
-        told += f", but not those of {', '.join([*places][:EXAMPLES])}"
+        compared += f", but not those of {', '.join([*places][:EXAMPLES])}"
     return [
-        _of_the_engine(count, counted, rows, f"the engine holds {counted} rows, {rows} were written"),
-        _of_the_engine(sampled, alike, len(sample), told),
+        _of_the_engine(count, counted, rows, f"the engine holds {counted} rows of {rows}"),
+        _of_the_engine(sampled, alike, len(wanted), compared),
     ]
 
 
-def _of_the_engine(gate: str, value: int, bound: int, told: str) -> GateResult:
+def _of_the_engine(gate: str, value: int, bound: int, found: str) -> GateResult:
     passed = value == bound
     remedy = "" if passed else "; the next refresh builds it again; if it stays so, report it"
-    return GateResult(gate=gate, passed=passed, value=value, bound=bound, message=f"{told}{remedy}")
+    return GateResult(gate=gate, passed=passed, value=value, bound=bound, message=f"{found}{remedy}")
 
 
 def _batches(
@@ -131,6 +166,10 @@ def _batches(
             columns = [*rows.columns, pa.array(search_texts(rows)), *(_column(*join.read(start, stop)) for join in joins)]
             yield from pa.table(columns, schema=schema).combine_chunks().to_batches()
             report("build", stop, total)
+
+
+def _schema(spaces: Iterable[SpaceVectors]) -> pa.Schema:
+    return pa.schema([*EVIDENCE, pa.field("search_text", pa.string()), *(vectors.column for vectors in spaces)])
 
 
 def _column(vectors: Vector, here: NDArray[np.bool_]) -> "pa.Array[Any]":

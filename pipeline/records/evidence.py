@@ -1,7 +1,7 @@
 """The rows of a version, kept in files of a bounded number of rows and read back a file at a time."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import pyarrow as pa
 
@@ -15,6 +15,7 @@ from schemas.ports import ObjectStore
 from tasks.enriching.embed import search_text
 
 ROWS_A_FILE = 10_000
+FILES_SAMPLED, ROWS_SAMPLED = 10, 50
 
 _OF = re.compile(r"-of-(\d+)\.parquet$")
 _STEM = "rows-"
@@ -71,6 +72,11 @@ def placement_writer(store: ObjectStore, version: str) -> PartWriter:
     return PartWriter(store, version_file(version, "placements"), PLACEMENTS)
 
 
+def table_parts(store: ObjectStore, folder: str, schema: pa.Schema) -> Iterator[pa.Table]:
+    """Yield what a ``PartWriter`` wrote into a folder; raises as ``evidence_parts`` does."""
+    return (read_table(store, name, schema) for name in _parts(store, folder))
+
+
 def row_files(store: ObjectStore, version: str) -> list[str]:
     """Return the names of the files that hold a version's rows.
 
@@ -87,6 +93,20 @@ def evidence_parts(store: ObjectStore, version: str) -> Iterator[pa.Table]:
         DamagedError: A part is damaged, or missing.
     """
     return (_evidence_part(store, name) for name in _parts(store, version_file(version, "evidence")))
+
+
+def evidence_sample(store: ObjectStore, version: str) -> Iterator[pa.Table]:
+    """Yield about ``ROWS_SAMPLED`` rows from all over a version's evidence, out of ``FILES_SAMPLED`` files at most.
+
+    Raises:
+        DamagedError: A part is damaged, or missing.
+    """
+    names = _parts(store, version_file(version, "evidence"))
+    chosen = names[:: -(-len(names) // FILES_SAMPLED) or 1]
+    for name in chosen:
+        part = _evidence_part(store, name)
+        step = -(-part.num_rows * len(chosen) // ROWS_SAMPLED) or 1
+        yield part.take(pa.array(range(0, part.num_rows, step), pa.int64()))
 
 
 def _evidence_part(store: ObjectStore, name: str) -> pa.Table:
@@ -139,11 +159,6 @@ class _ByDocument:
         return pa.concat_tables(taken)
 
 
-def read_evidence(store: ObjectStore, version: str) -> pa.Table:
-    """Return a version's evidence as one table; raises as ``evidence_parts`` does."""
-    return pa.concat_tables([EVIDENCE.empty_table(), *evidence_parts(store, version)])
-
-
 def read_placements(store: ObjectStore, version: str) -> pa.Table:
     """Return a version's placements as one table; raises as ``evidence_parts`` does."""
     return pa.concat_tables([PLACEMENTS.empty_table(), *placement_parts(store, version)])
@@ -160,17 +175,12 @@ def search_texts(evidence: pa.Table) -> list[str]:
     return [search_text(title, path, text) for title, path, text in zip(*columns, strict=True)]
 
 
-def all_search_texts(parts: Iterable[pa.Table]) -> Iterator[str]:
-    """Yield what BM25 and the embedder see of each row of several tables."""
-    return (text for part in parts for text in search_texts(part))
-
-
 def _parts(store: ObjectStore, folder: str) -> list[str]:
     names = store.names(folder)
     found = _OF.search(names[-1]) if names else None
     # Versions that were made before all parts had to be there don't say how many there are.
-    says = found is not None or not names or names[-1].startswith(f"{folder}/{_STEM}")
-    wanted = int(found[1]) if found else None if says else len(names)
+    numbered = found is not None or not names or names[-1].startswith(f"{folder}/{_STEM}")
+    wanted = int(found[1]) if found else None if numbered else len(names)
     if len(names) != wanted:
         raise damage(MissingError, store.root, folder, f"has {len(names)} of {wanted or 'more'} parts")
     return names

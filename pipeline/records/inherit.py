@@ -1,5 +1,6 @@
 """What a new version takes over from the live one: documents that are what they were, read by what they were read by."""
 
+import dataclasses
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +31,10 @@ class Inherited:
     failures: Sequence[Failure]
     version: str | None = None
     """The parent, where there are any."""
+    before: Set[str] = frozenset()
+    """All documents of the parent."""
+    moved: Set[str] = frozenset()
+    """Documents that have other sources than in the parent."""
 
     @property
     def documents(self) -> Set[str]:
@@ -42,7 +47,7 @@ class Inherited:
             return self
         pages = {doc_id: count for doc_id, count in self.pages.items() if doc_id not in doc_ids}
         failures = [failure for failure in self.failures if failure.doc_id in pages]
-        return Inherited(pages, failures, self.version)
+        return dataclasses.replace(self, pages=pages, failures=failures)
 
     def rows(self, store: ObjectStore) -> Iterator[VersionRows]:
         """Yield their rows, by document id."""
@@ -89,7 +94,8 @@ def _taken_over(workspace: Workspace, plan: Plan, manifest: Manifest) -> Inherit
     failures = read_failures(store, manifest)
     if failures is None:
         return NOTHING
-    before = indexed_pages(read_ledger(store, manifest.version))
+    ledger = read_ledger(store, manifest.version)
+    before = indexed_pages(ledger)
     # What is parsed again, though the parent has it, was damaged; and what a budget left unread may be read now.
     anew = {doc_id for shard in plan.shards for doc_id in shard}
     anew |= {failure.doc_id for failure in failures if failure.doc_id and failure.code in UNFINISHED}
@@ -102,7 +108,9 @@ def _taken_over(workspace: Workspace, plan: Plan, manifest: Manifest) -> Inherit
     failures = [failure for failure in failures if failure.doc_id in pages and failure.step != tag_shard.STEP]
     for name in row_files(store, manifest.version):
         store.get(name)  # found damaged while rows are made of it, it would be too late
-    return Inherited(pages, failures, manifest.version)
+    indexed = ((row.doc_id, row.source) for row in ledger if row.doc_id in before)
+    moved = {doc_id for doc_id, _ in {*indexed} ^ {(document.doc_id, document.source) for document in plan.documents}}
+    return Inherited(pages, failures, manifest.version, before.keys(), moved)
 
 
 def _of(table: pa.Table, documents: "pa.Array[Any]") -> pa.Table:

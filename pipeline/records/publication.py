@@ -217,8 +217,8 @@ def _override(store: ObjectStore, manifest: Manifest, reason: str) -> None:
     if not reason.strip():
         raise UserError("an override needs a reason; it is what people will read about this version")
     if refusals := refusals_of(manifest):
-        said = Override(reason=reason.strip(), by=getpass.getuser(), at=datetime.now(UTC), refusals=refusals)
-        store.replace(_override_name(manifest.version), said.model_dump_json(indent=1).encode())
+        override = Override(reason=reason.strip(), by=getpass.getuser(), at=datetime.now(UTC), refusals=refusals)
+        store.replace(_override_name(manifest.version), override.model_dump_json(indent=1).encode())
 
 
 def _override_name(version: str) -> str:

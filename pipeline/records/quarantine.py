@@ -8,10 +8,8 @@ from backends.stores.objects import read_table, reading
 from schemas.errors import Failure, FailureCode
 from schemas.parquet import to_parquet
 from schemas.ports import ObjectStore
+from schemas.stages import Stage
 from schemas.versions import FAILURES, LedgerRow, Manifest, Status
-
-CHECK = "check"
-"""The step of a document that breaks a law."""
 
 
 def quarantine_file(run_id: str) -> str:
@@ -26,7 +24,7 @@ def document_failures(ledger: Sequence[LedgerRow], run_id: str) -> list[Failure]
             source=row.source,
             doc_id=row.doc_id or None,
             page=row.page,
-            step=row.step or "parse",
+            step=row.step or Stage.PARSE,
             code=row.code or FailureCode.UNREADABLE,
             message=row.message or "",
             run_id=run_id,

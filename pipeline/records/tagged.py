@@ -15,9 +15,10 @@ from ray_jobs.tag_shard import TagJob, tag_documents
 from schemas.corpus import ParseOptions
 from schemas.errors import Failure, UserError
 from schemas.geometry import BBox
-from schemas.ids import version_file
+from schemas.ids import document_file, version_file
 from schemas.inspection import InspectedDocument
 from schemas.ports import ObjectStore
+from schemas.stages import Step
 
 
 def make_tagged(
@@ -42,9 +43,9 @@ def make_tagged(
         Why copies are missing. Their documents are indexed all the same.
     """
     jobs = [job for job in _jobs(placements, sources) if job.inscriptions]
-    report("tag", 0, len(jobs))
+    report(Step.TAG, 0, len(jobs))
     # A document without tags is its own copy.
-    made = {doc_id: f"documents/{doc_id}.pdf" for doc_id in sources.keys() - {job.doc_id for job in jobs}}
+    made = {doc_id: document_file(doc_id) for doc_id in sources.keys() - {job.doc_id for job in jobs}}
     failures: list[Failure] = []
     outcomes = tag_documents(
         jobs,
@@ -58,7 +59,7 @@ def make_tagged(
             made[outcome.job.doc_id] = outcome.job.name
         else:
             failures.append(outcome.failure)
-        report("tag", done, len(jobs))
+        report(Step.TAG, done, len(jobs))
     workspace.store.replace(version_file(version, "tagged.json"), json.dumps(made, sort_keys=True).encode())
     return sorted(failures, key=lambda failure: failure.source)
 
@@ -92,7 +93,7 @@ def write_tagged(path: Path, document: InspectedDocument, file: Path, options: P
     job = TagJob(document.doc_id, document.source, inscriptions)
     with tempfile.TemporaryDirectory(prefix="inset-") as folder:
         store = open_store(folder)
-        store.put(f"documents/{document.doc_id}.pdf", path.read_bytes())
+        store.put(document_file(document.doc_id), path.read_bytes())
         limits = options or ParseOptions()
         (outcome,) = tag_documents([job], store_address=store.root, limits=limits, passwords=[], run_id=None)
         if outcome.failure is not None:

@@ -14,12 +14,13 @@ import pyarrow.compute as pc
 from backends.models.registry import TEXT_EMBEDDERS
 from backends.stores.spill import Spill
 from pipeline.corpus.workspace import Report, Workspace, silent
+from pipeline.records.delta import DeltaWriter, delta_from_parent
 from pipeline.records.documents import described, parsed_documents
 from pipeline.records.evidence import evidence_writer, placement_parts, placement_writer
 from pipeline.records.inherit import Inherited, inherit
 from pipeline.records.ledger import indexed_pages, write_ledger
 from pipeline.records.notes import StageNote, read_notes, read_plan, write_note
-from pipeline.records.quarantine import CHECK, document_failures, write_failures
+from pipeline.records.quarantine import document_failures, write_failures
 from pipeline.records.tagged import make_tagged
 from ray_jobs.documents import (
     read_chunks,
@@ -34,7 +35,7 @@ from schemas.documents import TAGGED
 from schemas.errors import ContractError, Failure, FailureCode
 from schemas.evidence import PLACEMENTS
 from schemas.parquet import Rows
-from schemas.stages import Stage
+from schemas.stages import Stage, Step
 from schemas.tags import TagTemplate
 from schemas.versions import LedgerRow, Plan, Status
 from tasks.enriching.cut import CountTokens
@@ -110,8 +111,8 @@ def _fates(workspace: Workspace, plan: Plan, inherited: Inherited, broken: Mappi
         if failure.doc_id
     }
     pages = dict(inherited.pages)
-    unstructured = {doc_id for doc_id, (_, step, _) in failed.items() if step == "structure"}
-    failed |= {doc_id: (FailureCode.LAW_BROKEN, CHECK, message) for doc_id, message in broken.items()}
+    unstructured = {doc_id for doc_id, (_, step, _) in failed.items() if step == Step.STRUCTURE}
+    failed |= {doc_id: (FailureCode.LAW_BROKEN, Stage.CHECK, message) for doc_id, message in broken.items()}
     planned = {document.doc_id for document in plan.documents} - unstructured - broken.keys()
     for doc_id in parsed_documents(workspace, planned - inherited.documents):
         pages[doc_id] = read_head(workspace.store, structured_folder(doc_id, workspace.keys.structured)).pages
@@ -149,18 +150,23 @@ def _write(
         _pieces(workspace, sorted({*fresh, *again}), sources, report), numbers, TagTemplate(corpus.tags.template)
     )
     evidence, placements = evidence_writer(store, version), placement_writer(store, version)
+    changed = {*fresh, *again, *inherited.moved}
+    delta = DeltaWriter(store, version, delta_from_parent(store, inherited, sources.keys(), changed & sources.keys()))
+    others = pa.array(sorted(changed), pa.string())
     figures = Spill(folder / "figures", pa.schema([PLACEMENTS.field("figure_id")]), "figure_id")
     roles: Counter[str] = Counter()
     modalities: Counter[str] = Counter()
     for rows in merge(made, taken_from(inherited.rows(store), sources, again)):
         evidence.add(rows.evidence)
         placements.add(rows.placements)
+        delta.add(rows.evidence.filter(pc.is_in(rows.evidence.column("doc_id"), others)))
         roles.update(map(str, rows.placements.column("role").to_pylist()))
         modalities.update(map(str, rows.evidence.column("modality").to_pylist()))
         known = rows.placements.select(["figure_id"])
         figures.add(known.filter(pc.is_valid(known.column("figure_id"))))
     evidence.close()
     placements.close()
+    delta.close()
     return {
         "figures": sum(int(pc.count_distinct(part.column("figure_id")).as_py()) for part in figures.tables()),
         "placements": placements.rows,

@@ -20,7 +20,7 @@ from pipeline.records.inherit import Inherited, inherit
 from pipeline.records.ledger import first_sources, indexed_pages, read_ledger
 from pipeline.records.notes import StageNote, counts_of, read_notes, read_plan, write_note
 from pipeline.records.publication import readable_manifest
-from pipeline.records.quarantine import CHECK, document_failures
+from pipeline.records.quarantine import document_failures
 from pipeline.records.vectors import VectorJoin, open_vectors, passages
 from ray_jobs.documents import (
     parsed_folder,
@@ -103,7 +103,7 @@ def check(workspace: Workspace, version: str, report: Report = silent, *, assemb
     failures = [
         failure
         for failure in document_failures(ledger, plan.run_id)
-        if failure.step == CHECK and failure.source not in carried
+        if failure.step == Stage.CHECK and failure.source not in carried
     ]
     note = StageNote(seconds=time.monotonic() - started, failures=failures, gates=found.gates)
     return write_note(store, version, Stage.CHECK, note)

@@ -41,7 +41,7 @@ from schemas.documents import Recognised, Segmented
 from schemas.errors import Failure, FailureCode, TransientError
 from schemas.parquet import rows_of, schema_of, table_of
 from schemas.ports import Vector
-from schemas.stages import Stage
+from schemas.stages import Stage, Step
 from tasks.enriching.spaces import Passage
 from tasks.figures.segment import pictures_to_segment
 from tasks.reading.recognise import pictures_to_recognise
@@ -73,7 +73,7 @@ def enrich(workspace: Workspace, version: str, report: Report = silent) -> Stage
             source=sources[doc_id],
             doc_id=doc_id,
             page=None,
-            step="structure",
+            step=Step.STRUCTURE,
             code=failure.code,
             message=failure.message,
             run_id=plan.run_id,
@@ -140,7 +140,7 @@ def _structure(
         )
         for done, made in enumerate(finished, 1):
             failed |= {outcome.row_id: outcome.failure for outcome in made if outcome.failure is not None}
-            report("structure", done, len(work))
+            report(Step.STRUCTURE, done, len(work))
     return counts | cut | {"structured": len(work) - len(failed)}, failed
 
 
@@ -164,7 +164,7 @@ def _recognised(
     if affordable:
         ray(len(affordable) > FEW_PICTURES)
         read = recognise(affordable, corpus.captions, store.root, corpus.ray, died)
-        _keep(cache, (table_of(Recognised, batch) for batch in read), "recognise", len(affordable), report)
+        _keep(cache, (table_of(Recognised, batch) for batch in read), Step.RECOGNISE, len(affordable), report)
     unfinished |= dict.fromkeys(left, (FailureCode.OVER_BUDGET, _OVER_BUDGET))
     unfinished |= _crashed(died, "words of a figure were not read")
     return cache, {"recognised": len(affordable) - len(died), "over_budget": len(left)}
@@ -192,7 +192,7 @@ def _segmented(
     if missing:
         ray(len(missing) > FEW_PAGES)
         cut = segment(missing, corpus.captions, store.root, corpus.ray, died)
-        _keep(cache, (table_of(Segmented, batch) for batch in cut), "segment", len(missing), report)
+        _keep(cache, (table_of(Segmented, batch) for batch in cut), Step.SEGMENT, len(missing), report)
     unfinished |= _crashed(died, "figures of a page were not looked for")
     return cache, {"segmented": len(missing) - len(died)}
 
@@ -228,7 +228,7 @@ def _embed_in(
         batches = embed([(name, contents[name]) for name in missing], model, corpus.embeddings, corpus.ray)
         died: list[RowFailure] = []
         found = (_vectors(outcomes, cache.schema, died) for outcomes in batches)
-        _keep(cache, found, "embed", len(missing), report, before)
+        _keep(cache, found, Step.EMBED, len(missing), report, before)
         if died:
             raise TransientError(
                 f"{len(died)} texts have no vector ({died[0].message}); refresh again: the others are kept"

@@ -71,7 +71,7 @@ def _reports(
     known = [mode for mode in modes if opened.embedders.keys() >= set(mode.spaces)]
     for done, mode in enumerate(known, 1):
         reports[mode.name] = ask(questions, lambda query, mode, k: _hits(opened, query, mode, k), mode.name, placed)
-        report("evaluate", done, len(known))
+        report(Stage.EVALUATE, done, len(known))
     return reports
 
 

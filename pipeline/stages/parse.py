@@ -37,11 +37,11 @@ def parse(workspace: Workspace, version: str, shard: int | None = None, report: 
         passwords=workspace.passwords(),
         run_id=plan.run_id,
     )
-    report("parse", 0, len(sources))
+    report(Stage.PARSE, 0, len(sources))
     for done, outcome in enumerate(outcomes, 1):
         failures.extend(outcome.failures)
         pages += outcome.pages
-        report("parse", done, len(sources))
+        report(Stage.PARSE, done, len(sources))
     note = StageNote(
         seconds=time.monotonic() - started, failures=failures, counts={"parsed": len(sources), "pages_parsed": pages}
     )

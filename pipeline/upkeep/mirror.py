@@ -13,7 +13,7 @@ from pathlib import Path
 from pipeline.corpus.workspace import INDEX_FILE, Report, Workspace, open_index, silent
 from pipeline.records.cache import ShardedCache
 from pipeline.records.collection import fill, read_back
-from pipeline.records.evidence import evidence_parts
+from pipeline.records.evidence import evidence_parts, evidence_sample
 from pipeline.records.inventory import FILE as INVENTORY
 from pipeline.records.inventory import SHARED, write_inventory
 from pipeline.records.lease import holding, release
@@ -146,11 +146,10 @@ def _index(target: Workspace, manifest: Manifest, report: Report) -> None:
     index = target.index(manifest.version)
     vectors = open_vectors(target.store, manifest.spaces)
     rows = fill(index, lambda: evidence_parts(target.store, manifest.version), vectors, LEXICAL_FIELDS, report)
-    written = evidence_parts(target.store, manifest.version)
-    for gate in read_back(index, written, rows, [one.space for one in vectors]):
+    sample = evidence_sample(target.store, manifest.version)
+    for gate in read_back(index, sample, rows, [one.space for one in vectors]):
         if not gate.passed:
-            told = gate.message.partition(";")[0]
-            raise ContractError(f"{manifest.version} was copied, but {told}; mirror it again")
+            raise ContractError(f"{manifest.version} was copied, but {gate.message.partition(';')[0]}; mirror it again")
 
 
 def _finish(target: Workspace, manifest: Manifest) -> None:

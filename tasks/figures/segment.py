@@ -25,35 +25,68 @@ from tasks.figures.render import encode
 SEGMENT_VERSION = "3"
 
 LEAST_SIDE_PX = 40
-"""Least side of a figure, in pixels of a page of some 1,000: what is hardly larger than a letter is none."""
+"""Least side of a figure, in pixels of a page of some 1,000: what is hardly larger than a letter is none. Of 423 pictures of
+pages at hand none changes at 20 (2 without it: pictures of 25 pixels), 11 at 80 (seven lose lines of text, which are none,
+three lose logos).
+"""
 LEAST_PAGE_SHARE = 0.005
-"""Least share of its page that a figure has."""
+"""Least share of its page that a figure has, however many pixels that are. Of those 423 pictures none changes at 0.0025, 2 at
+0.01 (logos are lost).
+"""
 WHOLE_PAGE_SHARE = 0.85
-"""Share of a page from which on a figure is the page but for a margin: counted only where it is alone."""
+"""Share of a page from which on a figure is the page but for a margin: counted only where it is alone. Of those 423 pictures 12
+change at 0.43 (the part of a slide counts instead of its chart), 3 at 0.95 (a slide counts instead of its parts).
+"""
 SAME_SHARE = 0.5
-"""Share of the smaller one that two boxes have in common which are one thing seen twice."""
+"""Share of the smaller one that two boxes have in common which are one thing seen twice. Of those 423 pictures 5 change at 0.25
+(photographs that touch another are lost), 2 at 0.75 (a figure is cut twice), 58 without it.
+"""
 SURE_SCORE = 0.3
-"""Score from which on the model is sure. Of 109 regions 60 are met; 55 at 0.2, 50 at 0.5 (decision 7)."""
+"""Score from which on the model is sure. Of 109 regions 60 are met; 55 at 0.2, 50 at 0.5 (decision 7). Of those 423 pictures 97
+change at 0.15 (text is cut), 117 at 0.6 (photographs, logos and charts are lost).
+"""
 LARGEST_PART_SHARE = 0.7
-"""Largest share of a region that a part of it has: what is larger is the whole, seen again."""
+"""Largest share of a region that a part of it has: what is larger is the whole, seen again. Of those 423 pictures 24 change at
+0.35 (photographs stay in one box with the text beside them), 3 at 0.85 (a chart loses its edges), 80 without it.
+"""
 LEAST_PART_SHARE = 0.02
-"""Least share of a region that a part of it has: a line of words is the label of a chart."""
+"""Least share of a region that a part of it has: a line of words is the label of a chart. Of those 423 pictures none changes at
+0.01 (2 without it: two charts stay one), 1 at 0.04.
+"""
 WITHIN_SHARE = 0.9
-"""Share of a part that lies in its region."""
+"""Share of a part that lies in its region. Of those 423 pictures 2 change at 0.45 (a neighbour's chart is a part), 3 at 0.95 (a
+photograph stays in one box with the text beside it).
+"""
 SHARED_EDGE_SHARE = 0.05
-"""Share that two parts may have in common at their edges: a layout model's boxes reach too far."""
+"""Share that two parts may have in common at their edges: a layout model's boxes reach too far. Of those 423 pictures 1 changes
+at 0.025 (two drawings stay one), none at 0.1.
+"""
 TWIN_SHARE = 0.15
-"""How much the likes of a sure figure differ from it in place and size. With them 68 of 109 regions are met, without 67."""
+"""How much the likes of a sure figure differ from it in place and size. With them 68 of 109 regions are met, without 67. Of
+those 423 pictures 2 change at 0.075, 2 at 0.3 (the name beside a portrait is a figure), 3 without it (a logo is lost).
+"""
 INK_LEVELS = 40
-"""How far a pixel's colour is from the background's, of 255 levels, that shows something."""
+"""How far a pixel's colour is from the background's, of 255 levels, that shows something. Of those 423 pictures 5 change at 20
+(shades of the background count: a chart stays in one box with the text beside it), 3 at 80 (a dark photograph counts as
+blank).
+"""
 ALL_INK_SHARE = 0.85
-"""Share of a region's ink that its parts hold: then nothing drawn is lost. With parts 67 of 109 regions are met, without 60."""
+"""Share of a region's ink that its parts hold: then nothing drawn is lost. With parts 67 of 109 regions are met, without 60. Of
+those 423 pictures 40 change at 0.43, 11 at 0.7 (one of three screenshots is all that is left), 16 at 0.95 (two pictures stay
+one).
+"""
 LEAST_INK_SHARE = 0.05
-"""Share of a region's ink that each of its parts holds at least."""
+"""Share of a region's ink that each of its parts holds at least. Of those 423 pictures none changes at 0.025 (1 without it: a
+blank corner is a figure), 1 at 0.1 (birds on a photograph are lost).
+"""
 SAMPLED_SIDE_PX = 500
-"""Side of the picture that ink is counted on."""
+"""Side of the picture that ink is counted on. Bounds the work: of those 423 pictures none changes at 250 or 1,000, nor with all
+pixels.
+"""
 RUNNING_SHARE = 1 / 3
-"""Share of a segment that lines of paragraphs cover, from which on it is text."""
+"""Share of a segment that lines of paragraphs cover, from which on it is text. Of 110 pages whose words were read 14 change at
+0.17 (tables and drawings beside their steps are lost), 8 at 0.67 (lists, notes and contents are figures).
+"""
 
 _REASONS = {RegionKind.FIGURE: "a figure on the picture of a page", RegionKind.TABLE: "a table on the picture of a page"}
 

@@ -18,9 +18,14 @@ _SIDES = {"R": "R", "AL": "R", "L": "L", "EN": "N", "AN": "N"}
 _CLOSING = {"(": ")", "[": "]", "{": "}", "«": "»", "<": ">"}
 _MIRRORED = {**_CLOSING, **{closing: opening for opening, closing in _CLOSING.items()}}
 UNIT_LETTERS = 2
-"""Letters of a word left of a number that is its unit: "40 Nm", and not "Windows 10" (decision 11)."""
+"""Letters of a word left of a number that is its unit: "40 Nm", and not "Windows 10" (decision 11). Of the 50 pages at hand with
+right-to-left letters 5 change at 1 (names in formulas, which read better; none has a unit of two letters), 9 at 4 (names such as
+"f(x)", and "Page", go behind their numbers).
+"""
 BLANK_HEIGHTS = 0.12
-"""How much wider than most a gap between letters is that is a blank, by their height."""
+"""How much wider than most a gap between letters is that is a blank, by their height. Of the 50 pages at hand with right-to-left
+letters 16 change at 0.06 (blanks in formulas: "f (x)"), 19 at 0.24 (words run together).
+"""
 
 
 class _Cluster(NamedTuple):

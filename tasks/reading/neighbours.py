@@ -71,8 +71,8 @@ def pictures_by_their_text(documents: Iterable[tuple[str, Mapping[int, bool]]], 
         away.update([source] * sum(not answer for answer in found.values()))
     right, total = answers[True], answers.total()
     share = right / total if total else 1.0
-    told = f"{right} of {total} pictures without a caption are read with text next to them"
-    message = f"{told} ({share:.0%}), {bounds.of(PICTURES_BY_TEXT):.0%} asked for"
+    counted = f"{right} of {total} pictures without a caption are read with text next to them"
+    message = f"{counted} ({share:.0%}), {bounds.of(PICTURES_BY_TEXT):.0%} asked for"
     passed = PICTURES_BY_TEXT.holds(share, bounds) or total < FEWEST_PICTURES
     most = ", ".join(f"{count} in {source}" for source, count in away.most_common(EXAMPLES))
     return PICTURES_BY_TEXT.judge(share, bounds, message, passed=passed, most=most)

@@ -1,13 +1,13 @@
 """Lay a parsed document out as the page-per-row table of "Beyond Text"."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import pyarrow as pa
 
-from schemas.documents import Figure, Kind, ParsedDocument, Placement
+from schemas.documents import Figure, Kind, Line, ParsedDocument, Placement
 from schemas.pages import BEYOND_TEXT, DROPS, UNIQUE_TEXTS, ImageFilter
 from schemas.tags import restore
 
@@ -17,6 +17,8 @@ MIN_RELATIVE_SIZE = 0.0
 """The paper's code takes an image whose shorter side, bytes, and bytes a sample all exceed these."""
 
 _SAMPLES = 3
+
+_OnPage = TypeVar("_OnPage", Line, Placement)
 
 
 @dataclass(frozen=True)
@@ -51,48 +53,52 @@ def paginate(
     """
     figures = {figure.figure_id: figure for figure in document.figures}
     title = " - ".join(filter(None, (restore(document.title), subject)))
-    lines: dict[int, list[str]] = {}
-    for line in document.lines:
-        lines.setdefault(line.page, []).append(restore(line.text).rstrip())
-    placed: dict[int, list[Placement]] = {}
-    for placement in document.placements:
-        placed.setdefault(placement.page, []).append(placement)
+    lines = _by_page(document.lines)
+    placed = _by_page(document.placements)
     rows: list[dict[str, Any]] = []
     drops: list[dict[str, Any]] = []
     for page in document.pages:
-        url = f"{quote(source)}#page={page.page}"
-        shared = {
-            "doc_id": document.doc_id,
-            "doc_title": title,
-            "page_number": page.page,
-            "text": "\n".join(lines.get(page.page, ())),
-            "url": url,
-        }
-        taken: dict[str, bytes] = {}
-        for placement in placed.get(page.page, ()):
-            figure = figures.get(placement.figure_id or "")
-            data = None if figure is None else load(figure)
-            reason = _reason(placement, figure, data, images, taken)
-            if figure is not None and data is not None and reason is None:
-                taken[figure.figure_id] = data
-            else:
-                drops.append(
-                    {
-                        "doc_id": document.doc_id,
-                        "page_number": page.page,
-                        "url": url,
-                        "image_id": placement.figure_id,
-                        "width": figure.width if figure else None,
-                        "height": figure.height if figure else None,
-                        "bytes": None if data is None else len(data),
-                        "reason": reason,
-                    }
-                )
+        located = {"doc_id": document.doc_id, "page_number": page.page, "url": f"{quote(source)}#page={page.page}"}
+        text = "\n".join(restore(line.text).rstrip() for line in lines.get(page.page, ()))
+        taken, dropped = _images(placed.get(page.page, ()), figures, load, images)
+        drops.extend(located | drop for drop in dropped)
         held: Iterable[tuple[str | None, bytes | None]] = taken.items() or [(None, None)]
         for image_id, data in held:
             image = {"has_image": image_id is not None, "image_id": image_id, "image_bytes": data}
-            rows.append({"index": first_index + len(rows), **shared, **image})
+            rows.append({"index": first_index + len(rows), **located, "doc_title": title, "text": text, **image})
     return Paginated(pa.Table.from_pylist(rows, schema=BEYOND_TEXT), pa.Table.from_pylist(drops, schema=DROPS))
+
+
+def _by_page(items: Iterable[_OnPage]) -> dict[int, list[_OnPage]]:
+    by_page: dict[int, list[_OnPage]] = {}
+    for item in items:
+        by_page.setdefault(item.page, []).append(item)
+    return by_page
+
+
+def _images(
+    placements: Iterable[Placement], figures: Mapping[str, Figure], load: Callable[[Figure], bytes], images: ImageFilter
+) -> tuple[dict[str, bytes], list[dict[str, Any]]]:
+    """Return the images of a page by figure id, and what pictures are none, with the reason."""
+    taken: dict[str, bytes] = {}
+    drops: list[dict[str, Any]] = []
+    for placement in placements:
+        figure = figures.get(placement.figure_id or "")
+        data = None if figure is None else load(figure)
+        reason = _reason(placement, figure, data, images, taken)
+        if figure is not None and data is not None and reason is None:
+            taken[figure.figure_id] = data
+        else:
+            drops.append(
+                {
+                    "image_id": placement.figure_id,
+                    "width": figure.width if figure else None,
+                    "height": figure.height if figure else None,
+                    "bytes": None if data is None else len(data),
+                    "reason": reason,
+                }
+            )
+    return taken, drops
 
 
 def _reason(

@@ -30,7 +30,7 @@ from tasks.reading.title import title_of
 from tasks.tables.fill import filled, lines_of_tables
 from tasks.tables.tabulate import Grid, tabulate
 
-PARSE_VERSION = "12"
+PARSE_VERSION = "13"
 
 _FREE_MEMORY_EVERY = 16
 """Pages after which what the PDF library caches is dropped."""
@@ -69,13 +69,7 @@ def parse(
         )
     opened(document.page_count)
     reading = _Reading(document, None if keep_figure is None else Collection(options, keep_figure))
-    for number in range(1, document.page_count + 1):
-        reading.read(number)
-        if number % _FREE_MEMORY_EVERY == 0:
-            document.free_memory()
-    if not reading.found_anything and reading.failures:
-        first = reading.failures[0]
-        raise BadInputError(f"the file is damaged and nothing of it can be read: {first.message}", FailureCode.DAMAGED)
+    reading.read_all()
     placements = without_logos(without_repeats(reading.placements, reading.pages), reading.pages, reading.lines)
     kept = {placement.figure_id for placement in placements}
     return ParsedDocument(
@@ -110,28 +104,41 @@ class _Reading:
         """Every figure that was kept."""
         return [] if self.collection is None else list(self.collection.figures.values())
 
-    def read(self, number: int) -> None:
-        """Add one page."""
+    def read_all(self) -> None:
+        """Add every page.
+
+        Raises:
+            BadInputError: Nothing of any can be read.
+        """
+        for number in range(1, self.document.page_count + 1):
+            self._read(number)
+            if number % _FREE_MEMORY_EVERY == 0:
+                self.document.free_memory()
+        if not self.found_anything and self.failures:
+            first = self.failures[0]
+            raise BadInputError(f"the file is damaged and nothing of it can be read: {first.message}", FailureCode.DAMAGED)
+
+    def _read(self, number: int) -> None:
         self.document.lost_content()
         try:
             content = read_page(self.document, number)
         except BadInputError as error:
             self.pages.append(Page(number, 0.0, 0.0, 0, 0))
-            self.fail(number, error)
+            self._fail(number, error)
             return
         self.pages.append(content.page)
         box = content.drawn.box
         if max(box.width, box.height) > MAX_SIDE_PT:
             size = f"{box.width:.0f} x {box.height:.0f} pt"
-            message = f"page {number} is {size}, more than {MAX_SIDE_PT} pt a side; its text is kept, nothing is drawn"
-            self.fail(number, BadInputError(message, FailureCode.PAGE_TOO_LARGE, number))
+            message = f"the page is {size}, more than {MAX_SIDE_PT} pt a side; its text is kept, nothing is drawn"
+            self._fail(number, BadInputError(message, FailureCode.PAGE_TOO_LARGE, number))
             self.lines.extend(content.texts)
             self.found_anything = True
             return
         self._add(content)
         self._note_damage(content)
 
-    def fail(self, page: int, error: BadInputError) -> None:
+    def _fail(self, page: int, error: BadInputError) -> None:
         """Note that something of a page could not be read."""
         failure = PageFailure(page, error.code, error.message)
         if failure not in self.failures:
@@ -145,7 +152,7 @@ class _Reading:
         self.found_anything |= not (is_empty and lost)
         if lost or (is_empty and self.document.is_repaired):
             why = lost[0] if lost else "it is empty after the file was repaired"
-            self.fail(number, BadInputError(f"page {number} is damaged: {why}"[:300], FailureCode.DAMAGED, number))
+            self._fail(number, BadInputError(f"the page is damaged: {why}"[:300], FailureCode.DAMAGED, number))
 
     def _add(self, content: Content) -> None:
         """Add the pictures, the lines and the tables of a page."""
@@ -170,12 +177,12 @@ class _Reading:
         tagged = [placement.bbox for placement in placed if placement.role in TAGGED and placement.figure_id is not None]
         for ruling, lines in zip(tables, written, strict=True):
             try:
-                with refusing(f"a table of page {page.page} can't be read", FailureCode.PAGE_UNREADABLE, page.page):
+                with refusing("a table can't be read", FailureCode.PAGE_UNREADABLE, page.page):
                     grid = tabulate(
                         ruling, lines, content.letters, page.rotation, right_to_left=right_to_left, pictures=tagged
                     )
             except BadInputError as error:
-                self.fail(page.page, error)
+                self._fail(page.page, error)
             else:
                 self.grids.extend([(page.page, grid)] if grid is not None else [])
 
@@ -190,7 +197,7 @@ class _Reading:
         try:
             figure, raw_sha1 = self.collection.figure_of(region, box, role, content.drawn)
         except BadInputError as error:
-            self.fail(content.page.page, error)
+            self._fail(content.page.page, error)
             return replace(placement, reason=error.message)
         if self.collection.is_blank(figure) and role in TAGGED:
             role, reason = Role.DECORATIVE, "one colour only"

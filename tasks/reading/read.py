@@ -37,7 +37,7 @@ def read_page(document: PdfDocument, number: int) -> Content:
     """
     drawn = document.read_page(number)
     letters = LineLetters(drawn)
-    with refusing(f"page {number} can't be read", FailureCode.PAGE_UNREADABLE, number):
+    with refusing("the page can't be read", FailureCode.PAGE_UNREADABLE, number):
         lines = _lines(drawn, letters)
     characters = sum([len(line.text.strip()) for line, _ in lines])
     page = Page(number, drawn.box.width, drawn.box.height, drawn.rotation, characters)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from schemas.errors import OF_THE_SOURCE, BadInputError, FailureCode
+from schemas.stages import Stage
 from schemas.versions import LedgerRow, PlannedDocument, PlanSummary, SourceFile, Status
 
 
@@ -90,7 +91,7 @@ def _unreadable(file: SourceFile, error: BadInputError, attempt: str) -> LedgerR
         status=Status.QUARANTINED,
         attempt=attempt,
         code=error.code,
-        step="plan",
+        step=Stage.PLAN,
         message=error.message,
     )
 

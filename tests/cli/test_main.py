@@ -126,6 +126,18 @@ def test_pages_that_fail_alike_are_one_line(folder: Path, inset: Inset) -> None:
     assert [failure["page"] for failure in listed if failure["source"] == "scans.pdf"] == [1, 3, 4]
 
 
+def test_pages_that_are_damaged_alike_are_one_line_of_a_parse(folder: Path, inset: Inset) -> None:
+    file = write_manual(folder / "broken.pdf", "pump", pages=5)
+    with pymupdf.open(file) as document:
+        for page in (1, 2, 4):
+            xref, *_ = document[page].get_contents()
+            document.update_stream(xref, b"not zlib at all", new=False, compress=False)
+            document.xref_set_key(xref, "Filter", "/FlateDecode")
+        document.saveIncr()
+    (line,) = [line for line in inset("parse", file).err.splitlines() if line.startswith("broken.pdf")]
+    assert line.startswith("broken.pdf, pages 2-3, 5: damaged: the page is damaged: ")
+
+
 def _search_and_ask(inset: Inset, version: str) -> None:
     found = inset("search", "manuals", "mended valve screws", "-k", "3", "--mode", "bm25", "--json").json
     assert (found["version"], found["mode"]) == (version, "bm25")

@@ -272,6 +272,85 @@ class TestWriting:
         assert ids(copied.bm25("register", 5, ANY)) == [evidence_id(0)]
 
 
+def derived(engine: Factory, folder: Path, without: Sequence[str], rows: list[dict[str, object]]) -> SearchIndex | None:
+    """Derive a collection from one of the sixty rows, which is dropped then; None where the engine can't."""
+    earlier, index = engine(folder / "earlier"), engine(folder / "derived")
+    fill(earlier, ROWS, VECTORS)
+    fill(index, ROWS[:5], VECTORS[:5])  # what a killed build left
+    try:
+        if not index.derive(earlier, SCHEMA, FIELDS, without):
+            return None
+        if rows:
+            assert index.add(table(rows, VECTORS[: len(rows)]).to_batches(max_chunksize=3)) == len(rows)
+        index.finish()
+        assert earlier.count() == 60
+        assert len(earlier.bm25("register", 60, ANY)) == 6
+    finally:
+        earlier.drop()
+    return index
+
+
+NEW_WORDS = [
+    {
+        **ROWS[place],
+        "evidence_id": evidence_id(place + 100),
+        "doc_id": "9" * 64,
+        "text": f"The register of part {place}, again.",
+    }
+    for place in range(7)
+]
+
+
+class TestDeriving:
+    @pytest.mark.parametrize(
+        ("without", "rows"),
+        [
+            pytest.param(["1" * 64], NEW_WORDS, id="changed"),
+            pytest.param(["1" * 64, "2" * 64], [], id="deleted"),
+            pytest.param([], NEW_WORDS, id="added"),
+            pytest.param([], [], id="nothing"),
+            pytest.param(["0" * 64, "1" * 64, "2" * 64], NEW_WORDS, id="all changed"),
+            pytest.param(["0" * 64, "1" * 64, "2" * 64], [], id="all deleted"),
+        ],
+    )
+    def test_it_answers_as_a_fresh_one(
+        self, engine: Factory, tmp_path: Path, without: list[str], rows: list[dict[str, object]]
+    ) -> None:
+        index = derived(engine, tmp_path, without, rows)
+        if index is None:
+            pytest.skip("this engine fills a collection of its own for every version")
+        fresh = engine(tmp_path / "fresh")
+        kept = [place for place in range(60) if ROWS[place]["doc_id"] not in without]
+        wanted = [ROWS[place] for place in kept] + rows
+        fill(fresh, wanted, np.concatenate([VECTORS[kept], VECTORS[: len(rows)]]))
+        names = [str(row["evidence_id"]) for row in wanted]
+        assert index.count() == len(wanted)
+        assert index.fetch(names) == fresh.fetch(names) == wanted
+        assert index.vectors(names, "text").keys() == fresh.vectors(names, "text").keys()
+        for words in (*SUBJECTS, "register of the manual", "about part 3"):
+            for weights in ({"search_text": 1.0}, {"title": 2.0, "section_path": 0.5}):
+                assert_alike(index.bm25(words, 60, ANY, weights), fresh.bm25(words, 60, ANY, weights))
+        for vector in VECTORS[:9]:
+            assert_alike(index.dense(vector, 60, ANY, "text"), fresh.dense(vector, 60, ANY, "text"))
+        narrow = Filters(documents=[QUOTED], pages=[2])
+        assert_alike(index.bm25("register split", 60, narrow), fresh.bm25("register split", 60, narrow))
+        for one in (index, fresh):
+            one.drop()
+
+    def test_what_is_made_otherwise_is_no_base(self, engine: Factory, tmp_path: Path) -> None:
+        earlier, index = engine(tmp_path / "earlier"), engine(tmp_path / "derived")
+        fill(earlier, ROWS[:5], VECTORS[:5])
+        assert not index.derive(earlier, SCHEMA, (*FIELDS, "caption"), [])
+        assert not index.derive(earlier, SCHEMA.remove(SCHEMA.get_field_index("vector_image")), FIELDS, [])
+        other = LanceIndex(str(tmp_path / "other"), "T") if isinstance(index, MemoryIndex) else MemoryIndex()
+        fill(other, ROWS[:5], VECTORS[:5])
+        assert not index.derive(other, SCHEMA, FIELDS, [])
+        fill(index, ROWS[:5], VECTORS[:5])
+        assert index.count() == 5
+        for one in (index, earlier):
+            one.drop()
+
+
 class TestLexical:
     def test_finds_the_rows_that_hold_a_term(self, index: SearchIndex) -> None:
         assert places(index.bm25("firmware", 60, ANY)) == {3, 13, 23, 33, 43, 53}
@@ -488,6 +567,26 @@ class TestLanceDB:
         narrow = Filters(documents=["plain.pdf"], pages=[1])
         assert len(index.dense(questions[0], 20, narrow, "text")) == 20
         assert (tmp_path / "T.lance" / "_indices").is_dir()
+
+    def test_versions_that_are_derived_one_from_another_share_files_and_keep_none_that_is_stale(
+        self, tmp_path: Path
+    ) -> None:
+        rows, vectors = many_rows()
+        rows, vectors = rows[:3900], vectors[:3900]
+        index, fresh = LanceIndex(str(tmp_path / "0"), "T0", exact_below=1000), LanceIndex(str(tmp_path / "fresh"), "F")
+        fill(index, rows, vectors)
+        for turn in (1, 2, 3):
+            earlier, index = index, LanceIndex(str(tmp_path / f"{turn}"), f"T{turn}", exact_below=1000)
+            assert index.derive(earlier, SCHEMA, FIELDS, [f"new {turn - 1}"])
+            new = [{**row, "evidence_id": f"{turn} {row['evidence_id']}", "doc_id": f"new {turn}"} for row in rows[:40]]
+            index.add(table(new, unit_vectors(40, seed=turn)).to_batches())
+            index.finish()
+            earlier.drop()
+        fill(fresh, rows + new, np.concatenate([vectors, unit_vectors(40, seed=3)]))
+        assert recall_at_10(index, fresh, list(unit_vectors(20, seed=9))) >= 0.95
+        assert_alike(index.bm25("register", 50, ANY), fresh.bm25("register", 50, ANY))
+        # One folder a field, and a segment a turn of each of the two spaces that are indexed.
+        assert len([*(tmp_path / "3" / "T3.lance" / "_indices").iterdir()]) <= len(FIELDS) + 2 * (1 + 3)
 
     def test_a_space_in_which_no_row_has_a_vector_is_built_all_the_same(self, tmp_path: Path) -> None:
         index = LanceIndex(str(tmp_path), "T", exact_below=10)

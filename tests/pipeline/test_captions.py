@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from pipeline.corpus.workspace import Workspace, open_workspace
-from pipeline.records.evidence import read_evidence
 from pipeline.records.notes import read_notes
 from pipeline.records.publication import read_pointer
 from pipeline.refresh import refresh
 from schemas.stages import Stage
 from tasks.enriching.captioners import CAPTIONERS
 from tests.pipeline.conftest import write_corpus
+from tests.versions import read_evidence
 
 
 def test_another_captioner_makes_rows_anew_and_structures_nothing(

@@ -10,7 +10,6 @@ import pytest
 import tasks.enriching.chunk
 from pipeline import steps
 from pipeline.corpus.workspace import Workspace, open_workspace
-from pipeline.records.evidence import read_evidence
 from pipeline.records.inherit import Inherited, inherit
 from pipeline.records.ledger import read_ledger
 from pipeline.records.publication import read_pointer
@@ -29,6 +28,7 @@ from schemas.tags import placeholder
 from schemas.versions import Plan, RefreshResult, Status
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
+from tests.versions import read_evidence
 
 Spoil = Callable[[Chunk], list[Chunk]]
 

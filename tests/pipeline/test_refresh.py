@@ -12,7 +12,7 @@ import pytest
 from backends.stores import sources
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
-from pipeline.records.evidence import read_evidence, read_placements
+from pipeline.records.evidence import read_placements
 from pipeline.records.notes import read_notes
 from pipeline.records.publication import list_versions, publish_version, read_pointer, roll_back
 from pipeline.refresh import is_refused, refresh
@@ -26,6 +26,7 @@ from schemas.tags import TagTemplate
 from schemas.versions import RefreshResult
 from tests.manuals import write_manual, write_scan
 from tests.pipeline.conftest import write_corpus
+from tests.versions import read_evidence
 
 
 def _work(workspace: Workspace, result: RefreshResult) -> dict[str, int]:

@@ -16,7 +16,6 @@ from pipeline.corpus import workspace as workspace_module
 from pipeline.corpus.models import text_embedder
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
-from pipeline.records.evidence import read_evidence
 from pipeline.records.notes import read_notes
 from pipeline.records.publication import manifest_name, read_manifest
 from pipeline.records.vectors import SpaceVectors, open_vectors, passages
@@ -34,6 +33,7 @@ from schemas.versions import ModelCard
 from tasks.answering.modes import MODES, Dense, Lexical, Mode
 from tasks.enriching.spaces import SPACES, TEXT, Space
 from tests.pipeline.conftest import write_corpus
+from tests.versions import read_evidence
 
 CARD = ModelCard(name="hashed", revision="1", dimension=16)
 QUESTION = "Service of the steel winch"

@@ -4,8 +4,10 @@ from pathlib import Path
 
 from backends.pdf.document import open_document
 from backends.stores.object_store import open_store
-from ray_jobs.documents import is_finished, pack_structured, read_tree, structured_folder, write_structured
+from backends.stores.objects import read_rows
+from ray_jobs.documents import is_finished, pack_structured, structured_folder, write_structured
 from schemas.corpus import ParseOptions
+from schemas.documents import Node
 from tasks.reading.contents import grow
 from tasks.reading.parse import parse
 from tasks.reading.structure import structure
@@ -18,8 +20,9 @@ def test_a_documents_evidence_tree_is_stored_with_it(tmp_path: Path) -> None:
     store, folder = open_store(f"{tmp_path / 'store'}"), structured_folder("d", "key")
     write_structured(store, folder, pack_structured(document, []))
     assert is_finished(store, folder)
-    assert list(read_tree(store, folder)) == grow(document)
-    assert [node.title for node in read_tree(store, folder) if node.parent_id is None] == [
+    tree = read_rows(store, f"{folder}/tree.parquet", Node)
+    assert list(tree) == grow(document)
+    assert [node.title for node in tree if node.parent_id is None] == [
         "1 Service of the pump, part 1",
         "2 Service of the pump, part 2",
     ]

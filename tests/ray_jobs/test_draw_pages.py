@@ -1,5 +1,6 @@
 """Pages drawn for many callers, whatever the documents hold."""
 
+import multiprocessing
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -125,7 +126,7 @@ def test_the_queue_is_bounded_for_one_document_and_for_all(
 ) -> None:
     made = drawer(at_once=1)
     other = made.draw(_page(store, "bomb.pdf", dpi=36))
-    while not made.is_drawing:  # from here on all wait
+    while not multiprocessing.active_children():  # from here on all wait
         pass
     pages = [made.draw(_page(store, "good.pdf", page=page)) for page in range(1, WAITING_A_DOCUMENT + 1)]
     with pytest.raises(TransientError, match="too many pages are waiting"):

@@ -116,7 +116,7 @@ def test_lost_content_is_reported_once() -> None:
 
 def test_a_page_that_is_not_there_is_refused() -> None:
     document = open_document(_pdf(lambda page: None))
-    with pytest.raises(BadInputError, match="page 2 can't be read") as refusal:
+    with pytest.raises(BadInputError, match="the page can't be read") as refusal:
         document.read_page(2)
     assert (refusal.value.code, refusal.value.page) == (FailureCode.PAGE_UNREADABLE, 2)
 

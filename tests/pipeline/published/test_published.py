@@ -12,7 +12,6 @@ from fastapi.testclient import TestClient
 
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
-from pipeline.records.evidence import read_evidence
 from pipeline.records.publication import read_pointer
 from pipeline.refresh import refresh
 from query_service.app import create_app
@@ -21,6 +20,7 @@ from schemas.evidence import FigurePart, Filters, Modality, TablePart
 from schemas.parquet import to_parquet
 from tests.manuals import write_long_table, write_manual
 from tests.pipeline.conftest import write_corpus
+from tests.versions import read_evidence
 
 Open = Callable[[Workspace], PublishedCorpus]
 

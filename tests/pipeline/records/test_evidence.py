@@ -11,7 +11,6 @@ from pipeline.records.evidence import (
     evidence_parts,
     evidence_writer,
     placement_writer,
-    read_evidence,
     read_placements,
     version_rows,
 )
@@ -20,6 +19,7 @@ from schemas.evidence import EVIDENCE, PLACEMENTS
 from schemas.ids import version_file
 from schemas.parquet import to_parquet
 from schemas.ports import ObjectStore
+from tests.versions import read_evidence
 
 VERSION = "20261122T120000Z-00000000"
 

@@ -1,5 +1,6 @@
 """What is read back of a built collection, and the gates that judge it."""
 
+import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -8,13 +9,23 @@ import pytest
 
 from backends.engines.lancedb_index import LanceIndex
 from backends.engines.memory_index import MemoryIndex
-from pipeline.corpus.workspace import open_workspace
+from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.records.collection import OF_THE_ENGINE, read_back
+from pipeline.records.collection import fill as fill_collection
+from pipeline.records.evidence import evidence_parts
+from pipeline.records.notes import read_notes
+from pipeline.records.vectors import open_vectors
 from pipeline.refresh import refresh
-from schemas.evidence import EVIDENCE
+from schemas.corpus import LEXICAL_FIELDS
+from schemas.errors import TransientError
+from schemas.evidence import EVIDENCE, Filters
+from schemas.ids import version_file
+from schemas.stages import Stage
 from schemas.versions import GateResult
 from tasks.enriching.spaces import TEXT
-from tests.contract.test_search_index import ROWS, VECTORS, fill
+from tests.contract.test_search_index import ROWS, SUBJECTS, VECTORS, assert_alike, fill
+from tests.manuals import write_manual
+from tests.pipeline.conftest import write_corpus
 
 Row = dict[str, object]
 
@@ -60,3 +71,115 @@ def test_what_an_engine_lost_is_built_again(corpus_file: Path, monkeypatch: pyte
     made = refresh(workspace)
     assert made.published
     assert made.version != refused.version
+
+
+@pytest.fixture(scope="module")
+def nine_refreshed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("nine")
+    for place in range(9):
+        write_manual(folder / "pdfs" / f"{place}.pdf", f"{SUBJECTS[place]} device", seed=place)
+    assert refresh(open_workspace(str(write_corpus(folder)))).published
+    return folder
+
+
+@pytest.fixture
+def nine_manuals(nine_refreshed: Path, tmp_path: Path) -> Workspace:
+    """A corpus in which one document is a ninth, so that the next version's collection is derived; a copy to work on."""
+    shutil.copytree(nine_refreshed, tmp_path, dirs_exist_ok=True)
+    return open_workspace(str(tmp_path / "corpora" / "manuals.yaml"))
+
+
+def _change(workspace: Workspace) -> str:
+    """Change a document and refresh; return the version that is live then."""
+    write_manual(workspace.file.parent.parent / "pdfs" / "3.pdf", "hydraulic lift", seed=30)
+    return _refreshed(workspace)
+
+
+def _refreshed(workspace: Workspace) -> str:
+    made = refresh(workspace)
+    assert made.published
+    assert made.version is not None
+    return made.version
+
+
+def _written(workspace: Workspace, version: str) -> tuple[int, int]:
+    counts = read_notes(workspace.store, version, [Stage.BUILD])[Stage.BUILD].counts
+    return counts["rows_written"], counts["rows_built"]
+
+
+def _assert_as_filled(workspace: Workspace, version: str, folder: Path) -> None:
+    """Compare a version's collection with a fresh one of the same rows."""
+    evidence = [*evidence_parts(workspace.store, version)]
+    index, fresh = workspace.index(version), LanceIndex(str(folder), "Fresh_v_1")
+    rows = fill_collection(fresh, lambda: evidence, open_vectors(workspace.store, workspace.spaces), LEXICAL_FIELDS)
+    names = [str(name) for part in evidence for name in part.column("evidence_id").to_pylist()]
+    assert index.count() == rows
+    assert index.fetch(names) == fresh.fetch(names)
+    assert {name: vector.tolist() for name, vector in index.vectors(names, "text").items()} == {
+        name: vector.tolist() for name, vector in fresh.vectors(names, "text").items()
+    }
+    for words in (*SUBJECTS, "device", "lift"):
+        assert_alike(index.bm25(words, 50, Filters()), fresh.bm25(words, 50, Filters()))
+
+
+def test_of_a_small_change_only_its_rows_are_written(nine_manuals: Workspace, tmp_path: Path) -> None:
+    version = _change(nine_manuals)
+    written, built = _written(nine_manuals, version)
+    assert 0 < written < built / 4
+    _assert_as_filled(nine_manuals, version, tmp_path / "fresh")
+
+
+def test_a_document_that_went_or_moved_is_in_the_derived_collection_as_it_is_now(
+    nine_manuals: Workspace, tmp_path: Path
+) -> None:
+    pdfs = nine_manuals.file.parent.parent / "pdfs"
+    (pdfs / "4.pdf").rename(pdfs / "moved.pdf")
+    moved = _refreshed(nine_manuals)
+    assert 0 < _written(nine_manuals, moved)[0] < _written(nine_manuals, moved)[1] / 4
+    _assert_as_filled(nine_manuals, moved, tmp_path / "moved")
+    (pdfs / "5.pdf").unlink()
+    gone = _refreshed(nine_manuals)
+    assert (
+        _written(nine_manuals, gone)[0] == _written(nine_manuals, gone)[1]
+    )  # a third of the documents by now: filled anew
+    _assert_as_filled(nine_manuals, gone, tmp_path / "gone")
+    (pdfs / "6.pdf").unlink()
+    last = _refreshed(nine_manuals)
+    assert _written(nine_manuals, last)[0] == 0
+    _assert_as_filled(nine_manuals, last, tmp_path / "last")
+
+
+def test_a_derived_collection_outlives_the_one_that_it_was_derived_from(nine_manuals: Workspace, tmp_path: Path) -> None:
+    parent = [*nine_manuals.store.folders("versions")][-1]
+    version = _change(nine_manuals)
+    nine_manuals.index(parent).drop()
+    _assert_as_filled(nine_manuals, version, tmp_path / "fresh")
+
+
+def test_nothing_is_derived_from_a_damaged_collection(nine_manuals: Workspace, tmp_path: Path) -> None:
+    parent = [*nine_manuals.store.folders("versions")][-1]
+    folder = Path(nine_manuals.store.root, version_file(parent, "lance"))
+    data = max((file for file in folder.rglob("data/*.lance")), key=lambda file: file.stat().st_size)
+    flipped = bytearray(data.read_bytes())
+    flipped[len(flipped) // 2] ^= 1
+    data.write_bytes(flipped)
+    version = _change(nine_manuals)
+    assert _written(nine_manuals, version)[0] == _written(nine_manuals, version)[1]
+    _assert_as_filled(nine_manuals, version, tmp_path / "fresh")
+
+
+def test_a_build_that_died_while_deriving_is_done_again(
+    nine_manuals: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(index: LanceIndex) -> None:
+        raise TransientError("the disk is full")
+
+    parent = [*nine_manuals.store.folders("versions")][-1]
+    monkeypatch.setattr(LanceIndex, "finish", die)
+    with pytest.raises(TransientError):
+        _change(nine_manuals)
+    monkeypatch.undo()
+    assert nine_manuals.index(parent).bm25("device", 1, Filters())
+    version = _change(nine_manuals)
+    assert 0 < _written(nine_manuals, version)[0] < _written(nine_manuals, version)[1] / 4
+    _assert_as_filled(nine_manuals, version, tmp_path / "fresh")

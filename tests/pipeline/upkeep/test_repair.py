@@ -15,7 +15,7 @@ from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.cache import ShardedCache
 from pipeline.records.damage import NOTED
-from pipeline.records.evidence import evidence_writer, read_evidence
+from pipeline.records.evidence import evidence_writer
 from pipeline.records.inventory import read_inventory
 from pipeline.records.ledger import read_ledger
 from pipeline.records.notes import read_notes
@@ -32,6 +32,7 @@ from schemas.stages import Stage
 from schemas.versions import Status
 from tests.manuals import write_manual, write_scan
 from tests.pipeline.conftest import write_corpus
+from tests.versions import read_evidence
 
 QUESTION = "How many screws has the steel winch?"
 

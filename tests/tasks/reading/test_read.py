@@ -49,9 +49,7 @@ class _Page:
 
     def letters(self, line: Line) -> Letters:
         if self.unreadable_letters:
-            raise BadInputError(
-                f"page {self.number} can't be read: a broken font", FailureCode.PAGE_UNREADABLE, self.number
-            )
+            raise BadInputError("the page can't be read: a broken font", FailureCode.PAGE_UNREADABLE, self.number)
         step = line.bbox.width / len(line.text)
         lefts = [line.bbox.x0 + step * at for at in range(len(line.text))]
         if any(letter > "\u0590" for letter in line.text):

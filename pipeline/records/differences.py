@@ -16,6 +16,7 @@ from pipeline.records.ledger import each_fate, read_fates
 from pipeline.records.publication import named_manifest, read_manifest
 from schemas.differences import VersionDiff
 from schemas.errors import DamagedError
+from schemas.evidence import rows_before
 from schemas.ids import version_file
 from schemas.ports import ObjectStore
 from schemas.versions import Manifest
@@ -86,10 +87,14 @@ def _evaluation(store: ObjectStore, version: str) -> ModeReport | None:
 
 def _figures(store: ObjectStore, version: str, fates: pa.Table) -> Iterator[pa.Table]:
     """Yield the tagged figures of a version as rows of ``TAGGED_FIGURE``, in reading order."""
-    firsts = fates.group_by("doc_id").aggregate([("source", "min")])
-    documents, sources = firsts.column("doc_id").combine_chunks(), firsts.column("source_min")
+    named = fates.select(["doc_id", "source"]).sort_by([("doc_id", "ascending"), ("source", "ascending")]).combine_chunks()
     for part in placement_parts(store, version):
+        if not part.num_rows:
+            continue
         rows = part.filter(pc.is_valid(part.column("tag")))
         doc_ids = rows.column("doc_id")
-        named = pc.coalesce(sources.take(pc.index_in(doc_ids, documents)), doc_ids)
-        yield rows.append_column("source", named).select(TAGGED_FIGURE.names).cast(TAGGED_FIGURE)
+        # Both go by document, so a part stands beside a run of them.
+        first, last = (rows_before(named, str(part.column("doc_id")[place].as_py())) for place in (0, -1))
+        here = named.slice(first, last - first + 1)
+        found = here.column("source").take(pc.index_in(doc_ids, here.column("doc_id").combine_chunks()))
+        yield rows.append_column("source", pc.coalesce(found, doc_ids)).select(TAGGED_FIGURE.names).cast(TAGGED_FIGURE)

@@ -1,0 +1,101 @@
+"""What a version's diff says is read from what both versions left in the store."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from backends.stores.object_store import open_store
+from pipeline.records.differences import write_diff
+from pipeline.records.evidence import placement_writer
+from pipeline.records.ledger import write_ledger
+from pipeline.records.publication import manifest_name
+from schemas.differences import VersionDiff
+from schemas.evidence import PLACEMENTS
+from schemas.ids import sha256, version_file
+from schemas.parquet import Rows
+from schemas.ports import ObjectStore
+from schemas.versions import Counts, LedgerRow, Manifest, Status
+
+FIRST, SECOND = "20260101T000000Z-00000000", "20260102T000000Z-00000000"
+A, B, C = sorted(sha256(name) for name in (b"a", b"b", b"c"))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ObjectStore:
+    """Return an empty store."""
+    return open_store(str(tmp_path))
+
+
+def _version(
+    store: ObjectStore, version: str, parent: str | None, sources: dict[str, str], figures: Iterable[tuple[str, str, int]]
+) -> Manifest:
+    """Write a version of sources by name, and of figures by document and page."""
+    ledger = [LedgerRow(name, doc_id, 1, "1", Status.INDEXED, "k", 1) for name, doc_id in sorted(sources.items())]
+    write_ledger(store, version, Rows.of(LedgerRow, ledger))
+    rows = [
+        {
+            "doc_id": doc_id,
+            "page": page,
+            "order": order,
+            "bbox": [0, 0, 1, 1],
+            "figure_id": figure,
+            "number": "7",
+            "tag": f"<image:{figure}>",
+            "kind": "raster",
+            "role": "content",
+            "reason": "",
+            "caption": "",
+        }
+        for order, (figure, doc_id, page) in enumerate(figures)
+    ]
+    writer = placement_writer(store, version)
+    writer.add(pa.Table.from_pylist(rows, schema=PLACEMENTS))
+    writer.close()
+    manifest = Manifest(
+        version=version,
+        corpus="manuals",
+        fingerprint="f",
+        parent=parent,
+        created=datetime(2026, 1, 1, tzinfo=UTC),
+        run_id="r",
+        code_version="1",
+        keys={},
+        models={},
+        spaces={},
+        parameters={},
+        counts=Counts(),
+        collection="c",
+    )
+    store.put(manifest_name(version), manifest.model_dump_json().encode())
+    return manifest
+
+
+def _diff(store: ObjectStore, manifest: Manifest) -> VersionDiff:
+    write_diff(store, manifest)
+    return VersionDiff.model_validate_json(store.get(version_file(manifest.version, "diff.json")))
+
+
+def test_a_figure_is_named_by_the_first_source_of_the_document_that_it_stands_in_first(store: ObjectStore) -> None:
+    _version(store, FIRST, None, {"a.pdf": A, "copy.pdf": B, "b.pdf": B}, [("kept", A, 1), ("gone", B, 2)])
+    figures = [("kept", A, 1), ("new", B, 3), ("new", C, 1), ("strange", "f" * 64, 9)]
+    found = _diff(store, _version(store, SECOND, FIRST, {"z.pdf": B, "c.pdf": C, "y.pdf": B, "a.pdf": A}, figures))
+    gained = [(figure.figure_id, figure.source, figure.page) for figure in found.figures_gained]
+    assert gained == [("strange", "f" * 64, 9), ("new", "y.pdf", 3)]
+    assert [(figure.figure_id, figure.source) for figure in found.figures_lost] == [("gone", "b.pdf")]
+    assert (found.documents.added, found.documents.removed) == (["c.pdf", "y.pdf", "z.pdf"], ["b.pdf", "copy.pdf"])
+
+
+def test_versions_without_figures_differ_in_documents(store: ObjectStore) -> None:
+    _version(store, FIRST, None, {"a.pdf": A}, [])
+    found = _diff(store, _version(store, SECOND, FIRST, {"a.pdf": B}, []))
+    assert (found.documents.changed, found.figures_gained, found.figures_lost) == (["a.pdf"], [], [])
+
+
+def test_where_the_parent_can_not_be_read_all_is_new(store: ObjectStore) -> None:
+    _version(store, FIRST, None, {"a.pdf": A}, [("kept", A, 1)])
+    store.delete(version_file(FIRST, "ledger.parquet"))
+    found = _diff(store, _version(store, SECOND, FIRST, {"a.pdf": A}, [("kept", A, 1)]))
+    assert (found.base, found.documents.added, len(found.figures_gained)) == (None, ["a.pdf"], 1)

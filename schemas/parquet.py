@@ -157,7 +157,7 @@ class Rows(Sequence[T]):
         coming, tables = iter(rows), [table_of(noun, [])]
         while some := list(islice(coming, _ROWS_AT_ONCE)):
             tables.append(table_of(noun, some))
-        return cls(noun, pa.concat_tables(tables).combine_chunks())
+        return cls(noun, pa.concat_tables(tables))
 
     def __len__(self) -> int:
         """Return how many there are."""

@@ -18,7 +18,7 @@ from pipeline.records.delta import DeltaWriter, delta_from_parent
 from pipeline.records.documents import described, parsed_documents
 from pipeline.records.evidence import evidence_writer, placement_parts, placement_writer
 from pipeline.records.inherit import Inherited, inherit
-from pipeline.records.ledger import indexed_pages, write_ledger
+from pipeline.records.ledger import write_ledger
 from pipeline.records.notes import StageNote, read_notes, read_plan, write_note
 from pipeline.records.quarantine import document_failures, write_failures
 from pipeline.records.tagged import make_tagged
@@ -72,8 +72,10 @@ def assemble(
     run_id = plan.run_id
     del plan  # its documents aren't needed any more, and there may be very many
     sources: dict[str, tuple[str, ...]] = {}
+    pages = 0
     for row in ledger:
         if row.status is Status.INDEXED:
+            pages += 0 if row.doc_id in sources else row.pages
             sources[row.doc_id] = (*sources.get(row.doc_id, ()), row.source)
     report("assemble", 0, len(sources))
     with tempfile.TemporaryDirectory(prefix="inset-") as folder:
@@ -90,7 +92,7 @@ def assemble(
         "sources": len(ledger),
         "documents": len(sources),
         "quarantined": len({row.doc_id or row.source for row in ledger if row.status is Status.QUARANTINED}),
-        "pages": sum(indexed_pages(ledger).values()),
+        "pages": pages,
     } | written
     note = StageNote(seconds=time.monotonic() - started, failures=failures, counts=counts)
     return write_note(store, version, Stage.ASSEMBLE, note)
@@ -113,8 +115,9 @@ def _fates(workspace: Workspace, plan: Plan, inherited: Inherited, broken: Mappi
     pages = dict(inherited.pages)
     unstructured = {doc_id for doc_id, (_, step, _) in failed.items() if step == Step.STRUCTURE}
     failed |= {doc_id: (FailureCode.LAW_BROKEN, Stage.CHECK, message) for doc_id, message in broken.items()}
-    planned = {document.doc_id for document in plan.documents} - unstructured - broken.keys()
-    for doc_id in parsed_documents(workspace, planned - inherited.documents):
+    settled = {*unstructured, *broken}
+    fresh = {doc_id for document in plan.documents if (doc_id := document.doc_id) not in pages and doc_id not in settled}
+    for doc_id in parsed_documents(workspace, fresh):
         pages[doc_id] = read_head(workspace.store, structured_folder(doc_id, workspace.keys.structured)).pages
     yield from plan.carried
     for document in plan.documents:

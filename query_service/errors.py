@@ -9,7 +9,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
-from schemas.errors import BadInputError, NotFoundError, TransientError, UnforeseenError, UserError
+from schemas.errors import BadInputError, NotFoundError, RequestError, TransientError, UnforeseenError, UserError
 
 _logger = logging.getLogger("inset.query_service")
 
@@ -39,9 +39,14 @@ def install(app: FastAPI) -> None:
     async def not_found(_: Request, error: NotFoundError) -> JSONResponse:
         return error_response(404, "not_found", error.message)
 
-    @app.exception_handler(UserError)
-    async def mistaken(_: Request, error: UserError) -> JSONResponse:
+    @app.exception_handler(RequestError)
+    async def mistaken(_: Request, error: RequestError) -> JSONResponse:
         return error_response(400, "bad_request", error.message)
+
+    @app.exception_handler(UserError)
+    async def misconfigured(request: Request, error: UserError) -> JSONResponse:
+        _logger.error("%s %r: %s", request.method, request.url.path, one_line(error.message))
+        return error_response(503, "unavailable", error.message)
 
     @app.exception_handler(BadInputError)
     async def unreadable(_: Request, error: BadInputError) -> JSONResponse:

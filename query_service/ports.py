@@ -43,9 +43,10 @@ class PublishedFiles(Protocol):
 class PublishedCorpus(Protocol):
     """The read side of one corpus. Called from several threads at once.
 
-    Every method raises ``NotFoundError`` for what does not exist, ``UserError`` for other mistakes of the caller, and
-    ``TransientError`` where the outside world (engine, store) does not answer now, or what it holds is damaged. What a version
-    doesn't hold is not found, whatever is still stored; the version is the live one where None.
+    Every method raises ``NotFoundError`` for what does not exist, ``RequestError`` for other mistakes of the caller, and
+    ``TransientError`` where the outside world (engine, store) does not answer now, or what it holds is damaged; any other
+    ``UserError`` is a mistake of those who set the service up. What a version doesn't hold is not found, whatever is still
+    stored; the version is the live one where None.
     """
 
     @property

@@ -7,8 +7,9 @@
     │   └── DamagedError    a stored object isn't what was written: the next refresh makes it again
     │       └── MissingError    or isn't there
     ├── BadInputError       this document or row goes to quarantine, the rest go on
-    ├── UserError           the user's mistake: one line, exit code 2
-    │   └── NotFoundError   no such corpus, version, document, page or figure: the service says 404
+    ├── UserError           the user's mistake: one line, exit code 2; the service says 503, for its callers can't correct it
+    │   ├── NotFoundError   no such corpus, version, document, page or figure: the service says 404
+    │   └── RequestError    what was asked can't be answered, whatever the service does: it says 400
     └── ContractError       our bug: stop, loudly
         └── GateError       a version was refused: exit code 3
 """
@@ -151,6 +152,10 @@ class UserError(InsetError):
 
 class NotFoundError(UserError):
     """There is no such corpus, version, document, page or figure."""
+
+
+class RequestError(UserError):
+    """What was asked can't be answered: another question can."""
 
 
 class ContractError(InsetError):

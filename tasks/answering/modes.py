@@ -5,7 +5,7 @@ To add one is to add a row: the command, the service, its page and the evaluatio
 
 from dataclasses import dataclass
 
-from schemas.errors import UserError
+from schemas.errors import RequestError
 from tasks.enriching.spaces import TEXT, Space
 
 
@@ -65,8 +65,8 @@ def mode_named(name: str) -> Mode:
     """Return a mode.
 
     Raises:
-        UserError: There is none of that name.
+        RequestError: There is none of that name.
     """
     if name not in MODES:
-        raise UserError(f"there is no mode {name!r}; use one of {', '.join(MODES)}")
+        raise RequestError(f"there is no mode {name!r}; use one of {', '.join(MODES)}")
     return MODES[name]

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from schemas.corpus import Ranking
-from schemas.errors import UserError
+from schemas.errors import RequestError
 from schemas.evidence import Filters
 from schemas.ports import SearchIndex, TextEmbedder, Vector
 from tasks.answering.diversify import diversify
@@ -54,10 +54,12 @@ def retrieve(
         ``(evidence_id, score)``, best first, larger is better; scores compare within one call only.
 
     Raises:
-        UserError: The version has no vectors of a space that the mode needs.
+        RequestError: The version has no vectors of a space that the mode needs.
     """
     if absent := [space for space in mode.spaces if space not in embedders]:
-        raise UserError(f"mode {mode.name} needs vectors {', '.join(absent)}, which this version has not; use another mode")
+        raise RequestError(
+            f"mode {mode.name} needs vectors {', '.join(absent)}, which this version has not; use another mode"
+        )
     asked = functools.cache(lambda space: embedders[space].embed_query(query))
     if not ranking.diversity:
         return _ranked(index, asked, query, mode, k, filters, ranking)

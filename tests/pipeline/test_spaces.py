@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fastapi.testclient import TestClient
 
 from backends.engines.memory_index import MemoryIndex
 from backends.engines.weaviate_server import WeaviateServer
@@ -24,6 +25,7 @@ from pipeline.stages.publish import put_live
 from pipeline.upkeep.mirror import mirror
 from pipeline.upkeep.prune import prune
 from pipeline.upkeep.repair import find_damage
+from query_service.app import create_app
 from schemas.errors import UserError
 from schemas.ids import sha256
 from schemas.models import ModelName, TextModel
@@ -163,7 +165,12 @@ def test_a_live_version_of_another_revision_is_neither_searched_nor_compared_wit
     text_embedder.cache_clear()  # another release of a model comes with another process
     workspace = open_workspace(file)
     published = PublishedCorpus(workspace)
-    with pytest.raises(UserError, match="the vectors are of hashed at revision 1, and here it has 2; refresh"):
+    client = TestClient(create_app(lambda _: published, lambda: ["manuals"]), base_url="http://localhost")
+    answer = client.post("/v1/corpora/manuals/search", json={"query": QUESTION})
+    assert (answer.status_code, "retry-after" in answer.headers) == (503, False)
+    line = "the vectors are of hashed at revision 1, and here it has 2; refresh"
+    assert answer.json()["error"]["message"].startswith(line)
+    with pytest.raises(UserError, match=line):
         published.search(QUESTION)
     made = refresh(workspace)
     assert made.published

@@ -8,7 +8,15 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from query_service.ports import NO_FILTERS, Box
-from schemas.errors import BadInputError, FailureCode, NotFoundError, TransientError, UnforeseenError, UserError
+from schemas.errors import (
+    BadInputError,
+    FailureCode,
+    NotFoundError,
+    RequestError,
+    TransientError,
+    UnforeseenError,
+    UserError,
+)
 from schemas.evidence import (
     AnswerResult,
     Citation,
@@ -116,7 +124,9 @@ class StandIn:
             case "unforeseen":
                 raise UnforeseenError("the corpus can't be read now") from RuntimeError("a cause")
             case "mistake":
-                raise UserError("no document of this version", "is named 'x.pdf'")
+                raise RequestError("no document of this version", "is named 'x.pdf'")
+            case "misconfigured":
+                raise UserError("index.api_key_env names KEY, which is not set")
             case "bug":
                 raise ZeroDivisionError("a secret")
         cells = {"rows": [["Key", "Does | says"], ["7", "<i>turns</i>"]]} if self._table else {}

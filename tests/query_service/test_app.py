@@ -102,6 +102,7 @@ class TestErrors:
         ("query", "status", "code", "message"),
         [
             ("mistake", 400, "bad_request", "no document of this version is named 'x.pdf'"),
+            ("misconfigured", 503, "unavailable", "index.api_key_env names KEY, which is not set"),
             ("busy", 503, "unavailable", "the index does not answer"),
         ],
     )

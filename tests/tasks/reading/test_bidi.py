@@ -36,7 +36,7 @@ def test_a_line_is_read_as_it_is_spoken(spoken: str, shown: str, seed: int) -> N
     assert len(boxes) == len(text)
 
 
-def test_brackets_told_by_their_looks_are_turned_around() -> None:
+def test_brackets_written_as_they_look_are_turned_around() -> None:
     shown = "ןאכ (3 רויא) ואר"
     text, _ = logical_order(shown, [(10.0 * place, 0, 10.0 * place + 10, 12) for place in range(len(shown))])
     assert text == "ראו (איור 3) כאן"

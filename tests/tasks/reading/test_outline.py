@@ -1,4 +1,4 @@
-"""Running heads told from headings and text, and headings found by the PDF's outline, on pages made for the purpose."""
+"""Running heads apart from headings and text, and headings found by the PDF's outline, on pages made for the purpose."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,29 +6,15 @@ from dataclasses import replace
 import pymupdf
 import pytest
 
-from backends.pdf.document import open_document
-from schemas.corpus import ParseOptions
-from schemas.documents import BlockKind, OutlineEntry, ParsedDocument, StructuredDocument
+from schemas.documents import BlockKind, OutlineEntry, StructuredDocument
 from tasks.reading.margins import find_margins
-from tasks.reading.parse import parse
-from tasks.reading.structure import structure
+from tests.tasks.reading.pages import parsed, structured
 
 CHAPTERS = ("Unpacking the pump", "Filters and valves", "Electric drive", "Cleaning", "Spare parts", "Disposal")
 _TEXT = "The pump is stopped before the valve is opened and the filter is taken out with both hands. " * 6
 
 
-def _parsed(document: pymupdf.Document, outline: Sequence[OutlineEntry] = ()) -> ParsedDocument:
-    parsed = parse(
-        open_document(document.tobytes(no_new_id=True)), "d", ParseOptions(), keep_figure=lambda name, data: None
-    )
-    return replace(parsed, outline=tuple(outline))
-
-
-def _structured(document: pymupdf.Document, outline: Sequence[OutlineEntry] = ()) -> StructuredDocument:
-    return structure(_parsed(document, outline), {})
-
-
-def _said(document: StructuredDocument, kind: BlockKind) -> list[str]:
+def _texts(document: StructuredDocument, kind: BlockKind) -> list[str]:
     return [" ".join(block.text.split()) for block in document.blocks if block.kind is kind]
 
 
@@ -63,10 +49,10 @@ def _book(*, pages: int, form: str = "{}") -> tuple[pymupdf.Document, list[Outli
 @pytest.mark.parametrize("pages", [2, 3])
 def test_the_title_of_a_chapter_over_its_pages_is_a_margin(outlined: bool, form: str, pages: int) -> None:
     document, outline = _book(pages=pages, form=form)
-    found = _structured(document, outline if outlined else ())
-    assert _said(found, BlockKind.HEADING) == list(CHAPTERS), "on its first page it is the heading"
-    assert len(_said(found, BlockKind.MARGIN)) == len(CHAPTERS) * (pages - 1)
-    assert all(text[0].isdigit() for text in _said(found, BlockKind.TEXT))
+    found = structured(document, outline if outlined else ())
+    assert _texts(found, BlockKind.HEADING) == list(CHAPTERS), "on its first page it is the heading"
+    assert len(_texts(found, BlockKind.MARGIN)) == len(CHAPTERS) * (pages - 1)
+    assert all(text[0].isdigit() for text in _texts(found, BlockKind.TEXT))
 
 
 def test_chapters_on_the_left_and_sections_on_the_right_are_margins_at_the_foot_as_well() -> None:
@@ -80,11 +66,11 @@ def test_chapters_on_the_left_and_sections_on_the_right_are_margins_at_the_foot_
         feet = (f"Chapter {number}. {chapter}", f"{number}.1. Tools for {chapter}")
         for foot, title in zip(feet, ([chapter], ["Tools for", chapter]), strict=True):
             _page(document, title=title).insert_text((72, 800), foot, fontsize=10)
-    found = _structured(document, outline)
-    margins = _said(found, BlockKind.MARGIN)
+    found = structured(document, outline)
+    margins = _texts(found, BlockKind.MARGIN)
     assert margins[:2] == ["Chapter 1. Unpacking the pump", "1.1. Tools for Unpacking the pump"]
     assert len(margins) == 2 * len(CHAPTERS)
-    assert _said(found, BlockKind.HEADING)[:2] == ["Unpacking the pump", "Tools for Unpacking the pump"]
+    assert _texts(found, BlockKind.HEADING)[:2] == ["Unpacking the pump", "Tools for Unpacking the pump"]
 
 
 def test_running_heads_that_alternate_are_margins_though_nothing_else_says_their_words() -> None:
@@ -93,7 +79,7 @@ def test_running_heads_that_alternate_are_margins_though_nothing_else_says_their
         for _ in range(2):
             _page(document, head=chapter)
             _page(document, head=f"Tools for {chapter}")
-    assert len(_said(_structured(document), BlockKind.MARGIN)) == 4 * len(CHAPTERS)
+    assert len(_texts(structured(document), BlockKind.MARGIN)) == 4 * len(CHAPTERS)
 
 
 def test_a_running_head_near_what_all_pages_have_is_a_margin() -> None:
@@ -101,7 +87,7 @@ def test_a_running_head_near_what_all_pages_have_is_a_margin() -> None:
     for chapter in CHAPTERS:
         for _ in range(2):
             _page(document, head=chapter).insert_text((72, 66), "Service manual P-200", fontsize=9)
-    assert len(_said(_structured(document), BlockKind.MARGIN)) == 4 * len(CHAPTERS)
+    assert len(_texts(structured(document), BlockKind.MARGIN)) == 4 * len(CHAPTERS)
 
 
 def test_a_name_said_at_both_ends_of_a_row_is_a_margin_though_it_stands_on_one_page() -> None:
@@ -110,7 +96,7 @@ def test_a_name_said_at_both_ends_of_a_row_is_a_margin_though_it_stands_on_one_p
         page = _page(document, head=f"{chapter}(1)")
         page.insert_text((250, 50), "Tools of the pump", fontsize=10)
         page.insert_text((400, 50), f"{chapter}(1)", fontsize=10)
-    assert len(find_margins(_parsed(document).lines, _parsed(document).pages)) == 3 * len(CHAPTERS)
+    assert len(find_margins(parsed(document).lines, parsed(document).pages)) == 3 * len(CHAPTERS)
 
 
 @pytest.mark.parametrize("rotation", [0, 90, 180, 270])
@@ -127,8 +113,8 @@ def test_running_heads_are_those_of_the_page_as_it_is_read(rotation: int) -> Non
             page.insert_text(
                 pymupdf.Point(72, 250) * matrix, f"The pump is stopped first: {head}.", fontsize=10, rotate=rotation
             )
-    found = _structured(document, outline)
-    assert _said(found, BlockKind.MARGIN) == list(CHAPTERS)
+    found = structured(document, outline)
+    assert _texts(found, BlockKind.MARGIN) == list(CHAPTERS)
 
 
 def test_a_heading_at_the_height_of_the_running_heads_stays_one() -> None:
@@ -136,9 +122,9 @@ def test_a_heading_at_the_height_of_the_running_heads_stays_one() -> None:
     _page(document, head="Addresses").insert_text((72, 650), "Addresses", fontsize=8)
     _page(document, head="Addresses")
     outline.append(OutlineEntry(1, "Addresses", len(document) - 1, 40))
-    found = _structured(document, outline)
-    assert _said(found, BlockKind.HEADING) == [*CHAPTERS, "Addresses"]
-    assert _said(found, BlockKind.MARGIN).count("Addresses") == 1
+    found = structured(document, outline)
+    assert _texts(found, BlockKind.HEADING) == [*CHAPTERS, "Addresses"]
+    assert _texts(found, BlockKind.MARGIN).count("Addresses") == 1
     assert [block.section_path for block in found.blocks][-1] == ("Addresses",)
 
 
@@ -147,8 +133,8 @@ def test_a_line_at_the_height_of_the_running_heads_stays_where_only_a_later_chap
     _page(document, head=CHAPTERS[-1])
     book, outline = _book(pages=2)
     document.insert_pdf(book)
-    found = _structured(document, [replace(entry, page=entry.page + 1) for entry in outline])
-    assert _said(found, BlockKind.MARGIN) == list(CHAPTERS)
+    found = structured(document, [replace(entry, page=entry.page + 1) for entry in outline])
+    assert _texts(found, BlockKind.MARGIN) == list(CHAPTERS)
     assert found.blocks[0].kind is BlockKind.TEXT
 
 
@@ -157,9 +143,9 @@ def test_headings_at_the_head_of_pages_stay_headings_though_the_outline_names_th
     for chapter in CHAPTERS:
         _page(document, head=chapter)
     outline = [OutlineEntry(1, chapter, number, 40) for number, chapter in enumerate(CHAPTERS, 1)]
-    found = _structured(document, outline)
-    assert _said(found, BlockKind.HEADING) == list(CHAPTERS)
-    assert _said(found, BlockKind.MARGIN) == []
+    found = structured(document, outline)
+    assert _texts(found, BlockKind.HEADING) == list(CHAPTERS)
+    assert _texts(found, BlockKind.MARGIN) == []
 
 
 def test_text_that_begins_at_one_height_stays_though_some_of_it_is_said_again() -> None:
@@ -169,7 +155,7 @@ def test_text_that_begins_at_one_height_stays_though_some_of_it_is_said_again() 
         first = "You agree to this:" if number in {4, 5} else f"Here begins with the word {word} what is said of it"
         for row, line in enumerate((first, f"and then it goes on with {word * 2}", f"which is the end of {word}.")):
             page.insert_text((72, 50 + 12 * row), line, fontsize=10)
-    assert _said(_structured(document), BlockKind.MARGIN) == []
+    assert _texts(structured(document), BlockKind.MARGIN) == []
 
 
 def test_the_header_of_a_table_said_again_on_the_next_page_stays_where_all_pages_are_tables() -> None:
@@ -180,7 +166,7 @@ def test_the_header_of_a_table_said_again_on_the_next_page_stays_where_all_pages
             page.insert_text((72, 50), f"{name} by number", fontsize=10)
             for row in range(30):
                 page.insert_text((72, 64 + 14 * row), f"{name} {row}", fontsize=10)
-    assert _said(_structured(document), BlockKind.MARGIN) == []
+    assert _texts(structured(document), BlockKind.MARGIN) == []
 
 
 def test_the_title_of_a_slide_stays_though_the_next_slide_has_the_same() -> None:
@@ -190,7 +176,7 @@ def test_the_title_of_a_slide_stays_though_the_next_slide_has_the_same() -> None
             page = document.new_page(width=842, height=595)
             page.insert_text((72, 40), chapter, fontsize=14)
             page.insert_text((72, 150), f"{point} the pump is stopped for {chapter}", fontsize=14)
-    assert _said(_structured(document), BlockKind.MARGIN) == []
+    assert _texts(structured(document), BlockKind.MARGIN) == []
 
 
 def test_a_title_in_larger_letters_than_the_text_stays_though_the_next_page_has_the_same() -> None:
@@ -198,7 +184,7 @@ def test_a_title_in_larger_letters_than_the_text_stays_though_the_next_page_has_
     for chapter in CHAPTERS:
         for _ in range(2):
             _page(document).insert_text((72, 50), chapter, fontsize=11.2)
-    assert _said(_structured(document), BlockKind.MARGIN) == []
+    assert _texts(structured(document), BlockKind.MARGIN) == []
 
 
 @pytest.mark.parametrize(("pages", "having"), [(3, {1, 2}), (30, {10, 11, 20, 21})])
@@ -206,14 +192,14 @@ def test_what_few_pages_have_stays_though_the_next_page_has_the_same(pages: int,
     document = pymupdf.open()
     for number in range(pages):
         _page(document, head=CHAPTERS[number // 10] if number in having else "")
-    assert _said(_structured(document), BlockKind.MARGIN) == []
+    assert _texts(structured(document), BlockKind.MARGIN) == []
 
 
 def test_an_entry_that_only_a_running_head_says_counts_from_where_it_points_to() -> None:
     document, outline = _book(pages=4)
     outline.insert(1, OutlineEntry(2, CHAPTERS[0], 3, 100))
-    found = _structured(document, outline)
-    assert _said(found, BlockKind.HEADING) == list(CHAPTERS)
+    found = structured(document, outline)
+    assert _texts(found, BlockKind.HEADING) == list(CHAPTERS)
     paths = {block.page: block.section_path for block in found.blocks if block.kind is BlockKind.TEXT}
     assert (paths[2], paths[3]) == ((CHAPTERS[0],), (CHAPTERS[0], CHAPTERS[0]))
 
@@ -228,7 +214,7 @@ def _outlined(entry: str, *lines: tuple[str, int], y: float | None = 85) -> list
     for number, (line, size) in enumerate(lines):
         page.insert_text((72, 100 + 120 * number), line, fontsize=size)
         page.insert_textbox((72, 115 + 120 * number, 520, 200 + 120 * number), _TEXT[:250], fontsize=10)
-    return _said(_structured(document, [OutlineEntry(1, entry, 1, y)]), BlockKind.HEADING)
+    return _texts(structured(document, [OutlineEntry(1, entry, 1, y)]), BlockKind.HEADING)
 
 
 @pytest.mark.parametrize(
@@ -267,7 +253,7 @@ def test_the_sections_of_text_follow_a_heading_without_its_number() -> None:
         page.insert_text((72, top), title, fontsize=14)
         page.insert_textbox((72, top + 15, 520, top + 150), _TEXT, fontsize=10)
     outline = [OutlineEntry(1, "1 The pump", 1, 85), OutlineEntry(1, "2 The filter", 1, 385)]
-    paths = [block.section_path for block in _structured(document, outline).blocks if block.kind is BlockKind.TEXT]
+    paths = [block.section_path for block in structured(document, outline).blocks if block.kind is BlockKind.TEXT]
     assert paths == [("1 The pump",), ("2 The filter",)]
 
 
@@ -277,7 +263,7 @@ def test_a_chapters_number_over_its_title_is_one_heading_with_it() -> None:
     page.insert_text((72, 100), "Chapter 2", fontsize=18)
     page.insert_text((72, 160), "The filter", fontsize=22)
     page.insert_textbox((72, 200, 520, 400), _TEXT, fontsize=10)
-    found = _structured(document, [OutlineEntry(1, "The filter", 1, 80)])
+    found = structured(document, [OutlineEntry(1, "The filter", 1, 80)])
     assert [(block.text, block.section_path) for block in found.blocks[:1]] == [("Chapter 2 The filter", ("The filter",))]
 
 
@@ -289,8 +275,8 @@ def test_a_number_on_a_line_of_its_own_is_none_of_the_lines_of_a_title() -> None
     for number, line in enumerate(title):
         page.insert_text((110, 100 + 17 * number), line, fontsize=14)
     page.insert_textbox((72, 200, 520, 400), _TEXT, fontsize=10)
-    found = _structured(document, [OutlineEntry(1, " ".join(("5.4", *title)), 1, 85)])
-    assert _said(found, BlockKind.HEADING) == [" ".join(("5.4", *title))]
+    found = structured(document, [OutlineEntry(1, " ".join(("5.4", *title)), 1, 85)])
+    assert _texts(found, BlockKind.HEADING) == [" ".join(("5.4", *title))]
 
 
 def test_a_letter_over_a_title_is_no_number() -> None:
@@ -300,6 +286,6 @@ def test_a_letter_over_a_title_is_no_number() -> None:
     page.insert_textbox((72, 200, 520, 400), _TEXT, fontsize=10)
     page.insert_text((300, 430), "h", fontsize=20)
     page.insert_text((72, 480), "Key signatures", fontsize=14)
-    assert _said(_structured(document, [OutlineEntry(1, "Key signatures", 1, 465)]), BlockKind.HEADING) == [
+    assert _texts(structured(document, [OutlineEntry(1, "Key signatures", 1, 465)]), BlockKind.HEADING) == [
         "Key signatures"
     ]

@@ -1,0 +1,56 @@
+"""Pages made for the purpose, read and structured."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pymupdf
+
+from backends.pdf.document import open_document
+from schemas.corpus import ParseOptions
+from schemas.documents import Block, BlockKind, OutlineEntry, ParsedDocument, PlacedFigure, StructuredDocument
+from tasks.reading.parse import parse
+from tasks.reading.structure import structure
+
+
+def parsed(document: pymupdf.Document, outline: Sequence[OutlineEntry] = ()) -> ParsedDocument:
+    found = parse(open_document(document.tobytes(no_new_id=True)), "d", ParseOptions(), keep_figure=lambda name, data: None)
+    return replace(found, outline=tuple(outline))
+
+
+def structured(document: pymupdf.Document, outline: Sequence[OutlineEntry] = ()) -> StructuredDocument:
+    return structure(parsed(document, outline), {})
+
+
+def paragraph(page: pymupdf.Page, words: str, top: float, *, left: float = 72, right: float = 520) -> None:
+    """Write running text of three lines at least, which begins with the words."""
+    text = f"{words} " + "the pump is stopped before the valve is opened and the filter is taken out " * 3
+    page.insert_textbox((left, top, right, top + 120), f"{text.strip()}.", fontsize=10)
+
+
+def kinds(document: StructuredDocument) -> list[BlockKind]:
+    return [block.kind for block in document.blocks]
+
+
+def starts(document: StructuredDocument) -> list[str]:
+    """Return the first word of each block, and ``FIGURE`` for a figure."""
+    return ["FIGURE" if block.kind is BlockKind.FIGURE else block.text.split()[0] for block in document.blocks]
+
+
+def of(document: StructuredDocument, kind: BlockKind) -> list[Block]:
+    return [block for block in document.blocks if block.kind is kind]
+
+
+def one_figure(document: StructuredDocument) -> PlacedFigure:
+    (figure,) = document.figures
+    return figure
+
+
+def draw_table(page: pymupdf.Page, rows: Sequence[Sequence[str]], top: float) -> None:
+    bottom = top + 24 * len(rows)
+    for row in range(len(rows) + 1):
+        page.draw_line((72, top + 24 * row), (472, top + 24 * row))
+    for column in range(3):
+        page.draw_line((72 + 200 * column, top), (72 + 200 * column, bottom))
+    for row, cells in enumerate(rows):
+        for column, text in enumerate(cells):
+            page.insert_text((78 + 200 * column, top + 16 + 24 * row), text, fontsize=10)

@@ -1,0 +1,84 @@
+"""Running heads and page numbers."""
+
+from collections.abc import Sequence
+
+import pymupdf
+import pytest
+
+from schemas.documents import BlockKind
+from tests.tasks.reading.pages import of, paragraph, structured
+
+
+def test_running_headers_and_page_numbers_are_margins() -> None:
+    document = pymupdf.open()
+    for number in range(1, 5):
+        page = document.new_page(width=595, height=842)
+        page.insert_text((72, 40), f"P-200 service manual, part {number}", fontsize=9)
+        paragraph(page, f"Page{number}", 120)
+        page.insert_text((290, 815), str(number), fontsize=9)
+    found = structured(document)
+    assert len(of(found, BlockKind.MARGIN)) == 8
+    assert [block.text.split()[0] for block in of(found, BlockKind.TEXT)] == ["Page1", "Page2", "Page3", "Page4"]
+
+
+def test_a_line_at_the_head_of_one_page_is_no_margin() -> None:
+    document = pymupdf.open()
+    for number in range(1, 5):
+        page = document.new_page(width=595, height=842)
+        page.insert_text((72, 60), ("Open", "Close", "Drain", "Fill")[number - 1] + " the valve slowly", fontsize=10)
+        paragraph(page, "Then", 120)
+    assert of(structured(document), BlockKind.MARGIN) == []
+
+
+def _margins(feet: Sequence[str]) -> list[str]:
+    """Return what is margin of a document of as many pages, each with some words at its foot, parted by ``|``."""
+    document = pymupdf.open()
+    for number, foot in enumerate(feet, 1):
+        page = document.new_page(width=595, height=842)
+        paragraph(page, f"Page{number}", 120)
+        for column, words in enumerate(filter(None, foot.split("|"))):
+            page.insert_text((100 + 120 * column, 815), words, fontsize=9)
+    return [block.text for block in of(structured(document), BlockKind.MARGIN)]
+
+
+@pytest.mark.parametrize(
+    "feet",
+    [
+        ["i", "ii", "iii", "iv", "1", "2", "3"],
+        ["XIX", "", "XXI"],
+        ["", "", "iii"],  # the number of its page
+        ["", "1"],  # after a cover
+        ["- 1 -", "- 2 -"],
+        ["7", "", "9", "10"],
+        ["A-1", "A-2", "B-1", "B-2"],
+        ["3-9", "4-1"],
+        ["Page iv"],
+        ["Seite 3 von 9"],
+        ["1 / 1"],
+        ["6 / 150", "6 / 150"],
+        ["3", "3", "3", "3", "3"],  # a chapter's
+    ],
+)
+def test_page_numbers_go_up_with_the_pages_or_say_what_they_are(feet: list[str]) -> None:
+    assert _margins(feet) == [foot for foot in feet if foot]
+
+
+@pytest.mark.parametrize(
+    "feet",
+    [
+        ["Civil", "Vic", "ILL", "Mild", "civil", "MIX"],
+        ["vi"],
+        ["", "V", "X"],
+        ["2018|2017|2016", "", "2018|2017|2016"],
+        ["0|50|100"],
+        ["RJ-11", "", "PG-9"],
+        ["", "2015-2014"],
+        ["Li", "", "Vi"],
+    ],
+)
+def test_other_numbers_and_words_at_the_foot_are_text(feet: list[str]) -> None:
+    assert _margins(feet) == []
+
+
+def test_a_year_that_stands_over_a_column_is_no_page_number() -> None:
+    assert _margins(["2018|2017|1", "2018|2017|2", "3", "4", "5"]) == ["1", "2", "3", "4", "5"]

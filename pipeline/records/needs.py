@@ -22,7 +22,7 @@ from pipeline.records.shared import NeededObjects
 from pipeline.records.vectors import open_vectors, passages
 from ray_jobs.documents import HEAD, parsed_folder, structured_folder
 from schemas.documents import Recognised, Segmented
-from schemas.ids import figure_file, version_file
+from schemas.ids import document_file, figure_file, version_file
 from schemas.parquet import schema_of
 from schemas.versions import Manifest, Status
 from tasks.versions.repeat import KEYED
@@ -149,7 +149,7 @@ def objects_of(workspace: Workspace, manifest: Manifest) -> Iterator[str]:
     for row in each_fate(read_fates(store, version)):
         if row.status is Status.INDEXED:
             folders = (parsed_folder(row.doc_id, keys["parse"]), structured_folder(row.doc_id, keys["structured"]))
-            yield f"documents/{row.doc_id}.pdf"
+            yield document_file(row.doc_id)
             yield from chain.from_iterable((f"{folder}/", f"{folder}/{HEAD}") for folder in folders)
     for part in placement_parts(store, version):
         yield from map(figure_file, sorted(figures_of(part)))

@@ -121,7 +121,7 @@ def _loop_by_hand(texts: Sequence[str]) -> Way:
     tokenizer = load_tokenizer(folder / "tokenizer.json")
     tokenizer.enable_truncation(LONGEST_TOKENS)
     tokens = [np.array([found.ids]) for found in tokenizer.encode_batch_fast(list(texts))]
-    threads = len(os.sched_getaffinity(0))
+    threads = os.cpu_count() or 1
 
     def loop() -> Vector:
         vectors = np.empty((len(tokens), 384), np.float32)

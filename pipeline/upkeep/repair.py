@@ -16,6 +16,7 @@ from pipeline.records.damage import NOTED, DamageNote, read_damage_note
 from pipeline.records.evidence import evidence_parts, read_placements
 from pipeline.records.inventory import FILE as INVENTORY
 from pipeline.records.inventory import KINDS, Damage, Item, changed, missing_or_cut, read_inventory, shared_sizes
+from pipeline.records.lease import LEASE
 from pipeline.records.needs import needs_of
 from pipeline.records.publication import (
     COPY,
@@ -40,7 +41,6 @@ SAMPLE_BYTES = 64 << 20
 """Bytes of the live version's objects that a refresh reads to see whether they changed; all of them in a small store."""
 
 _CACHES = ("recognised", "vectors")
-_LEASE = "LEASE"
 
 
 @dataclass
@@ -72,7 +72,7 @@ def find_damage(workspace: Workspace, *, deep: bool = False, report: Report = si
         TransientError: The store doesn't answer.
     """
     store = workspace.store
-    found = Damages(loose=list(_unreadable(store, (LIVE, COPY, _LEASE, NOTED), optional=True)))
+    found = Damages(loose=list(_unreadable(store, (LIVE, COPY, LEASE, NOTED), optional=True)))
     shared = shared_sizes(store)
     kept = _kept(workspace)
     live = _live(store)

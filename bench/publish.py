@@ -34,6 +34,7 @@ from pipeline.records.publication import LIVE, manifest_name
 from pipeline.stages.plan import plan
 from schemas.evidence import EVIDENCE
 from schemas.ids import evidence_id, sha256
+from schemas.parquet import Rows
 from schemas.ports import DocumentSource, SearchIndex
 from schemas.versions import Counts, LedgerRow, Manifest, Pointer, SourceFile, Status
 
@@ -227,7 +228,7 @@ def _write_ledger(folder: str, count: int) -> None:
     Path(folder, "large.yaml").write_text(f"name: large\nsource: {folder}\nstore: {folder}/store\n# {count}")
     workspace = _opened(folder)
     version = "20260101T000000Z-00000000"
-    rows = [
+    rows = (
         LedgerRow(
             source=_source(number),
             doc_id=sha256(_source(number).encode()),
@@ -238,8 +239,8 @@ def _write_ledger(folder: str, count: int) -> None:
             pages=10,
         )
         for number in range(count)
-    ]
-    write_ledger(workspace.store, version, rows)
+    )
+    write_ledger(workspace.store, version, Rows.of(LedgerRow, rows))
     manifest = Manifest(
         version=version,
         corpus="large",

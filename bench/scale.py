@@ -3,8 +3,9 @@
 Finished work of N documents is made up, 20 rows each: structured documents, figures, and vectors in their cache, as the steps
 before ``assemble`` leave them, so that no model and no PDF is measured. Then a version is made of it, a hundredth of the
 documents changes, and another is made; each stage runs in a process of its own, whose peak memory and CPU-seconds are shown.
-The files of a document that hold nothing of its own (its pages, blocks and failures) are links to one file, which is read as
-any other. Vectors are random, of unit length. Wall times of a shared machine say little: ratios are of CPU-seconds a row.
+The files of a document that hold nothing of its own (its pages, blocks and failures) are links to one file for some hundred
+documents, which is read as any other. Vectors are random, of unit length. Wall times of a shared machine say little: ratios
+are of CPU-seconds a row.
 """
 
 import argparse
@@ -169,7 +170,6 @@ def _diff(root: Path) -> None:
 def _make(root: Path, documents: int) -> None:
     (root / "pdfs").mkdir()
     (root / "manuals.yaml").write_text(_CORPUS)
-    _write_shared(root)
     planned = _documents(root, range(documents), "a")
     _plan(root, _FIRST, None, planned)
 
@@ -222,7 +222,7 @@ _SHARED = ("parsed/pages", "parsed/document", "structured/blocks", "structured/f
 """Files that are the same for all made-up documents."""
 
 
-def _write_shared(root: Path) -> None:
+def _write_shared(folder: Path) -> None:
     from schemas.documents import Block, BlockKind, Page, PageFailure
     from schemas.geometry import BBox
     from schemas.parquet import table_of, to_parquet
@@ -234,7 +234,7 @@ def _write_shared(root: Path) -> None:
     ]
     tables = (table_of(Page, pages), table_of(Page, pages), table_of(Block, blocks), table_of(PageFailure, []))
     for name, table in zip(_SHARED, tables, strict=True):
-        file = root / "shared" / f"{name}.parquet"
+        file = folder / f"{name}.parquet"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(to_parquet(table))
 
@@ -258,6 +258,9 @@ def _write_documents(root: Path, edition: str, numbers: Sequence[int]) -> list[s
     count_tokens = TEXT_EMBEDDERS.of(workspace.corpus.embeddings).token_counter()
     names: list[str] = []
     rows: list[Passage] = []
+    # Not one for all documents: file systems limit the links to a file, ext4 to 65,000.
+    shared = root / "shared" / f"{edition}{numbers[0]}"
+    _write_shared(shared)
     for number in numbers:
         chance = random.Random(f"{edition}{number}")
         doc_id = sha256(f"{edition}{number}".encode())
@@ -270,7 +273,7 @@ def _write_documents(root: Path, edition: str, numbers: Sequence[int]) -> list[s
             folder.mkdir(parents=True)
         for name in _SHARED:
             kind, _, part = name.partition("/")
-            (folders[kind] / f"{part}.parquet").hardlink_to(root / "shared" / f"{name}.parquet")
+            (folders[kind] / f"{part}.parquet").hardlink_to(shared / f"{name}.parquet")
         files = _document(chance, doc_id, title, vocabulary, store / "figures")
         for name, data in files.items():
             (folders["structured"] / f"{name}.parquet").write_bytes(data)

@@ -49,8 +49,10 @@ class VersionDiff(_Model):
     base: str | None
     version: str
     documents: ChangedDocuments
-    figures_gained: list[ChangedFigure]
-    figures_lost: list[ChangedFigure]
+    figures_gained: list[ChangedFigure] = Field(description="By source and page, the first 10,000 of them.")
+    figures_lost: list[ChangedFigure] = Field(description="By source and page, the first 10,000 of them.")
+    more_figures_gained: int = Field(0, description="How many were gained beside those that are named.")
+    more_figures_lost: int = Field(0, description="How many were lost beside those that are named.")
     questions: ChangedQuestions
     metrics: dict[str, Change] = Field(description="Of the golden questions, in hybrid mode.")
     counts: dict[str, Change] = Field(description="What the versions hold.")

@@ -1,6 +1,6 @@
 """What a version is held to, and what breaks it: verdicts, and offences that are laid at documents."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from schemas.versions import GateResult
@@ -35,22 +35,22 @@ class Verdict:
     offences: tuple[Offence, ...] = ()
 
 
-def by_document(verdicts: Iterable[Verdict], documents: Iterable[str]) -> dict[str, str]:
+def by_document(verdicts: Iterable[Verdict], documents: Collection[str]) -> dict[str, str]:
     """Say of each document that breaks a law which laws it breaks, where, and what to do.
 
     Args:
         verdicts: On all laws.
         documents: Those of the version, by id; offences of others stay with the gates.
     """
-    found: dict[str, list[str]] = {doc_id: [] for doc_id in documents}
+    found: dict[str, list[str]] = {}
     for verdict in verdicts:
         laid: dict[str, list[Offence]] = {}
         for offence in verdict.offences:
-            if offence.doc_id is not None and offence.doc_id in found:
+            if offence.doc_id is not None and offence.doc_id in documents:
                 laid.setdefault(offence.doc_id, []).append(offence)
         for doc_id, offences in laid.items():
-            found[doc_id].append(f"{verdict.gate.gate}: {places(offences)}")
-    return {doc_id: "; ".join([*broken, OUR_FAULT]) for doc_id, broken in found.items() if broken}
+            found.setdefault(doc_id, []).append(f"{verdict.gate.gate}: {places(offences)}")
+    return {doc_id: "; ".join([*broken, OUR_FAULT]) for doc_id, broken in found.items()}
 
 
 def in_words(offences: Sequence[Offence], names: Mapping[str, str]) -> str:

@@ -10,8 +10,9 @@ import hashlib
 import io
 import types
 import typing
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -138,6 +139,52 @@ def rows_of(noun: type[T], table: pa.Table) -> tuple[T, ...]:
         values = table.column(name).to_pylist()
         columns.append(values if decode is None else [None if value is None else decode(value) for value in values])
     return tuple(noun(*values) for values in zip(*columns, strict=True))
+
+
+_ROWS_AT_ONCE = 1_000
+
+
+class Rows(Sequence[T]):
+    """A table's rows as a sequence of one noun, decoded as they are asked for: a corpus's take no more memory than Arrow does."""
+
+    def __init__(self, noun: type[T], table: pa.Table) -> None:
+        self._noun = noun
+        self.table = table
+
+    @classmethod
+    def of(cls, noun: type[T], rows: Iterable[T]) -> "Rows[T]":
+        """Take in rows one after another."""
+        coming, tables = iter(rows), [table_of(noun, [])]
+        while some := list(islice(coming, _ROWS_AT_ONCE)):
+            tables.append(table_of(noun, some))
+        return cls(noun, pa.concat_tables(tables).combine_chunks())
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return self.table.num_rows
+
+    def __iter__(self) -> Iterator[T]:
+        """Yield them, some decoded at a time."""
+        for start in range(0, len(self), _ROWS_AT_ONCE):
+            yield from rows_of(self._noun, self.table.slice(start, _ROWS_AT_ONCE))
+
+    def __reversed__(self) -> Iterator[T]:
+        """Yield them from the last to the first."""
+        for start in reversed(range(0, len(self), _ROWS_AT_ONCE)):
+            yield from reversed(rows_of(self._noun, self.table.slice(start, _ROWS_AT_ONCE)))
+
+    @typing.overload
+    def __getitem__(self, index: int) -> T: ...
+
+    @typing.overload
+    def __getitem__(self, index: slice) -> "Rows[T]": ...
+
+    def __getitem__(self, index: int | slice) -> "T | Rows[T]":
+        """Return a row, or some."""
+        wanted = range(len(self))[index]
+        if isinstance(wanted, range):
+            return Rows(self._noun, self.table.take(pa.array(wanted, pa.int64())))
+        return rows_of(self._noun, self.table.slice(wanted, 1))[0]
 
 
 def pack(document: ParsedDocument) -> dict[str, bytes]:

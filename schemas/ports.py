@@ -56,6 +56,10 @@ class ObjectStore(Protocol):
         """Return the stored bytes of all objects below a folder, by name."""
         ...
 
+    def listing(self, prefix: str) -> Iterator[tuple[str, int]]:
+        """Yield the names and stored bytes of all objects below a folder, in no particular order, holding but a few."""
+        ...
+
     def digest(self, name: str) -> str:
         """Return the SHA-256 of an object as it is stored, unchecked; raise ``MissingError`` where there is none."""
         ...

@@ -1,9 +1,10 @@
 """Ledger, plan, manifest, pointer and lease: what a refresh reads and writes about itself."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -46,6 +47,14 @@ class LedgerRow:
     step: str | None = None
     page: int | None = None
     message: str | None = None
+
+
+class SourceFate(NamedTuple):
+    """A source with its document and what became of it, as far as versions are compared by them."""
+
+    source: str
+    doc_id: str
+    status: Status
 
 
 FAILURES = pa.schema(
@@ -109,7 +118,7 @@ class Plan(_Model):
     fingerprint: str
     parent: str | None
     summary: PlanSummary
-    documents: list[PlannedDocument]
+    documents: Sequence[PlannedDocument] = Field((), description="Kept beside the other facts, as a table.")
     carried: list[LedgerRow] = Field(
         description="In quarantine without being tried: unchanged since the parent's refresh, or not readable now."
     )

@@ -91,7 +91,17 @@ class FolderStore:
 
     def sizes(self, prefix: str) -> dict[str, int]:
         """Return the bytes of all files below a folder, by name; raises as ``names`` does."""
-        return {name: entry.stat().st_size for name, entry in self._walk(prefix) if not entry.name.startswith(_PARTIAL)}
+        return dict(self.listing(prefix))
+
+    def listing(self, prefix: str) -> Iterator[tuple[str, int]]:
+        """Yield the names and bytes of all files below a folder; raises as ``names`` does."""
+        for name, entry in self._walk(prefix):
+            if not entry.name.startswith(_PARTIAL):
+                try:
+                    size = entry.stat().st_size
+                except FileNotFoundError:
+                    continue
+                yield name, size
 
     def digest(self, name: str) -> str:
         """Return the SHA-256 of a file, read in pieces."""
@@ -173,19 +183,17 @@ class FolderStore:
 
     def _walk(self, prefix: str) -> Iterator[tuple[str, "os.DirEntry[str]"]]:
         """Yield every file below a folder with its name; what goes away meanwhile is left out."""
-        folders = [self._path(prefix)]
-        while folders:
-            folder = folders.pop()
-            try:
-                with _folder_errors(folder), os.scandir(folder) as entries:
-                    found = list(entries)
-            except (FileNotFoundError, NotADirectoryError):
-                continue
-            for entry in found:
-                if entry.is_dir(follow_symlinks=False):
-                    folders.append(Path(entry.path))
-                elif entry.is_file():
-                    yield Path(entry.path).relative_to(self._root).as_posix(), entry
+        folder = self._path(prefix)
+        below = "" if folder == self._root else f"{folder.relative_to(self._root).as_posix()}/"
+        try:
+            with _folder_errors(folder), os.scandir(folder) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        yield from self._walk(f"{below}{entry.name}")
+                    elif entry.is_file():
+                        yield f"{below}{entry.name}", entry
+        except (FileNotFoundError, NotADirectoryError):
+            return
 
     @contextlib.contextmanager
     def _locked(self, name: str) -> Iterator[None]:
@@ -324,8 +332,12 @@ class S3Store:
 
     def sizes(self, prefix: str) -> dict[str, int]:
         """Return the bytes of all objects below a folder, by name."""
-        pages = self._pages(prefix, delimiter="")
-        return {item["Key"][len(self._prefix) :]: item["Size"] for page in pages for item in page.get("Contents", [])}
+        return dict(self.listing(prefix))
+
+    def listing(self, prefix: str) -> Iterator[tuple[str, int]]:
+        """Yield the names and bytes of all objects below a folder."""
+        for page in self._pages(prefix, delimiter=""):
+            yield from ((item["Key"][len(self._prefix) :], item["Size"]) for item in page.get("Contents", []))
 
     def digest(self, name: str) -> str:
         """Return the SHA-256 of an object as it is stored."""

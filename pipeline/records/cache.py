@@ -1,5 +1,6 @@
 """Finished work of models, filed under its key in shards and found again by record."""
 
+import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -10,7 +11,7 @@ import pyarrow.compute as pc
 from backends.stores.checksums import damage
 from backends.stores.objects import read_table, reading
 from schemas.errors import DamagedError
-from schemas.parquet import to_parquet
+from schemas.parquet import from_parquet, holds_digest, to_parquet
 from schemas.ports import ObjectStore
 
 _RECORDS_A_SHARD = 20_000
@@ -21,14 +22,16 @@ class ShardedCache:
 
     A shard is written whole or not at all, so what a killed job had finished is found by the next one. Two shards may
     hold the same record; both hold the same bytes then. A shard that is damaged holds none, and goes when the next one is
-    written; a record without a value is none.
+    written. Shards are named by the time they were written, and looked through from the newest to the oldest: what a refresh
+    asks for is mostly what it has just made.
     """
 
     def __init__(self, store: ObjectStore, folder: str, schema: pa.Schema) -> None:
         self._store = store
         self._folder = folder
         self.schema = schema
-        self._known: dict[str, pa.Array[Any]] | None = None
+        self._shards: list[str] | None = None
+        self._known: dict[str, pa.Array[Any]] = {}
         self._damaged: list[str] = []
 
     @property
@@ -42,42 +45,48 @@ class ShardedCache:
 
     def ids(self) -> set[str]:
         """Return the names of all records."""
-        return {str(name) for names in self._loaded().values() for name in names.to_pylist()}
+        return {str(name) for _, names in self._names() for name in names.to_pylist()}
 
     def missing(self, ids: Iterable[str]) -> list[str]:
         """Return the ids that have no record yet, sorted, each once."""
         wanted = pa.array(sorted(set(ids)), pa.string())
-        for names in self._loaded().values():
+        for _, names in self._names():
             wanted = wanted.filter(pc.invert(pc.is_in(wanted, names)))
+            if not len(wanted):
+                break
         return [str(name) for name in wanted.to_pylist()]
 
     def read(self, ids: Sequence[str]) -> pa.Table:
         """Return the records of these ids, each once, in no particular order; unknown ids are left out."""
         wanted, found = pa.array(sorted(set(ids)), pa.string()), [self.schema.empty_table()]
-        for name, names in self._loaded().items():
-            here = wanted.filter(pc.is_in(wanted, names))
-            if len(here):
+        for name, names in self._names():
+            held = wanted.filter(pc.is_in(wanted, names))
+            if len(held):
                 shard = self._shard(name)
-                found.append(shard.take(pc.index_in(here, shard.column("id").combine_chunks())))
-                wanted = wanted.filter(pc.invert(pc.is_in(wanted, here)))
+                found.append(shard.take(pc.index_in(held, shard.column("id").combine_chunks())))
+                wanted = wanted.filter(pc.invert(pc.is_in(wanted, held)))
+            if not len(wanted):
+                break
         return pa.concat_tables(found)
 
     def shards(self) -> Iterator[pa.Table]:
         """Yield all records, a shard at a time; one may come twice."""
-        return (self._shard(name) for name in list(self._loaded()))
+        return (self._shard(name) for name, _ in self._names())
 
     def append(self, table: pa.Table) -> None:
         """Write records as one more shard."""
         if table.num_rows == 0:
             return
-        name = f"{self._folder}/part-{uuid.uuid4().hex}.parquet"
+        name = f"{self._folder}/part-{time.time_ns():019}-{uuid.uuid4().hex[:8]}.parquet"
         self._store.put(name, to_parquet(table))
-        self._loaded()[name] = table.column("id").combine_chunks()
+        self._shards = [name, *self._newest_first()]
+        self._known[name] = table.column("id").combine_chunks()
         self.drop_damaged()
 
     def drop_damaged(self) -> None:
         """Remove the shards that can't be read; their records count as missing already."""
-        self._loaded()
+        for _ in self._names():
+            pass
         while self._damaged:
             self._store.delete(self._damaged.pop())
 
@@ -91,7 +100,7 @@ class ShardedCache:
         """Forget all other records: what is kept is written, some shards in one, before the old ones go."""
         wanted = pa.array(sorted(set(ids)), pa.string())
         kept, old, rows = [], [], 0
-        for name in [*self._loaded(), None]:
+        for name in [*(name for name, _ in self._names()), None]:
             if name is not None:
                 shard = self._shard(name)
                 kept.append(shard.filter(pc.is_in(shard.column("id"), wanted)))
@@ -101,19 +110,33 @@ class ShardedCache:
                 self.append(pa.concat_tables(kept))
                 for gone in old:
                     self._store.delete(gone)
-                    del self._loaded()[gone]
+                    self._newest_first().remove(gone)
                 kept, old, rows = [], [], 0
 
-    def _loaded(self) -> "dict[str, pa.Array[Any]]":
-        """Return the names of records by shard: of a record, nothing else is held."""
-        if self._known is None:
-            self._known = {}
-            for name in self._store.names(self._folder):
+    def _newest_first(self) -> list[str]:
+        if self._shards is None:
+            self._shards = sorted(self._store.names(self._folder), reverse=True)
+        return self._shards
+
+    def _names(self) -> "Iterator[tuple[str, pa.Array[Any]]]":
+        """Yield the shards, newest first, with the names of their records; of a record, nothing else is held."""
+        for shard in [*self._newest_first()]:
+            if shard not in self._known:
                 try:
-                    self._known[name] = self._shard(name).column("id").combine_chunks()
+                    self._known[shard] = self._ids(shard)
                 except DamagedError:
-                    self._damaged.append(name)
-        return self._known
+                    self._damaged.append(shard)
+                    self._newest_first().remove(shard)
+                    continue
+            yield shard, self._known[shard]
+
+    def _ids(self, name: str) -> "pa.Array[Any]":
+        data = self._store.get(name)
+        if not holds_digest(data):
+            # Shards that were written before there were digests may hold records without a value, which are none.
+            return self._shard(name).column("id").combine_chunks()
+        with reading(self._store, name):
+            return from_parquet(data, ["id"]).column("id").combine_chunks()
 
     def _shard(self, name: str) -> pa.Table:
         table = read_table(self._store, name)

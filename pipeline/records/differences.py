@@ -1,17 +1,25 @@
 """What changed from one version to another: read from what both left in the store."""
 
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from backends.stores.objects import read_model
+from backends.stores.spill import PARTS, Spill
 from evaluation.golden import ModeReport
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.evidence import placement_parts
-from pipeline.records.ledger import read_ledger
+from pipeline.records.ledger import each_fate, read_fates
 from pipeline.records.publication import named_manifest, read_manifest
-from schemas.differences import ChangedFigure, VersionDiff
+from schemas.differences import VersionDiff
 from schemas.errors import DamagedError
 from schemas.ids import version_file
 from schemas.ports import ObjectStore
 from schemas.versions import Manifest
-from tasks.versions.diff import VersionFacts, diff, release_note
+from tasks.versions.diff import TAGGED_FIGURE, VersionFacts, diff, release_note
 
 _METRICS = {"recall_at_1", "recall_at_10", "reciprocal_rank", "ndcg_at_10", "figure_recall_at_10"}
 
@@ -23,33 +31,47 @@ def compare_versions(workspace: Workspace, base: str, version: str) -> VersionDi
         UserError: There is no such version.
     """
     store, corpus = workspace.store, workspace.corpus.name
-    one, other = (_facts(store, named_manifest(store, corpus, name)) for name in (base, version))
-    return diff(one, other)
+    one, other = (named_manifest(store, corpus, name) for name in (base, version))
+    return _compared(store, one, other)
 
 
 def write_diff(store: ObjectStore, manifest: Manifest) -> None:
     """Keep what changed from a version's parent beside the version: ``diff.json``, and ``release_note.md`` for people."""
-    found = diff(_facts_of(store, manifest.parent), _facts(store, manifest))
+    base = _readable(store, manifest.parent)
+    try:
+        found = _compared(store, base, manifest)
+    except DamagedError:
+        if base is None:
+            raise
+        found = _compared(store, None, manifest)  # not all of the parent can be read
     store.replace(version_file(manifest.version, "diff.json"), found.model_dump_json(indent=1).encode())
     store.replace(version_file(manifest.version, "release_note.md"), release_note(found).encode())
 
 
-def _facts_of(store: ObjectStore, version: str | None) -> VersionFacts | None:
-    """Return what a version left in the store; None where there is none, or not all of it can be read."""
+def _readable(store: ObjectStore, version: str | None) -> Manifest | None:
     try:
-        manifest = read_manifest(store, version) if version else None
-        return _facts(store, manifest) if manifest else None
+        return read_manifest(store, version) if version else None
     except DamagedError:
         return None
 
 
-def _facts(store: ObjectStore, manifest: Manifest) -> VersionFacts:
+def _compared(store: ObjectStore, base: Manifest | None, manifest: Manifest) -> VersionDiff:
+    with tempfile.TemporaryDirectory(prefix="inset-") as folder:
+        had, has = (Spill(Path(folder) / name, TAGGED_FIGURE, "figure_id") for name in ("had", "has"))
+        before = _facts(store, base, had) if base else None
+        now = _facts(store, manifest, has)
+        return diff(before, now, ((had.part(number), has.part(number)) for number in range(PARTS)))
+
+
+def _facts(store: ObjectStore, manifest: Manifest, figures: Spill) -> VersionFacts:
+    """Return what a version left in the store; its tagged figures go to where they can be asked for by their ids."""
     report = _evaluation(store, manifest.version)
-    ledger = read_ledger(store, manifest.version)
+    fates = read_fates(store, manifest.version)
+    for table in _figures(store, manifest.version, fates):
+        figures.add(table)
     return VersionFacts(
         manifest=manifest,
-        ledger=ledger,
-        figures=_figures(store, manifest.version, {row.doc_id: row.source for row in reversed(ledger)}),
+        sources=each_fate(fates),
         metrics=report.model_dump(include=_METRICS) if report else {},
         found={score.id: score.page_rank is not None for score in report.scores} if report else {},
     )
@@ -62,16 +84,12 @@ def _evaluation(store: ObjectStore, version: str) -> ModeReport | None:
         return None
 
 
-def _figures(store: ObjectStore, version: str, sources: dict[str, str]) -> dict[str, ChangedFigure]:
-    figures: dict[str, ChangedFigure] = {}
-    columns = ["figure_id", "tag", "doc_id", "page", "caption"]
-    for row in (row for part in placement_parts(store, version) for row in part.select(columns).to_pylist()):
-        if row["tag"] is not None:
-            source = sources.get(row["doc_id"], row["doc_id"])
-            figures.setdefault(
-                row["figure_id"],
-                ChangedFigure(
-                    figure_id=row["figure_id"], tag=row["tag"], source=source, page=row["page"], caption=row["caption"]
-                ),
-            )
-    return figures
+def _figures(store: ObjectStore, version: str, fates: pa.Table) -> Iterator[pa.Table]:
+    """Yield the tagged figures of a version as rows of ``TAGGED_FIGURE``, in reading order."""
+    firsts = fates.group_by("doc_id").aggregate([("source", "min")])
+    documents, sources = firsts.column("doc_id").combine_chunks(), firsts.column("source_min")
+    for part in placement_parts(store, version):
+        rows = part.filter(pc.is_valid(part.column("tag")))
+        doc_ids = rows.column("doc_id")
+        named = pc.coalesce(sources.take(pc.index_in(doc_ids, documents)), doc_ids)
+        yield rows.append_column("source", named).select(TAGGED_FIGURE.names).cast(TAGGED_FIGURE)

@@ -1,7 +1,7 @@
 """What a new version takes over from the live one: documents that are what they were, read by what they were read by."""
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from ray_jobs import tag_shard
 from schemas.errors import UNFINISHED, DamagedError, Failure
 from schemas.evidence import VersionRows
 from schemas.ports import ObjectStore
-from schemas.versions import Manifest, Plan
+from schemas.versions import LedgerRow, Manifest, Plan
 
 
 @dataclass(frozen=True)
@@ -108,9 +108,20 @@ def _taken_over(workspace: Workspace, plan: Plan, manifest: Manifest) -> Inherit
     failures = [failure for failure in failures if failure.doc_id in pages and failure.step != tag_shard.STEP]
     for name in row_files(store, manifest.version):
         store.get(name)  # found damaged while rows are made of it, it would be too late
-    indexed = ((row.doc_id, row.source) for row in ledger if row.doc_id in before)
-    moved = {doc_id for doc_id, _ in {*indexed} ^ {(document.doc_id, document.source) for document in plan.documents}}
-    return Inherited(pages, failures, manifest.version, before.keys(), moved)
+    return Inherited(pages, failures, manifest.version, before.keys(), _moved(ledger, plan))
+
+
+def _moved(ledger: Iterable[LedgerRow], plan: Plan) -> set[str]:
+    """Return the documents that one of the two names another source of."""
+    before = {(row.doc_id, row.source) for row in ledger}
+    moved = set()
+    for document in plan.documents:
+        named = document.doc_id, document.source
+        if named in before:
+            before.remove(named)
+        else:
+            moved.add(document.doc_id)
+    return moved | {doc_id for doc_id, _ in before}
 
 
 def _of(table: pa.Table, documents: "pa.Array[Any]") -> pa.Table:

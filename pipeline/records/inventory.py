@@ -5,21 +5,30 @@ their checksums, or have them for a name. One listing of the store then says whe
 whether anything changed.
 """
 
-from collections.abc import Iterator, Mapping
+import tempfile
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
 
-from backends.stores.objects import read_rows
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from backends.stores.objects import read_table
 from pipeline.corpus.workspace import Workspace
+from pipeline.records.evidence import PartWriter
 from pipeline.records.publication import manifest_name, readable_manifest
+from pipeline.records.shared import OBJECTS, NeededObjects, Objects, list_objects
 from schemas.errors import DamagedError, MissingError
 from schemas.ids import sha256, version_file
-from schemas.parquet import table_of, to_parquet
+from schemas.parquet import rows_of, schema_of, table_of, to_parquet
 from schemas.ports import ObjectStore
 
-KINDS = ("documents", "figures", "parsed", "structured", "tagged", "quarantine")
-"""Folders whose objects versions share."""
-
 FILE = "inventory.parquet"
+"""Lists the files of the version's own folder; those among them that list shared objects lie in ``SHARED``."""
+
+SHARED = "inventory"
+
 _LATER = ("manifest.json", "override.json", FILE)
 """What comes into a version's folder after its inventory was taken."""
 
@@ -41,70 +50,111 @@ class Damage:
     fault: str
 
 
-def write_inventory(store: ObjectStore, version: str, objects: set[str], folders: set[str]) -> str:
+def write_inventory(store: ObjectStore, version: str, names: Iterable[str]) -> str:
     """Keep the list of what a version needs, as it lies in the store now.
 
     Args:
         store: The corpus's store.
         version: A version that is complete but for its manifest.
-        objects: Shared objects that it needs, by name.
-        folders: Shared folders that it needs whole.
+        names: Shared objects that it needs, and folders of which it needs all; those end in "/".
 
     Returns:
         Its SHA-256, for the manifest.
     """
-    sizes = shared_sizes(store)
-    items = [
-        Item(name, size, None)
-        for name, size in sorted(sizes.items())
-        if name in objects or name.rpartition("/")[0] in folders
-    ]
-    # One that is needed and isn't there is written down as such, and found missing at the next look.
-    items += [Item(name, -1, None) for name in sorted(objects - sizes.keys())]
+    shared = PartWriter(store, version_file(version, SHARED), OBJECTS)
+    with tempfile.TemporaryDirectory(prefix="inset-") as folder:
+        needed = NeededObjects(names, Path(folder) / "needed")
+        # One that is needed and isn't there is written down as such, and found missing at the next look.
+        for part in list_objects(store, Path(folder) / "objects").needed(needed):
+            shared.add(part)
+    shared.close()
     own = store.sizes(version_file(version, ""))
     later = {version_file(version, name) for name in _LATER}
-    items += [Item(name, size, store.digest(name)) for name, size in sorted(own.items()) if name not in later]
+    items = [Item(name, size, store.digest(name)) for name, size in sorted(own.items()) if name not in later]
     data = to_parquet(table_of(Item, items))
     store.replace(version_file(version, FILE), data)
     return sha256(data)
 
 
-def read_inventory(store: ObjectStore, version: str) -> tuple[Item, ...] | None:
-    """Return what a version needs; None where it was finished before inventories were kept."""
+def read_inventory(store: ObjectStore, version: str) -> Iterator[Item] | None:
+    """Return what a version needs; None where it was finished before inventories were kept.
+
+    Raises:
+        DamagedError: The list can't be read: of its own files at once, of shared objects when their turn comes.
+    """
+    own = read_own(store, version)
+    return None if own is None else chain((Item(*row, None) for row in _shared(store, version, own)), own)
+
+
+def read_own(store: ObjectStore, version: str) -> tuple[Item, ...] | None:
+    """Return the files of a version's own folder; None where it was finished before inventories were kept."""
+    table = _listed(store, version)
+    return None if table is None else rows_of(Item, table.filter(pc.is_valid(table.column("sha256"))))
+
+
+def _listed(store: ObjectStore, version: str) -> pa.Table | None:
     try:
-        return read_rows(store, version_file(version, FILE), Item)
+        return read_table(store, version_file(version, FILE), schema_of(Item))
     except MissingError:
         return None
 
 
-def shared_sizes(store: ObjectStore) -> dict[str, int]:
-    """Return the bytes of every object that versions share, by name: one listing a kind."""
-    return {name: size for kind in KINDS for name, size in store.sizes(kind).items()}
+def _shared(store: ObjectStore, version: str, own: Iterable[Item]) -> Iterator[tuple[str, int]]:
+    """Yield the names and bytes of the shared objects that a version needs, in the order of their list.
+
+    Args:
+        store: The corpus's store.
+        version: A version that has an inventory.
+        own: The files of its own folder.
+    """
+    lists = sorted(item.name for item in own if item.name.startswith(version_file(version, f"{SHARED}/")))
+    listed = None if lists else _listed(store, version)
+    if listed is not None:
+        # Versions from before these were lists of their own have all in one.
+        yield from _rows(listed.filter(pc.is_null(listed.column("sha256"))))
+    for name in lists:
+        yield from _rows(read_table(store, name, OBJECTS))
 
 
-def missing_or_cut(store: ObjectStore, version: str, shared: Mapping[str, int]) -> Iterator[Damage]:
+def _rows(objects: pa.Table) -> Iterator[tuple[str, int]]:
+    columns = (objects.column(name).to_pylist() for name in OBJECTS.names)
+    return zip(*columns, strict=True)
+
+
+def missing_or_cut(store: ObjectStore, version: str, shared: Objects, folder: Path) -> Iterator[Damage]:
     """Yield what of a version's objects is missing or cut, by listings; what has another size and is whole was made again.
 
     Args:
         store: The corpus's store.
         version: A finished version.
-        shared: What ``shared_sizes`` returned.
+        shared: What ``list_objects`` returned.
+        folder: A folder for what has to be put aside; whoever made it removes it.
     """
     try:
-        items = read_inventory(store, version)
+        own = read_own(store, version)
     except DamagedError as error:
         yield Damage(error.name, error.message)
         return
-    if items is None and (manifest := readable_manifest(store, version)) is not None and manifest.inventory:
+    if own is None and (manifest := readable_manifest(store, version)) is not None and manifest.inventory:
         name = version_file(version, FILE)
         yield Damage(name, f"{store.root}/{name} is missing")
-    sizes = {**shared, **store.sizes(version_file(version, ""))}
-    for item in items or ():
-        found = sizes.get(item.name)
-        if found is None:
-            yield Damage(item.name, f"{store.root}/{item.name} is missing")
-        elif found != item.bytes and not (item.sha256 is None and _is_whole(store, item.name)):
-            yield Damage(item.name, f"{store.root}/{item.name} has {found} bytes instead of {item.bytes}")
+    sizes = store.sizes(version_file(version, ""))
+    for item in own or ():
+        if sizes.get(item.name) != item.bytes:
+            yield _other(store, item.name, item.bytes, sizes.get(item.name))
+    try:
+        needed = Objects(_shared(store, version, own or ()), folder)
+    except DamagedError as error:
+        yield Damage(error.name, error.message)
+        return
+    for name, size, found in needed.beside(shared):
+        if found is None or not _is_whole(store, name):
+            yield _other(store, name, size, found)
+
+
+def _other(store: ObjectStore, name: str, size: int, found: int | None) -> Damage:
+    fault = "is missing" if found is None else f"has {found} bytes instead of {size}"
+    return Damage(name, f"{store.root}/{name} {fault}")
 
 
 def _is_whole(store: ObjectStore, name: str) -> bool:
@@ -121,13 +171,12 @@ def changed(store: ObjectStore, version: str) -> Iterator[Damage]:
         for name in (manifest_name(version), version_file(version, "override.json")):
             if store.exists(name):
                 store.get(name)
-        items = read_inventory(store, version)
+        items = read_own(store, version)
     except DamagedError as error:
         yield Damage(error.name, error.message)
         return
     for item in items or ():
-        if item.sha256 is not None:
-            yield from _changed(store, item)
+        yield from _changed(store, item)
 
 
 def _changed(store: ObjectStore, item: Item) -> Iterator[Damage]:
@@ -150,7 +199,7 @@ def check_index_files(workspace: Workspace, version: str, *, digests: bool = Fal
         DamagedError: A file is missing, cut or changed.
     """
     store, folder = workspace.store, version_file(version, "lance")
-    items = [item for item in read_inventory(store, version) or () if item.name.startswith(f"{folder}/")]
+    items = [item for item in read_own(store, version) or () if item.name.startswith(f"{folder}/")]
     sizes = store.sizes(folder) if items else {}
     for item in items:
         whole = sizes.get(item.name) == item.bytes

@@ -1,21 +1,25 @@
 """A version's ledger: a row a source, and what became of it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from backends.stores.objects import read_rows
+import pyarrow as pa
+
+from backends.stores.objects import read_table
 from schemas.errors import DamagedError
 from schemas.ids import version_file
-from schemas.parquet import table_of, to_parquet
+from schemas.parquet import Rows, schema_of, to_parquet
 from schemas.ports import ObjectStore
-from schemas.versions import LedgerRow, Status
+from schemas.versions import LedgerRow, SourceFate, Status
+
+_FILE = "ledger.parquet"
 
 
-def read_ledger(store: ObjectStore, version: str) -> list[LedgerRow]:
-    """Return a version's ledger, a row a source."""
-    return list(read_rows(store, version_file(version, "ledger.parquet"), LedgerRow))
+def read_ledger(store: ObjectStore, version: str) -> Rows[LedgerRow]:
+    """Return a version's ledger, a row a source, sorted by source."""
+    return Rows(LedgerRow, read_table(store, version_file(version, _FILE), schema_of(LedgerRow)))
 
 
-def readable_ledger(store: ObjectStore, version: str) -> list[LedgerRow]:
+def readable_ledger(store: ObjectStore, version: str) -> Sequence[LedgerRow]:
     """Return a version's ledger; [] where it can't be read: then every source is new."""
     try:
         return read_ledger(store, version)
@@ -23,11 +27,34 @@ def readable_ledger(store: ObjectStore, version: str) -> list[LedgerRow]:
         return []
 
 
-def write_ledger(store: ObjectStore, version: str, rows: Sequence[LedgerRow]) -> None:
+def write_ledger(store: ObjectStore, version: str, rows: Rows[LedgerRow]) -> None:
     """Keep a version's ledger."""
-    store.replace(version_file(version, "ledger.parquet"), to_parquet(table_of(LedgerRow, rows)))
+    store.replace(version_file(version, _FILE), to_parquet(rows.table))
+
+
+def read_fates(store: ObjectStore, version: str) -> pa.Table:
+    """Return what became of a version's sources: the columns of ``SourceFate``, sorted by source."""
+    return read_table(store, version_file(version, _FILE), columns=SourceFate._fields)
+
+
+_ROWS_AT_ONCE = 1_000
+
+
+def each_fate(fates: pa.Table) -> Iterator[SourceFate]:
+    """Yield what became of each source, in their order."""
+    for part in fates.to_batches(_ROWS_AT_ONCE):
+        for source, doc_id, status in zip(*(part.column(name).to_pylist() for name in SourceFate._fields), strict=True):
+            yield SourceFate(source, doc_id, Status(status))
 
 
 def indexed_pages(rows: Iterable[LedgerRow]) -> dict[str, int]:
     """Return the indexed documents of a ledger, each once, with their numbers of pages."""
     return {row.doc_id: row.pages for row in rows if row.status is Status.INDEXED}
+
+
+def first_sources(rows: Iterable[LedgerRow]) -> dict[str, str]:
+    """Return the first source of each document of a ledger."""
+    found: dict[str, str] = {}
+    for row in rows:
+        found.setdefault(row.doc_id, row.source)
+    return found

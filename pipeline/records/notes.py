@@ -8,13 +8,16 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-from backends.stores.objects import read_model
+from backends.stores.objects import read_model, read_table
 from schemas.corpus import Ranking
 from schemas.errors import Failure
 from schemas.ids import version_file
+from schemas.parquet import Rows, schema_of, to_parquet
 from schemas.ports import ObjectStore
 from schemas.stages import Stage
-from schemas.versions import Counts, GateResult, Plan
+from schemas.versions import Counts, GateResult, Plan, PlannedDocument
+
+_PLANNED = "plan.parquet"
 
 Note = TypeVar("Note", bound=BaseModel)
 
@@ -35,13 +38,17 @@ class StageNote(BaseModel):
 
 
 def write_plan(store: ObjectStore, plan: Plan) -> None:
-    """Keep a plan in the folder of its version."""
-    store.replace(version_file(plan.version, "plan.json"), plan.model_dump_json().encode())
+    """Keep a plan in the folder of its version; its documents are a table of their own, since a corpus has very many."""
+    documents = Rows.of(PlannedDocument, plan.documents).table
+    store.replace(version_file(plan.version, _PLANNED), to_parquet(documents))
+    store.replace(version_file(plan.version, "plan.json"), plan.model_dump_json(exclude={"documents"}).encode())
 
 
 def read_plan(store: ObjectStore, version: str) -> Plan:
     """Return a version's plan."""
-    return read_model(store, version_file(version, "plan.json"), Plan)
+    plan = read_model(store, version_file(version, "plan.json"), Plan)
+    documents = read_table(store, version_file(version, _PLANNED), schema_of(PlannedDocument))
+    return plan.model_copy(update={"documents": Rows(PlannedDocument, documents)})
 
 
 def write_note(store: ObjectStore, version: str, stage: Stage, note: StageNote, *, shard: int | None = None) -> StageNote:

@@ -34,6 +34,7 @@ from ray_jobs.documents import (
 from schemas.documents import TAGGED
 from schemas.errors import ContractError, Failure, FailureCode
 from schemas.evidence import PLACEMENTS
+from schemas.parquet import Rows
 from schemas.stages import Stage, Step
 from schemas.tags import TagTemplate
 from schemas.versions import LedgerRow, Plan, Status
@@ -68,24 +69,26 @@ def assemble(
     plan = read_plan(store, version)
     inherited = inherit(workspace, plan).without({*anew, *broken})
     ledger = _ledger(workspace, plan, inherited, broken)
-    indexed: dict[str, list[str]] = {}
+    run_id = plan.run_id
+    del plan  # its documents aren't needed any more, and there may be very many
+    sources: dict[str, tuple[str, ...]] = {}
     for row in ledger:
         if row.status is Status.INDEXED:
-            indexed.setdefault(row.doc_id, []).append(row.source)
-    report("assemble", 0, len(indexed))
-    sources = {doc_id: tuple(named) for doc_id, named in indexed.items()}
+            sources[row.doc_id] = (*sources.get(row.doc_id, ()), row.source)
+    report("assemble", 0, len(sources))
     with tempfile.TemporaryDirectory(prefix="inset-") as folder:
         written = _write(workspace, version, sources, inherited, Path(folder), report)
+    # After the rows: what a check finds to be indexed and without rows it has made again, rows of what isn't indexed it may not.
     write_ledger(store, version, ledger)
-    failures = [*document_failures(ledger, plan.run_id), *_page_failures(workspace, plan, sources, inherited)]
+    failures = [*document_failures(ledger, run_id), *_page_failures(workspace, run_id, sources, inherited)]
     if corpus.tags.pdf:
         named = {doc_id: first for doc_id, (first, *_) in sources.items()}
-        failures += make_tagged(workspace, version, placement_parts(store, version), named, plan.run_id, report)
+        failures += make_tagged(workspace, version, placement_parts(store, version), named, run_id, report)
     failures.sort(key=lambda failure: (failure.source, failure.page or 0))
-    write_failures(store, plan.run_id, failures)
+    write_failures(store, run_id, failures)
     counts = {
         "sources": len(ledger),
-        "documents": len(indexed),
+        "documents": len(sources),
         "quarantined": len({row.doc_id or row.source for row in ledger if row.status is Status.QUARANTINED}),
         "pages": sum(indexed_pages(ledger).values()),
     } | written
@@ -93,8 +96,13 @@ def assemble(
     return write_note(store, version, Stage.ASSEMBLE, note)
 
 
-def _ledger(workspace: Workspace, plan: Plan, inherited: Inherited, broken: Mapping[str, str]) -> list[LedgerRow]:
+def _ledger(workspace: Workspace, plan: Plan, inherited: Inherited, broken: Mapping[str, str]) -> Rows[LedgerRow]:
     """Say of each source what became of it: indexed where its document is structured and lawful, else why it isn't."""
+    rows = Rows.of(LedgerRow, _fates(workspace, plan, inherited, broken))
+    return Rows(LedgerRow, rows.table.sort_by("source").combine_chunks())
+
+
+def _fates(workspace: Workspace, plan: Plan, inherited: Inherited, broken: Mapping[str, str]) -> Iterator[LedgerRow]:
     notes = read_notes(workspace.store, plan.version, (Stage.PARSE, Stage.ENRICH))
     failed = {
         failure.doc_id: (failure.code, failure.step, failure.message)
@@ -108,17 +116,16 @@ def _ledger(workspace: Workspace, plan: Plan, inherited: Inherited, broken: Mapp
     planned = {document.doc_id for document in plan.documents} - unstructured - broken.keys()
     for doc_id in parsed_documents(workspace, planned - inherited.documents):
         pages[doc_id] = read_head(workspace.store, structured_folder(doc_id, workspace.keys.structured)).pages
-    rows = list(plan.carried)
+    yield from plan.carried
     for document in plan.documents:
         facts = asdict(document) | {"attempt": workspace.keys.attempt}
         if document.doc_id in pages:
-            rows.append(LedgerRow(**facts, status=Status.INDEXED, pages=pages[document.doc_id]))
+            yield LedgerRow(**facts, status=Status.INDEXED, pages=pages[document.doc_id])
         elif document.doc_id in failed:
             code, step, message = failed[document.doc_id]
-            rows.append(LedgerRow(**facts, status=Status.QUARANTINED, code=code, step=step, message=message))
+            yield LedgerRow(**facts, status=Status.QUARANTINED, code=code, step=step, message=message)
         else:
             raise ContractError(f"{document.source} was neither parsed nor failed; run the parse stage again")
-    return sorted(rows, key=lambda row: row.source)
 
 
 def _write(
@@ -198,12 +205,12 @@ def _read(workspace: Workspace, doc_id: str, sources: tuple[str, ...], count_tok
 
 
 def _page_failures(
-    workspace: Workspace, plan: Plan, sources: Mapping[str, tuple[str, ...]], inherited: Inherited
+    workspace: Workspace, run_id: str, sources: Mapping[str, tuple[str, ...]], inherited: Inherited
 ) -> Iterator[Failure]:
     """Yield what of indexed documents could not be read, whichever refresh found it."""
     for failure in inherited.failures:
         if failure.doc_id is not None and failure.doc_id in sources:
-            yield failure.model_copy(update={"source": sources[failure.doc_id][0], "run_id": plan.run_id})
+            yield failure.model_copy(update={"source": sources[failure.doc_id][0], "run_id": run_id})
     for doc_id in sorted(sources.keys() - inherited.documents):
         for found in read_failures(workspace.store, structured_folder(doc_id, workspace.keys.structured)):
-            yield reported(found, sources[doc_id][0], doc_id, plan.run_id)
+            yield reported(found, sources[doc_id][0], doc_id, run_id)

@@ -17,7 +17,7 @@ from pipeline.corpus.workspace import Report, Workspace, silent
 from pipeline.records.damage import note_damage, remade
 from pipeline.records.evidence import evidence_parts, version_rows
 from pipeline.records.inherit import Inherited, inherit
-from pipeline.records.ledger import indexed_pages, read_ledger
+from pipeline.records.ledger import first_sources, indexed_pages, read_ledger
 from pipeline.records.notes import StageNote, counts_of, read_notes, read_plan, write_note
 from pipeline.records.publication import readable_manifest
 from pipeline.records.quarantine import document_failures
@@ -99,11 +99,11 @@ def check(workspace: Workspace, version: str, report: Report = silent, *, assemb
         broken |= {doc_id: laws for doc_id, laws in found.broken.items() if doc_id not in inherited.documents}
         looked_at = found.looked_at - anew
         assemble(workspace, version, report, anew=anew, broken=broken)
-    here = {document.source for document in plan.documents}
+    carried = {row.source for row in plan.carried}  # these are no news
     failures = [
         failure
         for failure in document_failures(ledger, plan.run_id)
-        if failure.step == Stage.CHECK and failure.source in here  # what is carried over is no news
+        if failure.step == Stage.CHECK and failure.source not in carried
     ]
     note = StageNote(seconds=time.monotonic() - started, failures=failures, gates=found.gates)
     return write_note(store, version, Stage.CHECK, note)
@@ -123,7 +123,7 @@ def _look(
     store, corpus, version = workspace.store, workspace.corpus, plan.version
     template = TagTemplate(corpus.tags.template)
     indexed = indexed_pages(ledger)
-    names = {row.doc_id: row.source for row in reversed(ledger)}
+    names = first_sources(ledger)
     report("check", 0, 3)
     by_text: list[tuple[str, Mapping[int, bool]]] = []
     content, conserved = ContentConserved(), TakenOver()

@@ -8,7 +8,7 @@ from pipeline.records.alias import follow
 from pipeline.records.differences import write_diff
 from pipeline.records.inventory import write_inventory
 from pipeline.records.lease import still_held
-from pipeline.records.needs import Needs, add_objects
+from pipeline.records.needs import objects_of
 from pipeline.records.notes import StageNote, counts_of, read_notes, read_plan
 from pipeline.records.publication import (
     manifest_name,
@@ -45,9 +45,7 @@ def publish(workspace: Workspace, version: str, lease: Lease) -> bool:
     if manifest is None:
         manifest = _manifest(workspace, plan, read_notes(store, version))
         write_diff(store, manifest)
-        needs = Needs()
-        add_objects(workspace, manifest, needs)
-        inventory = write_inventory(store, version, needs.objects, needs.folders)
+        inventory = write_inventory(store, version, objects_of(workspace, manifest))
         manifest = manifest.model_copy(update={"inventory": inventory})
         store.put(manifest_name(version), manifest.model_dump_json(indent=1).encode())
     live = read_pointer(store)

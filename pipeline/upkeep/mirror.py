@@ -4,19 +4,22 @@ What is copied is what the version needs: originals, figures, finished work and 
 over there finds all of it. The collection is filled anew from the copied rows and vectors.
 """
 
+import tempfile
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
+from pathlib import Path
 
 from pipeline.corpus.workspace import INDEX_FILE, Report, Workspace, open_index, silent
 from pipeline.records.cache import ShardedCache
 from pipeline.records.collection import fill, read_back
 from pipeline.records.evidence import evidence_parts, evidence_sample
 from pipeline.records.inventory import FILE as INVENTORY
-from pipeline.records.inventory import write_inventory
+from pipeline.records.inventory import SHARED, write_inventory
 from pipeline.records.lease import holding, release
-from pipeline.records.needs import Needs, add_objects, needs_of
+from pipeline.records.needs import Needs, needs_of, objects_of
 from pipeline.records.publication import manifest_name, named_manifest, read_manifest, read_pointer
+from pipeline.records.shared import list_objects
 from pipeline.records.vectors import open_vectors
 from schemas.corpus import LEXICAL_FIELDS
 from schemas.errors import ContractError, DamagedError, UserError
@@ -25,7 +28,6 @@ from schemas.ports import ObjectStore
 from schemas.versions import Manifest, MirrorResult
 
 COPIES_AT_ONCE = 16
-_RECORDS_A_SHARD = 50_000
 
 
 def mirror(workspace: Workspace, target: Workspace, version: str | None = None, report: Report = silent) -> MirrorResult:
@@ -58,7 +60,7 @@ def mirror(workspace: Workspace, target: Workspace, version: str | None = None, 
             copied = 0
             if read_manifest(target.store, version) is None:
                 _claim(target, version)
-                copied = _copy(workspace.store, target.store, version, needs_of(workspace, [version]), report)
+                copied = _copy(workspace, target.store, version, report)
                 _index(target, manifest, report)
                 _finish(target, manifest)
         finally:
@@ -96,8 +98,9 @@ def _claim(target: Workspace, version: str) -> None:
     )
 
 
-def _copy(here: ObjectStore, there: ObjectStore, version: str, needs: Needs, report: Report) -> int:
+def _copy(workspace: Workspace, there: ObjectStore, version: str, report: Report) -> int:
     """Copy what isn't there yet; return how many objects that was."""
+    here = workspace.store
 
     def copy(name: str) -> bool:
         if there.exists(name):
@@ -108,26 +111,34 @@ def _copy(here: ObjectStore, there: ObjectStore, version: str, needs: Needs, rep
             raise ContractError(f"{version} can't be copied: {name} is gone from {here.root}") from error
         return True
 
-    own = (name for name in here.names(version_file(version, "")) if not _made_there(version, name))
-    with ThreadPoolExecutor(COPIES_AT_ONCE) as pool:
-        names = sorted({*needs.objects, *own, *chain.from_iterable(pool.map(here.names, sorted(needs.folders)))})
-        report("copy", 0, len(names))
-        copied = 0
-        for done, fresh in enumerate(pool.map(copy, names), 1):
-            copied += fresh
-            report("copy", done, len(names))
-    for folder, cache in sorted(needs.caches.items()):
-        kept = ShardedCache(there, folder, cache.schema)
-        missing = kept.missing(needs.records[folder] & cache.ids())
-        for start in range(0, len(missing), _RECORDS_A_SHARD):
-            kept.append(cache.read(missing[start : start + _RECORDS_A_SHARD]))
+    own = [name for name in here.names(version_file(version, "")) if not _made_there(version, name)]
+    with tempfile.TemporaryDirectory(prefix="inset-") as folder, ThreadPoolExecutor(COPIES_AT_ONCE) as pool:
+        needs = needs_of(workspace, [version], Path(folder) / "needs")
+        shared = list_objects(here, Path(folder) / "objects")
+        total = len(own) + sum(part.num_rows for part in shared.needed(needs.objects))
+        report("copy", 0, total)
+        done = copied = 0
+        parts = (list(map(str, part.column("name").to_pylist())) for part in shared.needed(needs.objects))
+        for names in chain(parts, [own]):
+            # The pool holds a task for each object that it is given.
+            for fresh in pool.map(copy, names):
+                copied, done = copied + fresh, done + 1
+                report("copy", done, total)
+        _copy_records(needs, there)
     return copied
+
+
+def _copy_records(needs: Needs, there: ObjectStore) -> None:
+    for folder, records in sorted(needs.records.items()):
+        kept = ShardedCache(there, folder, records.cache.schema)
+        for table in records.not_in(kept):
+            kept.append(table)
 
 
 def _made_there(version: str, name: str) -> bool:
     """Return whether a file of a version is made anew at the other place: its manifest and inventory, and all of an engine."""
     made = (manifest_name(version), version_file(version, INDEX_FILE), version_file(version, INVENTORY))
-    return name in made or name.startswith(version_file(version, "lance/"))
+    return name in made or name.startswith((version_file(version, "lance/"), version_file(version, f"{SHARED}/")))
 
 
 def _index(target: Workspace, manifest: Manifest, report: Report) -> None:
@@ -151,8 +162,6 @@ def _finish(target: Workspace, manifest: Manifest) -> None:
             "parameters": manifest.parameters | {"name": corpus.name, "index": corpus.index.model_dump(mode="json")},
         }
     )
-    needs = Needs()
-    add_objects(target, copy, needs)
-    inventory = write_inventory(target.store, manifest.version, needs.objects, needs.folders)
+    inventory = write_inventory(target.store, manifest.version, objects_of(target, copy))
     copy = copy.model_copy(update={"inventory": inventory})
     target.store.put(manifest_name(manifest.version), copy.model_dump_json(indent=1).encode())

@@ -4,17 +4,21 @@ Versions say what they need: their ledgers, placements, rows and keys. Everythin
 of versions that are gone, or of a refresh that died; the next refresh does such work again where it wants it.
 """
 
+import tempfile
 import uuid
 from collections import Counter
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
 
 from pipeline.corpus.workspace import Report, Workspace, silent
-from pipeline.records.cache import ShardedCache
 from pipeline.records.lease import holding, release
 from pipeline.records.needs import Needs, needs_of
+from pipeline.records.shared import Objects, list_objects
 from pipeline.upkeep.retain import doomed, sweep
 from schemas.versions import PruneResult
 
-_PRUNABLE = ("documents", "figures", "parsed", "structured", "tagged", "recognised", "vectors", "quarantine")
+_CACHES = ("recognised", "vectors")
 
 
 def prune(workspace: Workspace, *, dry_run: bool, report: Report = silent) -> PruneResult:
@@ -32,37 +36,44 @@ def prune(workspace: Workspace, *, dry_run: bool, report: Report = silent) -> Pr
         UserError: A refresh is running.
         TransientError: The engine doesn't answer.
     """
-    store = workspace.store
     run_id = f"prune-{uuid.uuid4().hex[:12]}"
-    with holding(store, run_id, tied_to_process=True):
+    with holding(workspace.store, run_id, tied_to_process=True), tempfile.TemporaryDirectory(prefix="inset-") as folder:
         try:
-            versions = doomed(workspace) if dry_run else sweep(workspace)
-            needs = needs_of(workspace, set(store.folders("versions")) - set(versions), report)
-            objects = [name for kind in _PRUNABLE for name in store.names(kind) if not needs.holds(name)]
-            halves = store.abandoned("")
-            records = {folder: _spare(cache, needs.records[folder]) for folder, cache in sorted(needs.caches.items())}
-            if not dry_run:
-                _remove(workspace, [*objects, *halves], needs, records, report)
+            return _prune(workspace, Path(folder), dry_run=dry_run, report=report)
         finally:
-            release(store, run_id)
+            release(workspace.store, run_id)
+
+
+def _prune(workspace: Workspace, folder: Path, *, dry_run: bool, report: Report) -> PruneResult:
+    store = workspace.store
+    versions = doomed(workspace) if dry_run else sweep(workspace)
+    kept = set(store.folders("versions")) - set(versions)
+    needs = needs_of(workspace, kept, folder / "needs", report)
+    objects = list_objects(store, folder / "objects")
+    # Of caches that are needed, single records may be to spare.
+    shards = [name for kind in _CACHES for name in store.names(kind) if name.rpartition("/")[0] not in needs.records]
+    halves = store.abandoned("")
+    counts = Counter(name.partition("/")[0] for name in _spare_objects(objects, needs, shards))
+    counts.update({"half written": len(halves)} if halves else {})
+    records = {name: list(needed.spare()) for name, needed in sorted(needs.records.items())}
+    if not dry_run:
+        for done, name in enumerate(chain(_spare_objects(objects, needs, shards), halves), 1):
+            store.delete(name)
+            report("remove", done, counts.total())
+        for name, spare in records.items():
+            if spare:
+                needs.records[name].cache.forget(spare)
     return PruneResult(
         corpus=workspace.corpus.name,
         removed=not dry_run,
         versions=versions,
-        objects=dict(Counter([*(name.partition("/")[0] for name in objects), *["half written"] * len(halves)])),
-        records={folder: count for folder, count in records.items() if count},
+        objects=dict(counts),
+        records={name: len(spare) for name, spare in records.items() if spare},
     )
 
 
-def _spare(cache: ShardedCache, needed: set[str]) -> int:
-    """Return how many records of a cache nobody needs."""
-    return len(cache.ids() - needed)
-
-
-def _remove(workspace: Workspace, objects: list[str], needs: Needs, records: dict[str, int], report: Report) -> None:
-    for done, name in enumerate(objects, 1):
-        workspace.store.delete(name)
-        report("remove", done, len(objects))
-    for folder, count in records.items():
-        if count:
-            needs.caches[folder].keep(needs.records[folder])
+def _spare_objects(objects: Objects, needs: Needs, shards: list[str]) -> Iterator[str]:
+    """Yield the objects that nobody needs, caches among them that nobody does."""
+    for part in objects.spare(needs.objects):
+        yield from map(str, part.column("name").to_pylist())
+    yield from shards

@@ -6,18 +6,22 @@ as it is until a new one, made of what is whole, has taken its place.
 """
 
 import contextlib
+import heapq
 import random
-from collections.abc import Iterable, Iterator, Mapping
+import tempfile
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
 
 from pipeline.corpus.workspace import Report, Workspace, silent
 from pipeline.records.cache import ShardedCache
 from pipeline.records.damage import NOTED, DamageNote, read_damage_note
-from pipeline.records.evidence import evidence_parts, read_placements
+from pipeline.records.evidence import evidence_parts, placement_parts
 from pipeline.records.inventory import FILE as INVENTORY
-from pipeline.records.inventory import KINDS, Damage, Item, changed, missing_or_cut, read_inventory, shared_sizes
+from pipeline.records.inventory import Damage, Item, changed, missing_or_cut, read_inventory, read_own
 from pipeline.records.lease import LEASE
-from pipeline.records.needs import needs_of
+from pipeline.records.needs import NeededRecords, objects_of
 from pipeline.records.publication import (
     COPY,
     LIVE,
@@ -28,6 +32,7 @@ from pipeline.records.publication import (
     readable_manifest,
     repair_pointer,
 )
+from pipeline.records.shared import KINDS, list_objects
 from pipeline.records.vectors import open_vectors, passages
 from pipeline.upkeep.retain import doomed, sweep
 from schemas.documents import Kind, Segmented
@@ -71,9 +76,14 @@ def find_damage(workspace: Workspace, *, deep: bool = False, report: Report = si
         UserError: A folder of the store can't be read.
         TransientError: The store doesn't answer.
     """
+    with tempfile.TemporaryDirectory(prefix="inset-") as folder:
+        return _find_damage(workspace, Path(folder), deep=deep, report=report)
+
+
+def _find_damage(workspace: Workspace, folder: Path, *, deep: bool, report: Report) -> Damages:
     store = workspace.store
     found = Damages(loose=list(_unreadable(store, (LIVE, COPY, LEASE, NOTED), optional=True)))
-    shared = shared_sizes(store)
+    shared = list_objects(store, folder / "objects")
     kept = _kept(workspace)
     live = _live(store)
     broken: dict[str, Damage] = {}
@@ -83,17 +93,20 @@ def find_damage(workspace: Workspace, *, deep: bool = False, report: Report = si
         found.loose += _lacking_vectors(workspace, live)
     for done, version in enumerate(kept, 1):
         report("look", done - 1, len(kept))
-        found.versions[version] = _of_version(workspace, version, shared, broken, deep=deep, live=version == live)
+        cut = missing_or_cut(store, version, shared, folder / version)
+        found.versions[version] = _of_version(workspace, version, cut, broken, deep=deep, live=version == live)
         inventory = version_file(version, INVENTORY)
         if not store.exists(inventory) and inventory not in {damage.name for damage in found.versions[version]}:
             found.unchecked.append(version)
     report("look", len(kept), len(kept))
     found.versions |= _previous_gone(store)
-    for damage in _noted(workspace, live):
-        found.loose += [] if damage.name.startswith("versions/") else [damage]
-        for version in kept:
-            if damage.name.startswith(f"versions/{version}/") or damage.name in _names(store, version):
-                found.versions[version].append(damage)
+    noted = list(_noted(workspace, live))
+    found.loose += [damage for damage in noted if not damage.name.startswith("versions/")]
+    for version in kept if noted else ():
+        needed = _needed(store, version, {damage.name for damage in noted})
+        found.versions[version] += [
+            damage for damage in noted if damage.name.startswith(f"versions/{version}/") or damage.name in needed
+        ]
     found.versions = {version: damages for version, damages in found.versions.items() if damages}
     return found
 
@@ -175,44 +188,48 @@ def _live(store: ObjectStore) -> str | None:
 
 
 def _of_version(
-    workspace: Workspace, version: str, shared: Mapping[str, int], broken: dict[str, Damage], *, deep: bool, live: bool
+    workspace: Workspace, version: str, cut: Iterable[Damage], broken: dict[str, Damage], *, deep: bool, live: bool
 ) -> list[Damage]:
     store = workspace.store
-    found = {damage.name: damage for damage in missing_or_cut(store, version, shared)}
+    found = {damage.name: damage for damage in cut}
     manifest = list(_unreadable(store, [manifest_name(version)]))
     found |= {damage.name: damage for damage in manifest}
     if deep:
         found |= {damage.name: damage for damage in changed(store, version)}
     if deep or live:
-        items = [item for item in _items(workspace, version) if item.name not in found]
+        items = (item for item in _items(workspace, version) if item.name not in found)
         for item in items if deep else _sample(items):
             found |= {damage.name: damage for damage in _read(store, item, broken)}
     return list(found.values())
 
 
-def _items(workspace: Workspace, version: str) -> tuple[Item, ...]:
-    """Return what a version needs; of one that was finished before inventories were kept, what it names."""
-    store = workspace.store
+def _items(workspace: Workspace, version: str) -> Iterator[Item]:
+    """Yield what a version needs; of one that was finished before inventories were kept, what it names."""
     try:
-        items = read_inventory(store, version)
-        if items is not None:
-            return items
-        needs = needs_of(workspace, [version])
+        yield from read_inventory(workspace.store, version) or _named(workspace, version)
     except DamagedError:
-        return ()
+        return
+
+
+def _named(workspace: Workspace, version: str) -> Iterator[Item]:
+    store = workspace.store
+    manifest = read_manifest(store, version)
+    names = objects_of(workspace, manifest) if manifest else ()
     own = (name for name in store.names(version_file(version, "")) if "/lance/" not in name)
-    whole = (name for folder in needs.folders for name in store.names(folder))
-    return tuple(Item(name, 0, None) for name in sorted({*needs.objects, *own, *whole}))
+    whole = (store.names(name) if name.endswith("/") else [name] for name in names)
+    return (Item(name, 0, None) for name in sorted({*own, *chain.from_iterable(whole)}))
 
 
-def _sample(items: Iterable[Item]) -> Iterator[Item]:
-    """Yield objects in random order, up to so many bytes."""
-    shuffled, left = list(items), SAMPLE_BYTES
-    random.shuffle(shuffled)
-    for item in shuffled:
-        if item.bytes <= left:
-            left -= item.bytes
-            yield item
+def _sample(items: Iterable[Item]) -> list[Item]:
+    """Return objects drawn at random, up to so many bytes."""
+    drawn: list[tuple[float, str, Item]] = []
+    left = SAMPLE_BYTES
+    for item in (item for item in items if item.bytes <= SAMPLE_BYTES):
+        heapq.heappush(drawn, (random.random(), item.name, item))  # noqa: S311 -- nobody has to be kept from guessing
+        left -= item.bytes
+        while left < 0:
+            left += heapq.heappop(drawn)[-1].bytes
+    return [item for _, _, item in drawn]
 
 
 def _read(store: ObjectStore, item: Item, broken: dict[str, Damage]) -> Iterator[Damage]:
@@ -256,10 +273,13 @@ def _lacking_vectors(workspace: Workspace, version: str | None) -> Iterator[Dama
         if version is None or manifest is None:
             return
         for vectors in open_vectors(workspace.store, manifest.spaces):
-            parts = evidence_parts(workspace.store, version)
-            missing = {name for part in parts for name in vectors.cache.missing(vectors.contents(passages(part)))}
+            with tempfile.TemporaryDirectory(prefix="inset-") as folder:
+                needed = NeededRecords(vectors.cache, Path(folder))
+                for part in evidence_parts(workspace.store, version):
+                    needed.add(vectors.contents(passages(part)))
+                missing = needed.missing()
             if missing:
-                error = vectors.cache.lacking(len(missing))
+                error = vectors.cache.lacking(missing)
                 yield Damage(error.name, error.message)
     except DamagedError:
         return
@@ -271,23 +291,25 @@ def _noted(workspace: Workspace, live: str | None) -> Iterator[Damage]:
     for name in read_damage_note(store).names:
         if name.startswith("versions/"):
             version = name.split("/")[1]
-            items = {item.name: item for item in _inventory(store, version)}
-            yield from _read(store, items.get(name, Item(name, 0, None)), {})
+            yield from _read(store, next(_own(store, version, name), Item(name, 0, None)), {})
         elif name.startswith("vectors/") and not name.endswith(".parquet"):
             yield from _lacking_vectors(workspace, live)
         else:
             yield from _unreadable(store, [name], optional=not name.startswith(KINDS))
 
 
-def _inventory(store: ObjectStore, version: str) -> tuple[Item, ...]:
-    try:
-        return read_inventory(store, version) or ()
-    except DamagedError:
-        return ()
+def _own(store: ObjectStore, version: str, name: str) -> Iterator[Item]:
+    """Yield a file of a version as its inventory lists it, where that can be read."""
+    with contextlib.suppress(DamagedError):
+        yield from (item for item in read_own(store, version) or () if item.name == name)
 
 
-def _names(store: ObjectStore, version: str) -> set[str]:
-    return {item.name for item in _inventory(store, version)}
+def _needed(store: ObjectStore, version: str, names: Collection[str]) -> set[str]:
+    """Return which of some objects a version needs, as far as its inventory can be read."""
+    found: set[str] = set()
+    with contextlib.suppress(DamagedError):
+        found |= {item.name for item in read_inventory(store, version) or () if item.name in names}
+    return found
 
 
 def _make_room(workspace: Workspace, live: str | None, damages: Iterable[Damage], documents: set[str]) -> None:
@@ -311,8 +333,7 @@ def _make_room(workspace: Workspace, live: str | None, damages: Iterable[Damage]
 def _documents_with(store: ObjectStore, version: str, figure: str) -> set[str]:
     """Return the documents in which a figure stands; every one where that can't be read."""
     try:
-        rows = read_placements(store, version).select(["doc_id", "figure_id"]).to_pylist()
-        return {row["doc_id"] for row in rows if row["figure_id"] == figure}
+        return {str(row["doc_id"]) for row in _placed(store, version) if row["figure_id"] == figure}
     except DamagedError:
         return set(store.folders("parsed"))
 
@@ -321,8 +342,13 @@ def _forget_scans(workspace: Workspace, version: str, documents: set[str]) -> No
     """Forget what was cut out of the scanned pages of documents, so that the figures on them are cut and stored again."""
     cache = ShardedCache(workspace.store, f"recognised/{workspace.keys.segmented}", schema_of(Segmented))
     try:
-        rows = read_placements(workspace.store, version).select(["doc_id", "figure_id", "kind"]).to_pylist()
-        scans = {row["figure_id"] for row in rows if row["doc_id"] in documents and row["kind"] == Kind.SCAN}
+        rows = _placed(workspace.store, version)
+        scans = {str(row["figure_id"]) for row in rows if row["doc_id"] in documents and row["kind"] == Kind.SCAN}
     except DamagedError:
         scans = cache.ids()
     cache.forget(scans)
+
+
+def _placed(store: ObjectStore, version: str) -> Iterator[dict[str, str | None]]:
+    for part in placement_parts(store, version):
+        yield from part.select(["doc_id", "figure_id", "kind"]).to_pylist()

@@ -1,54 +1,70 @@
 """Say what changed between two versions, as data and as a note for people."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import heapq
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from schemas.differences import Change, ChangedDocuments, ChangedFigure, ChangedQuestions, VersionDiff
 from schemas.printing import line, markdown_line
-from schemas.versions import LedgerRow, Manifest, Status
+from schemas.versions import Manifest, SourceFate, Status
 
 _NAMED = 20
+FIGURES_NAMED = 10_000
+"""Figures that a diff names of each kind: versions that have nothing in common may differ in a million."""
+
+TAGGED_FIGURE = pa.schema(
+    (
+        pa.field("figure_id", pa.string(), nullable=False),
+        pa.field("tag", pa.string(), nullable=False),
+        pa.field("source", pa.string(), nullable=False),
+        pa.field("page", pa.int32(), nullable=False),
+        pa.field("caption", pa.string(), nullable=False),
+    )
+)
+"""A tagged figure at one of its places: the columns of ``ChangedFigure``."""
 
 
 @dataclass(frozen=True)
 class VersionFacts:
     """What a version says of itself.
 
-    ``figures`` are its tagged figures by id; ``found`` says of each golden question whether its page was found.
+    ``sources`` go by name; ``found`` says of each golden question whether its page was found.
     """
 
     manifest: Manifest
-    ledger: Sequence[LedgerRow]
-    figures: Mapping[str, ChangedFigure]
+    sources: Iterable[SourceFate]
     metrics: Mapping[str, float | None]
     found: Mapping[str, bool]
 
 
-def diff(base: VersionFacts | None, new: VersionFacts) -> VersionDiff:
+def diff(base: VersionFacts | None, new: VersionFacts, figures: Iterable[tuple[pa.Table, pa.Table]]) -> VersionDiff:
     """Return what changed from one version to another.
 
     Args:
         base: The version before; None where there was none.
         new: The other one.
+        figures: Tagged figures of both, some at a time: rows of ``TAGGED_FIGURE``, the first place of each figure first. Those
+            that share a figure are in one pair of tables.
     """
-    before, now = ({row.source: row for row in facts.ledger} if facts else {} for facts in (base, new))
-    both = sorted(before.keys() & now.keys())
-    had, has = (facts.figures if facts else {} for facts in (base, new))
+    gained, lost = _Named(), _Named()
+    for had, has in figures:
+        gained.add(_only(has, had))
+        lost.add(_only(had, has))
     asked = sorted((base.found.keys() if base else set()) & new.found.keys())
     old_found = base.found if base else {}
     return VersionDiff(
         corpus=new.manifest.corpus,
         base=base.manifest.version if base else None,
         version=new.manifest.version,
-        documents=ChangedDocuments(
-            added=sorted(now.keys() - before.keys()),
-            changed=[source for source in both if before[source].doc_id != now[source].doc_id],
-            removed=sorted(before.keys() - now.keys()),
-            lost=[source for source in both if _fell(before[source], now[source])],
-            mended=[source for source in both if _fell(now[source], before[source])],
-        ),
-        figures_gained=_only(has, had),
-        figures_lost=_only(had, has),
+        documents=_documents(base.sources if base else (), new.sources),
+        figures_gained=gained.figures,
+        figures_lost=lost.figures,
+        more_figures_gained=gained.more,
+        more_figures_lost=lost.more,
         questions=ChangedQuestions(
             asked=len(asked),
             won=[name for name in asked if new.found[name] and not old_found[name]],
@@ -61,12 +77,65 @@ def diff(base: VersionFacts | None, new: VersionFacts) -> VersionDiff:
     )
 
 
-def _fell(before: LedgerRow, now: LedgerRow) -> bool:
-    return before.status is Status.INDEXED and now.status is Status.QUARANTINED
+def _documents(before: Iterable[SourceFate], now: Iterable[SourceFate]) -> ChangedDocuments:
+    """Compare sources that go by name, one after another."""
+    found = ChangedDocuments(added=[], changed=[], removed=[], lost=[], mended=[])
+    for had, has in _paired(iter(before), iter(now)):
+        if had is None or has is None:
+            found.added.extend([has.source] if has else [])
+            found.removed.extend([had.source] if had else [])
+            continue
+        if had.doc_id != has.doc_id:
+            found.changed.append(has.source)
+        if had.status is not has.status:
+            (found.lost if had.status is Status.INDEXED else found.mended).append(has.source)
+    return found
 
 
-def _only(one: Mapping[str, ChangedFigure], other: Mapping[str, ChangedFigure]) -> list[ChangedFigure]:
-    return sorted((one[name] for name in one.keys() - other.keys()), key=lambda figure: (figure.source, figure.page))
+def _paired(
+    before: Iterator[SourceFate], now: Iterator[SourceFate]
+) -> Iterator[tuple[SourceFate | None, SourceFate | None]]:
+    had, has = next(before, None), next(now, None)
+    while had is not None or has is not None:
+        first = min(row.source for row in (had, has) if row is not None)
+        here = tuple(row if row is not None and row.source == first else None for row in (had, has))
+        yield here[0], here[1]
+        had = next(before, None) if here[0] is not None else had
+        has = next(now, None) if here[1] is not None else has
+
+
+def _only(one: pa.Table, other: pa.Table) -> pa.Table:
+    """Return the first place of each figure that only one of two tables has."""
+    mine = one.filter(pc.invert(pc.is_in(one.column("figure_id"), other.column("figure_id").combine_chunks())))
+    codes = mine.column("figure_id").combine_chunks().dictionary_encode().indices
+    return mine.take(np.unique(codes.to_numpy(), return_index=True)[1])
+
+
+class _Named:
+    """Figures of which the first ones are named, by source and page, and the others counted."""
+
+    def __init__(self) -> None:
+        self._first: list[tuple[str, int, str, str, str]] = []
+        self._total = 0
+
+    def add(self, table: pa.Table) -> None:
+        """Take in rows of ``TAGGED_FIGURE``."""
+        self._total += table.num_rows
+        columns = (table.column(name).to_pylist() for name in ("source", "page", "figure_id", "tag", "caption"))
+        self._first = heapq.nsmallest(FIGURES_NAMED, [*self._first, *zip(*columns, strict=True)])
+
+    @property
+    def figures(self) -> list[ChangedFigure]:
+        """Those that are named."""
+        return [
+            ChangedFigure(figure_id=name, tag=tag, source=source, page=page, caption=caption)
+            for source, page, name, tag, caption in self._first
+        ]
+
+    @property
+    def more(self) -> int:
+        """How many others there are."""
+        return self._total - len(self._first)
 
 
 def _changes(before: Mapping[str, float | None], now: Mapping[str, float | None]) -> dict[str, Change]:
@@ -114,8 +183,8 @@ def _note(found: VersionDiff) -> Iterator[str]:
     yield from _names("Documents that went to quarantine", found.documents.lost)
     yield from _names("Documents that came out of quarantine", found.documents.mended)
     if found.base:
-        yield from _list("Figures gained", [_shown(figure) for figure in found.figures_gained])
-        yield from _list("Figures lost", [_shown(figure) for figure in found.figures_lost])
+        yield from _figures("Figures gained", found.figures_gained, found.more_figures_gained)
+        yield from _figures("Figures lost", found.figures_lost, found.more_figures_lost)
         yield from _names("Golden questions won", found.questions.won)
         yield from _names("Golden questions lost", found.questions.lost)
         settings = [f"{name}: {before} → {now}" for name, (before, now) in found.settings.items()]
@@ -125,17 +194,21 @@ def _note(found: VersionDiff) -> Iterator[str]:
 
 
 def _names(title: str, names: Sequence[str]) -> Iterator[str]:
-    yield from _list(title, [markdown_line(name) for name in names])
+    return _list(title, [markdown_line(name) for name in names[:_NAMED]], len(names))
 
 
-def _list(title: str, items: Sequence[str]) -> Iterator[str]:
+def _figures(title: str, figures: Sequence[ChangedFigure], more: int) -> Iterator[str]:
+    return _list(title, [_shown(figure) for figure in figures[:_NAMED]], len(figures) + more)
+
+
+def _list(title: str, items: Sequence[str], total: int) -> Iterator[str]:
     if items:
         yield ""
-        yield f"## {title}: {len(items)}"
+        yield f"## {title}: {total}"
         yield ""
-        yield from (f"- {item}" for item in items[:_NAMED])
-        if len(items) > _NAMED:
-            yield f"- … and {len(items) - _NAMED} more"
+        yield from (f"- {item}" for item in items)
+        if total > len(items):
+            yield f"- … and {total - len(items)} more"
 
 
 def _shown(figure: ChangedFigure) -> str:

@@ -180,6 +180,9 @@ def test_names_are_sorted_and_whole(store: ObjectStore) -> None:
     for name in ("v/b/2", "v/a/1", "v/a/取説 #1%20?.pdf", "w/c"):
         store.put(name, b"x")
     assert store.names("v") == ["v/a/1", "v/a/取説 #1%20?.pdf", "v/b/2"]
+    assert sorted(store.listing("v/")) == [(name, 1) for name in store.names("v")]
+    assert sorted(name for name, _ in store.listing("")) == [*store.names("v"), "w/c"]
+    assert list(store.listing("nothing")) == []
     assert store.folders("v") == ["a", "b"]
     store.delete("v/b/2")
     assert store.folders("v") == ["a"]

@@ -2,10 +2,11 @@
 
 from datetime import UTC, datetime
 
+import pyarrow as pa
+
 from schemas.differences import Change, ChangedFigure
-from schemas.errors import FailureCode
-from schemas.versions import Counts, LedgerRow, Manifest, ModelCard, Status, VectorSpace
-from tasks.versions.diff import VersionFacts, diff, release_note
+from schemas.versions import Counts, Manifest, ModelCard, SourceFate, Status, VectorSpace
+from tasks.versions.diff import FIGURES_NAMED, TAGGED_FIGURE, VersionFacts, diff, release_note
 
 
 def _manifest(version: str, **more: object) -> Manifest:
@@ -29,9 +30,12 @@ def _manifest(version: str, **more: object) -> Manifest:
     return Manifest.model_validate(facts | more)
 
 
-def _row(source: str, doc_id: str, status: Status = Status.INDEXED) -> LedgerRow:
-    code = FailureCode.DAMAGED if status is Status.QUARANTINED else None
-    return LedgerRow(source=source, doc_id=doc_id, size=1, stamp="1", status=status, attempt="k", code=code)
+def _row(source: str, doc_id: str, status: Status = Status.INDEXED) -> SourceFate:
+    return SourceFate(source, doc_id, status)
+
+
+def _figures(*figures: ChangedFigure) -> pa.Table:
+    return pa.Table.from_pylist([figure.model_dump() for figure in figures], schema=TAGGED_FIGURE)
 
 
 def _figure(name: str, source: str = "a.pdf", page: int = 1, caption: str = "") -> ChangedFigure:
@@ -40,8 +44,7 @@ def _figure(name: str, source: str = "a.pdf", page: int = 1, caption: str = "") 
 
 BASE = VersionFacts(
     manifest=_manifest("v1"),
-    ledger=[_row("a.pdf", "A"), _row("b.pdf", "B"), _row("c.pdf", "C", Status.QUARANTINED), _row("d.pdf", "D")],
-    figures={name: _figure(name) for name in ("1", "2")},
+    sources=[_row("a.pdf", "A"), _row("b.pdf", "B"), _row("c.pdf", "C", Status.QUARANTINED), _row("d.pdf", "D")],
     metrics={"recall_at_10": 0.5, "figure_recall_at_10": None},
     found={"q1": True, "q2": False, "gone": True},
 )
@@ -53,25 +56,29 @@ NEW = VersionFacts(
         counts=Counts(documents=3),
         work={"parsed": 1},
     ),
-    ledger=[_row("a.pdf", "A2"), _row("b.pdf", "B", Status.QUARANTINED), _row("c.pdf", "C"), _row("e.pdf", "E")],
-    figures={"2": _figure("2"), "3": _figure("3", "e.pdf", 7, "Figure 7: The pump")},
+    sources=[_row("a.pdf", "A2"), _row("b.pdf", "B", Status.QUARANTINED), _row("c.pdf", "C"), _row("e.pdf", "E")],
     metrics={"recall_at_10": 0.75, "figure_recall_at_10": 1.0},
     found={"q1": False, "q2": True, "new": True},
 )
+THIRD = _figure("3", "e.pdf", 7, "Figure 7: The pump")
+FIGURES = [
+    (_figures(_figure("1")), _figures(THIRD, _figure("3", "f.pdf"))),
+    (_figures(_figure("2"), _figure("2", page=9)), _figures(_figure("2"))),
+]
 
 
 def test_what_became_of_documents_figures_and_questions() -> None:
-    found = diff(BASE, NEW)
+    found = diff(BASE, NEW, FIGURES)
     documents = found.documents
     assert (documents.added, documents.changed, documents.removed) == (["e.pdf"], ["a.pdf"], ["d.pdf"])
     assert (documents.lost, documents.mended) == (["b.pdf"], ["c.pdf"])
-    assert [figure.figure_id for figure in found.figures_gained] == ["3"]
+    assert found.figures_gained == [THIRD], "at its first place"
     assert [figure.figure_id for figure in found.figures_lost] == ["1"]
     assert (found.questions.asked, found.questions.won, found.questions.lost) == (2, ["q2"], ["q1"])
 
 
 def test_figures_of_both_versions_stand_side_by_side() -> None:
-    found = diff(BASE, NEW)
+    found = diff(BASE, NEW, FIGURES)
     assert found.metrics["recall_at_10"] == Change(before=0.5, now=0.75)
     assert found.counts["documents"] == Change(before=2, now=3)
     assert found.work == {"parsed": Change(before=2, now=1), "seconds": Change(before=3.5, now=3.5)}
@@ -79,20 +86,20 @@ def test_figures_of_both_versions_stand_side_by_side() -> None:
 
 
 def test_nothing_changed_between_a_version_and_itself() -> None:
-    found = diff(BASE, BASE)
+    found = diff(BASE, BASE, [(had, had) for had, _ in FIGURES])
     assert not any(found.documents.model_dump().values())
     assert (found.figures_gained, found.figures_lost, found.questions.won, found.settings) == ([], [], [], {})
 
 
 def test_the_first_version_is_all_new() -> None:
-    found = diff(None, NEW)
+    found = diff(None, NEW, [])
     assert (found.base, found.documents.added) == (None, ["a.pdf", "b.pdf", "c.pdf", "e.pdf"])
     assert found.metrics["recall_at_10"] == Change(before=None, now=0.75)
     assert "The first version." in release_note(found)
 
 
 def test_the_note_says_it_for_people() -> None:
-    note = release_note(diff(BASE, NEW))
+    note = release_note(diff(BASE, NEW, FIGURES))
     assert note.startswith("# manuals: v2\n\nCompared with v1.\n")
     assert "## Documents removed: 1\n\n- d.pdf\n" in note
     assert "- `<image:3.png>` e.pdf, page 7: Figure 7: The pump" in note
@@ -103,6 +110,15 @@ def test_the_note_says_it_for_people() -> None:
 
 
 def test_long_lists_are_cut_and_say_so() -> None:
-    many = VersionFacts(_manifest("v3"), [_row(f"{n:02}.pdf", str(n)) for n in range(25)], {}, {}, {})
-    note = release_note(diff(None, many))
+    many = VersionFacts(_manifest("v3"), [_row(f"{n:02}.pdf", str(n)) for n in range(25)], {}, {})
+    note = release_note(diff(None, many, []))
     assert "- 19.pdf\n- … and 5 more\n" in note
+
+
+def test_of_very_many_figures_the_first_are_named_and_the_others_counted() -> None:
+    many = _figures(*(_figure(f"{n:06}", page=FIGURES_NAMED + 5 - n) for n in range(FIGURES_NAMED + 5)))
+    found = diff(BASE, NEW, [(many.slice(0, 7), many.slice(0, 0)), (many.slice(7), many.slice(0, 0))])
+    assert [figure.page for figure in found.figures_lost] == list(range(1, FIGURES_NAMED + 1))
+    assert (found.more_figures_lost, found.more_figures_gained) == (5, 0)
+    assert f"## Figures lost: {FIGURES_NAMED + 5}\n" in release_note(found)
+    assert f"- … and {FIGURES_NAMED + 5 - 20} more\n" in release_note(found)

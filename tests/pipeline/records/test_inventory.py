@@ -1,0 +1,96 @@
+"""Which shared objects there are, and which of them versions need."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from backends.stores.object_store import open_store
+from pipeline.records.inventory import SHARED, Item, missing_or_cut, read_inventory, read_own, write_inventory
+from pipeline.records.shared import ABSENT, NeededObjects, list_objects
+from schemas.ids import sha256, version_file
+from schemas.parquet import table_of
+from schemas.ports import ObjectStore
+
+VERSION = "20260101T000000Z-00000000"
+DOC, OTHER, FIGURE = (sha256(name) for name in (b"one", b"two", b"a figure"))
+KEPT = {
+    f"documents/{DOC}.pdf",
+    f"parsed/{DOC}/k/pages.parquet",
+    f"parsed/{DOC}/k/document.parquet",
+    f"figures/{FIGURE}.png",
+}
+SPARE = {
+    f"documents/{OTHER}.pdf",
+    f"parsed/{DOC}/l/pages.parquet",
+    f"parsed/{DOC}/k/deeper/x.parquet",
+    f"figures/{OTHER}.png",
+}
+NAMED = [f"documents/{DOC}.pdf", f"parsed/{DOC}/k/", f"parsed/{DOC}/k/document.parquet", *[f"figures/{FIGURE}.png"] * 2]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ObjectStore:
+    """Return a store with objects that a version needs, and others."""
+    made = open_store(str(tmp_path / "store"))
+    for name in sorted(KEPT | SPARE):
+        (tmp_path / "store" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "store" / name).write_bytes(name.encode())
+    made.replace(version_file(VERSION, "plan.json"), b"{}")
+    return made
+
+
+def _names(tables: Iterable[pa.Table]) -> list[str]:
+    return [str(name) for part in tables for name in part.column("name").to_pylist()]
+
+
+def test_what_is_needed_and_what_is_not_are_all_there_is(store: ObjectStore, tmp_path: Path) -> None:
+    objects = list_objects(store, tmp_path / "objects")
+    needed = NeededObjects([*NAMED, f"figures/{DOC}.png"], tmp_path / "needed")
+    found = {row["name"]: row["bytes"] for part in objects.needed(needed) for row in part.to_pylist()}
+    assert found == {name: len(name) for name in KEPT} | {f"figures/{DOC}.png": ABSENT}
+    assert sorted(_names(objects.spare(needed))) == sorted(SPARE)
+
+
+def test_an_inventory_lists_what_the_version_needs_whatever_the_order_it_was_named_in(store: ObjectStore) -> None:
+    first = write_inventory(store, VERSION, NAMED)
+    assert {item.name for item in read_inventory(store, VERSION) or ()} >= KEPT
+    assert not {item.name for item in read_inventory(store, VERSION) or ()} & SPARE
+    assert write_inventory(store, VERSION, reversed(NAMED)) == first
+    own = {item.name.rpartition("/")[2] for item in read_own(store, VERSION) or ()}
+    assert own == {"plan.json", "rows-00001-of-00001.parquet"}
+
+
+def test_what_is_missing_or_cut_is_found_by_a_listing(store: ObjectStore, tmp_path: Path) -> None:
+    write_inventory(store, VERSION, NAMED)
+    root = tmp_path / "store"
+
+    def look(name: str) -> dict[str, str]:
+        shared = list_objects(store, tmp_path / f"{name}-shared")
+        found = missing_or_cut(store, VERSION, shared, tmp_path / name)
+        return {damage.name: damage.fault.partition(" ")[2] for damage in found}
+
+    assert look("whole") == {}
+    (root / f"figures/{FIGURE}.png").unlink()
+    (root / f"parsed/{DOC}/k/pages.parquet").write_bytes(b"cut")
+    (root / f"figures/{OTHER}.png").unlink()
+    cut = f"parsed/{DOC}/k/pages.parquet"
+    assert look("cut") == {f"figures/{FIGURE}.png": "is missing", cut: f"has 3 bytes instead of {len(cut)}"}
+    (listed,) = store.names(version_file(VERSION, SHARED))
+    store.delete(listed)
+    assert look("lost").keys() == {listed}
+
+
+def test_an_inventory_from_before_there_were_two_lists_is_read(store: ObjectStore, tmp_path: Path) -> None:
+    write_inventory(store, VERSION, NAMED)
+    items = list(read_inventory(store, VERSION) or ())
+    (listed,) = store.names(version_file(VERSION, SHARED))
+    store.delete(listed)
+    kept = [item for item in items if item.name != listed]
+    pq.write_table(table_of(Item, kept), tmp_path / "store" / version_file(VERSION, "inventory.parquet"))
+    assert list(read_inventory(store, VERSION) or ()) == kept
+    (tmp_path / "store" / f"figures/{FIGURE}.png").unlink()
+    found = missing_or_cut(store, VERSION, list_objects(store, tmp_path / "shared"), tmp_path / "wanted")
+    assert [damage.name for damage in found] == [f"figures/{FIGURE}.png"]

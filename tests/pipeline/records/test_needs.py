@@ -1,0 +1,55 @@
+"""Which records of a cache versions need."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from backends.stores.object_store import open_store
+from pipeline.records.cache import ShardedCache
+from pipeline.records.needs import NeededRecords
+
+SCHEMA = pa.schema((pa.field("id", pa.string(), nullable=False), pa.field("value", pa.int64())))
+
+
+def _records(*numbers: int) -> pa.Table:
+    return pa.table([[f"{number:040}" for number in numbers], list(numbers)], schema=SCHEMA)
+
+
+def _names(*numbers: int) -> list[str]:
+    return [str(name) for name in _records(*numbers).column("id").to_pylist()]
+
+
+def _cache(folder: Path, *shards: tuple[int, ...]) -> ShardedCache:
+    cache = ShardedCache(open_store(str(folder)), "vectors/text/k", SCHEMA)
+    for numbers in shards:
+        cache.append(_records(*numbers))
+    return cache
+
+
+@pytest.fixture
+def needed(tmp_path: Path) -> NeededRecords:
+    """Return what is needed of a cache that has a record twice, some to spare, and lacks two."""
+    cache = _cache(tmp_path / "here", tuple(range(300)), (7, 8, 300, 301))
+    made = NeededRecords(cache, tmp_path / "needed")
+    made.add(_names(*range(200), 400))
+    made.add(_names(5, 301, 400, 401))
+    return made
+
+
+def test_records_are_missing_and_to_spare_once_each(needed: NeededRecords) -> None:
+    assert needed.missing() == 2
+    assert sorted(needed.spare()) == _names(*range(200, 301))
+
+
+def test_what_another_cache_lacks_is_given_once_with_its_values(needed: NeededRecords, tmp_path: Path) -> None:
+    there = _cache(tmp_path / "there", tuple(range(100)), (250,))
+    found = pa.concat_tables(needed.not_in(there)).sort_by("value")
+    assert found.to_pylist() == _records(*range(100, 200), 301).to_pylist()
+
+
+def test_nothing_is_missing_of_nothing_and_all_of_it_is_to_spare(tmp_path: Path) -> None:
+    cache = _cache(tmp_path / "here", (1, 2))
+    assert NeededRecords(cache, tmp_path / "none").missing() == 0
+    assert sorted(NeededRecords(cache, tmp_path / "spare").spare()) == _names(1, 2)
+    assert NeededRecords(_cache(tmp_path / "empty"), tmp_path / "no").missing() == 0

@@ -3,40 +3,44 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3 || echo python3)
 BIN := .venv/bin
 LOCK := infra/requirements.lock
+RUNS_WITH := airflow models ray serve weaviate
 INSTALLED := .venv/.installed
+DEVELOPED := .venv/.installed-all
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo check test pin e2e test-all format lock bench clean
+.PHONY: help install setup demo check test pin e2e test-all format lock bench clean
 
 help: ## say what make can do
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(INSTALLED) ## install into .venv; instant when nothing changed
+install: $(INSTALLED) ## install what Inset runs with into .venv: 1.6 GB; instant when nothing changed
+
+setup: $(DEVELOPED) ## install all: what tests need too, and torch, for models that a corpus file names: 6.5 GB
 
 demo: $(INSTALLED) ## Airflow refreshes the example corpus, then search it; Ctrl-C ends everything
 	@$(BIN)/python infra/demo.py
 
-check: $(INSTALLED) ## lint, format, types, layers
+check: $(DEVELOPED) ## lint, format, types, layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/mypy infra/demo.py
 	$(BIN)/lint-imports
 
-test: $(INSTALLED) ## the tests that take seconds
+test: $(DEVELOPED) ## the tests that take seconds
 	$(BIN)/pytest -m "not slow and not live"
 
-pin: $(INSTALLED) ## pin what the steps make to their versions, where those went up
+pin: $(DEVELOPED) ## pin what the steps make to their versions, where those went up
 	$(BIN)/pytest tests/golden/test_outputs.py --update-golden
 
-e2e: $(INSTALLED) ## the slower tests: whole refreshes, Airflow, a browser
+e2e: $(DEVELOPED) ## the slower tests: whole refreshes, Airflow, a browser
 	$(BIN)/pytest -m "slow or live"
 
-test-all: $(INSTALLED) ## every test
+test-all: $(DEVELOPED) ## every test
 	$(BIN)/pytest
 
-format: $(INSTALLED) ## format the code and mend what lint can
+format: $(DEVELOPED) ## format the code and mend what lint can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
@@ -44,7 +48,7 @@ lock: $(INSTALLED) ## resolve the dependencies anew, as far as pyproject.toml as
 	$(BIN)/uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-annotate --custom-compile-command "make lock" --quiet -o $(LOCK)
 
-bench: $(INSTALLED) ## every benchmark, beside its goal
+bench: $(DEVELOPED) ## every benchmark, beside its goal
 	@set -e; for file in bench/*.py; do \
 		name=$$(basename $$file .py); [ $$name = __init__ ] || $(BIN)/python -m bench.$$name; done
 
@@ -52,6 +56,10 @@ clean: ## remove caches and what builds leave; .venv and the index in .inset sta
 	rm -rf build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
 
-$(INSTALLED): pyproject.toml $(LOCK)
-	@sh infra/install.sh $(PYTHON)
+$(INSTALLED): pyproject.toml $(LOCK) infra/install.sh
+	@sh infra/install.sh $(PYTHON) $(RUNS_WITH)
 	@touch $@
+
+$(DEVELOPED): pyproject.toml $(LOCK) infra/install.sh
+	@sh infra/install.sh $(PYTHON) all
+	@touch $(INSTALLED) $@

@@ -63,6 +63,7 @@ def main() -> None:
     parser.add_argument(
         "--documents", type=int, nargs="+", default=[2_000, 20_000, 100_000], help="sizes, the smallest first"
     )
+    parser.add_argument("--weaviate", metavar="URL", help="build in this server instead of in LanceDB")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--stage", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -70,17 +71,18 @@ def main() -> None:
         stage, root, documents = arguments.stage
         print(json.dumps(asdict(_run(stage, Path(root), int(documents)))))
         return
+    index = f"index: {{engine: weaviate, url: {arguments.weaviate}}}\n" if arguments.weaviate else ""
     costs: dict[int, dict[str, Cost]] = {}
     for documents in arguments.documents:
         with tempfile.TemporaryDirectory(prefix="inset-scale-") as folder:
+            (Path(folder) / "manuals.yaml").write_text(_CORPUS + index)
             costs[documents] = {}
             for stage in _STAGES:
-                costs[documents][stage] = _alone(stage, Path(folder), documents)
-                told = costs[documents][stage]
+                cost = costs[documents][stage] = _alone(stage, Path(folder), documents)
                 sys.stderr.write(
-                    f"{documents} documents, {stage}: {told.peak_mb:.0f} MB, {told.cpu_s:.1f} CPU-s, {told.wall_s:.1f} s\n"
+                    f"{documents} documents, {stage}: {cost.peak_mb:.0f} MB, {cost.cpu_s:.1f} CPU-s, {cost.wall_s:.1f} s\n"
                 )
-    show("documents of 20 rows each, made up", list(_rows(costs)))
+    show(f"documents of 20 rows each, made up; {'Weaviate' if index else 'LanceDB'}", list(_rows(costs)))
 
 
 def _rows(costs: dict[int, dict[str, Cost]]) -> Iterator[Row]:
@@ -104,8 +106,8 @@ def _rows(costs: dict[int, dict[str, Cost]]) -> Iterator[Row]:
 
 def _alone(stage: str, root: Path, documents: int) -> Cost:
     command = [sys.executable, "-m", "bench.scale", "--stage", stage, str(root), str(documents)]
-    told = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
-    return Cost(**json.loads(told.stdout.splitlines()[-1]))
+    ran = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
+    return Cost(**json.loads(ran.stdout.splitlines()[-1]))
 
 
 def _run(stage: str, root: Path, documents: int) -> Cost:
@@ -169,7 +171,6 @@ def _diff(root: Path) -> None:
 
 def _make(root: Path, documents: int) -> None:
     (root / "pdfs").mkdir()
-    (root / "manuals.yaml").write_text(_CORPUS)
     planned = _documents(root, range(documents), "a")
     _plan(root, _FIRST, None, planned)
 

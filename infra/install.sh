@@ -1,11 +1,13 @@
 #!/bin/sh
-# Install Inset and everything it needs into .venv, each package held to the digest in the lock. Called by make; argument: a Python.
+# Install Inset and what some of its extras need into .venv, each package held to the digest in the lock. Called by make.
+# Arguments: a Python, and the extras.
 #
 # pip takes many minutes for what uv does in one, so pip's only job is to fetch uv. Where pip was told of a mirror or of
 # certificates, uv is told too.
 set -eu
 cd "$(dirname "$0")/.."
-python=${1:-python3}
+python=$1
+shift
 
 fail() {
     printf '%s\n' "$@" >&2
@@ -13,7 +15,7 @@ fail() {
 }
 
 "$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 13))' 2>/dev/null ||
-    fail "Inset needs Python 3.11 or 3.12; '$python' isn't one. If it is elsewhere: make setup PYTHON=/path/to/python3.11"
+    fail "Inset needs Python 3.11 or 3.12; '$python' isn't one. If it is elsewhere: make install PYTHON=/path/to/python3.11"
 "$python" -c 'import ensurepip, venv' 2>/dev/null ||
     fail "'$python' can't make virtual environments. On Debian and Ubuntu: apt-get install python3-venv"
 
@@ -35,5 +37,7 @@ certificates=${SSL_CERT_FILE:-${PIP_CERT:-$(pip_says cert)}}
 export VIRTUAL_ENV="$PWD/.venv" UV_HTTP_TIMEOUT="${UV_HTTP_TIMEOUT:-300}"
 
 echo "installing into .venv; the first time this takes a few minutes"
-.venv/bin/uv pip install --quiet --require-hashes -r infra/requirements.lock
+extras=$(printf -- '--extra %s ' "$@")
+# shellcheck disable=SC2086  # a word each
+.venv/bin/uv pip install --quiet --require-hashes -r pyproject.toml $extras -c infra/requirements.lock
 .venv/bin/uv pip install --quiet --no-deps --editable .

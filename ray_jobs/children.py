@@ -161,7 +161,10 @@ def _context() -> ForkServerContext:
     context = multiprocessing.get_context("forkserver")
     # pyarrow imports pandas, where it is installed, at its first table.
     context.set_forkserver_preload(
-        ["ray_jobs.parse_shard", "ray_jobs.tag_shard", "ray_jobs.draw_pages", "pymupdf", "PIL.PngImagePlugin", "pandas"]
+        [
+            *("ray_jobs.parse_shard", "ray_jobs.tag_shard", "ray_jobs.draw_pages"),
+            *("pymupdf", "PIL.PngImagePlugin", "pandas", "scipy.ndimage"),
+        ]
     )
     with _STARTING, _safe_path():
         forkserver.ensure_running()

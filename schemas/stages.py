@@ -30,7 +30,7 @@ ON_A_VERSION = {
     Stage.ENRICH: "Read words off pictures, structure the documents, embed their texts (on Ray). Finished work is kept.",
     Stage.ASSEMBLE: "Write the rows of the new version; tags are numbered here.",
     Stage.CHECK: "Hold the rows to their contract (Great Expectations) and to conservation: nothing that came in is missing.",
-    Stage.BUILD: "Write a fresh collection for the version, and count its rows back.",
+    Stage.BUILD: "Make the collection of the version, from its parent's where little changed, and read rows of it back.",
     Stage.EVALUATE: "Put the golden questions to the new version and to the live one.",
 }
 """The stages that work on the version as a whole, one after the other, with what each does for those who watch it."""

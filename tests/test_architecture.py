@@ -14,7 +14,17 @@ from cli.main import app
 from pipeline.corpus.corpora import SCHEMA_FILE, json_schema
 
 ROOT = Path(__file__).parent.parent
-HEAVY = ("ray", "torch", "lancedb", "weaviate", "great_expectations", "pymupdf", "transformers", "sentence_transformers")
+HEAVY = (
+    "ray",
+    "torch",
+    "onnxruntime",
+    "lancedb",
+    "weaviate",
+    "great_expectations",
+    "pymupdf",
+    "transformers",
+    "sentence_transformers",
+)
 
 _LOADED = "import json, sys; print(json.dumps([name for name in {heavy!r} if name in sys.modules]))"
 

@@ -112,7 +112,7 @@ class WeaviateServer:
             import weaviate
             from weaviate.classes.init import AdditionalConfig, GrpcConfig, Timeout
         except ModuleNotFoundError as error:
-            raise UserError("engine weaviate needs the extra: pip install -e '.[weaviate]', or make setup") from error
+            raise UserError("engine weaviate needs the extra: pip install -e '.[weaviate]', or make install") from error
         parts = urlsplit(self.url)
         secure = parts.scheme == "https"
         # By default a channel tries a server that was away again only after up to two minutes.

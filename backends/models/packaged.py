@@ -22,7 +22,7 @@ def packaged_file(package: str, name: str, sha256: str, wanted_by: str) -> Path:
     """
     found = importlib.util.find_spec(package)
     if found is None or found.origin is None:
-        raise UserError(f"{wanted_by} needs the extra: pip install 'inset[models]'")
+        raise UserError(f"{wanted_by} needs the extra: pip install -e '.[models]', or make install")
     file = Path(found.origin).parent / name
     verify(file, sha256, package)
     return file

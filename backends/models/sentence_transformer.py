@@ -1,26 +1,26 @@
-"""Text embedders whose vectors do not depend on the batch they were made in.
+"""Any model of sentence-transformers, run by torch.
 
 Padded to the longest text of its batch, a text gets other bits beside other texts (seven in ten of MiniLM's). Here a text
 is padded to the bucket of its own length and meets only texts of that bucket, so the same text gives the same bits on one
 machine, whatever the batch size, the order and the threads.
 """
 
+import importlib.util
 import json
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from backends.models.sentence_embedder import SentenceEmbedder, TokenCounter
 from schemas.errors import ContractError, TransientError, UserError
 from schemas.models import ModelName, TextModel
 from schemas.ports import Vector
 from schemas.versions import ModelCard
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 BUCKET_TOKENS = 32
 
@@ -29,99 +29,36 @@ Forward = Callable[[Tokens, Tokens], Vector]
 """Takes token ids and attention mask, both ``(batch, length)``; returns pooled vectors ``(batch, dimension)``."""
 
 
-class TokenCounter:
-    """Counts a model's tokens with its tokenizer alone; neither torch nor the weights are loaded.
+@dataclass(frozen=True)
+class InBuckets:
+    """Gives a model the texts of one bucket of lengths at a time, padded to it.
 
-    Args:
-        tokenizer_file: The model's ``tokenizer.json``.
-    """
-
-    def __init__(self, tokenizer_file: Path) -> None:
-        self.tokenizer = load_tokenizer(tokenizer_file)
-
-    def __call__(self, texts: Sequence[str]) -> list[int]:
-        """Return how many tokens each text has, special ones left out."""
-        return [len(found) for found in self.tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
-
-
-def load_tokenizer(file: Path) -> "Tokenizer":
-    """Read a ``tokenizer.json``; what it says of truncation and padding is set aside.
-
-    Raises:
-        UserError: The file isn't there or is no tokenizer.
-    """
-    from tokenizers import Tokenizer
-
-    try:
-        tokenizer = Tokenizer.from_file(str(file))
-    except Exception as error:
-        raise UserError(f"embeddings.text: can't read the tokenizer {file}: {error}") from error
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    return tokenizer
-
-
-class SentenceEmbedder:
-    """A ``TextEmbedder`` over a tokenizer and a forward pass.
-
-    Args:
-        card: The model's name, revision and dimension.
-        counter: Counts, and cuts texts into, the model's tokens.
-        forward: The model; called with one bucket's texts at a time.
-        longest: Tokens of the longest text the model takes, special ones included; longer texts are cut.
+    Attributes:
+        forward: The model.
+        dimension: Length of a vector.
         batch: Texts the model is given at once at most.
         pad: Token id to pad with.
-        prompts: What the model wants before a document and before a question.
     """
 
-    def __init__(
-        self,
-        card: ModelCard,
-        counter: TokenCounter,
-        forward: Forward,
-        *,
-        longest: int,
-        batch: int,
-        pad: int = 0,
-        prompts: tuple[str, str] = ("", ""),
-    ) -> None:
-        self.name = card.name
-        self.revision = card.revision
-        self.dimension = card.dimension or 0
-        self.max_tokens = longest - counter.tokenizer.num_special_tokens_to_add(is_pair=False)
-        self.count_tokens = counter
-        self._forward = forward
-        self._batch = batch
-        self._pad = pad
-        self._document_prompt, self._query_prompt = prompts
-        # A tokenizer of its own: the counter's must not truncate.
-        self._tokenizer = type(counter.tokenizer).from_str(counter.tokenizer.to_str())
-        self._tokenizer.enable_truncation(longest)
+    forward: Forward
+    dimension: int
+    batch: int
+    pad: int = 0
 
-    def embed_documents(self, texts: Sequence[str]) -> Vector:
-        """Return one unit vector a text, shape ``(texts, dimension)``; a row never depends on the texts beside it."""
-        return self._embed([self._document_prompt + text for text in texts])
-
-    def embed_query(self, text: str) -> Vector:
-        """Return the unit vector of a question, shape ``(dimension,)``."""
-        row: Vector = self._embed([self._query_prompt + text])[0]
-        return row
-
-    def _embed(self, texts: list[str]) -> Vector:
-        vectors = np.empty((len(texts), self.dimension), np.float32)
-        tokens = [found.ids for found in self._tokenizer.encode_batch_fast(texts)]
+    def __call__(self, tokens: Sequence[Sequence[int]]) -> Vector:
+        """Return the pooled vector of each text."""
+        vectors = np.empty((len(tokens), self.dimension), np.float32)
         buckets: dict[int, list[int]] = defaultdict(list)
         for place, ids in enumerate(tokens):
             buckets[max(1, -(-len(ids) // BUCKET_TOKENS)) * BUCKET_TOKENS].append(place)
         for length, places in sorted(buckets.items()):
-            for start in range(0, len(places), self._batch):
-                together = places[start : start + self._batch]
-                pooled = self._forward(*self._padded([tokens[place] for place in together], length))
-                vectors[together] = pooled / np.linalg.norm(pooled, axis=1, keepdims=True)
+            for start in range(0, len(places), self.batch):
+                together = places[start : start + self.batch]
+                vectors[together] = self.forward(*self._padded([tokens[place] for place in together], length))
         return vectors
 
     def _padded(self, tokens: Sequence[Sequence[int]], length: int) -> tuple[Tokens, Tokens]:
-        ids = np.full((len(tokens), length), self._pad, np.int64)
+        ids = np.full((len(tokens), length), self.pad, np.int64)
         mask = np.zeros((len(tokens), length), np.int64)
         for row, found in enumerate(tokens):
             ids[row, : len(found)] = found
@@ -130,8 +67,14 @@ class SentenceEmbedder:
 
 
 def model(named: ModelName) -> TextModel:
-    """Offer any sentence-transformers model to the registry."""
+    """Offer any sentence-transformers model to the registry.
+
+    Raises:
+        UserError: sentence-transformers is not installed. Planning says so already, before anything is parsed.
+    """
     name, revision = named.name, named.revision
+    if importlib.util.find_spec("sentence_transformers") is None:
+        raise UserError(f"embeddings.text: {name!r} needs the extra: pip install -e '.[torch]', or make setup")
     if revision is None:
         raise ContractError("a model that is not packaged needs a revision")
     return TextModel(
@@ -167,10 +110,8 @@ def open_sentence_transformer(name: str, revision: str, *, batch: int) -> Senten
     return SentenceEmbedder(
         card,
         counter,
-        forward,
+        InBuckets(forward, card.dimension or 0, batch, model.tokenizer.pad_token_id or 0),
         longest=model.max_seq_length or 512,
-        batch=batch,
-        pad=model.tokenizer.pad_token_id or 0,
         prompts=(prompts.get("document") or prompts.get("passage") or "", prompts.get("query") or ""),
     )
 

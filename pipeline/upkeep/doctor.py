@@ -21,12 +21,13 @@ from schemas.inspection import Diagnosis, Finding
 
 _EXTRAS = {
     "ray": ("ray", "captions and vectors are made by Ray actors"),
-    "models": ("sentence_transformers", "texts are embedded by it"),
+    "models": ("onnxruntime", "it runs the packaged models of texts, words and layout"),
     "serve": ("fastapi", "inset serve needs it"),
+    "torch": ("sentence_transformers", "corpora that name a model of sentence-transformers need it"),
     "weaviate": ("weaviate", "corpora with index.engine weaviate need it"),
     "airflow": ("airflow", "scheduled refreshes run on it"),
 }
-_OPTIONAL = {"weaviate", "airflow"}
+_OPTIONAL = {"weaviate", "airflow", "torch"}
 _FREE_BYTES = 2 << 30
 _NAMED = 20
 """Damaged objects named at most."""
@@ -53,7 +54,7 @@ def _installation() -> Iterator[Finding]:
             release = importlib.metadata.version(name)
             yield Finding(subject=f"extra {extra}", ok=True, message=f"installed ({name} {release})")
         else:
-            remedy = f"pip install -e '.[{extra}]', or make setup"
+            remedy = f"pip install -e '.[{extra}]', or make {'setup' if extra == 'torch' else 'install'}"
             yield Finding(
                 subject=f"extra {extra}", ok=extra in _OPTIONAL, message=f"not installed; {purpose}", remedy=remedy
             )

@@ -6,8 +6,8 @@ from itertools import chain
 from operator import itemgetter
 
 import numpy as np
+import scipy  # its parts are imported when they are used: those who search need none
 from numpy.typing import NDArray
-from scipy import ndimage
 
 from schemas.documents import Line
 from schemas.drawings import Mark
@@ -91,7 +91,7 @@ def _together(page: BBox, boxes: Sequence[BBox]) -> list[list[int]]:
     edges = np.zeros((down.max() + 1, across.max() + 1), dtype=int)
     for row, column, step in ((0, 0, 1), (0, 1, -1), (1, 0, -1), (1, 1, 1)):
         np.add.at(edges, (down[:, row], across[:, column]), step)
-    labels, _ = ndimage.label(edges.cumsum(axis=0).cumsum(axis=1) > 0)
+    labels, _ = scipy.ndimage.label(edges.cumsum(axis=0).cumsum(axis=1) > 0)
     groups: dict[int, list[int]] = {}
     for index, label in enumerate(labels[down[:, 0], across[:, 0]].tolist()):
         groups.setdefault(label, []).append(index)

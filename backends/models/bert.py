@@ -1,0 +1,151 @@
+"""BERT as an ONNX graph, made of its weights when it is loaded and run by onnxruntime; torch is not needed.
+
+A text goes through the model alone, on one thread: nothing is padded, so its vector depends neither on the texts beside it nor
+on the number of threads. Threads take texts, not parts of an operator, and so wait for each other only at the end
+(docs/decisions/0024).
+"""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from schemas.ports import Vector
+
+if TYPE_CHECKING:
+    from onnx import ModelProto, NodeProto, TensorProto
+
+Weights = Mapping[str, Vector]
+"""The tensors of ``transformers``' ``BertModel``, by their names there."""
+
+OPSET, IR_VERSION = 23, 11
+"""ONNX 1.18: the first with an operator for attention."""
+
+
+class Bert:
+    """Pools the last hidden states of texts into their mean.
+
+    Args:
+        weights: The model's.
+        heads: Attention heads of a layer.
+        epsilon: What layer normalisation adds to the variance.
+        threads: Texts worked on at once.
+    """
+
+    def __init__(self, weights: Weights, *, heads: int, epsilon: float, threads: int) -> None:
+        import onnxruntime
+
+        graph = _Graph(weights, heads, epsilon)
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        # Beside the graph, not in it: nothing is serialised, and a graph may not exceed 2 GB.
+        tensors = {name: onnxruntime.OrtValue.ortvalue_from_numpy(tensor) for name, tensor in graph.tensors.items()}
+        options.add_external_initializers(list(tensors), list(tensors.values()))
+        self.session: Any = onnxruntime.InferenceSession(
+            graph.model().SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+        self._threads = threads
+
+    def __call__(self, tokens: Sequence[Sequence[int]]) -> Vector:
+        """Return the mean of each text's states, shape ``(texts, dimension)``; there is at least one text, and none is empty."""
+        workers = min(self._threads, len(tokens))
+        if workers == 1:
+            return np.concatenate([self._pooled(ids) for ids in tokens])
+        # The longest first, so that no thread begins one when the others are done.
+        order = sorted(range(len(tokens)), key=lambda place: -len(tokens[place]))
+        with ThreadPoolExecutor(workers) as pool:
+            pooled = np.concatenate(list(pool.map(self._pooled, [tokens[place] for place in order])))
+        vectors = np.empty_like(pooled)
+        vectors[order] = pooled
+        return vectors
+
+    def _pooled(self, ids: Sequence[int]) -> Vector:
+        (pooled,) = self.session.run(None, {"ids": np.array([ids], np.int64)})
+        vector: Vector = pooled
+        return vector
+
+
+class _Graph:
+    """Collects the nodes and tensors of a model whose input is ``ids`` ``(texts, tokens)`` and whose output is ``pooled``."""
+
+    def __init__(self, weights: Weights, heads: int, epsilon: float) -> None:
+        self._weights, self._epsilon = weights, epsilon
+        self._nodes: list[NodeProto] = []
+        self._indices: list[TensorProto] = []
+        self.tensors: dict[str, Vector] = {}
+
+        layers = {name.split(".")[2] for name in weights if name.startswith("encoder.layer.")}
+        states = self._embedded()
+        for layer in sorted(layers, key=int):
+            states = self._layer(f"encoder.layer.{layer}", states, heads)
+        self._node("ReduceMean", states, self._index("second axis", 1), output="pooled", keepdims=0)
+
+    def model(self) -> "ModelProto":
+        """Return the graph; the values of its tensors are only named."""
+        from onnx import TensorProto, helper
+
+        graph = helper.make_graph(
+            self._nodes,
+            "bert",
+            [helper.make_tensor_value_info("ids", TensorProto.INT64, ["texts", "tokens"])],
+            [helper.make_tensor_value_info("pooled", TensorProto.FLOAT, ["texts", "dimension"])],
+            self._indices + [_named(name, tensor) for name, tensor in self.tensors.items()],
+        )
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
+
+    def _embedded(self) -> str:
+        words = self._node("Gather", self._weight("embeddings.word_embeddings.weight"), "ids")
+        # A text is one segment, the first of the two that the model knows.
+        segment = self._weights["embeddings.token_type_embeddings.weight"][0]
+        places = self._tensor("places", self._weights["embeddings.position_embeddings.weight"] + segment)
+        tokens = self._node("Shape", "ids", start=1)
+        used = self._node("Slice", places, self._index("first token", 0), tokens)
+        return self._normalised("embeddings.LayerNorm", self._node("Add", words, used))
+
+    def _layer(self, layer: str, states: str, heads: int) -> str:
+        asked = (self._linear(f"{layer}.attention.self.{part}", states) for part in ("query", "key", "value"))
+        attended = self._node("Attention", *asked, q_num_heads=heads, kv_num_heads=heads)
+        states = self._residual(f"{layer}.attention.output", attended, states)
+        widened = self._node("Gelu", self._linear(f"{layer}.intermediate.dense", states))
+        return self._residual(f"{layer}.output", widened, states)
+
+    def _residual(self, block: str, changed: str, states: str) -> str:
+        return self._normalised(f"{block}.LayerNorm", self._node("Add", self._linear(f"{block}.dense", changed), states))
+
+    def _linear(self, module: str, states: str) -> str:
+        weight = self._tensor(f"{module}.weight", self._weights[f"{module}.weight"].T)
+        return self._node("Add", self._node("MatMul", states, weight), self._weight(f"{module}.bias"))
+
+    def _normalised(self, module: str, states: str) -> str:
+        scale, shift = self._weight(f"{module}.weight"), self._weight(f"{module}.bias")
+        return self._node("LayerNormalization", states, scale, shift, epsilon=self._epsilon)
+
+    def _weight(self, name: str) -> str:
+        return self._tensor(name, self._weights[name])
+
+    def _tensor(self, name: str, values: Vector) -> str:
+        self.tensors[name] = np.ascontiguousarray(values)
+        return name
+
+    def _index(self, name: str, value: int) -> str:
+        from onnx import TensorProto, helper
+
+        self._indices.append(helper.make_tensor(name, TensorProto.INT64, [1], [value]))
+        return name
+
+    def _node(self, operator: str, *inputs: str, output: str = "", **attributes: Any) -> str:
+        from onnx import helper
+
+        made = output or f"{operator} {len(self._nodes)}"
+        self._nodes.append(helper.make_node(operator, inputs, [made], **attributes))
+        return made
+
+
+def _named(name: str, tensor: Vector) -> "TensorProto":
+    """Describe a tensor whose values are elsewhere."""
+    from onnx import TensorProto
+
+    described = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=tensor.shape, data_location=TensorProto.EXTERNAL)
+    described.external_data.add(key="location", value="memory")
+    return described

@@ -1,0 +1,177 @@
+"""Texts per second of the packaged text model, and what a question waits for it: ``python -m bench.enrich [--json]``.
+
+The texts are every fourth of the example corpus, in the order of its documents. Beside ours, in the same run: the path by which
+torch runs a model that a corpus file names, ``SentenceTransformer.encode`` as it comes, and a loop by hand over the same graph,
+whose texts are cut into tokens beforehand. Each is timed in turn, three times, and its best time counts. An actor has one
+thread, and so has its peer.
+
+A question is embedded on one thread, alone and beside a process that keeps a core busy; its peer is the path of torch. The first
+question is timed from the start of a process.
+"""
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from backends.models.bert import Bert
+from backends.models.minilm import EPSILON, HEADS, LONGEST_TOKENS, MiniLM, packaged_folder
+from backends.models.registry import TEXT_EMBEDDERS
+from backends.models.sentence_embedder import load_tokenizer
+from backends.pdf.document import open_document
+from bench.table import Row, show
+from evaluation.questions import load_questions
+from ray_jobs.enrich import structure_with
+from schemas.corpus import ChunkOptions, EmbeddingOptions, ParseOptions
+from schemas.ids import sha256
+from schemas.ports import TextEmbedder, Vector
+from tasks.enriching.chunk import chunk
+from tasks.enriching.embed import search_text
+from tasks.reading.parse import parse
+
+MANUALS = Path(__file__).parent.parent / "examples" / "manuals"
+ONE_IN = 4
+TURNS = 3
+TORCH = "torch, in buckets of lengths"
+
+Way = Callable[[], Vector]
+
+_FIRST = """
+from backends.models.registry import TEXT_EMBEDDERS
+from schemas.corpus import EmbeddingOptions
+TEXT_EMBEDDERS.of(EmbeddingOptions(**{named!r})).load(32).embed_query("What is this?")
+"""
+
+
+def main() -> None:
+    """Measure, and print a table."""
+    folder = str(packaged_folder())
+    named = EmbeddingOptions(text=folder, revision="1")
+    ours, before = MiniLM(), TEXT_EMBEDDERS.of(named).load(32)
+    texts = _texts(ours)[::ONE_IN]
+    questions = [question.question for question in load_questions(str(MANUALS / "questions.jsonl"))]
+    rows = [
+        *_first({}, {"text": folder, "revision": "1"}),
+        *_documents(ours, before, texts),
+        *_questions(ours, before, questions),
+        *_actors(before, texts),
+    ]
+    show(f"the packaged text model on {len(texts)} texts", rows)
+
+
+def _texts(embedder: TextEmbedder) -> list[str]:
+    texts = []
+    for file in sorted((MANUALS / "pdfs").glob("*.pdf")):
+        pdf = file.read_bytes()
+        parsed = parse(open_document(pdf), sha256(pdf), ParseOptions(), keep_figure=lambda _name, _data: None)
+        document = structure_with(parsed, (), ())
+        pieces = chunk(document, embedder.count_tokens, max_tokens=ChunkOptions().tokens)
+        texts += [search_text(document.title, piece.section_path, piece.text) for piece in pieces if piece.text]
+    return texts
+
+
+def _documents(ours: TextEmbedder, before: TextEmbedder, texts: Sequence[str]) -> Iterator[Row]:
+    from sentence_transformers import SentenceTransformer
+
+    naive = SentenceTransformer(str(packaged_folder()), device="cpu")
+    peers: dict[str, tuple[Way, str]] = {
+        TORCH: (lambda: before.embed_documents(texts), "at least 2"),
+        "SentenceTransformer.encode": (lambda: naive.encode(list(texts), normalize_embeddings=True), "at least 1.3"),
+        "a loop by hand over onnxruntime": (_loop_by_hand(texts), "at least 0.9"),
+    }
+    took, made = _timed({"ours": lambda: ours.embed_documents(texts)} | {name: way for name, (way, _) in peers.items()})
+    for name, (_, goal) in peers.items():
+        yield Row("documents, all cores", "texts/s", len(texts) / took["ours"], len(texts) / took[name], name, goal)
+    nearness = float((made["ours"] * made[TORCH]).sum(axis=1).min())
+    yield Row("its vectors beside torch's, least", "cosine", nearness, goal="at least 0.9999")
+
+
+def _actors(before: TextEmbedder, texts: Sequence[str]) -> Iterator[Row]:
+    import torch
+
+    torch.set_num_threads(1)
+    ours = MiniLM(threads=1)
+    took, _ = _timed({"ours": lambda: ours.embed_documents(texts), TORCH: lambda: before.embed_documents(texts)})
+    yield Row("documents, an actor", "texts/s", len(texts) / took["ours"], len(texts) / took[TORCH], TORCH, "at least 2")
+
+
+def _timed(ways: Mapping[str, Way]) -> tuple[dict[str, float], dict[str, Vector]]:
+    took = dict.fromkeys(ways, float("inf"))
+    made: dict[str, Vector] = {}
+    for _ in range(TURNS):
+        for name, way in ways.items():
+            began = time.perf_counter()
+            made[name] = way()
+            took[name] = min(took[name], time.perf_counter() - began)
+    return took, made
+
+
+def _loop_by_hand(texts: Sequence[str]) -> Way:
+    from safetensors.numpy import load_file
+
+    folder = packaged_folder()
+    session = Bert(load_file(folder / "model.safetensors"), heads=HEADS, epsilon=EPSILON, threads=1).session
+    tokenizer = load_tokenizer(folder / "tokenizer.json")
+    tokenizer.enable_truncation(LONGEST_TOKENS)
+    tokens = [np.array([found.ids]) for found in tokenizer.encode_batch_fast(list(texts))]
+    threads = len(os.sched_getaffinity(0))
+
+    def loop() -> Vector:
+        vectors = np.empty((len(tokens), 384), np.float32)
+        waiting = sorted(range(len(tokens)), key=lambda place: tokens[place].size)
+
+        def work(_thread: int) -> None:
+            while waiting:
+                place = waiting.pop()
+                vectors[place] = session.run(None, {"ids": tokens[place]})[0][0]
+
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(work, range(threads)))
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        return vectors
+
+    return loop
+
+
+def _questions(ours: TextEmbedder, before: TextEmbedder, questions: Sequence[str]) -> Iterator[Row]:
+    alone = _median_ms(ours, questions)
+    yield Row("a question, alone", "ms", alone, _median_ms(before, questions), TORCH, "at most 10 ms")
+    with _busy_core():
+        beside, torch = _median_ms(ours, questions), _median_ms(before, questions)
+    yield Row("a question, a core busy", "ms", beside, torch, TORCH, f"at most {2 * alone:.1f} ms, twice the above")
+
+
+def _median_ms(embedder: TextEmbedder, questions: Sequence[str]) -> float:
+    took = []
+    for question in questions:
+        began = time.perf_counter()
+        embedder.embed_query(question)
+        took.append(time.perf_counter() - began)
+    return statistics.median(took) * 1000
+
+
+@contextmanager
+def _busy_core() -> Iterator[None]:
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
+        yield
+        busy.kill()
+
+
+def _first(ours: Mapping[str, str], before: Mapping[str, str]) -> Iterator[Row]:
+    took = []
+    for named in (ours, before):
+        began = time.perf_counter()
+        subprocess.run([sys.executable, "-W", "ignore", "-c", _FIRST.format(named=dict(named))], check=True)
+        took.append(time.perf_counter() - began)
+    yield Row("the first question of a process", "s", took[0], took[1], TORCH)
+
+
+if __name__ == "__main__":
+    main()

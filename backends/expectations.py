@@ -84,13 +84,7 @@ def expect_evidence(
         A verdict a rule: ``value`` is the share of rows that break it, ``bound`` what is allowed, 0 but for the shares of
         ``gates``; for the columns both are None. Rows that may not break a rule are offences of their documents.
     """
-    # Read when the package is imported.
-    os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
-    with warnings.catch_warnings():
-        # Its modules import deprecated ones of the standard library and of marshmallow.
-        warnings.simplefilter("ignore")
-        import great_expectations as gx
-
+    gx = _great_expectations()
     context = gx.get_context(mode="ephemeral", project_config=_configuration(docs))
     source = context.data_sources.add_pandas("version")
 
@@ -119,11 +113,26 @@ def expect_evidence(
     for batch in batches() if refused else ():
         found = validated("evidence", _frame(batch)[0], refused, {"result_format": "COMPLETE"})
         for result in found.results:
-            places = pa.array(result.result.get("unexpected_index_list") or [], pa.int64())
-            rows = batch.evidence.select(["doc_id", "page"]).take(places)
-            offences = [Offence(row["doc_id"], row["page"], "a row breaks it") for row in rows.to_pylist()]
-            broken[result.expectation_config.meta["rule"]] += offences
+            broken[result.expectation_config.meta["rule"]] += _offences(batch, result)
     return [_verdict(rule, joined.results[rule.description], broken.get(rule.description, []), names) for rule in rules]
+
+
+def _great_expectations() -> Any:
+    # Read when the package is imported.
+    os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
+    with warnings.catch_warnings():
+        # Its modules import deprecated ones of the standard library and of marshmallow.
+        warnings.simplefilter("ignore")
+        import great_expectations
+
+    return great_expectations
+
+
+def _offences(batch: RowBatch, result: Any) -> list[Offence]:
+    """Return the rows of a batch that break a rule."""
+    places = pa.array(result.result.get("unexpected_index_list") or [], pa.int64())
+    rows = batch.evidence.select(["doc_id", "page"]).take(places)
+    return [Offence(row["doc_id"], row["page"], "a row breaks it") for row in rows.to_pylist()]
 
 
 class _Joined:

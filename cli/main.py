@@ -17,6 +17,7 @@ from schemas.errors import OF_THE_SOURCE, BadInputError, Failure, GateError, Ins
 from tasks.answering.modes import DEFAULT_MODE, IN_WORDS, mode_named
 
 if TYPE_CHECKING:
+    from schemas.evidence import Hit
     from schemas.inspection import InspectedPage
 
 app = typer.Typer(
@@ -346,11 +347,15 @@ def search(
     result = published.search(query, mode=mode, k=k or 10, filters=filters, version=version)
     if as_json:
         print_json(result)
-        return
-    for rank, hit in enumerate(result.hits, 1):
+    else:
+        _show_hits(result.hits)
+
+
+def _show_hits(hits: "Sequence[Hit]") -> None:
+    for rank, hit in enumerate(hits, 1):
         show(f"{hit.source}, page {hit.page}  ({hit.modality}, {hit.score:.4f})", bold=f"{rank}. ")
         show(f"   {' '.join(hit.text.split())[:300]}")
-    if not result.hits:
+    if not hits:
         say("nothing found")
 
 

@@ -1,7 +1,6 @@
 """Errors as the service says them: ``{"error": {"code": ..., "message": one line for a person}}``."""
 
 import logging
-import re
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -10,6 +9,7 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from schemas.errors import BadInputError, NotFoundError, RequestError, TransientError, UnforeseenError, UserError
+from schemas.printing import line, without_secrets
 
 _logger = logging.getLogger("inset.query_service")
 
@@ -69,15 +69,9 @@ def install(app: FastAPI) -> None:
         return error_response(error.status_code, _HTTP_CODES.get(error.status_code, "bad_request"), message, headers)
 
 
-_USER_INFO = re.compile(r"(?<=://)[^/?#\s]*@")
-
-
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-
-
 def one_line(message: str) -> str:
-    """Return ``message`` on one line, fit for a log, without the names and passwords of addresses in it."""
-    return _USER_INFO.sub("", _CONTROL.sub("\ufffd", " ".join(message.split())))
+    """Return ``message`` on one line, fit for a log, without the secrets of addresses in it."""
+    return line(without_secrets(" ".join(message.split())))
 
 
 def explained(error: RequestValidationError) -> str:

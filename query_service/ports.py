@@ -4,15 +4,13 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Protocol
 
-from schemas.evidence import AnswerResult, Filters, SearchResult
+from schemas.evidence import NO_FILTERS, AnswerResult, Filters, SearchResult
 from schemas.overview import CorpusOverview
 from schemas.versions import VersionList
 from tasks.answering.modes import DEFAULT_MODE
 
 Box = tuple[float, float, float, float]
 """x0, y0, x1, y1 in PDF points, top-left origin."""
-
-NO_FILTERS = Filters()
 
 
 class PublishedFiles(Protocol):

@@ -142,6 +142,8 @@ class Filters(_Model):
     modalities: list[Modality] = Field([], description="text, table, figure.")
 
 
+NO_FILTERS = Filters()
+
 HasTaggedPdf = Annotated[bool, Field(description="Whether the version has a copy of the document with its figures' tags.")]
 
 

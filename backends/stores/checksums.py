@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from schemas.errors import DamagedError
 from schemas.ids import figure_id, sha256
-from schemas.parquet import check_parquet, holds_digest
+from schemas.parquet import check_parquet
 
 _DOCUMENT = re.compile(r"(?:.*/)?documents/([0-9a-f]{64})\.pdf")
 _FIGURE = re.compile(r"(?:.*/)?figures/([0-9a-f]{64})\.png")
@@ -61,17 +61,6 @@ def is_checked(name: str) -> bool:
     """Return whether reading an object of that name finds out whether it is what was written."""
     known = (_DOCUMENT, _FIGURE, _TAGGED)
     return name.endswith(".parquet") or _is_json(name) or any(kind.fullmatch(name) for kind in known)
-
-
-def carries_checksum(name: str, data: bytes) -> bool:
-    """Return whether stored bytes of a name hold a checksum, or need none."""
-    if name.endswith(".parquet"):
-        return holds_digest(data)
-    if _TAGGED.fullmatch(name):
-        return _COMMENT in data[-_COMMENT_BYTES:]
-    if _is_json(name):
-        return data[-76:-66] == _KEY
-    return is_checked(name)
 
 
 Fault = TypeVar("Fault", bound=DamagedError)

@@ -422,18 +422,8 @@ def _table(
     pen = Pen(page)
     shares = (0.5, 0.3, 0.2) if len(table.rows[0]) == 3 else (0.42, 0.26, 0.16, 0.16)
     edges = [x + width * sum(shares[:place]) for place in range(len(shares) + 1)]
-    bottom = y + (len(rows) + 1) * ROW_PT
     facts: list[Fact] = []
-    if table.style == "shaded":
-        for place in range(0, len(rows) + 1, 2):
-            pen.box(BBox(x, y + place * ROW_PT, x + width, y + (place + 1) * ROW_PT), ink=None, fill=PALE)
-        for height in (y, y + ROW_PT, bottom):
-            pen.lines([(x, height), (x + width, height)])
-    else:
-        for place in range(len(rows) + 2):
-            pen.lines([(x, y + place * ROW_PT), (x + width, y + place * ROW_PT)], width=0.6)
-        for edge in edges:
-            pen.lines([(edge, y), (edge, bottom)], width=0.6)
+    _rule_table(pen, BBox(x, y, x + width, y + (len(rows) + 1) * ROW_PT), edges, shaded=table.style == "shaded")
     pictures: list[tuple[int, int, str]] = []
     icons: list[tuple[str, BBox, int]] = []
     for place, row in enumerate((0, *rows)):
@@ -462,6 +452,22 @@ def _table(
         pictures=tuple(pictures),
     )
     return [part, *facts]
+
+
+def _rule_table(pen: Pen, box: BBox, edges: Sequence[float], *, shaded: bool) -> None:
+    """Draw what parts the rows and columns of a table: every second row shaded, or rules both ways."""
+    left, top, right, bottom = box
+    rows = round(box.height / ROW_PT)
+    if shaded:
+        for place in range(0, rows, 2):
+            pen.box(BBox(left, top + place * ROW_PT, right, top + (place + 1) * ROW_PT), ink=None, fill=PALE)
+        for height in (top, top + ROW_PT, bottom):
+            pen.lines([(left, height), (right, height)])
+        return
+    for place in range(rows + 1):
+        pen.lines([(left, top + place * ROW_PT), (right, top + place * ROW_PT)], width=0.6)
+    for edge in edges:
+        pen.lines([(edge, top), (edge, bottom)], width=0.6)
 
 
 def _box(

@@ -5,12 +5,10 @@ from pipeline.published.files import PublishedFiles
 from pipeline.published.versions import OpenVersions
 from pipeline.records.publication import list_versions
 from ray_jobs.draw_pages import PageDrawer
-from schemas.evidence import AnswerResult, Filters, SearchResult
+from schemas.evidence import NO_FILTERS, AnswerResult, Filters, SearchResult
 from schemas.overview import CorpusOverview, SearchMode
 from schemas.versions import VersionList
 from tasks.answering.modes import DEFAULT_MODE, MODES
-
-NO_FILTERS = Filters()
 
 _SUGGESTIONS = 6
 _SOURCES_LISTED = 500

@@ -20,6 +20,7 @@ from pipeline.records.damage import NOTED, DamageNote, read_damage_note
 from pipeline.records.evidence import evidence_parts, placement_parts
 from pipeline.records.inventory import FILE as INVENTORY
 from pipeline.records.inventory import Damage, Item, changed, missing_or_cut, read_inventory, read_own
+from pipeline.records.lease import LEASE
 from pipeline.records.needs import NeededRecords, objects_of
 from pipeline.records.publication import (
     COPY,
@@ -45,7 +46,6 @@ SAMPLE_BYTES = 64 << 20
 """Bytes of the live version's objects that a refresh reads to see whether they changed; all of them in a small store."""
 
 _CACHES = ("recognised", "vectors")
-_LEASE = "LEASE"
 
 
 @dataclass
@@ -82,7 +82,7 @@ def find_damage(workspace: Workspace, *, deep: bool = False, report: Report = si
 
 def _find_damage(workspace: Workspace, folder: Path, *, deep: bool, report: Report) -> Damages:
     store = workspace.store
-    found = Damages(loose=list(_unreadable(store, (LIVE, COPY, _LEASE, NOTED), optional=True)))
+    found = Damages(loose=list(_unreadable(store, (LIVE, COPY, LEASE, NOTED), optional=True)))
     shared = list_objects(store, folder / "objects")
     kept = _kept(workspace)
     live = _live(store)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from query_service.ports import NO_FILTERS, Box
+from query_service.ports import Box
 from schemas.errors import (
     BadInputError,
     FailureCode,
@@ -18,6 +18,7 @@ from schemas.errors import (
     UserError,
 )
 from schemas.evidence import (
+    NO_FILTERS,
     AnswerResult,
     Citation,
     CitedFigure,
@@ -120,7 +121,7 @@ class StandIn:
             case "busy":
                 raise TransientError("the index does not answer")
             case "secret address":
-                raise TransientError("http://bob:hunter2@index.example:8080/ and s3://bucket/a@b do not answer")
+                raise TransientError("http://bob:hunter2@index.example:8080/?key=hunter2 and s3://bucket/a@b do not answer")
             case "unforeseen":
                 raise UnforeseenError("the corpus can't be read now") from RuntimeError("a cause")
             case "mistake":

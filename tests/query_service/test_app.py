@@ -335,7 +335,7 @@ class TestCorpora:
 
     def test_addresses_in_errors_lose_their_user_info(self, client: TestClient) -> None:
         response = client.post(f"{BASE}/search", json={"query": "secret address"})
-        message = "http://index.example:8080/ and s3://bucket/a@b do not answer"
+        message = "http://…@index.example:8080/?… and s3://bucket/a@b do not answer"
         assert error_of(response) == (503, "unavailable", message)
 
     def test_every_corpus_is_listed_and_one_out_of_order_hides_no_other(self) -> None:

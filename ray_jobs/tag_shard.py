@@ -13,8 +13,6 @@ from schemas.errors import BadInputError, Failure, FailureCode
 from schemas.ids import document_file, key
 from schemas.stages import Step
 
-STEP = Step.TAG
-
 
 @dataclass(frozen=True)
 class TagJob:

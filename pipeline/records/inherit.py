@@ -13,10 +13,10 @@ from pipeline.records.evidence import evidence_parts, placement_parts, row_files
 from pipeline.records.ledger import indexed_pages, read_ledger
 from pipeline.records.publication import readable_manifest
 from pipeline.records.quarantine import read_failures
-from ray_jobs import tag_shard
 from schemas.errors import UNFINISHED, DamagedError, Failure
 from schemas.evidence import VersionRows
 from schemas.ports import ObjectStore
+from schemas.stages import Step
 from schemas.versions import LedgerRow, Manifest, Plan
 
 
@@ -105,7 +105,7 @@ def _taken_over(workspace: Workspace, plan: Plan, manifest: Manifest) -> Inherit
         if document.doc_id in before and document.doc_id not in anew
     }
     # Tagged copies that could not be made are tried again.
-    failures = [failure for failure in failures if failure.doc_id in pages and failure.step != tag_shard.STEP]
+    failures = [failure for failure in failures if failure.doc_id in pages and failure.step != Step.TAG]
     for name in row_files(store, manifest.version):
         store.get(name)  # found damaged while rows are made of it, it would be too late
     return Inherited(pages, failures, manifest.version, before.keys(), _moved(ledger, plan))

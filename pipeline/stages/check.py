@@ -31,6 +31,7 @@ from ray_jobs.documents import (
     structured_folder,
 )
 from schemas.errors import DamagedError, MissingError
+from schemas.evidence import VersionRows
 from schemas.gates import COUNTED
 from schemas.ids import figure_file, version_file
 from schemas.laws import Verdict, by_document
@@ -51,7 +52,7 @@ from tasks.versions.check import (
     one_figure_a_number,
     placed_figures,
 )
-from tasks.versions.repeat import KEYED, keyed, said, sharing
+from tasks.versions.repeat import KEYED, keyed, keyed_by_words, sharing
 
 
 @dataclass(frozen=True)
@@ -121,83 +122,122 @@ def _look(
 ) -> _Findings:
     """Look at a version's rows, some documents at a time; what has to be known of all of them lies in ``folder``."""
     store, corpus, version = workspace.store, workspace.corpus, plan.version
-    template = TagTemplate(corpus.tags.template)
-    indexed = indexed_pages(ledger)
-    names = first_sources(ledger)
     report("check", 0, 3)
-    by_text: list[tuple[str, Mapping[int, bool]]] = []
-    content, conserved = ContentConserved(), TakenOver()
-    placed, resolved = TagsArePlacements(template), TagsResolve(template)
-    joins = [VectorJoin(folder / f"vectors-{one.space.name}", one) for one in open_vectors(store, workspace.spaces)]
-    ids, words = Spill(folder / "ids", KEYED, "key"), Spill(folder / "words", KEYED, "key")
-    by_figure, by_number = Spill(folder / "figures", PLACED, "figure_id"), Spill(folder / "numbers", PLACED, "number")
-    fresh = _Until(_documents_in(workspace, indexed.keys() - inherited.documents), lambda one: one.doc_id)
-    before = _Until(inherited.rows(store), lambda rows: rows.first)
-    total = 0
-
-    def went_in(last: str | None) -> Iterator[DocumentIn]:
-        for document in fresh.until(last):
-            if document.by_text:
-                by_text.append((names[document.doc_id], document.by_text))
-            yield document
-
-    for rows in version_rows(store, version):
-        last = rows.last
-        for earlier in before.until(last):
-            conserved.expect(earlier)
-        content.look(went_in(last), rows)
-        for law in (conserved, placed, resolved):
-            law.look(rows)
-        for join in joins:
-            join.want(passages(rows.evidence))
-        count = rows.evidence.num_rows
-        ids.add(keyed(range(total, total + count), rows.evidence.column("evidence_id").to_pylist()))
-        words.add(said(rows.evidence, total))
-        figures = placed_figures(rows.placements, looked_at)
-        by_figure.add(figures)
-        by_number.add(figures.filter(pc.is_valid(figures.column("number"))))
-        total += count
-    for earlier in before.until(None):
-        conserved.expect(earlier)
-    content.look(went_in(None))
+    seen = _Seen(workspace, ledger, inherited, looked_at, folder)
+    seen.go_through(version_rows(store, version))
     report("check", 1, 3)
-    shares_id, _ = sharing(ids.tables(), total)
-    _, repeated = sharing(words.tables(), total)
-    norms = {join.name: join.norms() for join in joins}
-    count_tokens = TEXT_EMBEDDERS.of(corpus.embeddings).token_counter()
-
-    def batches() -> Iterator[RowBatch]:
-        stop = 0
-        for part in evidence_parts(store, version):
-            start, stop = stop, stop + part.num_rows
-            here = slice(start, stop)
-            lengths = {space: values[here] for space, values in norms.items()}
-            n_tokens = count_tokens([str(text) for text in part.column("text").to_pylist()])
-            yield RowBatch(part, n_tokens, lengths, shares_id[here], repeated[here])
-
-    suite = expect_evidence(batches, names, max_tokens=corpus.chunks.tokens, gates=corpus.gates, by_text=by_text, docs=docs)
+    suite = expect_evidence(
+        seen.batches(lambda: evidence_parts(store, version)),
+        seen.names,
+        max_tokens=corpus.chunks.tokens,
+        gates=corpus.gates,
+        by_text=seen.by_text,
+        docs=docs,
+    )
     report("check", 2, 3)
-    pixels = _figures(store, by_figure.tables(), names)
-    laws = [
-        *suite,
-        documents_conserved(plan, ledger),
-        *content.verdicts(names),
-        *(law.verdict(names) for law in (conserved, placed, resolved)),
-        one_figure_a_number(by_number.tables(), by_figure.tables(), names),
-        pixels,
-    ]
+    pixels = _figures(store, seen.by_figure.tables(), seen.names)
+    laws = [*suite, documents_conserved(plan, ledger), *seen.verdicts(), pixels]
     parent = readable_manifest(store, plan.parent)
     had = parent.counts if parent else None
     compare = f"inset diff {corpus.name} {plan.parent} {version}"
     counts = counts_of(read_notes(store, version, (Stage.ASSEMBLE,))[Stage.ASSEMBLE])
     gates = [
         *(law.gate for law in laws),
-        pictures_by_their_text(by_text, corpus.gates),
+        pictures_by_their_text(seen.by_text, corpus.gates),
         *(gate.judge_counts(counts, had, corpus.gates, compare) for gate in COUNTED),
     ]
     report("check", 3, 3)
-    seen = indexed.keys() if pixels.gate.passed else looked_at
-    return _Findings(gates, by_document(laws, indexed), seen)
+    return _Findings(gates, by_document(laws, seen.indexed), seen.indexed.keys() if pixels.gate.passed else looked_at)
+
+
+class _Seen:
+    """What is known of a version once its rows were gone through.
+
+    Args:
+        workspace: The corpus.
+        ledger: Of the version.
+        inherited: What it takes over from the live one.
+        looked_at: Documents whose figures' pixels were compared with their names before.
+        folder: A folder for it alone; whoever made it removes it.
+    """
+
+    def __init__(
+        self, workspace: Workspace, ledger: Sequence[LedgerRow], inherited: Inherited, looked_at: Set[str], folder: Path
+    ) -> None:
+        self.indexed, self.names = indexed_pages(ledger), first_sources(ledger)
+        self.by_text: list[tuple[str, Mapping[int, bool]]] = []
+        self.by_figure = Spill(folder / "figures", PLACED, "figure_id")
+        self._by_number = Spill(folder / "numbers", PLACED, "number")
+        self._ids, self._words = Spill(folder / "ids", KEYED, "key"), Spill(folder / "words", KEYED, "key")
+        spaces = open_vectors(workspace.store, workspace.spaces)
+        self._joins = [VectorJoin(folder / f"vectors-{one.space.name}", one) for one in spaces]
+        self._count_tokens = TEXT_EMBEDDERS.of(workspace.corpus.embeddings).token_counter()
+        template = TagTemplate(workspace.corpus.tags.template)
+        self._content, self._conserved = ContentConserved(), TakenOver()
+        self._placed, self._resolved = TagsArePlacements(template), TagsResolve(template)
+        documents = _documents_in(workspace, self.indexed.keys() - inherited.documents)
+        self._fresh = _Until(documents, lambda document: document.doc_id)
+        self._earlier = _Until(inherited.rows(workspace.store), lambda rows: rows.first)
+        self._looked_at = looked_at
+        self._rows = 0
+
+    def go_through(self, parts: Iterable[VersionRows]) -> None:
+        """Look at all rows of the version, beside what went into them."""
+        for rows in parts:
+            self._expect(rows.last)
+            self._content.look(self._went_in(rows.last), rows)
+            for law in (self._conserved, self._placed, self._resolved):
+                law.look(rows)
+            for join in self._joins:
+                join.want(passages(rows.evidence))
+            places = range(self._rows, self._rows + rows.evidence.num_rows)
+            self._ids.add(keyed(places, rows.evidence.column("evidence_id").to_pylist()))
+            self._words.add(keyed_by_words(rows.evidence, self._rows))
+            figures = placed_figures(rows.placements, self._looked_at)
+            self.by_figure.add(figures)
+            self._by_number.add(figures.filter(pc.is_valid(figures.column("number"))))
+            self._rows = places.stop
+        self._expect(None)
+        self._content.look(self._went_in(None))
+
+    def _expect(self, last: str | None) -> None:
+        for earlier in self._earlier.until(last):
+            self._conserved.expect(earlier)
+
+    def _went_in(self, last: str | None) -> Iterator[DocumentIn]:
+        for document in self._fresh.until(last):
+            if document.by_text:
+                self.by_text.append((self.names[document.doc_id], document.by_text))
+            yield document
+
+    def batches(self, evidence: Callable[[], Iterable[pa.Table]]) -> Callable[[], Iterator[RowBatch]]:
+        """Return what yields the rows with all that is known of each; it may be called more than once.
+
+        Raises:
+            DamagedError: A row lacks a vector.
+        """
+        shares_id, _ = sharing(self._ids.tables(), self._rows)
+        _, repeated = sharing(self._words.tables(), self._rows)
+        norms = {join.name: join.norms() for join in self._joins}
+
+        def joined() -> Iterator[RowBatch]:
+            stop = 0
+            for part in evidence():
+                start, stop = stop, stop + part.num_rows
+                places = slice(start, stop)
+                lengths = {space: values[places] for space, values in norms.items()}
+                n_tokens = self._count_tokens([str(text) for text in part.column("text").to_pylist()])
+                yield RowBatch(part, n_tokens, lengths, shares_id[places], repeated[places])
+
+        return joined
+
+    def verdicts(self) -> list[Verdict]:
+        """Return what the laws of conservation and of tags say."""
+        return [
+            *self._content.verdicts(self.names),
+            *(law.verdict(self.names) for law in (self._conserved, self._placed, self._resolved)),
+            one_figure_a_number(self._by_number.tables(), self.by_figure.tables(), self.names),
+        ]
 
 
 Item = TypeVar("Item")

@@ -19,10 +19,10 @@ def keyed(rows: Sequence[int] | NDArray[np.int64], keys: Sequence[Any]) -> pa.Ta
     return pa.table([pa.array(rows, pa.int64()), pa.array(keys, pa.string())], schema=KEYED)
 
 
-def said(evidence: pa.Table, first: int) -> pa.Table:
-    """Return what rows of evidence say under their titles, as rows of ``KEYED``; a figure that nothing is said of says nothing.
+def keyed_by_words(evidence: pa.Table, first: int) -> pa.Table:
+    """Return rows of ``KEYED``, the key a digest of title, section and text; rows without text have none.
 
-    Figures that the same is said of are none the less figures of their own, so they are left out.
+    Two figures of the same words are two figures all the same, so figures are left out.
 
     Args:
         evidence: The rows.

@@ -13,7 +13,7 @@ from schemas.corpus import GateOptions
 from schemas.evidence import EVIDENCE
 from schemas.laws import Verdict
 from schemas.tags import escape, placeholder
-from tasks.versions.repeat import keyed, said, sharing
+from tasks.versions.repeat import keyed, keyed_by_words, sharing
 
 FIGURE = "f" * 64
 NAMES = {"0" * 64: "manual.pdf"}
@@ -60,7 +60,7 @@ def expect(
 def batch(table: pa.Table, n_tokens: list[int], norms: dict[str, list[float]]) -> RowBatch:
     ids = [keyed(range(table.num_rows), table.column("evidence_id").to_pylist())] if table.num_rows else []
     shares_id, _ = sharing(ids, table.num_rows)
-    _, repeated = sharing([said(table, 0)] if "bbox" in table.column_names else [], table.num_rows)
+    _, repeated = sharing([keyed_by_words(table, 0)] if "bbox" in table.column_names else [], table.num_rows)
     return RowBatch(table, n_tokens, norms, shares_id, repeated)
 
 

@@ -45,7 +45,7 @@ class ShardedCache:
 
     def ids(self) -> set[str]:
         """Return the names of all records."""
-        return {str(name) for _, names in self._names() for name in names.to_pylist()}
+        return {str(name) for names in self.ids_by_shard() for name in names.to_pylist()}
 
     def missing(self, ids: Iterable[str]) -> list[str]:
         """Return the ids that have no record yet, sorted, each once."""
@@ -69,6 +69,10 @@ class ShardedCache:
                 break
         return pa.concat_tables(found)
 
+    def ids_by_shard(self) -> "Iterator[pa.Array[Any]]":
+        """Yield the names of the records of each shard, in the order of ``shards``."""
+        return (names for _, names in self._names())
+
     def shards(self) -> Iterator[pa.Table]:
         """Yield all records, a shard at a time; one may come twice."""
         return (self._shard(name) for name, _ in self._names())
@@ -91,26 +95,24 @@ class ShardedCache:
             self._store.delete(self._damaged.pop())
 
     def forget(self, ids: Iterable[str]) -> None:
-        """Remove the records of these ids, so that they count as missing."""
-        gone = set(ids) & self.ids()
-        if gone:
-            self.keep(self.ids() - gone)
+        """Remove the records of these ids, so that they count as missing.
 
-    def keep(self, ids: Iterable[str]) -> None:
-        """Forget all other records: what is kept is written, some shards in one, before the old ones go."""
-        wanted = pa.array(sorted(set(ids)), pa.string())
+        What else was in their shards is written, some shards in one, before those go.
+        """
+        gone = pa.array(sorted(set(ids)), pa.string())
         kept, old, rows = [], [], 0
-        for name in [*(name for name, _ in self._names()), None]:
+        holding = [name for name, names in self._names() if pc.any(pc.is_in(names, gone)).as_py()]
+        for name in [*holding, None]:
             if name is not None:
                 shard = self._shard(name)
-                kept.append(shard.filter(pc.is_in(shard.column("id"), wanted)))
+                kept.append(shard.filter(pc.invert(pc.is_in(shard.column("id"), gone))))
                 old.append(name)
                 rows += kept[-1].num_rows
             if rows >= _RECORDS_A_SHARD or (name is None and old):
                 self.append(pa.concat_tables(kept))
-                for gone in old:
-                    self._store.delete(gone)
-                    self._newest_first().remove(gone)
+                for shard_name in old:
+                    self._store.delete(shard_name)
+                    self._newest_first().remove(shard_name)
                 kept, old, rows = [], [], 0
 
     def _newest_first(self) -> list[str]:

@@ -78,9 +78,8 @@ class NeededRecords:
     def _put_aside(self, name: str, cache: ShardedCache) -> Spill:
         """Put aside the names of all records of a cache, with their places in its shards."""
         spill = Spill(self._folder / name, KEYED, "key")
-        for shard in cache.shards():
-            rows = np.arange(spill.rows, spill.rows + shard.num_rows)
-            spill.add(pa.table([rows, shard.column("id")], schema=KEYED))
+        for names in cache.ids_by_shard():
+            spill.add(pa.table([np.arange(spill.rows, spill.rows + len(names)), names], schema=KEYED))
         return spill
 
 

@@ -69,12 +69,15 @@ def test_a_damaged_shard_holds_no_record_and_goes_with_the_next_one(store: Objec
     assert _values(_open(store).read(["id01", "id02"])) == [1]
 
 
-def test_what_is_kept_is_all_there_is_then(store: ObjectStore) -> None:
+def test_what_is_forgotten_is_missing_and_other_shards_stay_as_they_are(store: ObjectStore) -> None:
     cache = _open(store)
-    cache.append(_records(1, 2, 3))
-    cache.append(_records(4, 5))
-    cache.keep(["id02", "id05", "id07"])
+    for numbers in ((1, 2, 3), (4, 5), (5, 6), (7,)):
+        cache.append(_records(*numbers))
+    before = store.names(cache.folder)
+    cache.forget(["id02", "id05", "id09"])
     for opened in (cache, _open(store)):
-        assert opened.ids() == {"id02", "id05"}
-    cache.forget(["id05"])
-    assert _open(store).ids() == {"id02"}
+        assert opened.ids() == {"id01", "id03", "id04", "id06", "id07"}
+        assert opened.missing(["id02", "id05", "id06"]) == ["id02", "id05"]
+        assert [name for name in before if name in store.names(cache.folder)] == before[-1:]
+    cache.forget(["id01", "id03", "id04", "id06", "id07"])
+    assert _open(store).ids() == set()

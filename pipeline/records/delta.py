@@ -4,9 +4,10 @@ Writing only what changed costs a fraction of writing all (decision 22), but eac
 segment, and with cells that were fitted to earlier rows. So every now and then a collection is filled anew.
 """
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterable, Iterator, Set
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic import BaseModel, ConfigDict
 
 from backends.stores.objects import read_model
@@ -42,50 +43,55 @@ class Delta(BaseModel):
     documents: int
 
 
-def delta_from_parent(store: ObjectStore, inherited: Inherited, documents: Set[str], changed: Set[str]) -> Delta | None:
-    """Return how a version differs from its parent; None where its collection has to be filled.
+class DeltaWriter:
+    """Keeps how a version differs from its parent, beside the version; what was kept there before goes.
+
+    Nothing is kept where the collection has to be filled anyway.
 
     Args:
         store: The corpus's store.
-        inherited: What the version takes over.
-        documents: All documents of the version.
+        version: The version.
+        inherited: What it takes over.
+        documents: All its documents.
         changed: Those of them whose rows aren't the parent's.
     """
-    if inherited.version is None:
-        return None
-    try:
-        before = read_delta(store, inherited.version)
-    except DamagedError:
-        return None
-    removed = inherited.before - (documents - changed)
-    derivations, count = 1, max(len(changed), len(removed))
-    if before is not None:
-        derivations, count = derivations + before.derivations, count + before.documents
-    if derivations > MOST_DERIVATIONS or count > MOST_CHANGED * len(documents):
-        return None
-    return Delta(parent=inherited.version, removed=sorted(removed), derivations=derivations, documents=count)
 
-
-class DeltaWriter:
-    """Keeps a delta and its rows beside the version; what was kept before goes. ``None`` keeps nothing."""
-
-    def __init__(self, store: ObjectStore, version: str, delta: Delta | None) -> None:
-        self._store, self._delta = store, delta
-        self._file = version_file(version, _FILE)
+    def __init__(
+        self, store: ObjectStore, version: str, inherited: Inherited, documents: Set[str], changed: Iterable[str]
+    ) -> None:
+        self._store, self._file = store, version_file(version, _FILE)
         # It is written last, so that whoever finds it finds all its rows.
         store.delete(self._file)
         self._rows = PartWriter(store, version_file(version, _ROWS), EVIDENCE)
+        self._delta: Delta | None = None
+        if inherited.version is not None:
+            others = documents & {*changed}
+            self._others = pa.array(sorted(others), pa.string())
+            self._delta = _delta(store, inherited.version, inherited.before - (documents - others), others, len(documents))
 
-    def add(self, changed: pa.Table) -> None:
-        """Keep rows of a document that changed."""
+    def add(self, rows: pa.Table) -> None:
+        """Keep those rows whose documents changed."""
         if self._delta is not None:
-            self._rows.add(changed)
+            self._rows.add(rows.filter(pc.is_in(rows.column("doc_id"), self._others)))
 
     def close(self) -> None:
         """Finish it."""
         if self._delta is not None:
             self._rows.close()
             self._store.replace(self._file, self._delta.model_dump_json().encode())
+
+
+def _delta(store: ObjectStore, parent: str, removed: Set[str], changed: Set[str], documents: int) -> Delta | None:
+    try:
+        before = read_delta(store, parent)
+    except DamagedError:
+        return None
+    derivations, count = 1, max(len(changed), len(removed))
+    if before is not None:
+        derivations, count = derivations + before.derivations, count + before.documents
+    if derivations > MOST_DERIVATIONS or count > MOST_CHANGED * documents:
+        return None
+    return Delta(parent=parent, removed=sorted(removed), derivations=derivations, documents=count)
 
 
 def read_delta(store: ObjectStore, version: str) -> Delta | None:

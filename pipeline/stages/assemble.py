@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 
@@ -14,7 +15,7 @@ import pyarrow.compute as pc
 from backends.models.registry import TEXT_EMBEDDERS
 from backends.stores.spill import Spill
 from pipeline.corpus.workspace import Report, Workspace, silent
-from pipeline.records.delta import DeltaWriter, delta_from_parent
+from pipeline.records.delta import DeltaWriter
 from pipeline.records.documents import described, parsed_documents
 from pipeline.records.evidence import evidence_writer, placement_parts, placement_writer
 from pipeline.records.inherit import Inherited, inherit
@@ -150,19 +151,17 @@ def _write(
         Spill(folder / "numbers", NUMBERED, "ending"),
     )
     made = make_rows(
-        _pieces(workspace, sorted({*fresh, *again}), sources, report), numbers, TagTemplate(corpus.tags.template)
+        _pieces(workspace, sorted([*fresh, *again]), sources, report), numbers, TagTemplate(corpus.tags.template)
     )
     evidence, placements = evidence_writer(store, version), placement_writer(store, version)
-    changed = {*fresh, *again, *inherited.moved}
-    delta = DeltaWriter(store, version, delta_from_parent(store, inherited, sources.keys(), changed & sources.keys()))
-    others = pa.array(sorted(changed), pa.string())
+    delta = DeltaWriter(store, version, inherited, sources.keys(), chain(fresh, again, inherited.moved))
     figures = Spill(folder / "figures", pa.schema([PLACEMENTS.field("figure_id")]), "figure_id")
     roles: Counter[str] = Counter()
     modalities: Counter[str] = Counter()
     for rows in merge(made, taken_from(inherited.rows(store), sources, again)):
         evidence.add(rows.evidence)
         placements.add(rows.placements)
-        delta.add(rows.evidence.filter(pc.is_in(rows.evidence.column("doc_id"), others)))
+        delta.add(rows.evidence)
         roles.update(map(str, rows.placements.column("role").to_pylist()))
         modalities.update(map(str, rows.evidence.column("modality").to_pylist()))
         known = rows.placements.select(["figure_id"])

@@ -5,6 +5,7 @@ segment, and with cells that were fitted to earlier rows. So every now and then 
 """
 
 from collections.abc import Iterable, Iterator, Set
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -66,19 +67,28 @@ class DeltaWriter:
         self._delta: Delta | None = None
         if inherited.version is not None:
             others = documents & {*changed}
-            self._others = pa.array(sorted(others), pa.string())
+            self._changed = others
             self._delta = _delta(store, inherited.version, inherited.before - (documents - others), others, len(documents))
 
     def add(self, rows: pa.Table) -> None:
         """Keep those rows whose documents changed."""
-        if self._delta is not None:
-            self._rows.add(rows.filter(pc.is_in(rows.column("doc_id"), self._others)))
+        if self._delta is None:
+            return
+        # Rows come a document at a time: a hash table of all documents that changed would be made for each of them.
+        documents = set(map(str, rows.column("doc_id").unique().to_pylist()))
+        changed = documents & self._changed
+        if changed:
+            self._rows.add(rows if changed == documents else rows.filter(_are_of(rows, changed)))
 
     def close(self) -> None:
         """Finish it."""
         if self._delta is not None:
             self._rows.close()
             self._store.replace(self._file, self._delta.model_dump_json().encode())
+
+
+def _are_of(rows: pa.Table, documents: Iterable[str]) -> Any:
+    return pc.is_in(rows.column("doc_id"), pa.array(sorted(documents), pa.string()))
 
 
 def _delta(store: ObjectStore, parent: str, removed: Set[str], changed: Set[str], documents: int) -> Delta | None:

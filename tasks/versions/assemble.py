@@ -71,7 +71,7 @@ def number_version(
         aside: Takes rows of ``NUMBERED``, by their ending.
 
     Returns:
-        The numbers, and the documents of ``earlier`` with a figure whose number is, or was, shared: their tags may be others now.
+        The numbers, and the documents of ``earlier`` with a figure that has another number now.
     """
     widened: set[str] = set()
     for figures, placements in fresh:
@@ -88,13 +88,12 @@ def number_version(
         for row in table.filter(pc.is_in(table.column(_ENDING), endings.combine_chunks())).to_pylist():
             # Of a document read now, all digits are known.
             shared[row[_FIGURE]] = max(row[_NUMBER], shared.get(row[_FIGURE], ""), key=len)
-    again = widened | _with_figures(earlier, shared)
-    for doc_id in sorted(again):
+    for doc_id in sorted(widened | _with_figures(earlier, shared)):
         figures, placements = load(doc_id)
         known = _tagged(figures, placements)
         shared |= {name: str(int(known[name], 16)) for name in known.keys() & shared.keys()}
     wider = number_figures({name: int(number) for name, number in shared.items()}, digits)
-    return Numbers(digits, wider), again
+    return Numbers(digits, wider), _renumbered(earlier, wider, digits)
 
 
 def _put_aside(aside: Aside, numbers: Iterable[tuple[str, str]], digits: int) -> None:
@@ -107,6 +106,12 @@ def _with_figures(placements: Callable[[], Iterable[pa.Table]], figures: Mapping
     if not figures:
         return set()
     return {row["doc_id"] for table in placements() for row in _tagged_rows(table) if row[_FIGURE] in figures}
+
+
+def _renumbered(placements: Callable[[], Iterable[pa.Table]], wider: Mapping[str, str], digits: int) -> set[str]:
+    """Return the documents in which a figure stands whose number is another one now."""
+    rows = (row for table in placements() for row in _tagged_rows(table))
+    return {row["doc_id"] for row in rows if wider.get(row[_FIGURE], row[_NUMBER][-digits:]) != row[_NUMBER]}
 
 
 def make_rows(

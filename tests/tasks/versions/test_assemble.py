@@ -1,5 +1,6 @@
 """Rows of a version: which placement a tag in running text speaks of, and what of them an earlier version had already."""
 
+from collections.abc import Set
 from dataclasses import replace
 
 import pyarrow as pa
@@ -12,8 +13,8 @@ from schemas.evidence import Modality, VersionRows
 from schemas.geometry import BBox
 from schemas.parquet import from_parquet, to_parquet
 from schemas.tags import TagTemplate, placeholder
-from tasks.versions.assemble import DocumentPieces
-from tests.versions import assemble
+from tasks.versions.assemble import NUMBERED, DocumentPieces, number_version
+from tests.versions import InMemory, assemble
 
 ICON = "ab" * 32
 TEMPLATE = TagTemplate("<image:{number}.{ext}|{doc}|{title}|{page}|{bbox}|{kind}|{role}|{width}x{height}>")
@@ -156,6 +157,23 @@ def test_taking_over_rows_gives_what_making_all_of_them_gives(
     earlier = [VersionRows(_kept(before.evidence, half), _kept(before.placements, half)) for half in halves]
     taken_over = assemble(fresh, TagTemplate(), DIGITS, earlier, both)
     assert _bytes(taken_over) == _bytes(assemble([*fresh, *both.values()], TagTemplate(), DIGITS))
+
+
+def test_only_documents_with_a_figure_of_another_number_are_made_again() -> None:
+    one, other, third = _document(1, (0,)), _document(2, (1,)), _document(3, (3,))
+    before = assemble([one, other], TagTemplate(), DIGITS)
+    known = {document.doc_id: (document.figures, document.placements) for document in (one, other)}
+
+    def again(*fresh: DocumentPieces) -> Set[str]:
+        aside = InMemory()
+        aside.add(NUMBERED.empty_table())
+        pictures = [(document.figures, document.placements) for document in fresh]
+        return number_version(pictures, lambda: [before.placements], known.__getitem__, DIGITS, aside)[1]
+
+    assert before.placements.column("number").to_pylist() == ["00001", "10001"]
+    assert again() == set(), "they share a number, and did before"
+    assert again(_document(4, (4,))) == set()
+    assert again(third) == {other.doc_id}, "10001 and 110001 share five digits"
 
 
 def test_rows_that_are_taken_over_name_the_sources_of_now() -> None:

@@ -93,8 +93,7 @@ def derive(
     written = 0
     for part in changed:
         rows = passages(part)
-        columns = [*part.columns, pa.array(search_texts(part)), *(_column(*vectors.of(rows)) for vectors in spaces)]
-        written += index.add(pa.table(columns, schema=schema).combine_chunks().to_batches())
+        written += index.add(_joined(part, (vectors.of(rows) for vectors in spaces), schema))
     index.finish()
     return written
 
@@ -163,9 +162,14 @@ def _batches(
         for first in range(0, part.num_rows, ROWS_A_BATCH):
             rows = part.slice(first, ROWS_A_BATCH)
             start, stop = stop, stop + rows.num_rows
-            columns = [*rows.columns, pa.array(search_texts(rows)), *(_column(*join.read(start, stop)) for join in joins)]
-            yield from pa.table(columns, schema=schema).combine_chunks().to_batches()
+            yield from _joined(rows, (join.read(start, stop) for join in joins), schema)
             report("build", stop, total)
+
+
+def _joined(rows: pa.Table, spaces: Iterable[tuple[Vector, NDArray[np.bool_]]], schema: pa.Schema) -> list[pa.RecordBatch]:
+    """Return rows with what BM25 reads of them and, of each space, their vectors and which of them have one."""
+    columns = [*rows.columns, pa.array(search_texts(rows)), *(_column(*vectors) for vectors in spaces)]
+    return pa.table(columns, schema=schema).combine_chunks().to_batches()
 
 
 def _schema(spaces: Iterable[SpaceVectors]) -> pa.Schema:

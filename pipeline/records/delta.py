@@ -4,7 +4,7 @@ Writing only what changed costs a fraction of writing all (decision 22), but eac
 segment, and with cells that were fitted to earlier rows. So every now and then a collection is filled anew.
 """
 
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict
 from backends.stores.objects import read_model
 from pipeline.records.evidence import PartWriter, table_parts
 from pipeline.records.inherit import Inherited
+from pipeline.records.ledger import indexed_sources, read_ledger
 from schemas.errors import DamagedError
 from schemas.evidence import EVIDENCE
 from schemas.ids import version_file
@@ -53,12 +54,17 @@ class DeltaWriter:
         store: The corpus's store.
         version: The version.
         inherited: What it takes over.
-        documents: All its documents.
-        changed: Those of them whose rows aren't the parent's.
+        sources: Of each of its documents.
+        made: Those of them whose rows are made, and not taken over.
     """
 
     def __init__(
-        self, store: ObjectStore, version: str, inherited: Inherited, documents: Set[str], changed: Iterable[str]
+        self,
+        store: ObjectStore,
+        version: str,
+        inherited: Inherited,
+        sources: Mapping[str, tuple[str, ...]],
+        made: Iterable[str],
     ) -> None:
         self._store, self._file = store, version_file(version, _FILE)
         # It is written last, so that whoever finds it finds all its rows.
@@ -66,9 +72,11 @@ class DeltaWriter:
         self._rows = PartWriter(store, version_file(version, _ROWS), EVIDENCE)
         self._delta: Delta | None = None
         if inherited.version is not None:
-            others = documents & {*changed}
-            self._changed = others
-            self._delta = _delta(store, inherited.version, inherited.before - (documents - others), others, len(documents))
+            before = indexed_sources(read_ledger(store, inherited.version))
+            moved = (doc_id for doc_id, named in before.items() if named != sources.get(doc_id))
+            self._changed = sources.keys() & {*made, *moved}
+            removed = before.keys() - (sources.keys() - self._changed)
+            self._delta = _delta(store, inherited.version, removed, self._changed, len(sources))
 
     def add(self, rows: pa.Table) -> None:
         """Keep those rows whose documents changed."""

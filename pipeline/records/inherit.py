@@ -1,7 +1,7 @@
 """What a new version takes over from the live one: documents that are what they were, read by what they were read by."""
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from schemas.errors import UNFINISHED, DamagedError, Failure
 from schemas.evidence import VersionRows
 from schemas.ports import ObjectStore
 from schemas.stages import Step
-from schemas.versions import LedgerRow, Manifest, Plan
+from schemas.versions import Manifest, Plan
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,6 @@ class Inherited:
     failures: Sequence[Failure]
     version: str | None = None
     """The parent, where there are any."""
-    before: Set[str] = frozenset()
-    """All documents of the parent."""
-    moved: Set[str] = frozenset()
-    """Documents that have other sources than in the parent."""
 
     @property
     def documents(self) -> Set[str]:
@@ -94,8 +90,7 @@ def _taken_over(workspace: Workspace, plan: Plan, manifest: Manifest) -> Inherit
     failures = read_failures(store, manifest)
     if failures is None:
         return NOTHING
-    ledger = read_ledger(store, manifest.version)
-    before = indexed_pages(ledger)
+    before = indexed_pages(read_ledger(store, manifest.version))
     # What is parsed again, though the parent has it, was damaged; and what a budget left unread may be read now.
     anew = {doc_id for shard in plan.shards for doc_id in shard}
     anew |= {failure.doc_id for failure in failures if failure.doc_id and failure.code in UNFINISHED}
@@ -108,20 +103,7 @@ def _taken_over(workspace: Workspace, plan: Plan, manifest: Manifest) -> Inherit
     failures = [failure for failure in failures if failure.doc_id in pages and failure.step != Step.TAG]
     for name in row_files(store, manifest.version):
         store.get(name)  # found damaged while rows are made of it, it would be too late
-    return Inherited(pages, failures, manifest.version, before.keys(), _moved(ledger, plan))
-
-
-def _moved(ledger: Iterable[LedgerRow], plan: Plan) -> set[str]:
-    """Return the documents that one of the two names another source of."""
-    before = {(row.doc_id, row.source) for row in ledger}
-    moved = set()
-    for document in plan.documents:
-        named = document.doc_id, document.source
-        if named in before:
-            before.remove(named)
-        else:
-            moved.add(document.doc_id)
-    return moved | {doc_id for doc_id, _ in before}
+    return Inherited(pages, failures, manifest.version)
 
 
 def _of(table: pa.Table, documents: "pa.Array[Any]") -> pa.Table:

@@ -52,6 +52,15 @@ def indexed_pages(rows: Iterable[LedgerRow]) -> dict[str, int]:
     return {row.doc_id: row.pages for row in rows if row.status is Status.INDEXED}
 
 
+def indexed_sources(rows: Iterable[LedgerRow]) -> dict[str, tuple[str, ...]]:
+    """Return the sources of each indexed document of a ledger, in its order."""
+    found: dict[str, tuple[str, ...]] = {}
+    for row in rows:
+        if row.status is Status.INDEXED:
+            found[row.doc_id] = (*found.get(row.doc_id, ()), row.source)
+    return found
+
+
 def first_sources(rows: Iterable[LedgerRow]) -> dict[str, str]:
     """Return the first source of each document of a ledger."""
     found: dict[str, str] = {}

@@ -19,7 +19,7 @@ from pipeline.records.delta import DeltaWriter
 from pipeline.records.documents import described, parsed_documents
 from pipeline.records.evidence import evidence_writer, placement_parts, placement_writer
 from pipeline.records.inherit import Inherited, inherit
-from pipeline.records.ledger import write_ledger
+from pipeline.records.ledger import indexed_pages, indexed_sources, write_ledger
 from pipeline.records.notes import StageNote, read_notes, read_plan, write_note
 from pipeline.records.quarantine import document_failures, write_failures
 from pipeline.records.tagged import make_tagged
@@ -72,12 +72,7 @@ def assemble(
     ledger = _ledger(workspace, plan, inherited, broken)
     run_id = plan.run_id
     del plan  # its documents aren't needed any more, and there may be very many
-    sources: dict[str, tuple[str, ...]] = {}
-    pages = 0
-    for row in ledger:
-        if row.status is Status.INDEXED:
-            pages += 0 if row.doc_id in sources else row.pages
-            sources[row.doc_id] = (*sources.get(row.doc_id, ()), row.source)
+    sources = indexed_sources(ledger)
     report("assemble", 0, len(sources))
     with tempfile.TemporaryDirectory(prefix="inset-") as folder:
         written = _write(workspace, version, sources, inherited, Path(folder), report)
@@ -93,7 +88,7 @@ def assemble(
         "sources": len(ledger),
         "documents": len(sources),
         "quarantined": len({row.doc_id or row.source for row in ledger if row.status is Status.QUARANTINED}),
-        "pages": pages,
+        "pages": sum(indexed_pages(ledger).values()),
     } | written
     note = StageNote(seconds=time.monotonic() - started, failures=failures, counts=counts)
     return write_note(store, version, Stage.ASSEMBLE, note)
@@ -154,7 +149,7 @@ def _write(
         _pieces(workspace, sorted([*fresh, *again]), sources, report), numbers, TagTemplate(corpus.tags.template)
     )
     evidence, placements = evidence_writer(store, version), placement_writer(store, version)
-    delta = DeltaWriter(store, version, inherited, sources.keys(), chain(fresh, again, inherited.moved))
+    delta = DeltaWriter(store, version, inherited, sources, chain(fresh, again))
     figures = Spill(folder / "figures", pa.schema([PLACEMENTS.field("figure_id")]), "figure_id")
     roles: Counter[str] = Counter()
     modalities: Counter[str] = Counter()

@@ -57,6 +57,7 @@ Variable = Annotated[Text, AfterValidator(_variable)]
 Place = Annotated[Text, Field(min_length=1, max_length=4000), AfterValidator(_without_user), AfterValidator(_place)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Weight = Annotated[float, Field(gt=0, le=1e6)]
+Money = Annotated[float, Field(ge=0, le=1e9)]
 Workers = Annotated[int, Field(ge=1, le=10_000)]
 
 LEXICAL_FIELDS = ("search_text", "title", "section_path", "text", "caption")
@@ -104,10 +105,71 @@ class TagOptions(Section):
         return TagTemplate(NAMED_TEMPLATES.get(template, template)).template
 
 
+class EndpointOptions(Section):
+    """A server that speaks OpenAI's protocol: vLLM, Ollama, a cloud."""
+
+    url: Annotated[Text, AfterValidator(_without_user)] = Field(
+        description="Its address up to the version, such as http://localhost:8000/v1."
+    )
+    api_key_env: Variable | None = Field(None, description="Environment variable with its API key, where it wants one.")
+    concurrency: int = Field(8, ge=1, le=1024, description="Calls at once.")
+    requests_per_minute: float | None = Field(None, gt=0, le=1e6, description="Calls a minute at most; none: no limit.")
+    timeout_s: float = Field(60, gt=0, le=3600, description="Seconds one call may take.")
+    retries: int = Field(4, ge=0, le=20, description="Tries after the first, for what may succeed later.")
+
+
+class Price(Section):
+    """What a model costs, in the currency that the budget is in."""
+
+    input: Money = Field(0.0, description="For a million tokens that the model reads.")
+    output: Money = Field(0.0, description="For a million tokens that it writes.")
+    call: Money = Field(0.0, description="For a call.")
+
+
+class ModelCaptioner(Section):
+    """A generative model that describes figures, pages or texts."""
+
+    kind: Literal["vlm", "local", "ocr_llm"] = Field(
+        description="'vlm': a vision-language model behind an endpoint; 'local': one of transformers on Ray; 'ocr_llm': a "
+        "language model behind an endpoint, which reads the recognised words."
+    )
+    model: Text = Field(description="The model's name at the endpoint; of a local one the folder, or its name at the hub.")
+    revision: Text = Field(description="Which revision, so that the same name always means the same model.")
+    prompt: Text | None = Field(None, description="A preset's name, or a file; default: the preset for this kind and subject.")
+    temperature: float = Field(0.0, ge=0, le=2, description="0: the likeliest words.")
+    top_p: Annotated[float, Field(gt=0, le=1)] = Field(1.0, description="Share of likelihood that words are drawn from.")
+    max_tokens: int = Field(300, ge=1, le=32_768, description="Tokens a description may have.")
+    max_side_px: int = Field(1024, ge=64, le=8192, description="Longer side of the picture that the model gets.")
+    language: Text | None = Field(
+        None, description="Language that descriptions must be in, such as en; none: that of the document's words."
+    )
+    endpoint: EndpointOptions | None = Field(None, description="Where 'vlm' and 'ocr_llm' call.")
+    price: Price = Price()
+    batch: int = Field(8, ge=1, le=1024, description="Local: figures at once.")
+    workers: Workers | None = Field(None, description="Local: actors; default: one a GPU, or one where there is none.")
+    gpus: float = Field(1.0, ge=0, le=64, description="Local: GPUs, or a part of one, that each actor takes; 0: CPU only.")
+
+    @model_validator(mode="after")
+    def _reachable(self) -> "ModelCaptioner":
+        if (self.kind != "local") != (self.endpoint is not None):
+            raise ValueError("'vlm' and 'ocr_llm' need an endpoint, and 'local' has none")
+        return self
+
+
 class CaptionOptions(Section):
     """What a figure is described by."""
 
-    captioner: Text = Field("context", description="'context': own caption, recognised words and section.")
+    captioner: Text = Field("context", description="'context': own caption, recognised words and section; or one of models.")
+    by_source: dict[Text, Text] = Field(
+        {}, description="Captioners of some documents, by a glob of their source such as phones/**; the first that fits counts."
+    )
+    models: dict[Text, ModelCaptioner] = Field({}, description="Captioners that are models, each by a name of its own.")
+    pages: Text | None = Field(None, description="One of models that describes whole pages, each a row; none: no such rows.")
+    summaries: Text | None = Field(None, description="One of models that summarises rows of text, to be found by; or none.")
+    near_duplicates: int | None = Field(
+        None, ge=0, le=64, description="Bits in which the perceptual hashes of two figures may differ to share a description."
+    )
+    corrections: Place | None = Field(None, description="A person's descriptions, YAML or CSV, by figure; they win.")
     ocr: Text = Field("rapidocr", description="What reads words inside figures and scanned pages; or none.")
     ocr_workers: Workers | None = Field(None, description="OCR actors; default: one a CPU core.")
     layout: Text = Field("rapid-layout", description="What finds figures and tables on pages that are a picture; or none.")
@@ -251,12 +313,21 @@ else:
     )
 
 
-class BudgetOptions(Section):
+class Spend(Section):
+    """What calls of generative models may cost at most; what is left out is no limit."""
+
+    calls: int | None = Field(None, ge=0, le=1 << 40, description="Calls of generative models.")
+    tokens: int | None = Field(None, ge=0, le=1 << 40, description="Tokens that they read and write.")
+    money: Money | None = Field(None, description="Money, by the prices of captions.models.")
+
+
+class BudgetOptions(Spend):
     """What one refresh may spend."""
 
     ocr_items: int | None = Field(
         None, ge=0, le=1 << 40, description="Figures and pages recognised in one refresh at most."
     )
+    corpus: Spend = Field(Spend(), description="What all refreshes of the corpus together may spend on generative models.")
 
 
 class RetentionOptions(Section):

@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from schemas.documents import LayoutRegion, Line, OutlineEntry, RecognisedLine
 from schemas.drawings import Image, Letters, Mark, PageLine, Pixels, ReplacementText
+from schemas.errors import BadInputError, TransientError
 from schemas.evidence import Filters
+from schemas.generation import Reply, Request
 from schemas.geometry import BBox
 from schemas.versions import SourceFile
 
@@ -305,6 +307,25 @@ class TextEmbedder(Protocol):
 
     def embed_query(self, text: str) -> Vector:
         """Return the vector of a question, shape ``(dimension,)``."""
+        ...
+
+
+class LanguageModel(Protocol):
+    """A generative model: words, perhaps with a picture, to words."""
+
+    name: str
+    revision: str
+
+    def replies(self, requests: Iterable[Request]) -> Iterator[tuple[str, Reply | BadInputError | TransientError]]:
+        """Yield what becomes of each request, by its id, as it comes: in any order, each exactly once.
+
+        Requests are taken as there is room for them, so that whoever yields them can stop when enough was spent. An error
+        that is yielded is of that one request: ``BadInputError`` says that the model will never answer it, ``TransientError``
+        that it may another time, all retries being spent.
+
+        Raises:
+            UserError: The model can't be used as the corpus file names it; no request would succeed.
+        """
         ...
 
 

@@ -121,7 +121,7 @@ def _structure(
     unfinished: dict[str, tuple[FailureCode, str]] = {}
     recognised, counts = _recognised(workspace, chain.from_iterable(to_recognise.values()), unfinished, ray, report)
     segmented, cut = _segmented(workspace, chain.from_iterable(to_segment.values()), unfinished, ray, report)
-    work = [
+    work = (
         Unstructured(
             doc_id,
             rows_of(Recognised, recognised.read(to_recognise[doc_id])),
@@ -129,10 +129,10 @@ def _structure(
             {name: unfinished[name] for name in (*to_recognise[doc_id], *to_segment[doc_id]) if name in unfinished},
         )
         for doc_id in todo
-    ]
+    )
     failed: dict[str, RowFailure] = {}
-    if work:
-        ray(len(work) > FEW_DOCUMENTS)
+    if todo:
+        ray(len(todo) > FEW_DOCUMENTS)
         finished = structure_all(
             work,
             store_address=store.root,
@@ -144,8 +144,8 @@ def _structure(
         )
         for done, made in enumerate(finished, 1):
             failed |= {outcome.row_id: outcome.failure for outcome in made if outcome.failure is not None}
-            report(Step.STRUCTURE, done, len(work))
-    return counts | cut | {"structured": len(work) - len(failed)}, failed
+            report(Step.STRUCTURE, done, len(todo))
+    return counts | cut | {"structured": len(todo) - len(failed)}, failed
 
 
 def _recognised(
@@ -238,7 +238,7 @@ def _embed_in(
     missing = cache.missing(contents)
     if missing and model is not None:
         ray(len(missing) > FEW_TEXTS)
-        batches = embed([(name, contents[name]) for name in missing], model, corpus.embeddings, corpus.ray)
+        batches = embed(((name, contents[name]) for name in missing), model, corpus.embeddings, corpus.ray)
         died: list[RowFailure] = []
         found = (_vectors(outcomes, cache.schema, died) for outcomes in batches)
         keep(cache, found, Step.EMBED, len(missing), report, before)

@@ -10,10 +10,10 @@ class Flag(StrEnum):
     Rows keep them by name. The first ones refuse: the figure is described by what its document says of it.
     """
 
+    NOT_DESCRIBED = "not_described"
+    """The model is still to be asked: what may be spent was gone, or it didn't answer."""
     FAILED = "failed"
-    """The model gave no answer."""
-    OVER_BUDGET = "over_budget"
-    """The model wasn't asked: what may be spent was gone."""
+    """The model can't describe it."""
     NO_TEXT = "no_text"
     """The model reads words, and there are none."""
     EMPTY = "empty"

@@ -246,6 +246,7 @@ def _write_documents(root: Path, edition: str, numbers: Sequence[int]) -> list[s
     import pyarrow as pa
 
     from pipeline.records.documents import DocumentReader
+    from pipeline.records.inherit import NOTHING
     from pipeline.records.vectors import open_vectors
     from ray_jobs.documents import parsed_folder, structured_folder
     from schemas.ids import sha256
@@ -255,7 +256,7 @@ def _write_documents(root: Path, edition: str, numbers: Sequence[int]) -> list[s
     workspace = _open(root)
     store, keys = Path(workspace.store.root), workspace.keys
     vocabulary = _vocabulary()
-    reader = DocumentReader(workspace)
+    reader = DocumentReader(workspace, (), NOTHING)
     names: list[str] = []
     rows: list[Passage] = []
     # Not one for all documents: file systems limit the links to a file, ext4 to 65,000.

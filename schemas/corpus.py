@@ -132,10 +132,16 @@ class Price(Section):
     call: Money = Field(0.0, description="For a call.")
 
 
+CaptionerKind = Literal["vlm", "local", "ocr_llm"]
+"""What describes: a vision-language model behind an endpoint or on Ray, or a language model that reads the recognised words."""
+
+_AT_ENDPOINTS = ("vlm", "ocr_llm")
+
+
 class ModelCaptioner(Section):
     """A generative model that describes figures, pages or texts."""
 
-    kind: Literal["vlm", "local", "ocr_llm"] = Field(
+    kind: CaptionerKind = Field(
         description="'vlm': a vision-language model behind an endpoint; 'local': one of transformers on Ray; 'ocr_llm': a "
         "language model behind an endpoint, which reads the recognised words."
     )
@@ -159,8 +165,8 @@ class ModelCaptioner(Section):
 
     @model_validator(mode="after")
     def _reachable(self) -> "ModelCaptioner":
-        if (self.kind != "local") != (self.endpoint is not None):
-            raise ValueError("'vlm' and 'ocr_llm' need an endpoint, and 'local' has none")
+        if (self.kind in _AT_ENDPOINTS) != (self.endpoint is not None):
+            raise ValueError(f"{' and '.join(_AT_ENDPOINTS)} need an endpoint, and no other kind has one")
         return self
 
 

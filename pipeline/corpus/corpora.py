@@ -92,7 +92,11 @@ def load_corpus(name_or_path: str) -> Corpus:
     resolved = {key: _resolved(address, path, key) for key, address in places.items() if address is not None}
     resolved.setdefault("store", str(_default_store(path.parent)))
     _check_places(resolved, path)
-    return corpus.model_copy(update=resolved)
+    captions = corpus.captions
+    if captions.corrections is not None:
+        named = _resolved(captions.corrections, path, "captions.corrections")
+        captions = captions.model_copy(update={"corrections": named})
+    return corpus.model_copy(update=resolved | {"captions": captions})
 
 
 class QuerySettings:
@@ -328,6 +332,10 @@ source: {source}          # a folder, a glob such as docs/**/*.pdf, or s3://buck
 # captions:
 #   ocr: {ocr}                  # what reads words inside figures and on scanned pages; or none
 #   layout: {layout}           # what finds figures on scanned pages; or none
+#   captioner: context             # or one of 'models', which sees the pictures
+#   models:
+#     vlm: {{kind: vlm, model: NAME, revision: "1", endpoint: {{url: "http://localhost:8000/v1"}}}}
+#   corrections: captions.csv      # a person's better words, by figure
 # embeddings:
 #   text: {text_model}                   # packaged; or a sentence-transformers model with its revision
 # chunks:
@@ -346,6 +354,7 @@ source: {source}          # a folder, a glob such as docs/**/*.pdf, or s3://buck
 {gates}
 # budget:
 #   ocr_items: 10000               # figures and pages recognised in one refresh at most
+#   calls: 1000                    # calls of generative models in one refresh at most; or tokens, or money
 # retention:
 #   versions: {versions}
 """

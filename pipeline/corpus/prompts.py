@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
+from schemas.corpus import CaptionerKind
 from schemas.errors import UserError
-from tasks.enriching.prompts import CaptionerKind, Prompt, PromptError, Subject, default_prompt, presets, read_prompt
+from tasks.enriching.prompts import Prompt, PromptError, Subject, default_prompt, presets, read_prompt
 
 _MOST_BYTES = 64 << 10
 

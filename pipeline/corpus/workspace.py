@@ -13,15 +13,19 @@ from backends.stores.object_store import join, open_store
 from backends.stores.objects import read_model
 from backends.stores.sources import open_source, overlaps
 from pipeline.corpus.corpora import find_corpus_file, load_corpus
+from pipeline.corpus.corrections import read_corrections
 from pipeline.corpus.prompts import find_prompt
 from ray_jobs.parse_shard import attempt_key, parse_key
 from schemas.corpus import CONTEXT, Collection, Corpus, IndexOptions, ModelCaptioner
 from schemas.errors import UserError
 from schemas.ids import collection_name, key, sha256, version_file
 from schemas.ports import DocumentSource, ObjectStore, SearchIndex
+from schemas.tags import TagTemplate
 from schemas.versions import Captions, ModelCard, VectorSpace
 from tasks.enriching.caption import CAPTION_VERSION
+from tasks.enriching.caption_quality import QUALITY_VERSION
 from tasks.enriching.chunk import CHUNK_VERSION
+from tasks.enriching.corrections import Corrections
 from tasks.enriching.prompts import PROMPT_VERSION, Prompt
 from tasks.enriching.spaces import SPACES, TEXT
 from tasks.figures.segment import SEGMENT_VERSION
@@ -74,8 +78,7 @@ class Workspace:
     detector: ModelCard | None
     spaces: Mapping[str, VectorSpace]
     captioners: Mapping[str, CaptionerInUse]
-    corrections: Mapping[str, str]
-    """What people wrote of figures, by what they call them."""
+    corrections: Corrections
 
     def source(self) -> DocumentSource:
         """Open the place that the PDFs come from."""
@@ -155,7 +158,7 @@ def open_workspace(name_or_path: str) -> Workspace:
         )
     recogniser, detector = RECOGNISERS.card(corpus.captions), DETECTORS.card(corpus.captions)
     spaces, captioners = _spaces(corpus), _captioners(corpus, file)
-    corrections: dict[str, str] = {}
+    corrections = _corrections(corpus)
     return Workspace(
         corpus=corpus,
         file=file,
@@ -177,6 +180,11 @@ def _spaces(corpus: Corpus) -> dict[str, VectorSpace]:
             card = TEXT_EMBEDDERS.find(named).card()
             found[space.name] = VectorSpace(model=card, key=key(model=card.model_dump(), step=space.version))
     return found
+
+
+def _corrections(corpus: Corpus) -> Corrections:
+    address = corpus.captions.corrections
+    return read_corrections(address, TagTemplate(corpus.tags.template)) if address else Corrections()
 
 
 def _captioners(corpus: Corpus, file: Path) -> dict[str, CaptionerInUse]:
@@ -208,7 +216,7 @@ def _keys(
     detector: ModelCard | None,
     spaces: Mapping[str, VectorSpace],
     captioners: Mapping[str, CaptionerInUse],
-    corrections: Mapping[str, str],
+    corrections: Corrections,
 ) -> Keys:
     parse = parse_key(corpus.parse)
     recognised = key(model=recogniser.model_dump() if recogniser else None)
@@ -243,7 +251,7 @@ def _keys(
 
 
 def _words_of_figures(
-    corpus: Corpus, captioners: Mapping[str, CaptionerInUse], corrections: Mapping[str, str]
+    corpus: Corpus, captioners: Mapping[str, CaptionerInUse], corrections: Corrections
 ) -> dict[str, object]:
     """Return all that the words of a figure's row depend on, beside its document."""
     options = corpus.captions
@@ -253,7 +261,8 @@ def _words_of_figures(
         "by_source": [*options.by_source.items()],
         "models": {name: [used.captions.key, used.prompt.expected] for name, used in captioners.items()},
         "near_duplicates": options.near_duplicates,
-        "corrections": dict(corrections),
+        "quality": QUALITY_VERSION if captioners else None,
+        "corrections": corrections.digest if corrections.entries else None,
     }
 
 

@@ -10,10 +10,11 @@ from itertools import pairwise
 
 import regex
 
+from schemas.corpus import CaptionerKind
 from schemas.flags import Flag
 from schemas.generation import Description
 from schemas.ports import LanguageDetector
-from tasks.enriching.prompts import CaptionerKind, Prompt, Surroundings
+from tasks.enriching.prompts import Prompt, Surroundings
 from tasks.enriching.refusals import refuses
 
 QUALITY_VERSION = "1"

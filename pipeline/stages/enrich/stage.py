@@ -222,7 +222,7 @@ def _embed(
 def _passages(
     workspace: Workspace, inherited: Inherited, doc_ids: Iterable[str], sources: Mapping[str, str]
 ) -> Iterator[Passage]:
-    reader = DocumentReader(workspace)
+    reader = DocumentReader(workspace, doc_ids, inherited)
     for doc_id in doc_ids:
         yield from reader.passages(doc_id, sources[doc_id])
     for part in inherited.evidence(workspace.store):

@@ -15,6 +15,7 @@ from typing import Annotated, Literal, Self
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from schemas.corpus import CaptionerKind
 from schemas.ids import sha256
 from schemas.tags import strip
 
@@ -22,7 +23,6 @@ PROMPT_VERSION = "1"
 """Goes up when ``render`` makes other words of the same prompt and the same surroundings: no reply is the one asked for then."""
 
 Subject = Literal["figure", "page", "text"]
-CaptionerKind = Literal["vlm", "local", "ocr_llm"]
 
 OF_THE_DOCUMENT = "that of the document's own words"
 """What ``$language`` is where the corpus file names none."""

@@ -2,10 +2,11 @@
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,7 +87,7 @@ def _local_embedder(model: ModelName, batch: int) -> EmbedderActor:
 
 
 def recognise(
-    figure_ids: Sequence[str],
+    figure_ids: Iterable[str],
     options: CaptionOptions,
     store_address: str,
     ray: RayOptions | None,
@@ -109,7 +110,7 @@ def recognise(
 
 
 def segment(
-    figure_ids: Sequence[str],
+    figure_ids: Iterable[str],
     options: CaptionOptions,
     store_address: str,
     ray: RayOptions | None,
@@ -137,15 +138,16 @@ def _results(outcomes: Sequence[Outcome[Any]], unfinished: dict[str, str] | None
 
 def _looked_at(
     actor: type[RecogniserActor] | type[SegmenterActor],
-    figure_ids: Sequence[str],
+    figure_ids: Iterable[str],
     options: CaptionOptions,
     store_address: str,
     ray: RayOptions | None,
     *,
     few: int,
 ) -> Iterator[list[Outcome[Any]]]:
-    batches = cut_batches([(figure_id, figure_file(figure_id)) for figure_id in figure_ids], PICTURES_A_BATCH)
-    if ray is None or len(figure_ids) <= few:
+    only_few, figure_ids = _begun(figure_ids, few)
+    batches = cut_batches(((figure_id, figure_file(figure_id)) for figure_id in figure_ids), PICTURES_A_BATCH)
+    if ray is None or only_few:
         local = actor(options, store_address)
         yield from map(local.run, batches)
         return
@@ -153,16 +155,27 @@ def _looked_at(
         yield from run_pool(actor, (options, store_address), batches, workers=options.ocr_workers or cpus)
 
 
+Item = TypeVar("Item")
+
+
+def _begun(work: Iterable[Item], few: int) -> tuple[bool, Iterator[Item]]:
+    """Return whether there is only a little work, ``few`` items at most, and all of it."""
+    items = iter(work)
+    first = list(islice(items, few + 1))
+    return len(first) <= few, chain(first, items)
+
+
 def _reason(outcome: Outcome[Any]) -> str | None:
     return outcome.failure.message if outcome.failure is not None else None
 
 
 def embed(
-    texts: Sequence[tuple[str, str]], model: ModelName, options: EmbeddingOptions, ray: RayOptions
+    texts: Iterable[tuple[str, str]], model: ModelName, options: EmbeddingOptions, ray: RayOptions
 ) -> Iterator[list[Outcome[NDArray[np.float32]]]]:
     """Yield the vectors of texts, a batch at a time."""
+    only_few, texts = _begun(texts, FEW_TEXTS)
     batches = cut_batches(texts, options.batch * 4)
-    if len(texts) <= FEW_TEXTS:
+    if only_few:
         yield from map(_local_embedder(model, options.batch).run, batches)
         return
     with connected(ray) as cpus:
@@ -230,7 +243,7 @@ def structure_with(
 
 
 def structure_all(
-    work: Sequence[Unstructured],
+    work: Iterable[Unstructured],
     *,
     store_address: str,
     embeddings: EmbeddingOptions,
@@ -241,8 +254,9 @@ def structure_all(
 ) -> Iterator[list[Outcome[bool]]]:
     """Structure documents and keep each under its key; yield as they are done."""
     arguments = (store_address, embeddings, chunk_tokens, parse_key, structured_key)
-    batches = cut_batches([(item.doc_id, item) for item in work], 1)
-    if len(work) <= FEW_DOCUMENTS:
+    only_few, work = _begun(work, FEW_DOCUMENTS)
+    batches = cut_batches(((item.doc_id, item) for item in work), 1)
+    if only_few:
         yield from map(StructureActor(*arguments).run, batches)
         return
     with connected(ray) as cpus:

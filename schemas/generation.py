@@ -45,7 +45,10 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """A reply as it is kept: what a model wrote of one figure, page or text, or why it can't; unchecked."""
+    """A reply as it is kept: what a model wrote of one figure, page or text, or why it can't; unchecked.
+
+    ``money`` is what it cost, at the prices of then.
+    """
 
     id: str
     text: str
@@ -55,3 +58,4 @@ class Description:
     output_tokens: int
     complete: bool = True
     failure: str | None = None
+    money: float = 0.0

@@ -336,6 +336,14 @@ class LanguageModel(Protocol):
         ...
 
 
+class LanguageDetector(Protocol):
+    """Tells in which language a text is."""
+
+    def probabilities(self, text: str) -> Mapping[str, float]:
+        """Return how likely each language is that it knows, by its ISO 639 code, likeliest first; they sum to one."""
+        ...
+
+
 class Captioner(Protocol):
     """Puts into words what a figure shows, from what its document says of it: the same of the same, whatever ran before.
 

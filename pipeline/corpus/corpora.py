@@ -20,7 +20,6 @@ from schemas.corpus import Corpus, Ranking, Section
 from schemas.errors import UserError
 from schemas.gates import GATES
 from schemas.printing import without_secrets
-from tasks.enriching.captioners import CAPTIONERS
 
 MOST_BYTES = 128 << 10
 """Bytes a corpus file may have; parsing YAML takes a second for as many."""
@@ -238,9 +237,6 @@ def _check_models(corpus: Corpus, file: Path) -> None:
             kind.chosen(getattr(corpus, kind.section))
         except UserError as error:
             mistakes.append(f"{file}: {error.message}")
-    if (captioner := corpus.captions.captioner) not in CAPTIONERS:
-        known = ", ".join(CAPTIONERS)
-        mistakes.append(f"{file}: captions.captioner: there is no captioner {captioner!r}; known here: {known}")
     if mistakes:
         raise UserError(*mistakes)
 
@@ -251,7 +247,6 @@ def json_schema() -> dict[str, Any]:
     for kind in KINDS:
         definition = schema["properties"][kind.section]["$ref"].rpartition("/")[2]
         schema["$defs"][definition]["properties"][kind.key]["examples" if kind.others else "enum"] = kind.names
-    schema["$defs"]["CaptionOptions"]["properties"]["captioner"]["enum"] = [*CAPTIONERS]
     return schema
 
 

@@ -30,4 +30,4 @@ def passages_of(workspace: Workspace, doc_id: str, count_tokens: CountTokens) ->
     store, folder = workspace.store, structured_folder(doc_id, workspace.keys.structured)
     title = read_head(store, folder).title
     pieces = described(workspace, read_chunks(store, folder), read_figures(store, folder), count_tokens)
-    return [Passage(piece.modality, title, piece.section_path, piece.text) for piece in pieces]
+    return [Passage(piece.modality, title, piece.section_path, piece.text, piece.figure_id) for piece in pieces]

@@ -39,8 +39,18 @@ def connected(options: RayOptions) -> Iterator[int]:
             raise UserError(
                 f"no Ray cluster answers at {options.address}; correct ray.address in the corpus file"
             ) from error
+        _started_here.append(options.address is None)
     try:
         yield max(1, int(ray.cluster_resources().get("CPU", 1)))
     finally:
         if started:
+            _started_here.pop()
             ray.shutdown()
+
+
+_started_here: list[bool] = []
+
+
+def is_this_machine() -> bool:
+    """Return whether the Ray that this process is connected to was started by it, and so has no node but this machine."""
+    return _started_here == [True]

@@ -2,7 +2,7 @@
 
 import functools
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -69,7 +69,7 @@ class EmbedderActor:
                 self._at_once = len(some) // 2
             else:
                 name, _ = some[0]
-                made.append(Outcome(name, None, RowFailure(name, FailureCode.MODEL_CRASHED, starved)))
+                made.append(Outcome(name, None, RowFailure(name, FailureCode.MEMORY_LIMIT, starved)))
         return made
 
     def _vectors(self, contents: Sequence[Content]) -> Sequence[Vector]:
@@ -132,7 +132,8 @@ def is_few(space: Space, count: int, options: EmbeddingOptions, ray: RayOptions)
 
 
 def embed(
-    contents: Sequence[tuple[str, Content]],
+    names: Sequence[str],
+    contents: Mapping[str, Content],
     space: Space,
     options: EmbeddingOptions,
     store_address: str,
@@ -141,7 +142,8 @@ def embed(
     """Yield the vectors of texts and stored pictures, a batch at a time; none where the corpus has no such space.
 
     Args:
-        contents: What to embed, each by its name.
+        names: What to embed.
+        contents: What each of them is.
         space: The space, whose model it is.
         options: Which model that is, and how many actors run it.
         store_address: The corpus's store, where the pictures are.
@@ -155,8 +157,8 @@ def embed(
     if model is None:
         return
     arguments = (space.embeds, model, pool.batch, store_address)
-    batches = cut_batches(contents, pool.batch * BATCHES_A_CALL)
-    if is_few(space, len(contents), options, ray):
+    batches = cut_batches(((name, contents[name]) for name in names), pool.batch * BATCHES_A_CALL)
+    if is_few(space, len(names), options, ray):
         yield from map(_local_embedder(*arguments).run, batches)
         return
     with connected(ray) as cpus:

@@ -1,10 +1,11 @@
 """The models of a refresh, as actors over batches."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from backends.models.registry import DETECTORS, RECOGNISERS, TEXT_EMBEDDERS
 from backends.stores.object_store import open_store
@@ -64,7 +65,7 @@ class SegmenterActor:
 
 
 def recognise(
-    figure_ids: Sequence[str],
+    figure_ids: Iterable[str],
     options: CaptionOptions,
     store_address: str,
     ray: RayOptions | None,
@@ -87,7 +88,7 @@ def recognise(
 
 
 def segment(
-    figure_ids: Sequence[str],
+    figure_ids: Iterable[str],
     options: CaptionOptions,
     store_address: str,
     ray: RayOptions | None,
@@ -115,20 +116,31 @@ def _results(outcomes: Sequence[Outcome[Any]], unfinished: dict[str, str] | None
 
 def _looked_at(
     actor: type[RecogniserActor] | type[SegmenterActor],
-    figure_ids: Sequence[str],
+    figure_ids: Iterable[str],
     options: CaptionOptions,
     store_address: str,
     ray: RayOptions | None,
     *,
     few: int,
 ) -> Iterator[list[Outcome[Any]]]:
-    batches = cut_batches([(figure_id, figure_file(figure_id)) for figure_id in figure_ids], PICTURES_A_BATCH)
-    if ray is None or len(figure_ids) <= few:
+    only_few, figure_ids = _begun(figure_ids, few)
+    batches = cut_batches(((figure_id, figure_file(figure_id)) for figure_id in figure_ids), PICTURES_A_BATCH)
+    if ray is None or only_few:
         local = actor(options, store_address)
         yield from map(local.run, batches)
         return
     with connected(ray) as cpus:
         yield from run_pool(actor, (options, store_address), batches, workers=options.ocr_workers or cpus)
+
+
+Item = TypeVar("Item")
+
+
+def _begun(work: Iterable[Item], few: int) -> tuple[bool, Iterator[Item]]:
+    """Return whether there is only a little work, ``few`` items at most, and all of it."""
+    items = iter(work)
+    first = list(islice(items, few + 1))
+    return len(first) <= few, chain(first, items)
 
 
 def _reason(outcome: Outcome[Any]) -> str | None:
@@ -196,7 +208,7 @@ def structure_with(
 
 
 def structure_all(
-    work: Sequence[Unstructured],
+    work: Iterable[Unstructured],
     *,
     store_address: str,
     embeddings: EmbeddingOptions,
@@ -207,8 +219,9 @@ def structure_all(
 ) -> Iterator[list[Outcome[bool]]]:
     """Structure documents and keep each under its key; yield as they are done."""
     arguments = (store_address, embeddings, chunk_tokens, parse_key, structured_key)
-    batches = cut_batches([(item.doc_id, item) for item in work], 1)
-    if len(work) <= FEW_DOCUMENTS:
+    only_few, work = _begun(work, FEW_DOCUMENTS)
+    batches = cut_batches(((item.doc_id, item) for item in work), 1)
+    if only_few:
         yield from map(StructureActor(*arguments).run, batches)
         return
     with connected(ray) as cpus:

@@ -155,6 +155,7 @@ KINDS: tuple[Kind[Any], ...] = (TEXT_EMBEDDERS, RECOGNISERS, DETECTORS)
 LANGUAGE_MODELS = {
     "vlm": "backends.models.endpoint",
     "ocr_llm": "backends.models.endpoint",
+    "local": "backends.models.local_vlm",
 }
 """The module of each kind of captioner that is a model: whoever names one says more of it than a ``Kind`` takes."""
 

@@ -9,7 +9,7 @@ from typing import Protocol
 from backends.engines.lancedb_index import LanceIndex
 from backends.engines.weaviate_index import WeaviateIndex
 from backends.engines.weaviate_server import WeaviateServer
-from backends.models.registry import DETECTORS, RECOGNISERS, TEXT_EMBEDDERS
+from backends.models.registry import DETECTORS, EMBEDDERS, RECOGNISERS
 from backends.stores.object_store import join, open_store
 from backends.stores.objects import read_model
 from backends.stores.sources import open_source, overlaps
@@ -183,8 +183,12 @@ def _spaces(corpus: Corpus) -> dict[str, VectorSpace]:
     for space in SPACES.values():
         named = space.model(corpus.embeddings)
         if named is not None:
-            card = TEXT_EMBEDDERS.find(named).card()
-            found[space.name] = VectorSpace(model=card, key=key(model=card.model_dump(), step=space.version))
+            card = EMBEDDERS[space.embeds].find(named).card()
+            settings = dict(named.settings)
+            # Without any, the key is what it always was: its vectors are still right.
+            used = {"settings": settings} if settings else {}
+            made = key(model=card.model_dump(), step=space.version, **used)
+            found[space.name] = VectorSpace(model=card, key=made, settings=settings)
     return found
 
 

@@ -10,6 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from backends.models.pictures import fit
@@ -141,7 +142,7 @@ def _look_up(workspace: Workspace, manifest: Manifest, *, flagged: bool) -> tupl
     first, rest = _Room(), _Room()
     seen: set[tuple[bytes, str]] = set()
     for part in evidence_parts(store, manifest.version):
-        rows = part.filter(pc.equal(part.column("modality"), str(Modality.FIGURE))).to_pylist()
+        rows = part.filter(pc.equal(part.column("modality"), pa.scalar(str(Modality.FIGURE)))).to_pylist()
         new: list[Card] = []
         for row in rows:
             card = _card(row, template)
@@ -328,7 +329,8 @@ def _shown(card: Card, facts: SheetFacts, picture: str | None) -> Iterator[str]:
 
 
 def _facts(card: Card, facts: SheetFacts) -> Iterable[str]:
-    yield f"by {card.described_by}"
+    instead = f" instead of {card.model}" if card.model not in ("", card.described_by) else ""
+    yield f"by {card.described_by}{instead}"
     if card.made is not None:
         yield card.made.model or facts.models.get(card.model, "")
         calls = f"{card.made.calls} calls, " if card.made.calls != 1 else ""

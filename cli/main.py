@@ -60,6 +60,7 @@ def plan(corpus: CorpusArgument, as_json: Json = False) -> None:
     """Say what a refresh would do; nothing is done."""
     from pipeline.corpus.workspace import open_workspace
     from pipeline.stages.plan import plan as make_plan
+    from schemas.versions import in_words
 
     made = make_plan(open_workspace(corpus), "plan")
     if as_json:
@@ -69,6 +70,8 @@ def plan(corpus: CorpusArgument, as_json: Json = False) -> None:
     say(f"{corpus}: {_OUTCOMES[made.outcome]}; live is {made.parent or 'nothing yet'}")
     rows = [(name, getattr(made.summary, name)) for name in ("new", "changed", "gone", "kept", "to_parse")]
     print_table("", ("sources", "count"), rows)
+    for name, expected in made.summary.captions.items():
+        say(f"  {name}: {in_words(expected)}")
     for kind, names in made.summary.sources.items():
         for source in names[:20]:
             show(f"  {kind:<8}{source}")

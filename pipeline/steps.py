@@ -24,7 +24,7 @@ from pipeline.upkeep.retain import sweep
 from schemas.errors import OF_THE_SOURCE, DamagedError, Failure, GateError, TransientError, UserError
 from schemas.printing import line
 from schemas.stages import Stage
-from schemas.versions import Lease, LedgerRow, Outcome
+from schemas.versions import Lease, LedgerRow, Outcome, in_words
 
 _logger = logging.getLogger(__name__)
 
@@ -74,6 +74,8 @@ def plan(corpus: str, run_id: str) -> Planned:
         "sources: %d new, %d changed, %d gone, %d kept; %d documents to parse in %d shards",
         *(summary.new, summary.changed, summary.gone, summary.kept, summary.to_parse, len(made.shards)),
     )
+    for name, expected in summary.captions.items():
+        _logger.info("captions by %s: %s", name, in_words(expected))
     _log_failures(row for row in made.carried if row.code in OF_THE_SOURCE)
     groups = [list(range(first, len(made.shards), MOST_GROUPS)) for first in range(min(MOST_GROUPS, len(made.shards)))]
     return Planned(made.version, made.outcome, made.parent, groups)

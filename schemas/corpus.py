@@ -60,6 +60,12 @@ Weight = Annotated[float, Field(gt=0, le=1e6)]
 Money = Annotated[float, Field(ge=0, le=1e9)]
 Workers = Annotated[int, Field(ge=1, le=10_000)]
 
+CONTEXT = "context"
+"""The captioner that is no model: own caption, section and recognised words."""
+
+PERSON = "person"
+"""Who wrote what stands in the file of corrections."""
+
 LEXICAL_FIELDS = ("search_text", "title", "section_path", "text", "caption")
 """What BM25 may look in; ``search_text`` is title, section and text in one."""
 
@@ -126,16 +132,24 @@ class Price(Section):
     call: Money = Field(0.0, description="For a call.")
 
 
+CaptionerKind = Literal["vlm", "local", "ocr_llm"]
+"""What describes: a vision-language model behind an endpoint or on Ray, or a language model that reads the recognised words."""
+
+_AT_ENDPOINTS = ("vlm", "ocr_llm")
+
+
 class ModelCaptioner(Section):
     """A generative model that describes figures, pages or texts."""
 
-    kind: Literal["vlm", "local", "ocr_llm"] = Field(
+    kind: CaptionerKind = Field(
         description="'vlm': a vision-language model behind an endpoint; 'local': one of transformers on Ray; 'ocr_llm': a "
         "language model behind an endpoint, which reads the recognised words."
     )
     model: Text = Field(description="The model's name at the endpoint; of a local one the folder, or its name at the hub.")
     revision: Text = Field(description="Which revision, so that the same name always means the same model.")
-    prompt: Text | None = Field(None, description="A preset's name, or a file; default: the preset for this kind and subject.")
+    prompt: Text | None = Field(
+        None, description="A preset's name, or a file; default: the preset for this kind and subject."
+    )
     temperature: float = Field(0.0, ge=0, le=2, description="0: the likeliest words.")
     top_p: Annotated[float, Field(gt=0, le=1)] = Field(1.0, description="Share of likelihood that words are drawn from.")
     max_tokens: int = Field(300, ge=1, le=32_768, description="Tokens a description may have.")
@@ -151,25 +165,48 @@ class ModelCaptioner(Section):
 
     @model_validator(mode="after")
     def _reachable(self) -> "ModelCaptioner":
-        if (self.kind != "local") != (self.endpoint is not None):
-            raise ValueError("'vlm' and 'ocr_llm' need an endpoint, and 'local' has none")
+        if (self.kind in _AT_ENDPOINTS) != (self.endpoint is not None):
+            raise ValueError(f"{' and '.join(_AT_ENDPOINTS)} need an endpoint, and no other kind has one")
         return self
 
 
 class CaptionOptions(Section):
     """What a figure is described by."""
 
-    captioner: Text = Field("context", description="'context': own caption, recognised words and section; or one of models.")
+    captioner: Text = Field(
+        "context", description="'context': own caption, recognised words and section; or one of models."
+    )
     by_source: dict[Text, Text] = Field(
-        {}, description="Captioners of some documents, by a glob of their source such as phones/**; the first that fits counts."
+        {},
+        description="Captioners of some documents, by a glob of their source such as phones/**; the first that fits counts.",
     )
     models: dict[Text, ModelCaptioner] = Field({}, description="Captioners that are models, each by a name of its own.")
-    pages: Text | None = Field(None, description="One of models that describes whole pages, each a row; none: no such rows.")
+    pages: Text | None = Field(
+        None, description="One of models that describes whole pages, each a row; none: no such rows."
+    )
     summaries: Text | None = Field(None, description="One of models that summarises rows of text, to be found by; or none.")
     near_duplicates: int | None = Field(
-        None, ge=0, le=64, description="Bits in which the perceptual hashes of two figures may differ to share a description."
+        None,
+        ge=0,
+        le=64,
+        description="Bits in which the perceptual hashes of two figures may differ to share a description.",
     )
     corrections: Place | None = Field(None, description="A person's descriptions, YAML or CSV, by figure; they win.")
+
+    @model_validator(mode="after")
+    def _known(self) -> "CaptionOptions":
+        if taken := sorted({CONTEXT, PERSON} & set(self.models)):
+            raise ValueError(f"captions.models: {taken[0]!r} means something else; call the model otherwise")
+        named = {"captioner": self.captioner} | {f"by_source.{glob}": name for glob, name in self.by_source.items()}
+        for place, name in named.items():
+            if name not in {CONTEXT, *self.models}:
+                known = ", ".join([CONTEXT, *self.models])
+                raise ValueError(f"{place}: there is no captioner {name!r}; known here: {known}")
+        for place, model in (("pages", self.pages), ("summaries", self.summaries)):
+            if model is not None and model not in self.models:
+                raise ValueError(f"{place}: there is no model {model!r} below captions.models")
+        return self
+
     ocr: Text = Field("rapidocr", description="What reads words inside figures and scanned pages; or none.")
     ocr_workers: Workers | None = Field(None, description="OCR actors; default: one a CPU core.")
     layout: Text = Field("rapid-layout", description="What finds figures and tables on pages that are a picture; or none.")

@@ -3,6 +3,21 @@
 from dataclasses import dataclass
 
 
+@dataclass(slots=True)
+class Usage:
+    """What requests cost: ``calls`` that may have been paid for, and the tokens of their answers, as the model reports them."""
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    def add(self, more: "Usage") -> None:
+        """Count what other requests cost as well."""
+        self.calls += more.calls
+        self.input_tokens += more.input_tokens
+        self.output_tokens += more.output_tokens
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """One call of a generative model; ``picture`` is an encoded image, None where words are enough."""
@@ -30,7 +45,10 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """A reply as it is kept: what a model wrote of one figure, page or text, or why it can't; unchecked."""
+    """A reply as it is kept: what a model wrote of one figure, page or text, or why it can't; unchecked.
+
+    ``money`` is what it cost, at the prices of then.
+    """
 
     id: str
     text: str
@@ -40,3 +58,4 @@ class Description:
     output_tokens: int
     complete: bool = True
     failure: str | None = None
+    money: float = 0.0

@@ -1,5 +1,6 @@
 """The outside world as steps see it. Implementations live in ``backends/``; steps take them as arguments."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Protocol
@@ -12,7 +13,7 @@ from schemas.documents import LayoutRegion, Line, OutlineEntry, RecognisedLine
 from schemas.drawings import Image, Letters, Mark, PageLine, Pixels, ReplacementText
 from schemas.errors import BadInputError, TransientError
 from schemas.evidence import Filters
-from schemas.generation import Reply, Request
+from schemas.generation import Reply, Request, Usage
 from schemas.geometry import BBox
 from schemas.versions import SourceFile
 
@@ -311,10 +312,16 @@ class TextEmbedder(Protocol):
 
 
 class LanguageModel(Protocol):
-    """A generative model: words, perhaps with a picture, to words."""
+    """A generative model: words, perhaps with a picture, to words. One caller at a time.
+
+    ``usage`` is what all requests cost since it was loaded, those that came to nothing included. ``faults`` counts what went
+    wrong meanwhile, by what it is called, also where another try succeeded: for whoever watches.
+    """
 
     name: str
     revision: str
+    usage: Usage
+    faults: Counter[str]
 
     def replies(self, requests: Iterable[Request]) -> Iterator[tuple[str, Reply | BadInputError | TransientError]]:
         """Yield what becomes of each request, by its id, as it comes: in any order, each exactly once.
@@ -326,6 +333,14 @@ class LanguageModel(Protocol):
         Raises:
             UserError: The model can't be used as the corpus file names it; no request would succeed.
         """
+        ...
+
+
+class LanguageDetector(Protocol):
+    """Tells in which language a text is."""
+
+    def probabilities(self, text: str) -> Mapping[str, float]:
+        """Return how likely each language is that it knows, by its ISO 639 code, likeliest first; they sum to one."""
         ...
 
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from backends.engines.weaviate_server import WeaviateServer
-from tests import s3_server
+from tests import endpoint_server, s3_server
+from tests.endpoint_server import EndpointServer
 from tests.weaviate_server import running
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -66,6 +67,13 @@ def s3_bucket(s3_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
     bucket = f"inset-{uuid.uuid4().hex[:8]}"
     s3_client().create_bucket(Bucket=bucket)
     return bucket
+
+
+@pytest.fixture
+def endpoint() -> Iterator[EndpointServer]:
+    """A server of a generative model, which answers by a script."""
+    with endpoint_server.running() as server:
+        yield server
 
 
 @pytest.fixture

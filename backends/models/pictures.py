@@ -29,21 +29,37 @@ def decode(picture: bytes, largest_side: int) -> tuple[NDArray[np.uint8], float]
     Raises:
         BadInputError: The picture can't be decoded.
     """
-    from PIL import Image
+    image, _given, scale = _fitted(picture, largest_side)
+    return np.ascontiguousarray(np.asarray(image)[:, :, ::-1]), scale
 
-    try:
-        with warnings.catch_warnings():
-            # Its pixels were bounded when the figure was stored; this is no upload.
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            image = Image.open(io.BytesIO(picture))
-            largest = max(image.size)
-            if largest > largest_side:
-                image.draft("RGB", (largest_side, largest_side))
-            rgb = _on_white(image)
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise BadInputError(f"a picture can't be decoded: {error}", FailureCode.IMAGE_REJECTED) from error
-    rgb.thumbnail((largest_side, largest_side))
-    return np.ascontiguousarray(np.asarray(rgb)[:, :, ::-1]), largest / max(rgb.size)
+
+def fit(picture: bytes, largest_side: int) -> "Image":
+    """Return an encoded picture in RGB, on white, its longer side at most ``largest_side`` pixels, its ratio kept.
+
+    Raises:
+        BadInputError: The picture can't be decoded.
+    """
+    return _fitted(picture, largest_side)[0]
+
+
+def encode(picture: bytes, largest_side: int) -> tuple[bytes, str]:
+    """Return a picture as a server may take it, and its media type; one that fits as it is keeps its bytes.
+
+    Args:
+        picture: PNG, JPEG or the like.
+        largest_side: Pixels of the longer side at most; a larger picture is scaled down, its ratio kept.
+
+    Raises:
+        BadInputError: The picture can't be decoded.
+    """
+    image, given, scale = _fitted(picture, largest_side)
+    encoding = "JPEG" if given.format == "JPEG" else "PNG"
+    media_type = f"image/{encoding.lower()}"
+    if scale == 1 and given.format == encoding and given.mode in ("RGB", "L") and not given.has_transparency_data:
+        return picture, media_type
+    written = io.BytesIO()
+    image.save(written, encoding, quality=_JPEG_QUALITY)
+    return written.getvalue(), media_type
 
 
 @contextmanager
@@ -65,6 +81,29 @@ def stumbling(engine: str) -> Iterator[None]:
 
 
 _STARVED = re.compile(r"bad[ _]?alloc|out of memory|insufficient memory|failed to allocate", re.IGNORECASE)
+
+
+_JPEG_QUALITY = 90
+"""Of a photograph that is scaled down; drawings are written as PNG, which loses nothing."""
+
+
+def _fitted(picture: bytes, largest_side: int) -> tuple["Image", "Image", float]:
+    """Return a picture as models want it, as it was given, and the size of the latter over that of the former."""
+    from PIL import Image
+
+    try:
+        with warnings.catch_warnings():
+            # Its pixels were bounded when the figure was stored; this is no upload.
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            image = Image.open(io.BytesIO(picture))
+            largest = max(image.size)
+            if largest > largest_side:
+                image.draft("RGB", (largest_side, largest_side))
+            rgb = _on_white(image)
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise BadInputError(f"a picture can't be decoded: {error}", FailureCode.IMAGE_REJECTED) from error
+    rgb.thumbnail((largest_side, largest_side))
+    return rgb, image, largest / max(rgb.size)
 
 
 def _on_white(image: "Image") -> "Image":

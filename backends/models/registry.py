@@ -9,12 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from schemas.corpus import Section
+from schemas.corpus import ModelCaptioner, Section
 from schemas.errors import UserError
 from schemas.models import NONE, Model, ModelName, TextModel
 
 if TYPE_CHECKING:
-    from schemas.ports import LayoutDetector, Recogniser
+    from schemas.ports import LanguageModel, LayoutDetector, Recogniser
     from schemas.versions import ModelCard
 
 Offered = TypeVar("Offered", bound=Model[Any])
@@ -120,3 +120,23 @@ DETECTORS: "Kind[Model[LayoutDetector]]" = Kind(
 )
 
 KINDS: tuple[Kind[Any], ...] = (TEXT_EMBEDDERS, RECOGNISERS, DETECTORS)
+
+LANGUAGE_MODELS = {
+    "vlm": "backends.models.endpoint",
+    "ocr_llm": "backends.models.endpoint",
+}
+"""The module of each kind of captioner that is a model: whoever names one says more of it than a ``Kind`` takes."""
+
+
+def language_model(key: str, captioner: ModelCaptioner) -> "Model[LanguageModel]":
+    """Return the model of a captioner, none of it loaded yet.
+
+    Args:
+        key: Its name in ``captions.models``, for messages.
+        captioner: What stands there.
+
+    Raises:
+        UserError: What runs it is not installed.
+    """
+    offer = pkgutil.resolve_name(f"{LANGUAGE_MODELS[captioner.kind]}:model")
+    return cast("Model[LanguageModel]", offer(key, captioner))

@@ -20,7 +20,6 @@ from schemas.corpus import Corpus, Ranking, Section
 from schemas.errors import UserError
 from schemas.gates import GATES
 from schemas.printing import without_secrets
-from tasks.enriching.captioners import CAPTIONERS
 
 MOST_BYTES = 128 << 10
 """Bytes a corpus file may have; parsing YAML takes a second for as many."""
@@ -93,7 +92,11 @@ def load_corpus(name_or_path: str) -> Corpus:
     resolved = {key: _resolved(address, path, key) for key, address in places.items() if address is not None}
     resolved.setdefault("store", str(_default_store(path.parent)))
     _check_places(resolved, path)
-    return corpus.model_copy(update=resolved)
+    captions = corpus.captions
+    if captions.corrections is not None:
+        named = _resolved(captions.corrections, path, "captions.corrections")
+        captions = captions.model_copy(update={"corrections": named})
+    return corpus.model_copy(update=resolved | {"captions": captions})
 
 
 class QuerySettings:
@@ -238,9 +241,6 @@ def _check_models(corpus: Corpus, file: Path) -> None:
             kind.chosen(getattr(corpus, kind.section))
         except UserError as error:
             mistakes.append(f"{file}: {error.message}")
-    if (captioner := corpus.captions.captioner) not in CAPTIONERS:
-        known = ", ".join(CAPTIONERS)
-        mistakes.append(f"{file}: captions.captioner: there is no captioner {captioner!r}; known here: {known}")
     if mistakes:
         raise UserError(*mistakes)
 
@@ -251,7 +251,6 @@ def json_schema() -> dict[str, Any]:
     for kind in KINDS:
         definition = schema["properties"][kind.section]["$ref"].rpartition("/")[2]
         schema["$defs"][definition]["properties"][kind.key]["examples" if kind.others else "enum"] = kind.names
-    schema["$defs"]["CaptionOptions"]["properties"]["captioner"]["enum"] = [*CAPTIONERS]
     return schema
 
 
@@ -333,6 +332,10 @@ source: {source}          # a folder, a glob such as docs/**/*.pdf, or s3://buck
 # captions:
 #   ocr: {ocr}                  # what reads words inside figures and on scanned pages; or none
 #   layout: {layout}           # what finds figures on scanned pages; or none
+#   captioner: context             # or one of 'models', which sees the pictures
+#   models:
+#     vlm: {{kind: vlm, model: NAME, revision: "1", endpoint: {{url: "http://localhost:8000/v1"}}}}
+#   corrections: captions.csv      # a person's better words, by figure
 # embeddings:
 #   text: {text_model}                   # packaged; or a sentence-transformers model with its revision
 # chunks:
@@ -351,6 +354,7 @@ source: {source}          # a folder, a glob such as docs/**/*.pdf, or s3://buck
 {gates}
 # budget:
 #   ocr_items: 10000               # figures and pages recognised in one refresh at most
+#   calls: 1000                    # calls of generative models in one refresh at most; or tokens, or money
 # retention:
 #   versions: {versions}
 """

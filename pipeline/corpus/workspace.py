@@ -13,15 +13,20 @@ from backends.stores.object_store import join, open_store
 from backends.stores.objects import read_model
 from backends.stores.sources import open_source, overlaps
 from pipeline.corpus.corpora import find_corpus_file, load_corpus
+from pipeline.corpus.corrections import read_corrections
+from pipeline.corpus.prompts import find_prompt
 from ray_jobs.parse_shard import attempt_key, parse_key
-from schemas.corpus import Collection, Corpus, IndexOptions
+from schemas.corpus import CONTEXT, Collection, Corpus, IndexOptions, ModelCaptioner
 from schemas.errors import UserError
 from schemas.ids import collection_name, key, sha256, version_file
 from schemas.ports import DocumentSource, ObjectStore, SearchIndex
-from schemas.versions import ModelCard, VectorSpace
+from schemas.tags import TagTemplate
+from schemas.versions import Captions, ModelCard, VectorSpace
 from tasks.enriching.caption import CAPTION_VERSION
-from tasks.enriching.captioners import CAPTIONERS
+from tasks.enriching.caption_quality import QUALITY_VERSION
 from tasks.enriching.chunk import CHUNK_VERSION
+from tasks.enriching.corrections import Corrections
+from tasks.enriching.prompts import PROMPT_VERSION, Prompt
 from tasks.enriching.spaces import SPACES, TEXT
 from tasks.figures.segment import SEGMENT_VERSION
 from tasks.reading.structure import STRUCTURE_VERSION
@@ -53,6 +58,15 @@ class Keys:
 
 
 @dataclass(frozen=True)
+class CaptionerInUse:
+    """A model that describes figures of the corpus, what it is asked, and where what it wrote is kept."""
+
+    options: ModelCaptioner
+    prompt: Prompt
+    captions: Captions
+
+
+@dataclass(frozen=True)
 class Workspace:
     """A corpus opened for work; what its methods name is opened when they are called."""
 
@@ -63,6 +77,8 @@ class Workspace:
     recogniser: ModelCard | None
     detector: ModelCard | None
     spaces: Mapping[str, VectorSpace]
+    captioners: Mapping[str, CaptionerInUse]
+    corrections: Corrections
 
     def source(self) -> DocumentSource:
         """Open the place that the PDFs come from."""
@@ -149,15 +165,18 @@ def opened(corpus: Corpus, file: Path) -> Workspace:
             f"name a 'store' elsewhere"
         )
     recogniser, detector = RECOGNISERS.card(corpus.captions), DETECTORS.card(corpus.captions)
-    spaces = _spaces(corpus)
+    spaces, captioners = _spaces(corpus), _captioners(corpus, file)
+    corrections = _corrections(corpus)
     return Workspace(
         corpus=corpus,
         file=file,
         store=open_store(join(corpus.store or "", corpus.name)),
-        keys=_keys(corpus, recogniser, detector, spaces),
+        keys=_keys(corpus, recogniser, detector, spaces, captioners, corrections),
         recogniser=recogniser,
         detector=detector,
         spaces=spaces,
+        captioners=captioners,
+        corrections=corrections,
     )
 
 
@@ -171,8 +190,41 @@ def _spaces(corpus: Corpus) -> dict[str, VectorSpace]:
     return found
 
 
+def _corrections(corpus: Corpus) -> Corrections:
+    address = corpus.captions.corrections
+    return read_corrections(address, TagTemplate(corpus.tags.template)) if address else Corrections()
+
+
+def _captioners(corpus: Corpus, file: Path) -> dict[str, CaptionerInUse]:
+    options = corpus.captions
+    names = {options.captioner, *options.by_source.values()} - {CONTEXT}
+    return {name: _captioner(name, options.models[name], file) for name in sorted(names)}
+
+
+def _captioner(name: str, options: ModelCaptioner, file: Path) -> CaptionerInUse:
+    setting = f"{file}: captions.models.{name}.prompt"
+    prompt = find_prompt(options.prompt, file.parent, subject="figure", kind=options.kind, setting=setting)
+    card = ModelCard(name=options.model, revision=options.revision)
+    made = key(
+        model=card.model_dump(),
+        asked=options.model_dump(include=_ASKED),
+        prompt=prompt.digest,
+        step=PROMPT_VERSION,
+    )
+    return CaptionerInUse(options, prompt, Captions(model=card, key=made))
+
+
+_ASKED = {"kind", "temperature", "top_p", "max_tokens", "max_side_px", "language"}
+"""What an answer depends on beside the model and the prompt; how the model is reached, and what it costs, is no part of it."""
+
+
 def _keys(
-    corpus: Corpus, recogniser: ModelCard | None, detector: ModelCard | None, spaces: Mapping[str, VectorSpace]
+    corpus: Corpus,
+    recogniser: ModelCard | None,
+    detector: ModelCard | None,
+    spaces: Mapping[str, VectorSpace],
+    captioners: Mapping[str, CaptionerInUse],
+    corrections: Corrections,
 ) -> Keys:
     parse = parse_key(corpus.parse)
     recognised = key(model=recogniser.model_dump() if recogniser else None)
@@ -188,7 +240,7 @@ def _keys(
     )
     assembled = key(
         structured=structured,
-        captions=[corpus.captions.captioner, CAPTIONERS[corpus.captions.captioner].version, CAPTION_VERSION],
+        captions=_words_of_figures(corpus, captioners, corrections),
         tags=corpus.tags.model_dump(),
         step=ASSEMBLE_VERSION,
         laws=CHECK_VERSION,
@@ -204,6 +256,22 @@ def _keys(
         questions=questions_digest(corpus.questions),
     )
     return Keys(parse, attempt, recognised, segmented, structured, assembled, settings)
+
+
+def _words_of_figures(
+    corpus: Corpus, captioners: Mapping[str, CaptionerInUse], corrections: Corrections
+) -> dict[str, object]:
+    """Return all that the words of a figure's row depend on, beside its document."""
+    options = corpus.captions
+    return {
+        "step": CAPTION_VERSION,
+        "captioner": options.captioner,
+        "by_source": [*options.by_source.items()],
+        "models": {name: [used.captions.key, used.prompt.expected] for name, used in captioners.items()},
+        "near_duplicates": options.near_duplicates,
+        "quality": QUALITY_VERSION if captioners else None,
+        "corrections": corrections.digest if corrections.entries else None,
+    }
 
 
 def questions_digest(path: str | None) -> str | None:

@@ -14,7 +14,13 @@ from schemas.errors import DamagedError
 from schemas.parquet import from_parquet, holds_digest, to_parquet
 from schemas.ports import ObjectStore
 
+CACHES = ("recognised", "captions", "vectors")
+"""Folders of a store that hold caches, each with a folder a key."""
+
 _RECORDS_A_SHARD = 20_000
+
+_SMALL_SHARDS = 64
+"""Shards that were never joined, which a cache may have before they are; each costs a request when it is opened."""
 
 
 class ShardedCache:
@@ -94,15 +100,24 @@ class ShardedCache:
         while self._damaged:
             self._store.delete(self._damaged.pop())
 
+    def compact(self) -> None:
+        """Join small shards where there are many: what comes slowly is written in small pieces, so that little is lost."""
+        small = [(name, names) for name, names in self._names() if len(names) < _RECORDS_A_SHARD // 2]
+        if len(small) > _SMALL_SHARDS:
+            self._rewrite([name for name, _ in small], pa.array([], pa.string()))
+
     def forget(self, ids: Iterable[str]) -> None:
         """Remove the records of these ids, so that they count as missing.
 
         What else was in their shards is written, some shards in one, before those go.
         """
         gone = pa.array(sorted(set(ids)), pa.string())
+        self._rewrite([name for name, names in self._names() if pc.any(pc.is_in(names, gone)).as_py()], gone)
+
+    def _rewrite(self, shards: Sequence[str], gone: "pa.Array[Any]") -> None:
+        """Write shards anew, some in one, without the records of some ids."""
         kept, old, rows = [], [], 0
-        holding = [name for name, names in self._names() if pc.any(pc.is_in(names, gone)).as_py()]
-        for name in [*holding, None]:
+        for name in [*shards, None]:
             if name is not None:
                 shard = self._shard(name)
                 kept.append(shard.filter(pc.invert(pc.is_in(shard.column("id"), gone))))

@@ -10,13 +10,14 @@ from itertools import chain, islice
 
 import pyarrow as pa
 
-from backends.models.registry import TEXT_EMBEDDERS
 from pipeline.corpus.workspace import Report, Workspace, silent
 from pipeline.records.cache import ShardedCache
-from pipeline.records.documents import parsed_documents, passages_of
+from pipeline.records.documents import DocumentReader, parsed_documents
 from pipeline.records.inherit import Inherited, inherit
 from pipeline.records.notes import StageNote, read_plan, write_note
 from pipeline.records.vectors import SpaceVectors, open_vectors, passages
+from pipeline.stages.enrich.captions import caption_figures
+from pipeline.stages.enrich.keep import keep
 from ray_jobs.cluster import connected
 from ray_jobs.documents import (
     is_settled,
@@ -49,9 +50,6 @@ from tasks.reading.recognise import pictures_to_recognise
 ROWS_AT_ONCE = 50_000
 """Rows whose texts are in memory while they are embedded, some 100 MB; a model is loaded once for so many."""
 
-_SHARD_RECORDS = 256
-_SHARD_SECONDS = 20.0
-
 
 def enrich(workspace: Workspace, version: str, report: Report = silent) -> StageNote:
     """Do what models and structure have to do for the documents of a plan; results go to the caches as they come.
@@ -62,12 +60,13 @@ def enrich(workspace: Workspace, version: str, report: Report = silent) -> Stage
     plan = read_plan(workspace.store, version)
     inherited = inherit(workspace, plan)
     doc_ids = parsed_documents(workspace, {document.doc_id for document in plan.documents} - inherited.documents)
+    sources = {document.doc_id: document.source for document in reversed(plan.documents)}
     with contextlib.ExitStack() as stack:
         ray = _OnDemand(workspace, stack)
         counts, failed = _structure(workspace, doc_ids, plan.again, ray, report)
         structured = [doc_id for doc_id in doc_ids if doc_id not in failed]
-        counts["embedded"] = _embed(workspace, inherited, structured, ray, report)
-    sources = {document.doc_id: document.source for document in reversed(plan.documents)}
+        captioned = caption_figures(workspace, structured, sources, plan.run_id, report)
+        counts["embedded"] = _embed(workspace, inherited, structured, sources, ray, report)
     failures = [
         Failure(
             source=sources[doc_id],
@@ -80,7 +79,12 @@ def enrich(workspace: Workspace, version: str, report: Report = silent) -> Stage
         )
         for doc_id, failure in sorted(failed.items())
     ]
-    note = StageNote(seconds=time.monotonic() - started, failures=failures, counts=counts)
+    note = StageNote(
+        seconds=time.monotonic() - started,
+        failures=[*failures, *captioned.failures],
+        counts=counts | captioned.counts,
+        spent=captioned.spent,
+    )
     return write_note(workspace.store, version, Stage.ENRICH, note)
 
 
@@ -164,7 +168,7 @@ def _recognised(
     if affordable:
         ray(len(affordable) > FEW_PICTURES)
         read = recognise(affordable, corpus.captions, store.root, corpus.ray, died)
-        _keep(cache, (table_of(Recognised, batch) for batch in read), Step.RECOGNISE, len(affordable), report)
+        keep(cache, (table_of(Recognised, batch) for batch in read), Step.RECOGNISE, len(affordable), report)
     unfinished |= dict.fromkeys(left, (FailureCode.OVER_BUDGET, _OVER_BUDGET))
     unfinished |= _crashed(died, "words of a figure were not read")
     return cache, {"recognised": len(affordable) - len(died), "over_budget": len(left)}
@@ -192,15 +196,22 @@ def _segmented(
     if missing:
         ray(len(missing) > FEW_PAGES)
         cut = segment(missing, corpus.captions, store.root, corpus.ray, died)
-        _keep(cache, (table_of(Segmented, batch) for batch in cut), Step.SEGMENT, len(missing), report)
+        keep(cache, (table_of(Segmented, batch) for batch in cut), Step.SEGMENT, len(missing), report)
     unfinished |= _crashed(died, "figures of a page were not looked for")
     return cache, {"segmented": len(missing) - len(died)}
 
 
-def _embed(workspace: Workspace, inherited: Inherited, doc_ids: list[str], ray: _OnDemand, report: Report) -> int:
+def _embed(
+    workspace: Workspace,
+    inherited: Inherited,
+    doc_ids: list[str],
+    sources: Mapping[str, str],
+    ray: _OnDemand,
+    report: Report,
+) -> int:
     """Embed what has no vector yet, some rows at a time and space by space; return how many that was."""
     spaces = open_vectors(workspace.store, workspace.spaces)
-    rows = _passages(workspace, inherited, doc_ids)
+    rows = _passages(workspace, inherited, doc_ids, sources)
     made = 0
     while group := list(islice(rows, ROWS_AT_ONCE)):
         for vectors in spaces:
@@ -208,10 +219,12 @@ def _embed(workspace: Workspace, inherited: Inherited, doc_ids: list[str], ray: 
     return made
 
 
-def _passages(workspace: Workspace, inherited: Inherited, doc_ids: Iterable[str]) -> Iterator[Passage]:
-    count_tokens = TEXT_EMBEDDERS.of(workspace.corpus.embeddings).token_counter()
+def _passages(
+    workspace: Workspace, inherited: Inherited, doc_ids: Iterable[str], sources: Mapping[str, str]
+) -> Iterator[Passage]:
+    reader = DocumentReader(workspace, doc_ids, inherited)
     for doc_id in doc_ids:
-        yield from passages_of(workspace, doc_id, count_tokens)
+        yield from reader.passages(doc_id, sources[doc_id])
     for part in inherited.evidence(workspace.store):
         yield from passages(part)
 
@@ -228,7 +241,7 @@ def _embed_in(
         batches = embed(((name, contents[name]) for name in missing), model, corpus.embeddings, corpus.ray)
         died: list[RowFailure] = []
         found = (_vectors(outcomes, cache.schema, died) for outcomes in batches)
-        _keep(cache, found, Step.EMBED, len(missing), report, before)
+        keep(cache, found, Step.EMBED, len(missing), report, before)
         if died:
             raise TransientError(
                 f"{len(died)} texts have no vector ({died[0].message}); refresh again: the others are kept"
@@ -241,20 +254,3 @@ def _vectors(outcomes: Sequence[Outcome[Vector]], schema: pa.Schema, died: list[
     died += [outcome.failure for outcome in outcomes if outcome.failure is not None]
     rows = [{"id": outcome.row_id, "vector": outcome.value} for outcome in outcomes if outcome.value is not None]
     return pa.Table.from_pylist(rows, schema=schema)
-
-
-def _keep(cache: ShardedCache, batches: Iterable[pa.Table], step: str, total: int, report: Report, before: int = 0) -> None:
-    """Write records as shards while they come, so that a killed job loses seconds of work, not all of it."""
-    report(step, before, before + total)
-    held = cache.schema.empty_table()
-    done, since = 0, time.monotonic()
-    try:
-        for records in batches:
-            held = pa.concat_tables([held, records])
-            done += records.num_rows
-            report(step, before + done, before + total)
-            if held.num_rows >= _SHARD_RECORDS or time.monotonic() - since > _SHARD_SECONDS:
-                cache.append(held)
-                held, since = cache.schema.empty_table(), time.monotonic()
-    finally:
-        cache.append(held)

@@ -116,7 +116,11 @@ def run_stage(stage: Stage, corpus: str, run_id: str, version: str) -> StageNote
     Raises:
         UserError: The version is finished.
     """
-    workspace = open_workspace(corpus)
+    return run_stage_in(open_workspace(corpus), stage, run_id, version)
+
+
+def run_stage_in(workspace: Workspace, stage: Stage, run_id: str, version: str) -> StageNote:
+    """Run a stage in a corpus that is open; otherwise as ``run_stage``."""
     with _entered(workspace, run_id):
         _unfinished(workspace, version)
         note = WORK[stage](workspace, version, _to_log())

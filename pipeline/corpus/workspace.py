@@ -156,7 +156,15 @@ def open_workspace(name_or_path: str) -> Workspace:
         UserError: The file is missing or wrong.
     """
     file = find_corpus_file(name_or_path)
-    corpus = load_corpus(str(file))
+    return opened(load_corpus(str(file)), file)
+
+
+def opened(corpus: Corpus, file: Path) -> Workspace:
+    """Open a corpus as its file describes it.
+
+    Raises:
+        UserError: What it describes can't be.
+    """
     if overlaps(corpus.source, corpus.store or ""):
         raise UserError(
             f"{file}: source {corpus.source} and store {corpus.store} overlap, so what is kept would be indexed; "

@@ -20,7 +20,7 @@ from tasks.figures.render import encode, is_blank, scaled
 PICTURES_VERSION = "1"
 
 DPI = 110
-"""Resolution of a page's picture: A4 has 909 × 1286 pixels, about what models for pages look at."""
+"""Resolution of a page's picture: A4 has 910 × 1287 pixels, about what models for pages look at."""
 
 MAX_PIXELS = 4_000_000
 """Larger ones, of drawings and posters, are scaled down: no model sees more."""

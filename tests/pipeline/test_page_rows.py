@@ -92,8 +92,8 @@ def test_pages_are_rows_with_their_words_and_their_picture_and_nothing_is_done_a
         assert len(row["figure_refs"]) == 1
         with Image.open(io.BytesIO(workspace.store.get(figure_file(row["figure_id"])))) as image:
             pixels = np.asarray(image.convert("RGB"))
-        assert pixels.shape == (1287, 909, 3)
-        assert figure_id(909, 1287, pixels.tobytes()) == row["figure_id"]
+        assert pixels.shape == (1287, 910, 3)
+        assert figure_id(910, 1287, pixels.tobytes()) == row["figure_id"]
     again = refresh(open_workspace(str(workspace.file)))
     assert again.version == made.version
 

@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
+from schemas.corpus import CaptionerKind
 from schemas.errors import UserError
-from tasks.enriching.prompts import CaptionerKind, Prompt, PromptError, Subject, default_prompt, presets, read_prompt
+from tasks.enriching.prompts import Prompt, PromptError, Subject, default_prompt, presets, read_prompt, sees
 
 _MOST_BYTES = 64 << 10
 
@@ -41,10 +42,9 @@ def find_prompt(
         raise UserError(
             f"{setting}: {prompt.name} asks for a {prompt.subject}, not for a {subject}; {_fitting(subject, kind)}"
         )
-    if prompt.kinds and kind not in prompt.kinds:
-        kinds = ", ".join(prompt.kinds)
+    if prompt.picture and not sees(kind):
         raise UserError(
-            f"{setting}: {prompt.name} is for captioners of kind {kinds}, not {kind}; {_fitting(subject, kind)}"
+            f"{setting}: {prompt.name} asks about the picture, which '{kind}' doesn't see; {_fitting(subject, kind)}"
         )
     return prompt
 
@@ -57,7 +57,7 @@ def _preset(name: str, setting: str) -> Prompt:
 
 
 def _fitting(subject: Subject, kind: CaptionerKind) -> str:
-    names = [name for name, prompt in presets().items() if prompt.subject == subject and kind in prompt.kinds]
+    names = [name for name, prompt in presets().items() if prompt.subject == subject and (sees(kind) or not prompt.picture)]
     return f"presets that fit: {', '.join(names)}" if names else "no preset fits"
 
 

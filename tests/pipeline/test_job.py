@@ -1,5 +1,6 @@
 """Enrich as a job: what is ordered is done, and what can't be is refused in one line."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from pipeline.corpus.workspace import open_workspace
 from pipeline.records.notes import read_notes
 from schemas.corpus import RayOptions
 from schemas.stages import Stage
+from tests.endpoint_server import EndpointServer
 from tests.pipeline.conftest import write_corpus
 
 _JOBS = "ray: {jobs: 'http://head:8265', runtime_env: {pip: [boto3]}}\n"
@@ -35,6 +37,32 @@ def test_a_job_enriches_its_version_wherever_the_corpus_file_is(submitted: tuple
     Path(corpus).unlink()
     assert job.main() == 0
     assert read_notes(workspace.store, version)[Stage.ENRICH].counts["structured"] == 2
+
+
+def test_a_job_has_the_prompts_and_corrections_that_the_corpus_file_names(
+    corpus_file: Path, endpoint: EndpointServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = corpus_file.parent
+    (folder / "ours.md").write_text("Say what it is.\nCaption: $caption\n")
+    (folder / "words.csv").write_text("figure,description\n0123456789abcdef,The inlet with its valve.\n")
+    model = {"kind": "vlm", "model": "tiny-vlm", "revision": "1", "prompt": "ours.md", "endpoint": {"url": endpoint.url}}
+    captions = {"ocr": "none", "captioner": "vlm", "corrections": "words.csv", "models": {"vlm": model}}
+    corpus_file.write_text(corpus_file.read_text().replace("captions: {ocr: none}", f"captions: {json.dumps(captions)}"))
+    corpus_file.write_text(f"{corpus_file.read_text()}{_JOBS}")
+    corpus = str(corpus_file)
+    planned = steps.plan(corpus, "run")
+    for group in planned.groups:
+        steps.parse_shards(corpus, "run", planned.version, group)
+    work = job.job_of(corpus, "run", planned.version)
+    assert work is not None
+    workspace = open_workspace(corpus)
+    for file in (corpus_file, folder / "ours.md", folder / "words.csv"):
+        file.unlink()
+    for name, value in work.job.environment.items():
+        monkeypatch.setenv(name, value)
+    assert job.main() == 0
+    assert read_notes(workspace.store, planned.version)[Stage.ENRICH].counts["described"] == 4
+    assert all(prompt.startswith("Say what it is.") for prompt in endpoint.prompts)
 
 
 def test_a_run_has_one_job_a_version(submitted: tuple[str, str]) -> None:

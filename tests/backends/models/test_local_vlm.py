@@ -67,7 +67,7 @@ def test_a_batch_that_runs_out_of_memory_is_halved(vlm_folder: Path) -> None:
     sizes = failing(model, lambda ids: short if len(ids) > 2 else None)
     assert asked(model, 8) == undisturbed
     assert sizes == [4, 2, 2, 2, 2], "later batches start at the size that fitted"
-    assert model.faults == {"out of memory": 1}
+    assert model.faults == {"out_of_memory": 1}
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_a_model_that_writes_nothing_says_so(vlm_folder: Path) -> None:
     ending(model, after=1)
     found = asked(model, 2)
     assert all(isinstance(outcome, BadInputError) and "without a word" in outcome.message for outcome in found.values())
-    assert model.faults == {"empty answers": 2}
+    assert model.faults == {"empty_answers": 2}
     assert model.usage.calls == 2
 
 

@@ -138,11 +138,12 @@ def _open(root: Path) -> "Workspace":
 
 
 def _stage(root: Path, name: str, version: str) -> Callable[[], object]:
+    from pipeline.corpus.workspace import silent
     from pipeline.refresh import WORK
     from schemas.stages import Stage
 
     def run() -> None:
-        note = WORK[Stage(name)](_open(root), version, lambda _step, _done, _total: None)
+        note = WORK[Stage(name)](_open(root), version, silent)
         refused = [f"{gate.gate}: {gate.message}" for gate in note.gates if not gate.passed]
         assert not refused, refused
 
@@ -246,6 +247,7 @@ def _write_documents(root: Path, edition: str, numbers: Sequence[int]) -> list[s
     import pyarrow as pa
 
     from pipeline.records.documents import DocumentReader
+    from pipeline.records.inherit import NOTHING
     from pipeline.records.vectors import open_vectors
     from ray_jobs.documents import parsed_folder, structured_folder
     from schemas.ids import sha256
@@ -255,7 +257,7 @@ def _write_documents(root: Path, edition: str, numbers: Sequence[int]) -> list[s
     workspace = _open(root)
     store, keys = Path(workspace.store.root), workspace.keys
     vocabulary = _vocabulary()
-    reader = DocumentReader(workspace)
+    reader = DocumentReader(workspace, (), NOTHING)
     names: list[str] = []
     rows: list[Passage] = []
     # Not one for all documents: file systems limit the links to a file, ext4 to 65,000.

@@ -1,27 +1,32 @@
 """A corpus opened for work: its store, its models' names, its keys and its engine, all from the corpus file."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from backends.engines.lancedb_index import LanceIndex
 from backends.engines.weaviate_index import WeaviateIndex
 from backends.engines.weaviate_server import WeaviateServer
-from backends.models.registry import DETECTORS, RECOGNISERS, TEXT_EMBEDDERS
+from backends.models.registry import DETECTORS, EMBEDDERS, RECOGNISERS
 from backends.stores.object_store import join, open_store
 from backends.stores.objects import read_model
 from backends.stores.sources import open_source, overlaps
 from pipeline.corpus.corpora import find_corpus_file, load_corpus
+from pipeline.corpus.corrections import read_corrections
 from pipeline.corpus.prompts import find_prompt
 from ray_jobs.parse_shard import attempt_key, parse_key
 from schemas.corpus import CONTEXT, Collection, Corpus, IndexOptions, ModelCaptioner
 from schemas.errors import UserError
 from schemas.ids import collection_name, key, sha256, version_file
 from schemas.ports import DocumentSource, ObjectStore, SearchIndex
+from schemas.tags import TagTemplate
 from schemas.versions import Captions, ModelCard, VectorSpace
 from tasks.enriching.caption import CAPTION_VERSION
+from tasks.enriching.caption_quality import QUALITY_VERSION
 from tasks.enriching.chunk import CHUNK_VERSION
+from tasks.enriching.corrections import Corrections
 from tasks.enriching.prompts import PROMPT_VERSION, Prompt
 from tasks.enriching.spaces import SPACES, TEXT
 from tasks.figures.segment import SEGMENT_VERSION
@@ -32,11 +37,16 @@ from tasks.versions.check import CHECK_VERSION
 CODE_VERSION = "0.1.0"
 INDEX_FILE = "index.json"
 
-Report = Callable[[str, int, int], None]
-"""Called with progress: step, done, total."""
+
+class Report(Protocol):
+    """Is called with progress."""
+
+    def __call__(self, step: str, done: int, total: int, spent: str = "", /) -> None:
+        """Take note of how far a step is, and what it has spent so far, "" for a step that costs nothing."""
+        ...
 
 
-def silent(_step: str, _done: int, _total: int) -> None:
+def silent(_step: str, _done: int, _total: int, _spent: str = "") -> None:
     """Report to nobody."""
 
 
@@ -74,8 +84,7 @@ class Workspace:
     detector: ModelCard | None
     spaces: Mapping[str, VectorSpace]
     captioners: Mapping[str, CaptionerInUse]
-    corrections: Mapping[str, str]
-    """What people wrote of figures, by what they call them."""
+    corrections: Corrections
 
     def source(self) -> DocumentSource:
         """Open the place that the PDFs come from."""
@@ -147,7 +156,15 @@ def open_workspace(name_or_path: str) -> Workspace:
         UserError: The file is missing or wrong.
     """
     file = find_corpus_file(name_or_path)
-    corpus = load_corpus(str(file))
+    return opened(load_corpus(str(file)), file)
+
+
+def opened(corpus: Corpus, file: Path) -> Workspace:
+    """Open a corpus as its file describes it.
+
+    Raises:
+        UserError: What it describes can't be.
+    """
     if overlaps(corpus.source, corpus.store or ""):
         raise UserError(
             f"{file}: source {corpus.source} and store {corpus.store} overlap, so what is kept would be indexed; "
@@ -155,7 +172,7 @@ def open_workspace(name_or_path: str) -> Workspace:
         )
     recogniser, detector = RECOGNISERS.card(corpus.captions), DETECTORS.card(corpus.captions)
     spaces, captioners = _spaces(corpus), _captioners(corpus, file)
-    corrections: dict[str, str] = {}
+    corrections = _corrections(corpus)
     return Workspace(
         corpus=corpus,
         file=file,
@@ -174,9 +191,18 @@ def _spaces(corpus: Corpus) -> dict[str, VectorSpace]:
     for space in SPACES.values():
         named = space.model(corpus.embeddings)
         if named is not None:
-            card = TEXT_EMBEDDERS.find(named).card()
-            found[space.name] = VectorSpace(model=card, key=key(model=card.model_dump(), step=space.version))
+            card = EMBEDDERS[space.embeds].find(named).card()
+            settings = dict(named.settings)
+            # Without any, the key is what it always was: its vectors are still right.
+            used = {"settings": settings} if settings else {}
+            made = key(model=card.model_dump(), step=space.version, **used)
+            found[space.name] = VectorSpace(model=card, key=made, settings=settings)
     return found
+
+
+def _corrections(corpus: Corpus) -> Corrections:
+    address = corpus.captions.corrections
+    return read_corrections(address, TagTemplate(corpus.tags.template)) if address else Corrections()
 
 
 def _captioners(corpus: Corpus, file: Path) -> dict[str, CaptionerInUse]:
@@ -208,7 +234,7 @@ def _keys(
     detector: ModelCard | None,
     spaces: Mapping[str, VectorSpace],
     captioners: Mapping[str, CaptionerInUse],
-    corrections: Mapping[str, str],
+    corrections: Corrections,
 ) -> Keys:
     parse = parse_key(corpus.parse)
     recognised = key(model=recogniser.model_dump() if recogniser else None)
@@ -243,7 +269,7 @@ def _keys(
 
 
 def _words_of_figures(
-    corpus: Corpus, captioners: Mapping[str, CaptionerInUse], corrections: Mapping[str, str]
+    corpus: Corpus, captioners: Mapping[str, CaptionerInUse], corrections: Corrections
 ) -> dict[str, object]:
     """Return all that the words of a figure's row depend on, beside its document."""
     options = corpus.captions
@@ -253,7 +279,8 @@ def _words_of_figures(
         "by_source": [*options.by_source.items()],
         "models": {name: [used.captions.key, used.prompt.expected] for name, used in captioners.items()},
         "near_duplicates": options.near_duplicates,
-        "corrections": dict(corrections),
+        "quality": QUALITY_VERSION if captioners else None,
+        "corrections": corrections.digest if corrections.entries else None,
     }
 
 

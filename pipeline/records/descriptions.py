@@ -1,20 +1,25 @@
 """What models and people wrote of figures: caches of finished replies, and what of them describes a document's figures."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
+from backends.models.language import Py3LangId
 from backends.stores.objects import reading
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import ShardedCache
-from schemas.corpus import CONTEXT, PERSON
-from schemas.documents import Figure, PlacedFigure, Role
-from schemas.errors import TransientError
+from schemas.corpus import CONTEXT, PERSON, CaptionerKind
+from schemas.documents import Chunk, PlacedFigure, Role
+from schemas.errors import TransientError, UserError
 from schemas.generation import Description
 from schemas.parquet import rows_of, schema_of
 from schemas.ports import ObjectStore
 from schemas.versions import Spent
 from tasks.enriching.caption import Wording, wording_of
+from tasks.enriching.caption_quality import unaskable
+from tasks.enriching.corrections import Corrected, CorrectionsError, match_corrections
+from tasks.enriching.prompts import Surroundings
 from tasks.enriching.spending import spent_on
+from tasks.enriching.surroundings import surroundings
 
 _FOLDER = "captions"
 
@@ -32,39 +37,61 @@ class Descriptions:
 
     Args:
         workspace: The corpus.
+        figures: Returns the id and the SHA-1, or its last digits, of each figure of the version: a person's words are for one
+            figure of all. They are asked for only where a person wrote something.
+
+    Raises:
+        UserError: A correction may be of several figures.
     """
 
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(self, workspace: Workspace, figures: Callable[[], Iterable[tuple[str, int]]]) -> None:
         self._workspace = workspace
         self._caches = {
             name: open_descriptions(workspace.store, used.captions.key) for name, used in workspace.captioners.items()
         }
-        self._corrected = {name: Wording(PERSON, text) for name, text in workspace.corrections.items()}
+        self._languages = Py3LangId()
+        self._corrected = _corrected(workspace, figures) if workspace.corrections.entries else Corrected({}, ())
 
-    def of(self, source: str, placed: Sequence[PlacedFigure], figures: Sequence[Figure]) -> dict[str, Wording]:
+    @property
+    def unmatched(self) -> int:
+        """How many corrections are of no figure of the version."""
+        return len(self._corrected.unmatched)
+
+    def of(self, source: str, title: str, placed: Sequence[PlacedFigure], chunks: Sequence[Chunk]) -> dict[str, Wording]:
         """Return what describes the figures of a document, by figure; what its context alone describes is left out.
 
         Args:
             source: The document's first source, which chooses the captioner.
+            title: Its title.
             placed: Its tagged figures.
-            figures: Their pixels' digests, from which their tags' numbers follow.
+            chunks: Its rows.
         """
-        made = self._by_model(captioner_of(self._workspace, source), placed)
-        return made | self._by_people(figures)
+        asked = figures_to_describe(placed)
+        found = self._by_model(captioner_of(self._workspace, source), title, asked, chunks)
+        people = self._corrected.by_figure
+        return found | {name: Wording(PERSON, people[name]) for name in asked.keys() & people.keys()}
 
-    def _by_model(self, name: str, placed: Sequence[PlacedFigure]) -> dict[str, Wording]:
+    def _by_model(
+        self, name: str, title: str, asked: Mapping[str, PlacedFigure], chunks: Sequence[Chunk]
+    ) -> dict[str, Wording]:
         if name == CONTEXT:
             return {}
         used = self._workspace.captioners[name]
-        asked = figures_to_describe(placed, "vlm")
         known = {made.id: made for made in rows_of(Description, self._caches[name].read([*asked]))}
-        return {
-            figure_id: wording_of(name, used.options, used.prompt, figure, known.get(figure_id))
-            for figure_id, figure in asked.items()
-        }
+        found = {}
+        for figure_id, figure in asked.items():
+            around = surroundings(title, figure, chunks, language=used.options.language or "")
+            made = known.get(figure_id)
+            found[figure_id] = wording_of(name, used.options.kind, used.prompt, around, made, self._languages)
+        return found
 
-    def _by_people(self, figures: Sequence[Figure]) -> dict[str, Wording]:
-        return {}
+
+def _corrected(workspace: Workspace, figures: Callable[[], Iterable[tuple[str, int]]]) -> Corrected:
+    try:
+        return match_corrections(workspace.corrections, figures())
+    except CorrectionsError as error:
+        file = workspace.corpus.captions.corrections
+        raise UserError(*(f"{file}: {mistake}" for mistake in error.args)) from error
 
 
 def captioner_of(workspace: Workspace, source: str) -> str:
@@ -73,18 +100,21 @@ def captioner_of(workspace: Workspace, source: str) -> str:
     return next((name for glob, name in options.by_source.items() if fnmatchcase(source, glob)), options.captioner)
 
 
-def figures_to_describe(figures: Iterable[PlacedFigure], kind: str) -> dict[str, PlacedFigure]:
-    """Return the figures that a kind of captioner can say something of, each where it stands first.
-
-    Only what has a row of its own is described: a decoration or an icon is never shown to a model. One that reads words needs
-    some.
-    """
+def figures_to_describe(figures: Iterable[PlacedFigure]) -> dict[str, PlacedFigure]:
+    """Return the figures that have a row of their own, each where it stands first; no model sees decorations and icons."""
     found: dict[str, PlacedFigure] = {}
     for figure in figures:
-        named = figure.placement.figure_id
-        if figure.placement.role is Role.CONTENT and named and (kind != "ocr_llm" or figure.inner_text.strip()):
-            found.setdefault(named, figure)
+        if figure.placement.role is Role.CONTENT and figure.placement.figure_id is not None:
+            found.setdefault(figure.placement.figure_id, figure)
     return found
+
+
+def figures_to_ask_about(figures: Iterable[PlacedFigure], kind: CaptionerKind) -> dict[str, PlacedFigure]:
+    """Return those of them that a kind of captioner can say something of: one that reads words needs some."""
+    found = figures_to_describe(figures)
+    return {
+        name: figure for name, figure in found.items() if unaskable(kind, Surroundings(words=figure.inner_text)) is None
+    }
 
 
 def read_spent(store: ObjectStore) -> Spent:

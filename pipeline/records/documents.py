@@ -1,11 +1,12 @@
 """Finished work of documents: which of them are parsed, and what of it goes into rows."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from backends.models.registry import TEXT_EMBEDDERS
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.descriptions import Descriptions
+from pipeline.records.inherit import Inherited
 from ray_jobs.documents import (
     is_finished,
     parsed_folder,
@@ -39,12 +40,18 @@ class StructuredParts:
 
 
 class DocumentReader:
-    """Reads structured documents, their figures described as the corpus file says."""
+    """Reads structured documents, their figures described as the corpus file says.
 
-    def __init__(self, workspace: Workspace) -> None:
+    Args:
+        workspace: The corpus.
+        documents: All documents of the version that rows are made of.
+        inherited: All others.
+    """
+
+    def __init__(self, workspace: Workspace, documents: Iterable[str], inherited: Inherited) -> None:
         self._workspace = workspace
         self._count_tokens = TEXT_EMBEDDERS.of(workspace.corpus.embeddings).token_counter()
-        self._descriptions = Descriptions(workspace)
+        self._descriptions = Descriptions(workspace, lambda: _digests(workspace, documents, inherited))
 
     def read(self, doc_id: str, source: str) -> StructuredParts:
         """Return a document's parts.
@@ -56,17 +63,29 @@ class DocumentReader:
         store, folder = self._workspace.store, structured_folder(doc_id, self._workspace.keys.structured)
         placed = read_figures(store, folder)
         figures, placements = read_placements(store, folder)
-        wordings = self._descriptions.of(source, placed, figures)
-        chunks = describe(
-            read_chunks(store, folder),
-            placed,
-            wordings,
-            self._count_tokens,
-            max_tokens=self._workspace.corpus.chunks.tokens,
-        )
-        return StructuredParts(read_head(store, folder).title, chunks, figures, placements, placed, wordings)
+        title, chunks = read_head(store, folder).title, read_chunks(store, folder)
+        wordings = self._descriptions.of(source, title, placed, chunks)
+        tokens = self._workspace.corpus.chunks.tokens
+        described = describe(chunks, placed, wordings, self._count_tokens, max_tokens=tokens)
+        return StructuredParts(title, described, figures, placements, placed, wordings)
 
     def passages(self, doc_id: str, source: str) -> list[Passage]:
         """Return what of each row of a document can be embedded; arguments as for ``read``."""
         parts = self.read(doc_id, source)
-        return [Passage(piece.modality, parts.title, piece.section_path, piece.text) for piece in parts.chunks]
+        return [
+            Passage(piece.modality, parts.title, piece.section_path, piece.text, piece.figure_id) for piece in parts.chunks
+        ]
+
+
+def _digests(workspace: Workspace, documents: Iterable[str], inherited: Inherited) -> Iterator[tuple[str, int]]:
+    """Yield each figure of a version with its SHA-1, of a document that isn't read again with the end of it, its number."""
+    seen: set[str] = set()
+    for doc_id in documents:
+        figures, _ = read_placements(workspace.store, structured_folder(doc_id, workspace.keys.structured))
+        yield from ((figure.figure_id, int(figure.sha1, 16)) for figure in figures if figure.figure_id not in seen)
+        seen.update(figure.figure_id for figure in figures)
+    for part in inherited.placements(workspace.store):
+        for row in part.select(["figure_id", "number"]).to_pylist():
+            if row["number"] is not None and row["figure_id"] not in seen:
+                seen.add(row["figure_id"])
+                yield row["figure_id"], int(row["number"])

@@ -5,7 +5,7 @@ from itertools import islice
 
 from pipeline.corpus.workspace import CaptionerInUse, Workspace
 from pipeline.records.cache import ShardedCache
-from pipeline.records.descriptions import captioner_of, figures_to_describe, open_descriptions, read_spent
+from pipeline.records.descriptions import captioner_of, figures_to_ask_about, open_descriptions, read_spent
 from ray_jobs.documents import is_finished, read_figures, structured_folder
 from schemas.generation import Description
 from schemas.parquet import rows_of
@@ -55,7 +55,7 @@ def _missing(workspace: Workspace, used: CaptionerInUse, doc_ids: Iterable[str],
     while group := list(islice(coming, DOCUMENTS_AT_ONCE)):
         figures: set[str] = set()
         for doc_id in group:
-            figures |= figures_to_describe(
+            figures |= figures_to_ask_about(
                 read_figures(workspace.store, _folder(workspace, doc_id)), used.options.kind
             ).keys()
         missing.update(cache.missing(figures))

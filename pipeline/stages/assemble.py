@@ -143,7 +143,7 @@ def _write(
         Spill(folder / "numbers", NUMBERED, "ending"),
     )
     made = make_rows(
-        _pieces(workspace, sorted([*fresh, *again]), sources, report), numbers, TagTemplate(corpus.tags.template)
+        _pieces(workspace, sorted([*fresh, *again]), sources, inherited, report), numbers, TagTemplate(corpus.tags.template)
     )
     evidence, placements = evidence_writer(store, version), placement_writer(store, version)
     delta = DeltaWriter(store, version, inherited, sources, chain(fresh, again))
@@ -175,9 +175,13 @@ def _pictures(workspace: Workspace, doc_id: str) -> Pictures:
 
 
 def _pieces(
-    workspace: Workspace, doc_ids: Sequence[str], sources: Mapping[str, tuple[str, ...]], report: Report
+    workspace: Workspace,
+    doc_ids: Sequence[str],
+    sources: Mapping[str, tuple[str, ...]],
+    inherited: Inherited,
+    report: Report,
 ) -> Iterator[DocumentPieces]:
-    reader = DocumentReader(workspace)
+    reader = DocumentReader(workspace, doc_ids, inherited)
     for done, doc_id in enumerate(doc_ids, 1):
         yield _read(reader, doc_id, sources[doc_id])
         report("assemble", done, len(doc_ids))

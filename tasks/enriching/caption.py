@@ -3,12 +3,15 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from schemas.corpus import CONTEXT, ModelCaptioner
+from schemas.corpus import CONTEXT, CaptionerKind
 from schemas.documents import Chunk, PlacedFigure
+from schemas.flags import Flag, is_refused
 from schemas.generation import Description
+from schemas.ports import LanguageDetector
 from schemas.tags import escape, placeholder
+from tasks.enriching.caption_quality import flags, unaskable
 from tasks.enriching.cut import CountTokens, begin, searched
-from tasks.enriching.prompts import Prompt
+from tasks.enriching.prompts import Prompt, Surroundings
 
 CAPTION_VERSION = "2"
 
@@ -25,35 +28,31 @@ class Wording:
 
     by: str = CONTEXT
     text: str = ""
-    flags: tuple[str, ...] = ()
+    flags: tuple[Flag, ...] = ()
 
 
-NOT_DESCRIBED = "not_described"
-"""Flags a figure that its captioner is still to describe."""
-
-NO_WORDS = "no_words"
-"""Flags a figure that has nothing to read for a captioner that reads words."""
-
-FAILED = "failed"
-"""Flags a figure that its captioner can't describe."""
-
-
-def wording_of(by: str, options: ModelCaptioner, prompt: Prompt, figure: PlacedFigure, made: Description | None) -> Wording:
+def wording_of(
+    by: str,
+    kind: CaptionerKind,
+    prompt: Prompt,
+    around: Surroundings,
+    made: Description | None,
+    languages: LanguageDetector,
+) -> Wording:
     """Return what of a model's reply describes a figure, and what is doubtful about it.
 
     Args:
         by: The captioner's name.
-        options: How it was asked.
+        kind: Of what kind it is.
         prompt: What it was asked, and what its replies are expected to be like.
-        figure: The figure, where it stands.
+        around: What the document says around the figure.
         made: The reply; None where there is none yet.
+        languages: Detects another language than that of the document.
     """
     if made is None:
-        has_words = options.kind != "ocr_llm" or figure.inner_text.strip()
-        return Wording(flags=(NOT_DESCRIBED if has_words else NO_WORDS,))
-    if made.failure is not None:
-        return Wording(flags=(FAILED,))
-    return Wording(by, made.text)
+        return Wording(flags=(unaskable(kind, around) or Flag.NOT_DESCRIBED,))
+    found = flags(made, prompt, around, languages=languages)
+    return Wording(flags=found) if is_refused(found) else Wording(by, made.text, found)
 
 
 def describe(

@@ -187,7 +187,7 @@ def test_a_captioner_of_words_isnt_asked_where_there_are_none(corpus: Corpus, en
     made = refresh(workspace)
     assert made.published
     assert not endpoint.calls
-    assert {tuple(row["flags"]) for row in _figures(workspace, made).values()} == {("no_words",)}
+    assert {tuple(row["flags"]) for row in _figures(workspace, made).values()} == {("no_text",)}
 
 
 def test_a_reply_can_forge_no_figure(corpus: Corpus, endpoint: EndpointServer) -> None:
@@ -233,3 +233,38 @@ def test_what_was_paid_for_outlives_the_version_and_goes_when_nobody_wants_it(
         (tmp_path / "pdfs" / "winch.pdf").write_bytes((tmp_path / "pdfs" / "pump.pdf").read_bytes())
     # As long as a version may be gone back to that was made of them, they stay.
     assert context.store.names("captions")
+
+
+def test_a_persons_words_win_whatever_a_model_says(corpus: Corpus, endpoint: EndpointServer, tmp_path: Path) -> None:
+    made = refresh(corpus())
+    rows = _figures(corpus(), made)
+    (caption, row), *_ = rows.items()
+    ours = "The inlet, with the blue handle that turns a quarter."
+    (tmp_path / "corpora" / "words.yaml").write_text(f"{row['figure_id'][:12]}: {ours}\n")
+    workspace = corpus({"captioner": "vlm", "corrections": "words.yaml"})
+    corrected = _figures(workspace, refresh(workspace))
+    assert (corrected[caption]["description"], corrected[caption]["described_by"]) == (ours, "person")
+    assert ours in corrected[caption]["text"]
+    assert all(other["described_by"] == "vlm" for name, other in corrected.items() if name != caption)
+    assert len(endpoint.calls) == 4
+    (tmp_path / "corpora" / "words.yaml").write_text(f"{row['figure_id'][:12]}: Another handle, red.\n")
+    again = open_workspace(str(workspace.file))
+    assert _figures(again, refresh(again))[caption]["description"] == "Another handle, red."
+
+
+@pytest.mark.parametrize(
+    ("reply", "flag"),
+    [
+        ("I'm sorry, but I can't help with that image.", "refusal"),
+        ("the pump the pump the pump the pump " * 20, "repetition"),
+        ("", "failed"),
+    ],
+)
+def test_a_reply_that_is_no_description_is_not_used(
+    corpus: Corpus, endpoint: EndpointServer, reply: str, flag: str
+) -> None:
+    endpoint.replies = lambda _call: reply
+    workspace = corpus()
+    rows = _figures(workspace, refresh(workspace))
+    assert {(row["description"], row["described_by"]) for row in rows.values()} == {(None, "context")}
+    assert all(flag in row["flags"] for row in rows.values())

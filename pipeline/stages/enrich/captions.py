@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 
 from pipeline.corpus.workspace import CaptionerInUse, Report, Workspace
-from pipeline.records.descriptions import add_spent, captioner_of, figures_to_describe, open_descriptions, read_spent
+from pipeline.records.descriptions import add_spent, captioner_of, figures_to_ask_about, open_descriptions, read_spent
 from ray_jobs.caption import Asked, Calls, caption
 from ray_jobs.documents import read_chunks, read_figures, read_head, structured_folder
 from ray_jobs.rows import Outcome
@@ -123,7 +123,7 @@ class _Work:
 
     def figures(self, doc_id: str) -> dict[str, PlacedFigure]:
         """Return the figures of a document that the captioner can say something of, each where it stands first."""
-        return figures_to_describe(read_figures(self._workspace.store, self._folder(doc_id)), self._used.options.kind)
+        return figures_to_ask_about(read_figures(self._workspace.store, self._folder(doc_id)), self._used.options.kind)
 
     def _prompt(self, doc_id: str, figure: PlacedFigure) -> str:
         store, folder = self._workspace.store, self._folder(doc_id)
@@ -178,7 +178,7 @@ def _describe(workspace: Workspace, name: str, used: CaptionerInUse, work: _Work
             chain([first], coming), name, used.options, workspace.store.root, workspace.corpus.ray, calls
         ):
             held += [made for outcome in outcomes if (made := work.settle(outcome)) is not None]
-            report(Step.CAPTION, work.answered, max(work.total, work.answered))
+            report(Step.CAPTION, work.answered, max(work.total, work.answered), _in_words(total + spent_on(held)))
             if len(held) >= _SHARD_RECORDS or time.monotonic() - since > _SHARD_SECONDS:
                 flush()
     finally:
@@ -186,6 +186,11 @@ def _describe(workspace: Workspace, name: str, used: CaptionerInUse, work: _Work
     if calls.usage.calls > total.calls:  # some were paid for and came to nothing
         total += _counted(workspace, _cost(used, calls.usage) - total)
     return total
+
+
+def _in_words(spent: Spent) -> str:
+    tokens = f"{spent.input_tokens + spent.output_tokens:,} tokens"
+    return f"{tokens}, {spent.money:,.2f}" if spent.money else tokens
 
 
 def _counted(workspace: Workspace, spent: Spent) -> Spent:

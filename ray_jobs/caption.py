@@ -7,7 +7,7 @@ from itertools import islice
 
 from backends.models.registry import language_model
 from backends.stores.object_store import open_store
-from ray_jobs.cluster import connected
+from ray_jobs.cluster import actors, connected
 from ray_jobs.pools import run_pool
 from ray_jobs.rows import Outcome, RowFailure
 from schemas.corpus import ModelCaptioner, RayOptions
@@ -15,6 +15,7 @@ from schemas.errors import BadInputError, FailureCode, TransientError
 from schemas.generation import Reply, Request, Usage
 from schemas.ids import figure_file
 from schemas.ports import ObjectStore
+from tasks.enriching.prompts import sees
 
 BATCHES_A_CALL = 4
 """Batches of the model that an actor gets at once, so that it never waits for its next one."""
@@ -70,7 +71,7 @@ def caption(
     if options.kind == "local":
         batches = _batches(work, options.batch * BATCHES_A_CALL)
         with connected(ray):
-            workers, gpus = _actors(options)
+            workers, gpus = actors(options.gpus, options.workers, 1)
             yield from run_pool(CaptionerActor, (name, options, store_address), batches, workers=workers, num_gpus=gpus)
         return
     store = open_store(store_address)
@@ -83,15 +84,6 @@ def caption(
         calls.faults.update(model.faults)
 
 
-def _actors(options: ModelCaptioner) -> tuple[int, float]:
-    """Return how many actors there are, and what of a GPU each takes: without one in the cluster they run on CPUs."""
-    import ray
-
-    gpus = ray.cluster_resources().get("GPU", 0)
-    each = options.gpus if gpus else 0
-    return options.workers or max(1, int(gpus / each) if each else 1), each
-
-
 def _batches(work: Iterable[Asked], size: int) -> Iterator[list[tuple[str, Asked]]]:
     coming = iter(work)
     while batch := [(asked.figure_id, asked) for asked in islice(coming, size)]:
@@ -99,7 +91,7 @@ def _batches(work: Iterable[Asked], size: int) -> Iterator[list[tuple[str, Asked
 
 
 def _request(asked: Asked, options: ModelCaptioner, store: ObjectStore) -> Request:
-    picture = None if options.kind == "ocr_llm" else store.get(figure_file(asked.figure_id))
+    picture = store.get(figure_file(asked.figure_id)) if sees(options.kind) else None
     return Request(asked.figure_id, asked.prompt, picture)
 
 

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, create_model, field_validator, model_validator
 
 from schemas.gates import GATES, Gate
 from schemas.ids import CORPUS_NAME
@@ -309,6 +309,30 @@ class RayOptions(Section):
         None, description="Address of a Ray cluster; without one Ray runs in this process tree."
     )
     num_cpus: Workers | None = Field(None, description="CPUs a local Ray may take; default: all.")
+    jobs: Annotated[Text, AfterValidator(_without_user)] | None = Field(
+        None,
+        description="Address of the cluster's job server, such as http://head:8265: Airflow has enrich run there as a Ray Job, "
+        "and no worker of Airflow waits for it.",
+    )
+    runtime_env: dict[Text, JsonValue] = Field(
+        {},
+        description="Runtime environment of the cluster's workers, as Ray spells it, such as {pip: [...]}. Inset's own code is "
+        "sent along, unless this names py_modules or working_dir.",
+    )
+
+    @field_validator("jobs")
+    @classmethod
+    def _served(cls, jobs: str | None) -> str | None:
+        if jobs is not None and urlsplit(jobs).scheme not in ("http", "https"):
+            raise ValueError("write the address of the job server, such as http://head:8265")
+        return jobs and jobs.rstrip("/")
+
+    @field_validator("runtime_env")
+    @classmethod
+    def _without_secrets(cls, runtime_env: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        if "env_vars" in runtime_env:
+            raise ValueError("set environment variables where the cluster's nodes start; a corpus file is stored and shown")
+        return runtime_env
 
 
 class Ranking(Section):

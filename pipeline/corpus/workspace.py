@@ -1,9 +1,10 @@
 """A corpus opened for work: its store, its models' names, its keys and its engine, all from the corpus file."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from backends.engines.lancedb_index import LanceIndex
 from backends.engines.weaviate_index import WeaviateIndex
@@ -36,11 +37,16 @@ from tasks.versions.check import CHECK_VERSION
 CODE_VERSION = "0.1.0"
 INDEX_FILE = "index.json"
 
-Report = Callable[[str, int, int], None]
-"""Called with progress: step, done, total."""
+
+class Report(Protocol):
+    """Is called with progress."""
+
+    def __call__(self, step: str, done: int, total: int, spent: str = "", /) -> None:
+        """Take note of how far a step is, and what it has spent so far, "" for a step that costs nothing."""
+        ...
 
 
-def silent(_step: str, _done: int, _total: int) -> None:
+def silent(_step: str, _done: int, _total: int, _spent: str = "") -> None:
     """Report to nobody."""
 
 
@@ -150,7 +156,15 @@ def open_workspace(name_or_path: str) -> Workspace:
         UserError: The file is missing or wrong.
     """
     file = find_corpus_file(name_or_path)
-    corpus = load_corpus(str(file))
+    return opened(load_corpus(str(file)), file)
+
+
+def opened(corpus: Corpus, file: Path) -> Workspace:
+    """Open a corpus as its file describes it.
+
+    Raises:
+        UserError: What it describes can't be.
+    """
     if overlaps(corpus.source, corpus.store or ""):
         raise UserError(
             f"{file}: source {corpus.source} and store {corpus.store} overlap, so what is kept would be indexed; "

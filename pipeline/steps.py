@@ -213,11 +213,11 @@ def _unfinished(workspace: Workspace, version: str) -> None:
 def _to_log() -> Report:
     reported: dict[str, float] = {}
 
-    def report(step: str, done: int, total: int) -> None:
+    def report(step: str, done: int, total: int, spent: str = "") -> None:
         now = time.monotonic()
         if total and (done >= total or now - reported.get(step, -_REPORT_EVERY_S) >= _REPORT_EVERY_S):
             reported[step] = now
-            _logger.info("progress: %s %d of %d", step, done, total)
+            _logger.info("progress: %s %d of %d%s", step, done, total, f", {spent}" if spent else "")
 
     return report
 

@@ -15,6 +15,7 @@ from schemas.errors import BadInputError, FailureCode, TransientError
 from schemas.generation import Reply, Request, Usage
 from schemas.ids import figure_file
 from schemas.ports import ObjectStore
+from tasks.enriching.prompts import sees
 
 BATCHES_A_CALL = 4
 """Batches of the model that an actor gets at once, so that it never waits for its next one."""
@@ -99,7 +100,7 @@ def _batches(work: Iterable[Asked], size: int) -> Iterator[list[tuple[str, Asked
 
 
 def _request(asked: Asked, options: ModelCaptioner, store: ObjectStore) -> Request:
-    picture = None if options.kind == "ocr_llm" else store.get(figure_file(asked.figure_id))
+    picture = store.get(figure_file(asked.figure_id)) if sees(options.kind) else None
     return Request(asked.figure_id, asked.prompt, picture)
 
 

@@ -1,18 +1,14 @@
 """A generative model behind any server that speaks OpenAI's protocol: vLLM, Ollama, a cloud.
 
-What becomes of an answer that is not as it should be:
+What becomes of a request:
 
-====================================================  =======================================================================
-timeout, broken connection, 408, 409, 425, 429, 5xx,  tried again with growing, random waits, and not before the server allows
-an answer that is cut off, no JSON or without choice  it (``Retry-After``); ``TransientError`` when all tries are spent
-400, 413, 415, 422; a refusal; no words               ``BadInputError`` of that request, not tried again: it would be paid for
-                                                      again, and most likely end alike
-words of another model                                ``TransientError`` of that request, not tried again
-no credit left; wait for hours; many failures in      every further request gets a ``TransientError`` at once
-a row
-401, 403, 404 and the like; a parameter that the      ``UserError``: no request would succeed
-model doesn't know; nothing but 400 from the start
-====================================================  =======================================================================
+* A timeout, a broken connection, 408, 409, 425, 429, 5xx, half an answer, or one that is no chat completion: tried again with
+  growing, random waits, and not before the server allows it (``Retry-After``). When all tries are spent: ``TransientError``.
+* 400, 413, 415, 422, a refusal, an answer without a word: ``BadInputError``. It isn't tried again, for it would be paid for
+  again, and most likely end alike.
+* Words of another model: ``TransientError``, not tried again.
+* No credit left, a wait for hours, or many failures in a row: every further request gets a ``TransientError`` at once.
+* 401, 403, 404 and the like, a parameter that the model doesn't take, nothing but 400 from the start: ``UserError``.
 
 **Another model's words** must not be kept under the name and revision that they were asked for: gateways fall back to other
 models, and names like ``latest`` move on. The name in the answer must be the name that was asked for or the ``revision``,
@@ -158,8 +154,10 @@ def model(key: str, captioner: ModelCaptioner) -> Model[LanguageModel]:
     """Offer a model behind an endpoint to the registry. How many calls run at once is the endpoint's ``concurrency`` alone.
 
     Raises:
-        UserError: openai is not installed. Planning says so already, before anything is parsed.
+        UserError: openai is not installed, or the address is none. Planning says so already, before anything is parsed.
     """
+    if captioner.endpoint is not None:
+        _server(captioner.endpoint.url, f"captions.models.{key}")
     if importlib.util.find_spec("openai") is None:
         raise UserError(
             f"captions.models.{key}: an endpoint needs the extra: pip install -e '.[endpoints]', or make install"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from schemas.corpus import CaptionerKind
 from schemas.errors import UserError
-from tasks.enriching.prompts import Prompt, PromptError, Subject, default_prompt, presets, read_prompt
+from tasks.enriching.prompts import Prompt, PromptError, Subject, default_prompt, presets, read_prompt, sees
 
 _MOST_BYTES = 64 << 10
 
@@ -36,18 +36,21 @@ def find_prompt(
                 f"{setting}: '{kind}' sees no picture, so it can't describe a {subject}; name a model that does"
             )
         return prompt
-    is_file = "/" in name_or_file or "." in name_or_file
-    prompt = _read((folder or Path()) / name_or_file, setting) if is_file else _preset(name_or_file, setting)
+    prompt = _read((folder or Path()) / name_or_file, setting) if is_file(name_or_file) else _preset(name_or_file, setting)
     if prompt.subject not in (None, subject):
         raise UserError(
             f"{setting}: {prompt.name} asks for a {prompt.subject}, not for a {subject}; {_fitting(subject, kind)}"
         )
-    if prompt.kinds and kind not in prompt.kinds:
-        kinds = ", ".join(prompt.kinds)
+    if prompt.picture and not sees(kind):
         raise UserError(
-            f"{setting}: {prompt.name} is for captioners of kind {kinds}, not {kind}; {_fitting(subject, kind)}"
+            f"{setting}: {prompt.name} asks about the picture, which '{kind}' doesn't see; {_fitting(subject, kind)}"
         )
     return prompt
+
+
+def is_file(name: str) -> bool:
+    """Return whether a prompt's name is a file's, and no preset's."""
+    return "/" in name or "." in name
 
 
 def _preset(name: str, setting: str) -> Prompt:
@@ -58,7 +61,7 @@ def _preset(name: str, setting: str) -> Prompt:
 
 
 def _fitting(subject: Subject, kind: CaptionerKind) -> str:
-    names = [name for name, prompt in presets().items() if prompt.subject == subject and kind in prompt.kinds]
+    names = [name for name, prompt in presets().items() if prompt.subject == subject and (sees(kind) or not prompt.picture)]
     return f"presets that fit: {', '.join(names)}" if names else "no preset fits"
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from schemas.corpus import ModelCaptioner, Price, Spend
 from schemas.generation import Description
 from schemas.versions import Spent
+from tasks.enriching.prompts import sees
 
 TOKEN_CHARACTERS = 3
 """Characters of a prompt that make a token at least, in the languages of Europe."""
@@ -23,7 +24,7 @@ def cost(price: Price, calls: int, input_tokens: int, output_tokens: int) -> flo
 
 def most(options: ModelCaptioner, prompt: str) -> Spent:
     """Return what one call may cost at most: its prompt, its picture at the largest size, and as many words as it may write."""
-    picture = 0 if options.kind == "ocr_llm" else math.ceil(options.max_side_px / PATCH_PX) ** 2
+    picture = math.ceil(options.max_side_px / PATCH_PX) ** 2 if sees(options.kind) else 0
     read = math.ceil(len(prompt) / TOKEN_CHARACTERS) + picture
     return Spent(
         calls=1,

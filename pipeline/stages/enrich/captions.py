@@ -178,7 +178,7 @@ def _describe(workspace: Workspace, name: str, used: CaptionerInUse, work: _Work
             chain([first], coming), name, used.options, workspace.store.root, workspace.corpus.ray, calls
         ):
             held += [made for outcome in outcomes if (made := work.settle(outcome)) is not None]
-            report(Step.CAPTION, work.answered, max(work.total, work.answered))
+            report(Step.CAPTION, work.answered, max(work.total, work.answered), _in_words(total + spent_on(held)))
             if len(held) >= _SHARD_RECORDS or time.monotonic() - since > _SHARD_SECONDS:
                 flush()
     finally:
@@ -186,6 +186,11 @@ def _describe(workspace: Workspace, name: str, used: CaptionerInUse, work: _Work
     if calls.usage.calls > total.calls:  # some were paid for and came to nothing
         total += _counted(workspace, _cost(used, calls.usage) - total)
     return total
+
+
+def _in_words(spent: Spent) -> str:
+    tokens = f"{spent.input_tokens + spent.output_tokens:,} tokens"
+    return f"{tokens}, {spent.money:,.2f}" if spent.money else tokens
 
 
 def _counted(workspace: Workspace, spent: Spent) -> Spent:

@@ -28,16 +28,8 @@ OF_THE_DOCUMENT = "that of the document's own words"
 """What ``$language`` is where the corpus file names none."""
 
 _FENCE = "---"
-_DEFAULTS: dict[tuple[Subject, CaptionerKind], str] = {
-    ("figure", "vlm"): "figure",
-    ("figure", "local"): "figure",
-    ("figure", "ocr_llm"): "ocr-caption",
-    ("page", "vlm"): "page",
-    ("page", "local"): "page",
-    ("text", "vlm"): "text-summary",
-    ("text", "local"): "text-summary",
-    ("text", "ocr_llm"): "text-summary",
-}
+_DEFAULTS: dict[Subject, str] = {"figure": "figure", "page": "page", "text": "text-summary"}
+_DEFAULTS_OF_WORDS: dict[Subject, str] = {"figure": "ocr-caption", "text": "text-summary"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +70,7 @@ class _FrontMatter(BaseModel):
 
     source: str = ""
     subject: Subject | None = None
-    kinds: list[CaptionerKind] = Field([], max_length=3)
+    picture: bool = False
     words: Annotated[list[Annotated[int, Field(ge=0, le=100_000)]], Field(min_length=2, max_length=2)] | None = None
     bullets: bool = False
 
@@ -97,7 +89,7 @@ class Prompt:
         name: The preset's name, or the file's.
         source: Which paper or page asks for it.
         subject: What it describes; None where it doesn't say.
-        kinds: Captioners that can answer it; () is all.
+        picture: Whether only a model that sees can answer it.
         words: Words that an answer has at least and at most, both inclusive; None sets no bound.
         bullets: Whether answers may have lines that begin with "- ".
         body: What the model reads, with placeholders.
@@ -106,7 +98,7 @@ class Prompt:
     name: str
     source: str
     subject: Subject | None
-    kinds: tuple[CaptionerKind, ...]
+    picture: bool
     words: tuple[int, int] | None
     bullets: bool
     body: str
@@ -179,7 +171,7 @@ def read_prompt(name: str, text: str) -> Prompt:
         name=name,
         source=front.source,
         subject=front.subject,
-        kinds=tuple(front.kinds),
+        picture=front.picture,
         words=(front.words[0], front.words[1]) if front.words is not None else None,
         bullets=front.bullets,
         body=body.strip(),
@@ -216,5 +208,10 @@ def presets() -> dict[str, Prompt]:
 
 def default_prompt(subject: Subject, kind: CaptionerKind) -> Prompt | None:
     """Return the preset for a subject and a kind of captioner; None where such a captioner can't describe it."""
-    name = _DEFAULTS.get((subject, kind))
+    name = (_DEFAULTS if sees(kind) else _DEFAULTS_OF_WORDS).get(subject)
     return presets()[name] if name is not None else None
+
+
+def sees(kind: CaptionerKind) -> bool:
+    """Return whether a kind of captioner gets the picture, and not the words that were read in it alone."""
+    return kind != "ocr_llm"

@@ -29,7 +29,6 @@ def test_a_file_of_ones_own_beside_the_corpus_file(tmp_path: Path) -> None:
     [
         ("figur", "there is no prompt 'figur'; use figure, "),
         ("text-summary", "asks for a text, not for a figure; presets that fit: figure"),
-        ("ocr-caption", "is for captioners of kind ocr_llm, not vlm"),
         ("none.md", "there is no file .*none.md; presets are figure"),
         ("./", "there is no file"),
         ("bad.md", r"bad.md: there is no placeholder \$kaption"),
@@ -46,6 +45,8 @@ def test_a_mistake_names_the_setting_and_what_to_do(name: str, says: str, tmp_pa
     assert "\n" not in raised.value.message
 
 
-def test_a_language_model_sees_no_page() -> None:
+def test_a_language_model_sees_no_page_and_no_picture() -> None:
+    with pytest.raises(UserError, match=r"figure asks about the picture, .* presets that fit: ocr-caption"):
+        find_prompt("figure", subject="figure", kind="ocr_llm")
     with pytest.raises(UserError, match="can't describe a page"):
         find_prompt(None, subject="page", kind="ocr_llm")

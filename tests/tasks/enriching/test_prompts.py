@@ -13,6 +13,7 @@ from tasks.enriching.prompts import (
     default_prompt,
     presets,
     read_prompt,
+    sees,
 )
 from tests.conftest import CheckGolden
 
@@ -40,7 +41,6 @@ def test_presets_say_where_they_come_from_and_what_they_describe() -> None:
     for prompt in presets().values():
         assert prompt.source
         assert prompt.subject is not None
-        assert prompt.kinds
         assert prompt.words is not None
         assert "$" not in prompt.render(FULL)
 
@@ -95,7 +95,7 @@ def test_a_prompt_travels() -> None:
         ("---\nsource: x\nDescribe", "no end"),
         ("---\nsource: [x\n---\nDescribe", "not YAML"),
         ("---\n- x\n---\nDescribe", "front matter"),
-        ("---\nword: [1, 2]\n---\nDescribe", "word: .*known are source, subject, kinds, words, bullets"),
+        ("---\nword: [1, 2]\n---\nDescribe", "word: .*known are source, subject, picture, words, bullets"),
         ("---\nwords: [6, 2]\n---\nDescribe", "the least and the most"),
         ("---\nsubject: photo\n---\nDescribe", "subject"),
         ("---\nsource: x\n---\n \n", "asks for nothing"),
@@ -115,7 +115,7 @@ def test_every_captioner_has_a_prompt_for_what_it_can_describe() -> None:
                 assert (subject, kind) == ("page", "ocr_llm")
                 continue
             assert prompt.subject == subject
-            assert kind in prompt.kinds
+            assert sees(kind) or not prompt.picture
     for name in ("ocr-caption", "text-summary"):
         assert "words" in presets()[name].names
     assert set(presets()["figure"].names) == set(PLACEHOLDERS)

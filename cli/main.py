@@ -450,6 +450,34 @@ def _show_pages(pages: "Sequence[InspectedPage]") -> None:
 
 
 @app.command()
+def captions(
+    corpus: CorpusArgument,
+    file: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE.html", help="Where the sheet goes; default: captions-CORPUS.html.")
+    ] = None,
+    flagged: Annotated[
+        bool, typer.Option("--flagged", help="Only figures of whose description something is flagged.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Write a sheet of the live version's figures: what describes each, by which model, what is doubtful, what it cost."""
+    from pipeline.corpus.workspace import open_workspace
+    from pipeline.inspection.captions import write_captions
+
+    workspace = open_workspace(corpus)
+    out = file or Path(f"captions-{workspace.corpus.name}.html")
+    with reporting() as report:
+        made = write_captions(workspace, out, flagged=flagged, report=report)
+    if as_json:
+        print_json(made)
+        return
+    by = ", ".join(f"{count:,} by {name}" for name, count in made.described_by.items())
+    say(f"{made.file}: {made.shown:,} of {made.figures:,} figures of {made.version}" + (f"; {by}" if by else ""))
+    for name, count in made.flags.items():
+        say(f"  {name}: {count:,}")
+
+
+@app.command()
 def export(
     corpus: CorpusArgument,
     file: Annotated[Path, typer.Option("--out", metavar="FILE.parquet", help="Where the table goes.")],

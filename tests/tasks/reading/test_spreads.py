@@ -58,8 +58,8 @@ def test_the_right_page_is_read_first_where_text_runs_from_right_to_left() -> No
     document = pymupdf.open()
     for sheet in range(5):
         page = document.new_page(width=2 * MIDDLE, height=595)
-        for word, at in (("שמאל", 40), ("ימין", 470)):
-            page.insert_htmlbox((at, 80, at + 330, 120), f"<p dir=rtl>{word} של הספר והמשאבה</p>")
+        for word, at, top in (("שמאל", 40, 80), ("ימין", 470, 140)):
+            page.insert_htmlbox((at, top, at + 330, top + 40), f"<p dir=rtl>{word} של הספר והמשאבה</p>")
         for number, at in ((2 * sheet + 3, 40), (2 * sheet + 2, 780)):
             page.insert_text((at, 575), str(number), fontsize=9)
     assert [word for word in starts(structured(document)) if not word.isdigit()][:2] == ["ימין", "שמאל"]

@@ -3,7 +3,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3 || echo python3)
 BIN := .venv/bin
 LOCK := infra/requirements.lock
-RUNS_WITH := airflow models ray serve weaviate
+RUNS_WITH := airflow endpoints models ray serve weaviate
 INSTALLED := .venv/.installed
 DEVELOPED := .venv/.installed-all
 

@@ -138,11 +138,12 @@ def _open(root: Path) -> "Workspace":
 
 
 def _stage(root: Path, name: str, version: str) -> Callable[[], object]:
+    from pipeline.corpus.workspace import silent
     from pipeline.refresh import WORK
     from schemas.stages import Stage
 
     def run() -> None:
-        note = WORK[Stage(name)](_open(root), version, lambda _step, _done, _total: None)
+        note = WORK[Stage(name)](_open(root), version, silent)
         refused = [f"{gate.gate}: {gate.message}" for gate in note.gates if not gate.passed]
         assert not refused, refused
 
@@ -245,8 +246,8 @@ def _write_documents(root: Path, edition: str, numbers: Sequence[int]) -> list[s
     import numpy as np
     import pyarrow as pa
 
-    from backends.models.registry import TEXT_EMBEDDERS
-    from pipeline.records.documents import passages_of
+    from pipeline.records.documents import DocumentReader
+    from pipeline.records.inherit import NOTHING
     from pipeline.records.vectors import open_vectors
     from ray_jobs.documents import parsed_folder, structured_folder
     from schemas.ids import sha256
@@ -256,7 +257,7 @@ def _write_documents(root: Path, edition: str, numbers: Sequence[int]) -> list[s
     workspace = _open(root)
     store, keys = Path(workspace.store.root), workspace.keys
     vocabulary = _vocabulary()
-    count_tokens = TEXT_EMBEDDERS.of(workspace.corpus.embeddings).token_counter()
+    reader = DocumentReader(workspace, (), NOTHING)
     names: list[str] = []
     rows: list[Passage] = []
     # Not one for all documents: file systems limit the links to a file, ext4 to 65,000.
@@ -280,7 +281,7 @@ def _write_documents(root: Path, edition: str, numbers: Sequence[int]) -> list[s
             (folders["structured"] / f"{name}.parquet").write_bytes(data)
         (folders["parsed"] / "placements.parquet").hardlink_to(folders["structured"] / "placements.parquet")
         names.append(doc_id)
-        rows += passages_of(workspace, doc_id, count_tokens)
+        rows += reader.passages(doc_id, f"{doc_id}.pdf")
     for space in open_vectors(workspace.store, workspace.spaces):
         ids = sorted(space.contents(rows))
         vectors = np.random.default_rng(numbers[0]).standard_normal((len(ids), space.dimension)).astype(np.float32)

@@ -60,6 +60,7 @@ def plan(corpus: CorpusArgument, as_json: Json = False) -> None:
     """Say what a refresh would do; nothing is done."""
     from pipeline.corpus.workspace import open_workspace
     from pipeline.stages.plan import plan as make_plan
+    from schemas.versions import in_words
 
     made = make_plan(open_workspace(corpus), "plan")
     if as_json:
@@ -69,6 +70,8 @@ def plan(corpus: CorpusArgument, as_json: Json = False) -> None:
     say(f"{corpus}: {_OUTCOMES[made.outcome]}; live is {made.parent or 'nothing yet'}")
     rows = [(name, getattr(made.summary, name)) for name in ("new", "changed", "gone", "kept", "to_parse")]
     print_table("", ("sources", "count"), rows)
+    for name, expected in made.summary.captions.items():
+        say(f"  {name}: {in_words(expected)}")
     for kind, names in made.summary.sources.items():
         for source in names[:20]:
             show(f"  {kind:<8}{source}")
@@ -444,6 +447,34 @@ def _show_pages(pages: "Sequence[InspectedPage]") -> None:
             box = ", ".join(f"{value:.0f}" for value in figure.bbox)
             label = figure.tag or f"no tag ({figure.reason})"
             show(f"  {figure.role} {figure.kind} at ({box}): {label} {figure.caption}".rstrip())
+
+
+@app.command()
+def captions(
+    corpus: CorpusArgument,
+    file: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE.html", help="Where the sheet goes; default: captions-CORPUS.html.")
+    ] = None,
+    flagged: Annotated[
+        bool, typer.Option("--flagged", help="Only figures of whose description something is flagged.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Write a sheet of the live version's figures: what describes each, by which model, what is doubtful, what it cost."""
+    from pipeline.corpus.workspace import open_workspace
+    from pipeline.inspection.captions import write_captions
+
+    workspace = open_workspace(corpus)
+    out = file or Path(f"captions-{workspace.corpus.name}.html")
+    with reporting() as report:
+        made = write_captions(workspace, out, flagged=flagged, report=report)
+    if as_json:
+        print_json(made)
+        return
+    by = ", ".join(f"{count:,} by {name}" for name, count in made.described_by.items())
+    say(f"{made.file}: {made.shown:,} of {made.figures:,} figures of {made.version}" + (f"; {by}" if by else ""))
+    for name, count in made.flags.items():
+        say(f"  {name}: {count:,}")
 
 
 @app.command()

@@ -24,7 +24,7 @@ from pipeline.upkeep.retain import sweep
 from schemas.errors import OF_THE_SOURCE, DamagedError, Failure, GateError, TransientError, UserError
 from schemas.printing import line
 from schemas.stages import Stage
-from schemas.versions import Lease, LedgerRow, Outcome
+from schemas.versions import Lease, LedgerRow, Outcome, in_words
 
 _logger = logging.getLogger(__name__)
 
@@ -74,6 +74,8 @@ def plan(corpus: str, run_id: str) -> Planned:
         "sources: %d new, %d changed, %d gone, %d kept; %d documents to parse in %d shards",
         *(summary.new, summary.changed, summary.gone, summary.kept, summary.to_parse, len(made.shards)),
     )
+    for name, expected in summary.captions.items():
+        _logger.info("captions by %s: %s", name, in_words(expected))
     _log_failures(row for row in made.carried if row.code in OF_THE_SOURCE)
     groups = [list(range(first, len(made.shards), MOST_GROUPS)) for first in range(min(MOST_GROUPS, len(made.shards)))]
     return Planned(made.version, made.outcome, made.parent, groups)
@@ -114,7 +116,11 @@ def run_stage(stage: Stage, corpus: str, run_id: str, version: str) -> StageNote
     Raises:
         UserError: The version is finished.
     """
-    workspace = open_workspace(corpus)
+    return run_stage_in(open_workspace(corpus), stage, run_id, version)
+
+
+def run_stage_in(workspace: Workspace, stage: Stage, run_id: str, version: str) -> StageNote:
+    """Run a stage in a corpus that is open; otherwise as ``run_stage``."""
     with _entered(workspace, run_id):
         _unfinished(workspace, version)
         note = WORK[stage](workspace, version, _to_log())
@@ -207,11 +213,11 @@ def _unfinished(workspace: Workspace, version: str) -> None:
 def _to_log() -> Report:
     reported: dict[str, float] = {}
 
-    def report(step: str, done: int, total: int) -> None:
+    def report(step: str, done: int, total: int, spent: str = "") -> None:
         now = time.monotonic()
         if total and (done >= total or now - reported.get(step, -_REPORT_EVERY_S) >= _REPORT_EVERY_S):
             reported[step] = now
-            _logger.info("progress: %s %d of %d", step, done, total)
+            _logger.info("progress: %s %d of %d%s", step, done, total, f", {spent}" if spent else "")
 
     return report
 

@@ -1,14 +1,11 @@
 """The models of a refresh, as actors over batches."""
 
 import dataclasses
-import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from types import MappingProxyType
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, TypeVar
 
 from backends.models.registry import DETECTORS, RECOGNISERS, TEXT_EMBEDDERS
 from backends.stores.object_store import open_store
@@ -29,14 +26,13 @@ from schemas.documents import (
 )
 from schemas.errors import FailureCode
 from schemas.ids import figure_file
-from schemas.models import ModelName
 from tasks.enriching.chunk import chunk
 from tasks.figures.segment import cut
 from tasks.reading.structure import structure
 
 PICTURES_A_BATCH = 4
 
-FEW_PICTURES, FEW_PAGES, FEW_DOCUMENTS, FEW_TEXTS = 4, 16, 16, 512
+FEW_PICTURES, FEW_PAGES, FEW_DOCUMENTS = 4, 16, 16
 """Up to that many are done in this process: starting Ray would take longer than the work."""
 
 
@@ -68,25 +64,8 @@ class SegmenterActor:
         return cut(picture, self._detector.detect(picture), lambda name, data: self._store.put(f"figures/{name}", data))
 
 
-class EmbedderActor:
-    """Turns texts into vectors. Input: the text."""
-
-    def __init__(self, model: ModelName, batch: int) -> None:
-        self._embedder = TEXT_EMBEDDERS.find(model).load(batch)
-
-    def run(self, batch: Sequence[tuple[str, str]]) -> list[Outcome[NDArray[np.float32]]]:
-        """Return one vector a text."""
-        vectors = self._embedder.embed_documents([text for _, text in batch])
-        return [Outcome(row_id, vector) for (row_id, _), vector in zip(batch, vectors, strict=True)]
-
-
-@functools.lru_cache(maxsize=2)
-def _local_embedder(model: ModelName, batch: int) -> EmbedderActor:
-    return EmbedderActor(model, batch)
-
-
 def recognise(
-    figure_ids: Sequence[str],
+    figure_ids: Iterable[str],
     options: CaptionOptions,
     store_address: str,
     ray: RayOptions | None,
@@ -109,7 +88,7 @@ def recognise(
 
 
 def segment(
-    figure_ids: Sequence[str],
+    figure_ids: Iterable[str],
     options: CaptionOptions,
     store_address: str,
     ray: RayOptions | None,
@@ -137,15 +116,16 @@ def _results(outcomes: Sequence[Outcome[Any]], unfinished: dict[str, str] | None
 
 def _looked_at(
     actor: type[RecogniserActor] | type[SegmenterActor],
-    figure_ids: Sequence[str],
+    figure_ids: Iterable[str],
     options: CaptionOptions,
     store_address: str,
     ray: RayOptions | None,
     *,
     few: int,
 ) -> Iterator[list[Outcome[Any]]]:
-    batches = cut_batches([(figure_id, figure_file(figure_id)) for figure_id in figure_ids], PICTURES_A_BATCH)
-    if ray is None or len(figure_ids) <= few:
+    only_few, figure_ids = _begun(figure_ids, few)
+    batches = cut_batches(((figure_id, figure_file(figure_id)) for figure_id in figure_ids), PICTURES_A_BATCH)
+    if ray is None or only_few:
         local = actor(options, store_address)
         yield from map(local.run, batches)
         return
@@ -153,20 +133,18 @@ def _looked_at(
         yield from run_pool(actor, (options, store_address), batches, workers=options.ocr_workers or cpus)
 
 
+Item = TypeVar("Item")
+
+
+def _begun(work: Iterable[Item], few: int) -> tuple[bool, Iterator[Item]]:
+    """Return whether there is only a little work, ``few`` items at most, and all of it."""
+    items = iter(work)
+    first = list(islice(items, few + 1))
+    return len(first) <= few, chain(first, items)
+
+
 def _reason(outcome: Outcome[Any]) -> str | None:
     return outcome.failure.message if outcome.failure is not None else None
-
-
-def embed(
-    texts: Sequence[tuple[str, str]], model: ModelName, options: EmbeddingOptions, ray: RayOptions
-) -> Iterator[list[Outcome[NDArray[np.float32]]]]:
-    """Yield the vectors of texts, a batch at a time."""
-    batches = cut_batches(texts, options.batch * 4)
-    if len(texts) <= FEW_TEXTS:
-        yield from map(_local_embedder(model, options.batch).run, batches)
-        return
-    with connected(ray) as cpus:
-        yield from run_pool(EmbedderActor, (model, options.batch), batches, workers=options.workers or cpus)
 
 
 @dataclass(frozen=True)
@@ -230,7 +208,7 @@ def structure_with(
 
 
 def structure_all(
-    work: Sequence[Unstructured],
+    work: Iterable[Unstructured],
     *,
     store_address: str,
     embeddings: EmbeddingOptions,
@@ -241,8 +219,9 @@ def structure_all(
 ) -> Iterator[list[Outcome[bool]]]:
     """Structure documents and keep each under its key; yield as they are done."""
     arguments = (store_address, embeddings, chunk_tokens, parse_key, structured_key)
-    batches = cut_batches([(item.doc_id, item) for item in work], 1)
-    if len(work) <= FEW_DOCUMENTS:
+    only_few, work = _begun(work, FEW_DOCUMENTS)
+    batches = cut_batches(((item.doc_id, item) for item in work), 1)
+    if only_few:
         yield from map(StructureActor(*arguments).run, batches)
         return
     with connected(ray) as cpus:

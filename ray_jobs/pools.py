@@ -1,94 +1,366 @@
-"""Run batches on a pool of Ray actors, and lose no batch to an actor that dies."""
+"""Run batches on a pool of Ray actors, and lose no batch to an actor, or a node, that dies."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+import contextlib
+import gc
+import logging
+import sys
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, Protocol
 
-import tenacity
-
+from ray_jobs.cluster import is_this_machine
 from ray_jobs.rows import Outcome, RowFailure
-from schemas.errors import FailureCode, TransientError
+from schemas.errors import FailureCode, InsetError, TransientError, UserError
+from schemas.printing import line
+
+_logger = logging.getLogger(__name__)
 
 Batch = Sequence[tuple[str, Any]]
 
-_RESTARTS = 3
-_LOOKS = 16
-"""Looks at an actor that is being restarted, less and less often: some three minutes together."""
+_RETRIES = 3
+"""Deaths after the first that a batch, or the start of a worker, is excused for."""
+_IN_FLIGHT = 2
+"""Batches an actor has at once: one that it works on, and one that waits there, so that it never idles."""
+_PLACED_WITHIN_S = 600.0
+"""Seconds without any actor that runs, after which the cluster counts as having no room: it may have to start a node first."""
+
+
+_ADD_OR_ASK_LESS = "add such a node, or let actors take less in the corpus file"
+_LAST_WORD_S = 60.0
+"""Seconds in which Ray learns that a call of a dead actor will never be answered."""
+
+
+class Actor(Protocol):
+    """What works on batches: made once a process, where its models are loaded."""
+
+    def run(self, batch: Any) -> list[Outcome[Any]]:
+        """Return one outcome a row."""
+        ...
 
 
 def run_pool(
-    actor: type, arguments: Sequence[Any], batches: Sequence[Batch], *, workers: int, num_gpus: float = 0
-) -> Iterator[list[Outcome[Any]]]:
+    actor: Callable[..., Actor],
+    arguments: Sequence[Any],
+    batches: Iterable[Batch],
+    *,
+    workers: int,
+    num_cpus: float = 1,
+    num_gpus: float = 0,
+) -> Generator[list[Outcome[Any]], None, None]:
     """Yield the outcomes of each batch as it is finished, in no particular order.
 
-    An actor that dies is restarted and its batch tried again. A batch that keeps killing actors is taken apart, so that
-    only the row that does it fails. An actor that can't be made at all says nothing about any row.
+    Batches are taken from the iterable as actors become free, so that the list of work is never held whole; there are as many
+    actors as there is work for. Where the generator is left early, its actors end.
+
+    An actor that dies is replaced, on another node where its own is gone, and its batch is tried again. A batch that keeps
+    killing actors is taken apart, so that only the row that does it fails. A batch for which there isn't memory enough, of a GPU
+    or of the process, is halved and tried again, down to a row, which then fails with ``MEMORY_LIMIT``. An actor that can't be
+    made at all says nothing about any row.
 
     Args:
-        actor: A class with ``run(batch) -> list[Outcome]``.
+        actor: A class with ``run(batch) -> list[Outcome]``, which its workers can import.
         arguments: What its constructor takes.
-        batches: Rows as ``(row_id, input)``.
-        workers: Actors at once.
-        num_gpus: GPUs that each actor takes.
+        batches: Rows as ``(row_id, input)``, at least one a batch.
+        workers: Actors at once, at most.
+        num_cpus: CPUs that each actor takes.
+        num_gpus: GPUs that each actor takes; a part of one, and several actors share it.
 
     Raises:
-        TransientError: Ray lost a worker for a reason that is not the rows', or can't start one.
+        TransientError: An actor can't be made, with the reason in a line; or the cluster has no room for one.
+        UserError: This machine can't hold such an actor.
+        InsetError: What an actor's constructor or ``run`` raised, as it was raised there.
     """
-    import ray
-    from ray.exceptions import OutOfMemoryError, RayActorError, RayTaskError
-
-    remote: Any = ray.remote(num_cpus=1, num_gpus=num_gpus, max_restarts=-1)(actor)
-    waiting: list[tuple[Batch, int]] = [(batch, 0) for batch in reversed(batches)]
-    idle = [remote.remote(*arguments) for _ in range(min(workers, len(batches)))]
-    running: dict[Any, tuple[Any, Batch, int]] = {}
-    while waiting or running:
-        while idle and waiting:
-            batch, tries = waiting.pop()
-            handle = idle.pop()
-            running[handle.run.remote(batch)] = (handle, batch, tries)
-        (done, *_), _rest = ray.wait(list(running), num_returns=1)
-        handle, batch, tries = running.pop(done)
-        idle.append(handle)
-        try:
-            yield ray.get(done)
-        except RayTaskError as error:
-            raise error.as_instanceof_cause() from None
-        except (RayActorError, OutOfMemoryError) as error:
-            _wait_until_ready(handle)
-            if tries < _RESTARTS:
-                waiting.append((batch, tries + 1))
-            elif len(batch) > 1:
-                waiting.extend(([row], 0) for row in batch)
-            elif batch:
-                yield [_crashed(batch[0][0])]
-            else:
-                raise TransientError(f"Ray lost a worker: {error}") from error
-    for handle in idle:
-        ray.kill(handle)
-
-
-def _crashed(row_id: str) -> Outcome[Any]:
-    message = f"the worker died each of {_RESTARTS + 1} times on this row"
-    return Outcome(row_id, None, RowFailure(row_id, FailureCode.MODEL_CRASHED, message))
-
-
-def _wait_until_ready(handle: Any) -> None:
-    """Return once an actor that died runs again; raise where it can't be made: a model that isn't there, or too large."""
-    import ray
-    from ray.exceptions import ActorUnavailableError, OutOfMemoryError, RayActorError
-
-    restarting = tenacity.Retrying(
-        retry=tenacity.retry_if_exception_type(ActorUnavailableError),
-        stop=tenacity.stop_after_attempt(_LOOKS),
-        wait=tenacity.wait_exponential(0.1, max=15),
-        reraise=True,
-    )
+    pool = _Pool(actor, tuple(arguments), workers, {"CPU": num_cpus, "GPU": num_gpus})
+    waiting, more = deque[_Try](), iter(batches)
+    made: list[list[Outcome[Any]]] = []
     try:
-        restarting(lambda: ray.get(handle.__ray_ready__.remote()))
-    except (RayActorError, OutOfMemoryError) as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        raise TransientError(f"a worker of Ray can't be started: {lines[-1] if lines else error}") from error
+        while True:
+            wanted = pool.room() - len(waiting)
+            fresh = [_Try(batch) for batch in islice(more, max(0, wanted))]
+            waiting.extend(fresh)
+            pool.feed(waiting, last=len(fresh) < wanted)
+            yield from made  # the actors work meanwhile
+            if not waiting and not pool.busy():
+                return
+            made = []
+            for finished in pool.wait():
+                again, outcomes = _judged(finished)
+                waiting.extendleft(reversed(again))
+                made += outcomes
+    finally:
+        pool.close()
 
 
-def cut_batches(rows: Sequence[tuple[str, Any]], size: int) -> list[Batch]:
-    """Cut rows into batches of at most ``size``."""
-    return [rows[start : start + size] for start in range(0, len(rows), size)]
+@dataclass(frozen=True)
+class _Try:
+    """A batch, and how many actors died at it so far."""
+
+    batch: Batch
+    deaths: int = 0
+
+
+def _may_share(queue: "deque[tuple[Any, _Try]]", work: _Try) -> bool:
+    """Return whether a batch may wait at an actor that has others.
+
+    One at which an actor died has the next actor for itself: the answer to the batch before it can be lost with an actor that
+    dies at once, and the wrong one would be blamed.
+    """
+    return not queue or (not work.deaths and not any(other.deaths for _, other in queue))
+
+
+@dataclass(frozen=True)
+class _NoMemory:
+    """What an actor answers where there is not memory enough for a batch."""
+
+    message: str
+
+
+@dataclass(frozen=True)
+class _Died:
+    """What became of a batch whose actor is gone. One that had only waited there is not ``begun``."""
+
+    begun: bool
+
+
+_Finished = tuple[_Try, list[Outcome[Any]] | _NoMemory | _Died]
+
+
+def _judged(finished: _Finished) -> tuple[list[_Try], list[list[Outcome[Any]]]]:
+    """Return what of a batch is to be tried again, and its outcomes, where there are any."""
+    work, result = finished
+    match result:
+        case _NoMemory(message):
+            if len(work.batch) == 1:
+                return [], [_failed(work.batch, FailureCode.MEMORY_LIMIT, message)]
+            middle = len(work.batch) // 2
+            return [_Try(work.batch[:middle]), _Try(work.batch[middle:])], []
+        case _Died(begun):
+            if not begun:
+                return [work], []
+            if work.deaths < _RETRIES:
+                return [_Try(work.batch, work.deaths + 1)], []
+            if len(work.batch) > 1:
+                return [_Try([row]) for row in work.batch], []
+            message = f"the worker died each of {_RETRIES + 1} times on this row"
+            return [], [_failed(work.batch, FailureCode.MODEL_CRASHED, message)]
+        case outcomes:
+            return [], [outcomes]
+
+
+def _failed(batch: Batch, code: FailureCode, message: str) -> list[Outcome[Any]]:
+    row_id = batch[0][0]
+    return [Outcome(row_id, None, RowFailure(row_id, code, message))]
+
+
+# ---- the actors ----
+
+
+class _Host:
+    """The process of an actor. What the actor is made of comes in a call, so that its errors come back as they were raised."""
+
+    def make(self, actor: Callable[..., Actor], arguments: tuple[Any, ...]) -> None:
+        """Make the actor."""
+        self._actor = actor(*arguments)
+
+    def run(self, batch: Batch) -> list[Outcome[Any]] | _NoMemory:
+        """Return the outcomes of a batch."""
+        try:
+            return self._actor.run(batch)
+        except Exception as error:
+            if not _is_for_want_of_memory(error):
+                raise
+            message = line(f"there is not memory enough for it: {error}")[:300]
+        # What the batch had taken is free only now that the error, which holds its frames, is gone.
+        gc.collect()
+        if torch := sys.modules.get("torch"):
+            torch.cuda.empty_cache()
+        return _NoMemory(message)
+
+
+def _is_for_want_of_memory(error: BaseException) -> bool:
+    """Return whether memory ran out, of the process or of a GPU; torch has an error of its own for that, by this name."""
+    causes = (error, error.__cause__)
+    return any(kind.__name__ in ("MemoryError", "OutOfMemoryError") for cause in causes for kind in type(cause).__mro__)
+
+
+@dataclass(eq=False)
+class _Worker:
+    """An actor and the batches that it has, oldest first; it gets none before it is made."""
+
+    handle: Any
+    starting: Any
+    """What is waited for until it is made: first its process, then what it is made of."""
+    placed: bool = False
+    made: bool = False
+    queue: "deque[tuple[Any, _Try]]" = field(default_factory=deque)
+
+
+class _Pool:
+    """Actors, started as there is work for them."""
+
+    def __init__(
+        self, actor: Callable[..., Actor], arguments: tuple[Any, ...], most: int, resources: dict[str, float]
+    ) -> None:
+        import ray
+        from ray import exceptions
+
+        self._ray, self._most, self._resources = ray, most, resources
+        # Ray would restart an actor itself; but then nobody knows which of its batches was begun.
+        self._host: Any = ray.remote(
+            scheduling_strategy="SPREAD", max_restarts=0, num_cpus=resources["CPU"], num_gpus=resources["GPU"]
+        )(_Host)
+        self._made_of = actor, arguments
+        self._workers: list[_Worker] = []
+        self._stillborn = 0
+        self._check_room()
+        self._gone = (
+            exceptions.ActorDiedError,
+            exceptions.ActorUnavailableError,
+            exceptions.NodeDiedError,
+            exceptions.ObjectLostError,
+            exceptions.OutOfMemoryError,
+            exceptions.WorkerCrashedError,
+        )
+
+    def room(self) -> int:
+        """Return how many batches could be taken now."""
+        return self._most * _IN_FLIGHT - sum(len(worker.queue) for worker in self._workers)
+
+    def busy(self) -> bool:
+        """Return whether an actor has a batch."""
+        return any(worker.queue for worker in self._workers)
+
+    def feed(self, waiting: "deque[_Try]", *, last: bool) -> None:
+        """Give batches to actors, and start actors for what is left.
+
+        Args:
+            waiting: Batches; those that an actor gets are taken out.
+            last: There are no more: no batch waits at an actor then, for another one may be free before.
+        """
+        made = [worker for worker in self._workers if worker.made]
+        for depth in range(1 if last else _IN_FLIGHT):
+            # Those that start get one each before any gets a second.
+            spare = 0 if depth == 0 else self._most - len(made)
+            for worker in made:
+                if len(waiting) > spare and len(worker.queue) == depth and _may_share(worker.queue, waiting[0]):
+                    work = waiting.popleft()
+                    worker.queue.append((worker.handle.run.remote(work.batch), work))
+        starting = len(self._workers) - len(made)
+        for _ in range(min(self._most - len(self._workers), len(waiting) - starting)):
+            handle = self._host.remote()
+            self._workers.append(_Worker(handle, handle.__ray_ready__.remote()))
+
+    def wait(self) -> list[_Finished]:
+        """Wait until something happens; return the batches that an actor is done with, or died at."""
+        holders = {ref: worker for worker in self._workers for ref, _ in worker.queue}
+        holders |= {worker.starting: worker for worker in self._workers if not worker.made}
+        room = any(worker.placed for worker in self._workers)
+        done, _ = self._ray.wait([*holders], num_returns=1, timeout=None if room else _PLACED_WITHIN_S)
+        if not done:
+            raise TransientError(f"{self._no_room()} free within {_PLACED_WITHIN_S / 60:.0f} minutes; {_ADD_OR_ASK_LESS}")
+        worker = holders[done[0]]
+        if not worker.made:
+            self._go_on_starting(worker)
+            return []
+        try:
+            result = self._ray.get(done[0])
+        except self._gone:
+            return self._bury(worker)
+        except self._ray.exceptions.RayTaskError as error:
+            raise _as_raised(error) from None
+        place = next(place for place, (ref, _) in enumerate(worker.queue) if ref == done[0])
+        work = worker.queue[place][1]
+        del worker.queue[place]
+        return [(work, result)]
+
+    def close(self) -> None:
+        """End the actors."""
+        while self._workers:
+            self._end(self._workers.pop())
+
+    def _check_room(self) -> None:
+        """Refuse what this machine can never do. A cluster may get another node, so that it is only warned of."""
+        nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+        if not any(all(node.get(name, 0) >= count for name, count in self._resources.items()) for node in nodes):
+            if is_this_machine():
+                raise UserError(f"{self._no_room()}; {_ADD_OR_ASK_LESS}")
+            _logger.warning("%s; waiting %.0f minutes for one that has", self._no_room(), _PLACED_WITHIN_S / 60)
+
+    def _no_room(self) -> str:
+        wanted = " and ".join(f"{count:g} {name}" for name, count in self._resources.items() if count)
+        return f"no node of the Ray cluster has {wanted}"
+
+    def _end(self, worker: _Worker) -> None:
+        with contextlib.suppress(Exception):  # Ray may be gone, and with it the actor
+            self._ray.kill(worker.handle)
+
+    def _go_on_starting(self, worker: _Worker) -> None:
+        try:
+            self._ray.get(worker.starting)
+        except self._ray.exceptions.RayTaskError as error:
+            raise _unmade(error) from None
+        except self._gone as error:
+            self._stillborn += 1
+            if self._stillborn > _RETRIES * self._most:
+                raise TransientError(f"a worker of Ray can't be started: {_last_line(error)}") from error
+            self._bury(worker)
+        except self._ray.exceptions.RayError as error:
+            raise TransientError(f"a worker of Ray can't be started: {_last_line(error)}") from error
+        else:
+            if worker.placed:
+                worker.made, self._stillborn = True, 0
+            else:
+                worker.placed = True
+                worker.starting = worker.handle.make.remote(*self._made_of)
+
+    def _bury(self, worker: _Worker) -> list[_Finished]:
+        """Take a dead actor out of the pool, and return what became of its batches: it did them in order."""
+        self._workers.remove(worker)
+        self._end(worker)
+        finished: list[_Finished] = []
+        begun = True
+        for ref, work in worker.queue:
+            try:
+                finished.append((work, self._ray.get(ref, timeout=_LAST_WORD_S)))
+            except (*self._gone, self._ray.exceptions.GetTimeoutError):
+                finished.append((work, _Died(begun)))
+                begun = False
+            except self._ray.exceptions.RayTaskError as error:
+                raise _as_raised(error) from None
+        return finished
+
+
+def _as_raised(error: Any) -> BaseException:
+    """Return what was raised in an actor."""
+    if isinstance(error.cause, InsetError):
+        return error.cause
+    raised: BaseException = error.as_instanceof_cause()
+    return raised
+
+
+def _unmade(error: Any) -> InsetError:
+    """Return the error for an actor that can't be made."""
+    cause = error.cause
+    if isinstance(cause, InsetError):
+        return cause
+    if "failed to import on the worker" in str(cause) or isinstance(cause, ModuleNotFoundError):
+        why = (
+            f"it lacks code that is here ({_last_line(cause)}); docs/guides/run-on-a-ray-cluster.md says how it gets there"
+        )
+    else:
+        why = f"{type(cause).__name__}: {line(str(cause))}"[:500]
+    return TransientError(f"a worker of Ray can't be started: {why}")
+
+
+def _last_line(error: BaseException) -> str:
+    lines = [part.strip() for part in str(error).splitlines() if part.strip()]
+    return lines[-1] if lines else type(error).__name__
+
+
+def cut_batches(rows: Iterable[tuple[str, Any]], size: int) -> Iterator[Batch]:
+    """Cut rows into batches of at most ``size``, as they are asked for."""
+    rows = iter(rows)
+    while batch := list(islice(rows, size)):
+        yield batch

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, create_model, field_validator, model_validator
 
 from schemas.gates import GATES, Gate
 from schemas.ids import CORPUS_NAME
@@ -57,7 +57,14 @@ Variable = Annotated[Text, AfterValidator(_variable)]
 Place = Annotated[Text, Field(min_length=1, max_length=4000), AfterValidator(_without_user), AfterValidator(_place)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Weight = Annotated[float, Field(gt=0, le=1e6)]
+Money = Annotated[float, Field(ge=0, le=1e9)]
 Workers = Annotated[int, Field(ge=1, le=10_000)]
+
+CONTEXT = "context"
+"""The captioner that is no model: own caption, section and recognised words."""
+
+PERSON = "person"
+"""Who wrote what stands in the file of corrections."""
 
 LEXICAL_FIELDS = ("search_text", "title", "section_path", "text", "caption")
 """What BM25 may look in; ``search_text`` is title, section and text in one."""
@@ -104,22 +111,195 @@ class TagOptions(Section):
         return TagTemplate(NAMED_TEMPLATES.get(template, template)).template
 
 
+class EndpointOptions(Section):
+    """A server that speaks OpenAI's protocol: vLLM, Ollama, a cloud."""
+
+    url: Annotated[Text, AfterValidator(_without_user)] = Field(
+        description="Its address up to the version, such as http://localhost:8000/v1."
+    )
+    api_key_env: Variable | None = Field(None, description="Environment variable with its API key, where it wants one.")
+    concurrency: int = Field(8, ge=1, le=1024, description="Calls at once.")
+    requests_per_minute: float | None = Field(None, gt=0, le=1e6, description="Calls a minute at most; none: no limit.")
+    timeout_s: float = Field(60, gt=0, le=3600, description="Seconds one call may take.")
+    retries: int = Field(4, ge=0, le=20, description="Tries after the first, for what may succeed later.")
+
+
+class Price(Section):
+    """What a model costs, in the currency that the budget is in."""
+
+    input: Money = Field(0.0, description="For a million tokens that the model reads.")
+    output: Money = Field(0.0, description="For a million tokens that it writes.")
+    call: Money = Field(0.0, description="For a call.")
+
+
+CaptionerKind = Literal["vlm", "local", "ocr_llm"]
+"""What describes: a vision-language model behind an endpoint or on Ray, or a language model that reads the recognised words."""
+
+_AT_ENDPOINTS = ("vlm", "ocr_llm")
+
+
+class ModelCaptioner(Section):
+    """A generative model that describes figures, pages or texts."""
+
+    kind: CaptionerKind = Field(
+        description="'vlm': a vision-language model behind an endpoint; 'local': one of transformers on Ray; 'ocr_llm': a "
+        "language model behind an endpoint, which reads the recognised words."
+    )
+    model: Text = Field(description="The model's name at the endpoint; of a local one the folder, or its name at the hub.")
+    revision: Text = Field(description="Which revision, so that the same name always means the same model.")
+    prompt: Text | None = Field(
+        None, description="A preset's name, or a file; default: the preset for this kind and subject."
+    )
+    temperature: float = Field(0.0, ge=0, le=2, description="0: the likeliest words.")
+    top_p: Annotated[float, Field(gt=0, le=1)] = Field(1.0, description="Share of likelihood that words are drawn from.")
+    max_tokens: int = Field(300, ge=1, le=32_768, description="Tokens a description may have.")
+    max_side_px: int = Field(1024, ge=64, le=8192, description="Longer side of the picture that the model gets.")
+    language: Text | None = Field(
+        None, description="Language that descriptions must be in, such as en; none: that of the document's words."
+    )
+    endpoint: EndpointOptions | None = Field(None, description="Where 'vlm' and 'ocr_llm' call.")
+    price: Price = Price()
+    batch: int = Field(8, ge=1, le=1024, description="Local: figures at once.")
+    workers: Workers | None = Field(None, description="Local: actors; default: one a GPU, or one where there is none.")
+    gpus: float = Field(1.0, ge=0, le=64, description="Local: GPUs, or a part of one, that each actor takes; 0: CPU only.")
+
+    @model_validator(mode="after")
+    def _reachable(self) -> "ModelCaptioner":
+        if (self.kind in _AT_ENDPOINTS) != (self.endpoint is not None):
+            raise ValueError(f"{' and '.join(_AT_ENDPOINTS)} need an endpoint, and no other kind has one")
+        return self
+
+
 class CaptionOptions(Section):
     """What a figure is described by."""
 
-    captioner: Text = Field("context", description="'context': own caption, recognised words and section.")
+    captioner: Text = Field(
+        "context", description="'context': own caption, recognised words and section; or one of models."
+    )
+    by_source: dict[Text, Text] = Field(
+        {},
+        description="Captioners of some documents, by a glob of their source such as phones/**; the first that fits counts.",
+    )
+    models: dict[Text, ModelCaptioner] = Field({}, description="Captioners that are models, each by a name of its own.")
+    pages: Text | None = Field(
+        None, description="One of models that describes whole pages, each a row; none: no such rows."
+    )
+    summaries: Text | None = Field(None, description="One of models that summarises rows of text, to be found by; or none.")
+    near_duplicates: int | None = Field(
+        None,
+        ge=0,
+        le=64,
+        description="Bits in which the perceptual hashes of two figures may differ to share a description.",
+    )
+    corrections: Place | None = Field(None, description="A person's descriptions, YAML or CSV, by figure; they win.")
+
+    @model_validator(mode="after")
+    def _known(self) -> "CaptionOptions":
+        if taken := sorted({CONTEXT, PERSON} & set(self.models)):
+            raise ValueError(f"captions.models: {taken[0]!r} means something else; call the model otherwise")
+        named = {"captioner": self.captioner} | {f"by_source.{glob}": name for glob, name in self.by_source.items()}
+        for place, name in named.items():
+            if name not in {CONTEXT, *self.models}:
+                known = ", ".join([CONTEXT, *self.models])
+                raise ValueError(f"{place}: there is no captioner {name!r}; known here: {known}")
+        for place, model in (("pages", self.pages), ("summaries", self.summaries)):
+            if model is not None and model not in self.models:
+                raise ValueError(f"{place}: there is no model {model!r} below captions.models")
+        return self
+
     ocr: Text = Field("rapidocr", description="What reads words inside figures and scanned pages; or none.")
     ocr_workers: Workers | None = Field(None, description="OCR actors; default: one a CPU core.")
     layout: Text = Field("rapid-layout", description="What finds figures and tables on pages that are a picture; or none.")
 
 
-class EmbeddingOptions(Section):
-    """What turns text into vectors."""
+class PoolOptions(Section):
+    """How many actors embed, and with what."""
+
+    batch: int = Field(32, ge=1, le=65_536, description="Texts or pictures embedded at once.")
+    workers: Workers | None = Field(None, description="Embedding actors; default: as many as there are CPU cores, or GPUs.")
+    gpus: float = Field(
+        0.0, ge=0, le=64, description="GPUs, or a part of one, that each actor takes; 0, or none there: CPU."
+    )
+
+
+Prefix = Annotated[str, Field(max_length=10_000)]
+Revision = Annotated[Text, Field(min_length=1)]
+
+
+class TextModelOptions(PoolOptions):
+    """A model that turns texts into vectors."""
+
+    model: Text = Field(description="'minilm' (packaged), or a sentence-transformers model name or folder.")
+    revision: Revision | None = Field(None, description="Revision of a model that is not packaged; needed for those.")
+    document_prompt: Prefix | None = Field(
+        None, description="What stands before each text; default: as the model's files say."
+    )
+    query_prompt: Prefix | None = Field(
+        None, description="What stands before a question; default: as the model's files say."
+    )
+
+
+class ImageModelOptions(PoolOptions):
+    """A model of open_clip, that turns pictures and texts into vectors of one space."""
+
+    model: Text = Field(
+        description="A folder with open_clip_config.json, a name on the Hugging Face hub, or an architecture such as ViT-L-14."
+    )
+    revision: Revision = Field(description="Which revision, so that the same name always means the same model.")
+    weights: Text | None = Field(None, description="Of an architecture: the file of its weights.")
+    batch: int = Field(16, ge=1, le=65_536, description="Pictures embedded at once.")
+    gpus: float = Field(
+        1.0, ge=0, le=64, description="GPUs, or a part of one, that each actor takes; 0, or none there: CPU."
+    )
+
+
+class UnifiedOptions(Section):
+    """How the vectors that embeddings.image gives for a picture and for its words become one."""
+
+    combine: Literal["mean", "concatenation"] = Field(
+        "mean", description="mean: weighted, of unit vectors; concatenation: twice as long, its cosine is the mean of both."
+    )
+    image_weight: Share = Field(0.5, description="What the picture counts; its words count the rest.")
+
+
+class LateModelOptions(PoolOptions):
+    """A model of transformers for late interaction: ColPali, ColQwen2."""
+
+    model: Text = Field(description="A folder, or a name on the Hugging Face hub.")
+    revision: Revision = Field(description="Which revision, so that the same name always means the same model.")
+    batch: int = Field(4, ge=1, le=65_536, description="Pictures embedded at once.")
+    gpus: float = Field(
+        1.0, ge=0, le=64, description="GPUs, or a part of one, that each actor takes; 0, or none there: CPU."
+    )
+
+
+class EmbeddingOptions(PoolOptions):
+    """What turns rows into vectors: a space each. Batch, workers and gpus are those of text."""
 
     text: Text = Field("minilm", description="'minilm' (packaged), or a sentence-transformers model name or folder.")
-    revision: Text | None = Field(None, description="Revision of a model that is not packaged; needed for those.")
-    batch: int = Field(32, ge=1, le=65_536, description="Texts embedded at once.")
-    workers: Workers | None = Field(None, description="Embedding actors; default: one a CPU core.")
+    revision: Revision | None = Field(None, description="Revision of a model that is not packaged; needed for those.")
+    document_prompt: Prefix | None = Field(
+        None, description="What stands before each text; default: as the model's files say."
+    )
+    query_prompt: Prefix | None = Field(
+        None, description="What stands before a question; default: as the model's files say."
+    )
+    tables: TextModelOptions | None = Field(
+        None, description="A model for tables alone, beside the one for all text; or none."
+    )
+    image: ImageModelOptions | None = Field(None, description="A model for pictures and questions in one space; or none.")
+    unified: UnifiedOptions | None = Field(
+        None, description="A picture and its words in one vector, by the model of image."
+    )
+    late: LateModelOptions | None = Field(
+        None, description="A model for many vectors a picture, late interaction; or none."
+    )
+
+    @model_validator(mode="after")
+    def _complete(self) -> "EmbeddingOptions":
+        if self.unified is not None and self.image is None:
+            raise ValueError("unified combines what the model of embeddings.image makes: name one there")
+        return self
 
 
 class RayOptions(Section):
@@ -129,6 +309,32 @@ class RayOptions(Section):
         None, description="Address of a Ray cluster; without one Ray runs in this process tree."
     )
     num_cpus: Workers | None = Field(None, description="CPUs a local Ray may take; default: all.")
+    jobs: Annotated[Text, AfterValidator(_without_user)] | None = Field(
+        None,
+        description="Address of the cluster's job server, such as http://head:8265: Airflow has enrich run there as a Ray Job, "
+        "and no worker of Airflow waits for it.",
+    )
+    runtime_env: dict[Text, JsonValue] = Field(
+        {},
+        description="Runtime environment of the cluster's workers, as Ray spells it, such as {pip: [...]}. Inset's own code is "
+        "sent along, unless this names py_modules.",
+    )
+
+    @field_validator("jobs")
+    @classmethod
+    def _served(cls, jobs: str | None) -> str | None:
+        if jobs is not None and urlsplit(jobs).scheme not in ("http", "https"):
+            raise ValueError("write the address of the job server, such as http://head:8265")
+        return jobs and jobs.rstrip("/")
+
+    @field_validator("runtime_env")
+    @classmethod
+    def _without_secrets(cls, runtime_env: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        if "env_vars" in runtime_env:
+            raise ValueError("set environment variables where the cluster's nodes start; a corpus file is stored and shown")
+        if "working_dir" in runtime_env:
+            raise ValueError("a job's working_dir holds its order; bring code as py_modules, or in the image")
+        return runtime_env
 
 
 class Ranking(Section):
@@ -251,12 +457,21 @@ else:
     )
 
 
-class BudgetOptions(Section):
+class Spend(Section):
+    """What calls of generative models may cost at most; what is left out is no limit."""
+
+    calls: int | None = Field(None, ge=0, le=1 << 40, description="Calls of generative models.")
+    tokens: int | None = Field(None, ge=0, le=1 << 40, description="Tokens that they read and write.")
+    money: Money | None = Field(None, description="Money, by the prices of captions.models.")
+
+
+class BudgetOptions(Spend):
     """What one refresh may spend."""
 
     ocr_items: int | None = Field(
         None, ge=0, le=1 << 40, description="Figures and pages recognised in one refresh at most."
     )
+    corpus: Spend = Field(Spend(), description="What all refreshes of the corpus together may spend on generative models.")
 
 
 class RetentionOptions(Section):

@@ -47,6 +47,7 @@ class FailureCode(StrEnum):
     IMAGE_REJECTED = "image_rejected"
     MODEL_FAILED = "model_failed"
     MODEL_CRASHED = "model_crashed"
+    MODEL_UNREACHABLE = "model_unreachable"
     OVER_BUDGET = "over_budget"
     TAGGING_FAILED = "tagging_failed"
     LAW_BROKEN = "law_broken"
@@ -55,7 +56,7 @@ class FailureCode(StrEnum):
 OF_THE_SOURCE = frozenset({FailureCode.SOURCE_CHANGED, FailureCode.SOURCE_UNREADABLE})
 """What the source did, and no document: it says nothing about the next time, so it is never carried over."""
 
-UNFINISHED = frozenset({FailureCode.OVER_BUDGET, FailureCode.MODEL_CRASHED})
+UNFINISHED = frozenset({FailureCode.OVER_BUDGET, FailureCode.MODEL_CRASHED, FailureCode.MODEL_UNREACHABLE})
 """What says nothing about the input: such work isn't finished, and the next version tries it again."""
 
 

@@ -38,12 +38,16 @@ EVIDENCE = pa.schema(
         pa.field("caption", pa.string(), nullable=False),
         pa.field("figure_id", pa.string()),
         pa.field("tagged_rows", pa.list_(pa.list_(pa.string()))),
+        pa.field("description", pa.string()),
+        pa.field("described_by", pa.string()),
+        pa.field("flags", pa.list_(pa.string())),
     )
 )
 """A row of the index, without vectors: ``build`` joins those. ``page`` and ``bbox`` are the first of ``regions``.
 
 ``tagged_rows`` are the cells of a table as ``tagged_text`` has them, its header first; null for what is no table, and in versions
-from before tables kept them.
+from before tables kept them. ``description`` is what a model or a person wrote of a figure, ``described_by`` who did, ``context``
+where nobody did, and ``flags`` what is doubtful about it; null for what is no figure.
 """
 
 

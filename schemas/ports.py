@@ -1,8 +1,9 @@
 """The outside world as steps see it. Implementations live in ``backends/``; steps take them as arguments."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +11,9 @@ from numpy.typing import NDArray
 
 from schemas.documents import LayoutRegion, Line, OutlineEntry, RecognisedLine
 from schemas.drawings import Image, Letters, Mark, PageLine, Pixels, ReplacementText
+from schemas.errors import BadInputError, TransientError
 from schemas.evidence import Filters
+from schemas.generation import Reply, Request, Usage
 from schemas.geometry import BBox
 from schemas.versions import SourceFile
 
@@ -34,6 +37,10 @@ class ObjectStore(Protocol):
 
     def get(self, name: str) -> bytes:
         """Return an object's bytes; raise ``MissingError``, a ``FileNotFoundError``, where there is none."""
+        ...
+
+    def open(self, name: str) -> BinaryIO:
+        """Open an object's stored bytes to read a part of them, unchecked; raises as ``get`` does where there is none."""
         ...
 
     def put(self, name: str, data: bytes) -> None:
@@ -287,6 +294,68 @@ class LayoutDetector(Protocol):
         ...
 
 
+class Embedder(Protocol):
+    """Turns questions into vectors of unit length, in the space of whatever else it embeds."""
+
+    name: str
+    revision: str
+    dimension: int
+
+    def embed_query(self, text: str) -> Vector:
+        """Return the vector of a question, shape ``(dimension,)``; of late interaction, its vectors, ``(n, dimension)``."""
+        ...
+
+
+class PictureEmbedder(Embedder, Protocol):
+    """Turns pictures and texts into vectors of one space."""
+
+    def embed_pictures(self, pictures: Sequence[bytes]) -> Vector:
+        """Return one row an encoded picture; no row depends on the pictures beside it but for rounding.
+
+        Raises:
+            BadInputError: A picture can't be decoded.
+            MemoryError: There is no room for so many at once.
+        """
+        ...
+
+    def embed_documents(self, texts: Sequence[str]) -> Vector:
+        """Return one row a text; a long text is cut."""
+        ...
+
+    def embed_query_picture(self, picture: bytes) -> Vector:
+        """Return what is searched by where a picture is the question; shape and errors as for the others."""
+        ...
+
+
+class PairEmbedder(Embedder, Protocol):
+    """Turns a picture together with the words that describe it into one vector."""
+
+    def embed_pairs(self, pictures: Sequence[bytes], texts: Sequence[str]) -> Vector:
+        """Return one row a pair; errors as for ``PictureEmbedder.embed_pictures``."""
+        ...
+
+    def embed_query_picture(self, picture: bytes) -> Vector:
+        """Return what is searched by where a picture is the question."""
+        ...
+
+
+class LateEmbedder(Embedder, Protocol):
+    """Turns a picture, or a question, into many vectors, one a patch or a word: what late interaction compares."""
+
+    def embed_pictures(self, pictures: Sequence[bytes]) -> list[Vector]:
+        """Return the vectors of each encoded picture, shape ``(n, dimension)``, n > 0; none is of padding.
+
+        Raises:
+            BadInputError: A picture can't be decoded.
+            MemoryError: There is no room for so many at once.
+        """
+        ...
+
+    def embed_query_picture(self, picture: bytes) -> Vector:
+        """Return what is searched by where a picture is the question."""
+        ...
+
+
 class TextEmbedder(Protocol):
     """Turns text into vectors of unit length."""
 
@@ -305,6 +374,39 @@ class TextEmbedder(Protocol):
 
     def embed_query(self, text: str) -> Vector:
         """Return the vector of a question, shape ``(dimension,)``."""
+        ...
+
+
+class LanguageModel(Protocol):
+    """A generative model: words, perhaps with a picture, to words. One caller at a time.
+
+    ``usage`` is what all requests cost since it was loaded, those that came to nothing included. ``faults`` counts what went
+    wrong meanwhile, by what it is called, also where another try succeeded: for whoever watches.
+    """
+
+    name: str
+    revision: str
+    usage: Usage
+    faults: Counter[str]
+
+    def replies(self, requests: Iterable[Request]) -> Iterator[tuple[str, Reply | BadInputError | TransientError]]:
+        """Yield what becomes of each request, by its id, as it comes: in any order, each exactly once.
+
+        Requests are taken as there is room for them, so that whoever yields them can stop when enough was spent. An error
+        that is yielded is of that one request: ``BadInputError`` says that the model will never answer it, ``TransientError``
+        that it may another time, all retries being spent.
+
+        Raises:
+            UserError: The model can't be used as the corpus file names it; no request would succeed.
+        """
+        ...
+
+
+class LanguageDetector(Protocol):
+    """Tells in which language a text is."""
+
+    def probabilities(self, text: str) -> Mapping[str, float]:
+        """Return how likely each language is that it knows, by its ISO 639 code, likeliest first; they sum to one."""
         ...
 
 

@@ -103,11 +103,53 @@ class PlanCounts(_Model):
     to_parse: int
 
 
+class Spent(_Model):
+    """What calls of a generative model cost; ``money`` in the currency of the corpus file's prices."""
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    money: float = 0.0
+
+    def __add__(self, other: "Spent") -> "Spent":
+        return self._with(other, 1)
+
+    def __sub__(self, other: "Spent") -> "Spent":
+        return self._with(other, -1)
+
+    def times(self, number: float) -> "Spent":
+        """Return the cost of that many of these; of calls and tokens whole ones."""
+        return Spent(**{name: type(value)(value * number) for name, value in self})
+
+    def _with(self, other: "Spent", sign: int) -> "Spent":
+        return Spent(**{name: value + sign * getattr(other, name) for name, value in self})
+
+
+class ExpectedCalls(_Model):
+    """What a refresh would ask a captioner."""
+
+    figures: int = Field(description="Figures that it hasn't described yet.")
+    estimated: int = Field(description="Those of them that are estimated, since their documents are still to be read.")
+    affordable: int = Field(description="Those of them that the budget holds.")
+    spent: Spent = Field(description="What describing all of them would cost.")
+
+
+def in_words(expected: ExpectedCalls) -> str:
+    """Say what a refresh would ask a captioner, for people."""
+    about = "about " if expected.estimated else ""
+    spent = expected.spent
+    cost = f"{spent.calls:,} calls, {spent.input_tokens + spent.output_tokens:,} tokens"
+    money = f", {spent.money:,.2f} by its price" if spent.money else ""
+    short = f"; the budget holds {expected.affordable:,} of them" if expected.affordable < expected.figures else ""
+    return f"{about}{expected.figures:,} figures to describe, {cost}{money}{short}"
+
+
 class PlanSummary(PlanCounts):
     """What a refresh would do, before anything is spent."""
 
     bytes_to_parse: int
     sources: dict[str, list[str]] = Field(description="The sources behind new, changed and gone.")
+    captions: dict[str, ExpectedCalls] = Field({}, description="What generative models would be asked, by captioner.")
 
 
 class Plan(_Model):
@@ -185,7 +227,15 @@ class ModelCard(_Model):
 
 
 class VectorSpace(_Model):
-    """A space of a version: the model that made its vectors, and the key that they are kept under."""
+    """A space of a version: the model that made its vectors, how it was used, and the key that they are kept under."""
+
+    model: ModelCard
+    key: str
+    settings: dict[str, str | float] = {}
+
+
+class Captions(_Model):
+    """A captioner of a version that is a model: the model, and the key that what it wrote is kept under."""
 
     model: ModelCard
     key: str
@@ -204,6 +254,8 @@ class Manifest(_Model):
     keys: dict[str, str]
     models: dict[str, ModelCard]
     spaces: dict[str, VectorSpace] = Field(description="The spaces that its rows have vectors in, by name.")
+    captioners: dict[str, Captions] = Field({}, description="The models that describe its figures, by their names.")
+    spent: dict[str, Spent] = Field({}, description="What its refresh spent on generative models, by captioner.")
     parameters: dict[str, object]
     counts: Counts
     collection: str

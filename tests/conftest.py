@@ -9,7 +9,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from backends.engines.weaviate_server import WeaviateServer
-from tests import s3_server
+from tests import endpoint_server, s3_server, tiny_vlm
+from tests.endpoint_server import EndpointServer
 from tests.weaviate_server import running
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -66,6 +67,22 @@ def s3_bucket(s3_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
     bucket = f"inset-{uuid.uuid4().hex[:8]}"
     s3_client().create_bucket(Bucket=bucket)
     return bucket
+
+
+@pytest.fixture
+def endpoint() -> Iterator[EndpointServer]:
+    """A server of a generative model, which answers by a script."""
+    with endpoint_server.running() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def vlm_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a vision-language model with a few random weights; read only."""
+    import torch
+
+    torch.set_num_threads(1)  # with so little to do, threads only wait for each other: 20 times as long on two busy cores
+    return tiny_vlm.write(tmp_path_factory.mktemp("vlm"))
 
 
 @pytest.fixture

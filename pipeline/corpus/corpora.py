@@ -10,7 +10,7 @@ import json
 import os
 import stat
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
 import yaml
 from pydantic import ValidationError
@@ -20,7 +20,6 @@ from schemas.corpus import Corpus, Ranking, Section
 from schemas.errors import UserError
 from schemas.gates import GATES
 from schemas.printing import without_secrets
-from tasks.enriching.captioners import CAPTIONERS
 
 MOST_BYTES = 128 << 10
 """Bytes a corpus file may have; parsing YAML takes a second for as many."""
@@ -93,7 +92,11 @@ def load_corpus(name_or_path: str) -> Corpus:
     resolved = {key: _resolved(address, path, key) for key, address in places.items() if address is not None}
     resolved.setdefault("store", str(_default_store(path.parent)))
     _check_places(resolved, path)
-    return corpus.model_copy(update=resolved)
+    captions = corpus.captions
+    if captions.corrections is not None:
+        named = _resolved(captions.corrections, path, "captions.corrections")
+        captions = captions.model_copy(update={"corrections": named})
+    return corpus.model_copy(update=resolved | {"captions": captions})
 
 
 class QuerySettings:
@@ -238,9 +241,6 @@ def _check_models(corpus: Corpus, file: Path) -> None:
             kind.chosen(getattr(corpus, kind.section))
         except UserError as error:
             mistakes.append(f"{file}: {error.message}")
-    if (captioner := corpus.captions.captioner) not in CAPTIONERS:
-        known = ", ".join(CAPTIONERS)
-        mistakes.append(f"{file}: captions.captioner: there is no captioner {captioner!r}; known here: {known}")
     if mistakes:
         raise UserError(*mistakes)
 
@@ -251,7 +251,6 @@ def json_schema() -> dict[str, Any]:
     for kind in KINDS:
         definition = schema["properties"][kind.section]["$ref"].rpartition("/")[2]
         schema["$defs"][definition]["properties"][kind.key]["examples" if kind.others else "enum"] = kind.names
-    schema["$defs"]["CaptionOptions"]["properties"]["captioner"]["enum"] = [*CAPTIONERS]
     return schema
 
 
@@ -301,11 +300,14 @@ def _shown(value: object) -> str:
 
 
 def _section(location: tuple[int | str, ...]) -> type[Section]:
-    section: type[Section] = Corpus
+    """Return the section that a place in a corpus file lies in: below an optional one, and one of many by name, too."""
+    kind: Any = Corpus
     for part in location:
-        annotation = section.model_fields[str(part)].annotation
-        if isinstance(annotation, type) and issubclass(annotation, Section):
-            section = annotation
+        named = get_origin(kind) is dict
+        kind = get_args(kind)[-1] if named else kind.model_fields[str(part)].annotation
+        if get_origin(kind) is not dict:
+            kind = next((one for one in get_args(kind) if isinstance(one, type) and issubclass(one, Section)), kind)
+    section: type[Section] = kind
     return section
 
 
@@ -333,6 +335,10 @@ source: {source}          # a folder, a glob such as docs/**/*.pdf, or s3://buck
 # captions:
 #   ocr: {ocr}                  # what reads words inside figures and on scanned pages; or none
 #   layout: {layout}           # what finds figures on scanned pages; or none
+#   captioner: context             # or one of 'models', which sees the pictures
+#   models:
+#     vlm: {{kind: vlm, model: NAME, revision: "1", endpoint: {{url: "http://localhost:8000/v1"}}}}
+#   corrections: captions.csv      # a person's better words, by figure
 # embeddings:
 #   text: {text_model}                   # packaged; or a sentence-transformers model with its revision
 # chunks:
@@ -351,6 +357,7 @@ source: {source}          # a folder, a glob such as docs/**/*.pdf, or s3://buck
 {gates}
 # budget:
 #   ocr_items: 10000               # figures and pages recognised in one refresh at most
+#   calls: 1000                    # calls of generative models in one refresh at most; or tokens, or money
 # retention:
 #   versions: {versions}
 """

@@ -1,27 +1,33 @@
 """A corpus opened for work: its store, its models' names, its keys and its engine, all from the corpus file."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from backends.engines.lancedb_index import LanceIndex
 from backends.engines.weaviate_index import WeaviateIndex
 from backends.engines.weaviate_server import WeaviateServer
-from backends.models.registry import DETECTORS, RECOGNISERS, TEXT_EMBEDDERS
+from backends.models.registry import DETECTORS, EMBEDDERS, RECOGNISERS
 from backends.stores.object_store import join, open_store
 from backends.stores.objects import read_model
 from backends.stores.sources import open_source, overlaps
 from pipeline.corpus.corpora import find_corpus_file, load_corpus
+from pipeline.corpus.corrections import read_corrections
+from pipeline.corpus.prompts import find_prompt
 from ray_jobs.parse_shard import attempt_key, parse_key
-from schemas.corpus import Collection, Corpus, IndexOptions
+from schemas.corpus import CONTEXT, Collection, Corpus, IndexOptions, ModelCaptioner
 from schemas.errors import UserError
 from schemas.ids import collection_name, key, sha256, version_file
 from schemas.ports import DocumentSource, ObjectStore, SearchIndex
-from schemas.versions import ModelCard, VectorSpace
+from schemas.tags import TagTemplate
+from schemas.versions import Captions, ModelCard, VectorSpace
 from tasks.enriching.caption import CAPTION_VERSION
-from tasks.enriching.captioners import CAPTIONERS
+from tasks.enriching.caption_quality import QUALITY_VERSION
 from tasks.enriching.chunk import CHUNK_VERSION
+from tasks.enriching.corrections import Corrections
+from tasks.enriching.prompts import PROMPT_VERSION, Prompt
 from tasks.enriching.spaces import SPACES, TEXT
 from tasks.figures.segment import SEGMENT_VERSION
 from tasks.reading.structure import STRUCTURE_VERSION
@@ -31,11 +37,16 @@ from tasks.versions.check import CHECK_VERSION
 CODE_VERSION = "0.1.0"
 INDEX_FILE = "index.json"
 
-Report = Callable[[str, int, int], None]
-"""Called with progress: step, done, total."""
+
+class Report(Protocol):
+    """Is called with progress."""
+
+    def __call__(self, step: str, done: int, total: int, spent: str = "", /) -> None:
+        """Take note of how far a step is, and what it has spent so far, "" for a step that costs nothing."""
+        ...
 
 
-def silent(_step: str, _done: int, _total: int) -> None:
+def silent(_step: str, _done: int, _total: int, _spent: str = "") -> None:
     """Report to nobody."""
 
 
@@ -53,6 +64,15 @@ class Keys:
 
 
 @dataclass(frozen=True)
+class CaptionerInUse:
+    """A model that describes figures of the corpus, what it is asked, and where what it wrote is kept."""
+
+    options: ModelCaptioner
+    prompt: Prompt
+    captions: Captions
+
+
+@dataclass(frozen=True)
 class Workspace:
     """A corpus opened for work; what its methods name is opened when they are called."""
 
@@ -63,6 +83,8 @@ class Workspace:
     recogniser: ModelCard | None
     detector: ModelCard | None
     spaces: Mapping[str, VectorSpace]
+    captioners: Mapping[str, CaptionerInUse]
+    corrections: Corrections
 
     def source(self) -> DocumentSource:
         """Open the place that the PDFs come from."""
@@ -134,22 +156,33 @@ def open_workspace(name_or_path: str) -> Workspace:
         UserError: The file is missing or wrong.
     """
     file = find_corpus_file(name_or_path)
-    corpus = load_corpus(str(file))
+    return opened(load_corpus(str(file)), file)
+
+
+def opened(corpus: Corpus, file: Path) -> Workspace:
+    """Open a corpus as its file describes it.
+
+    Raises:
+        UserError: What it describes can't be.
+    """
     if overlaps(corpus.source, corpus.store or ""):
         raise UserError(
             f"{file}: source {corpus.source} and store {corpus.store} overlap, so what is kept would be indexed; "
             f"name a 'store' elsewhere"
         )
     recogniser, detector = RECOGNISERS.card(corpus.captions), DETECTORS.card(corpus.captions)
-    spaces = _spaces(corpus)
+    spaces, captioners = _spaces(corpus), _captioners(corpus, file)
+    corrections = _corrections(corpus)
     return Workspace(
         corpus=corpus,
         file=file,
         store=open_store(join(corpus.store or "", corpus.name)),
-        keys=_keys(corpus, recogniser, detector, spaces),
+        keys=_keys(corpus, recogniser, detector, spaces, captioners, corrections),
         recogniser=recogniser,
         detector=detector,
         spaces=spaces,
+        captioners=captioners,
+        corrections=corrections,
     )
 
 
@@ -158,13 +191,50 @@ def _spaces(corpus: Corpus) -> dict[str, VectorSpace]:
     for space in SPACES.values():
         named = space.model(corpus.embeddings)
         if named is not None:
-            card = TEXT_EMBEDDERS.find(named).card()
-            found[space.name] = VectorSpace(model=card, key=key(model=card.model_dump(), step=space.version))
+            card = EMBEDDERS[space.embeds].find(named).card()
+            settings = dict(named.settings)
+            # Without any, the key is what it always was: its vectors are still right.
+            used = {"settings": settings} if settings else {}
+            made = key(model=card.model_dump(), step=space.version, **used)
+            found[space.name] = VectorSpace(model=card, key=made, settings=settings)
     return found
 
 
+def _corrections(corpus: Corpus) -> Corrections:
+    address = corpus.captions.corrections
+    return read_corrections(address, TagTemplate(corpus.tags.template)) if address else Corrections()
+
+
+def _captioners(corpus: Corpus, file: Path) -> dict[str, CaptionerInUse]:
+    options = corpus.captions
+    names = {options.captioner, *options.by_source.values()} - {CONTEXT}
+    return {name: _captioner(name, options.models[name], file) for name in sorted(names)}
+
+
+def _captioner(name: str, options: ModelCaptioner, file: Path) -> CaptionerInUse:
+    setting = f"{file}: captions.models.{name}.prompt"
+    prompt = find_prompt(options.prompt, file.parent, subject="figure", kind=options.kind, setting=setting)
+    card = ModelCard(name=options.model, revision=options.revision)
+    made = key(
+        model=card.model_dump(),
+        asked=options.model_dump(include=_ASKED),
+        prompt=prompt.digest,
+        step=PROMPT_VERSION,
+    )
+    return CaptionerInUse(options, prompt, Captions(model=card, key=made))
+
+
+_ASKED = {"kind", "temperature", "top_p", "max_tokens", "max_side_px", "language"}
+"""What an answer depends on beside the model and the prompt; how the model is reached, and what it costs, is no part of it."""
+
+
 def _keys(
-    corpus: Corpus, recogniser: ModelCard | None, detector: ModelCard | None, spaces: Mapping[str, VectorSpace]
+    corpus: Corpus,
+    recogniser: ModelCard | None,
+    detector: ModelCard | None,
+    spaces: Mapping[str, VectorSpace],
+    captioners: Mapping[str, CaptionerInUse],
+    corrections: Corrections,
 ) -> Keys:
     parse = parse_key(corpus.parse)
     recognised = key(model=recogniser.model_dump() if recogniser else None)
@@ -180,7 +250,7 @@ def _keys(
     )
     assembled = key(
         structured=structured,
-        captions=[corpus.captions.captioner, CAPTIONERS[corpus.captions.captioner].version, CAPTION_VERSION],
+        captions=_words_of_figures(corpus, captioners, corrections),
         tags=corpus.tags.model_dump(),
         step=ASSEMBLE_VERSION,
         laws=CHECK_VERSION,
@@ -196,6 +266,22 @@ def _keys(
         questions=questions_digest(corpus.questions),
     )
     return Keys(parse, attempt, recognised, segmented, structured, assembled, settings)
+
+
+def _words_of_figures(
+    corpus: Corpus, captioners: Mapping[str, CaptionerInUse], corrections: Corrections
+) -> dict[str, object]:
+    """Return all that the words of a figure's row depend on, beside its document."""
+    options = corpus.captions
+    return {
+        "step": CAPTION_VERSION,
+        "captioner": options.captioner,
+        "by_source": [*options.by_source.items()],
+        "models": {name: [used.captions.key, used.prompt.expected] for name, used in captioners.items()},
+        "near_duplicates": options.near_duplicates,
+        "quality": QUALITY_VERSION if captioners else None,
+        "corrections": corrections.digest if corrections.entries else None,
+    }
 
 
 def questions_digest(path: str | None) -> str | None:

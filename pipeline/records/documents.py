@@ -1,13 +1,23 @@
-"""Finished work of documents: which of them are parsed, and what of theirs is embedded."""
+"""Finished work of documents: which of them are parsed, and what of it goes into rows."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
+from backends.models.registry import TEXT_EMBEDDERS
 from pipeline.corpus.workspace import Workspace
-from ray_jobs.documents import is_finished, parsed_folder, read_chunks, read_figures, read_head, structured_folder
-from schemas.documents import Chunk, PlacedFigure
-from tasks.enriching.caption import describe
-from tasks.enriching.captioners import CAPTIONERS
-from tasks.enriching.cut import CountTokens
+from pipeline.records.descriptions import Descriptions
+from pipeline.records.inherit import Inherited
+from ray_jobs.documents import (
+    is_finished,
+    parsed_folder,
+    read_chunks,
+    read_figures,
+    read_head,
+    read_placements,
+    structured_folder,
+)
+from schemas.documents import Chunk, Figure, PlacedFigure, Placement
+from tasks.enriching.caption import Wording, describe
 from tasks.enriching.spaces import Passage
 
 
@@ -17,17 +27,65 @@ def parsed_documents(workspace: Workspace, doc_ids: Iterable[str]) -> list[str]:
     return [doc_id for doc_id in sorted(doc_ids) if is_finished(store, parsed_folder(doc_id, parse))]
 
 
-def described(
-    workspace: Workspace, chunks: Iterable[Chunk], figures: Iterable[PlacedFigure], count_tokens: CountTokens
-) -> list[Chunk]:
-    """Return the chunks of a document, its figures described as the corpus file says."""
-    tokens, captioner = workspace.corpus.chunks.tokens, CAPTIONERS[workspace.corpus.captions.captioner]
-    return describe(chunks, figures, count_tokens, max_tokens=tokens, captioner=captioner)
+@dataclass(frozen=True)
+class StructuredParts:
+    """What of a structured document rows are made of; ``wordings`` go by figure."""
+
+    title: str
+    chunks: list[Chunk]
+    figures: tuple[Figure, ...]
+    placements: tuple[Placement, ...]
+    placed: tuple[PlacedFigure, ...]
+    wordings: Mapping[str, Wording]
 
 
-def passages_of(workspace: Workspace, doc_id: str, count_tokens: CountTokens) -> list[Passage]:
-    """Return what of each row of a document can be embedded."""
-    store, folder = workspace.store, structured_folder(doc_id, workspace.keys.structured)
-    title = read_head(store, folder).title
-    pieces = described(workspace, read_chunks(store, folder), read_figures(store, folder), count_tokens)
-    return [Passage(piece.modality, title, piece.section_path, piece.text) for piece in pieces]
+class DocumentReader:
+    """Reads structured documents, their figures described as the corpus file says.
+
+    Args:
+        workspace: The corpus.
+        documents: All documents of the version that rows are made of.
+        inherited: All others.
+    """
+
+    def __init__(self, workspace: Workspace, documents: Iterable[str], inherited: Inherited) -> None:
+        self._workspace = workspace
+        self._count_tokens = TEXT_EMBEDDERS.of(workspace.corpus.embeddings).token_counter()
+        self._descriptions = Descriptions(workspace, lambda: _digests(workspace, documents, inherited))
+
+    def read(self, doc_id: str, source: str) -> StructuredParts:
+        """Return a document's parts.
+
+        Args:
+            doc_id: The document.
+            source: Its first source, which chooses the captioner.
+        """
+        store, folder = self._workspace.store, structured_folder(doc_id, self._workspace.keys.structured)
+        placed = read_figures(store, folder)
+        figures, placements = read_placements(store, folder)
+        title, chunks = read_head(store, folder).title, read_chunks(store, folder)
+        wordings = self._descriptions.of(source, title, placed, chunks)
+        tokens = self._workspace.corpus.chunks.tokens
+        described = describe(chunks, placed, wordings, self._count_tokens, max_tokens=tokens)
+        return StructuredParts(title, described, figures, placements, placed, wordings)
+
+    def passages(self, doc_id: str, source: str) -> list[Passage]:
+        """Return what of each row of a document can be embedded; arguments as for ``read``."""
+        parts = self.read(doc_id, source)
+        return [
+            Passage(piece.modality, parts.title, piece.section_path, piece.text, piece.figure_id) for piece in parts.chunks
+        ]
+
+
+def _digests(workspace: Workspace, documents: Iterable[str], inherited: Inherited) -> Iterator[tuple[str, int]]:
+    """Yield each figure of a version with its SHA-1, of a document that isn't read again with the end of it, its number."""
+    seen: set[str] = set()
+    for doc_id in documents:
+        figures, _ = read_placements(workspace.store, structured_folder(doc_id, workspace.keys.structured))
+        yield from ((figure.figure_id, int(figure.sha1, 16)) for figure in figures if figure.figure_id not in seen)
+        seen.update(figure.figure_id for figure in figures)
+    for part in inherited.placements(workspace.store):
+        for row in part.select(["figure_id", "number"]).to_pylist():
+            if row["number"] is not None and row["figure_id"] not in seen:
+                seen.add(row["figure_id"])
+                yield row["figure_id"], int(row["number"])

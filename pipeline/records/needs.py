@@ -14,6 +14,7 @@ from backends.stores.objects import read_names
 from backends.stores.spill import PARTS, Spill
 from pipeline.corpus.workspace import Report, Workspace, silent
 from pipeline.records.cache import ShardedCache
+from pipeline.records.descriptions import open_descriptions
 from pipeline.records.evidence import evidence_parts, figures_of, placement_parts
 from pipeline.records.ledger import each_fate, read_fates
 from pipeline.records.publication import read_manifest
@@ -135,6 +136,10 @@ def _add_records(workspace: Workspace, manifest: Manifest, needed: Callable[[Sha
             pictures = needed(ShardedCache(store, f"recognised/{keys[name]}", schema_of(noun)))
             for placements in placement_parts(store, version):
                 pictures.add(figures_of(placements))
+    for captions in manifest.captioners.values():
+        figures = needed(open_descriptions(store, captions.key))
+        for part in evidence_parts(store, version):
+            figures.add(name for name in part.column("figure_id").unique().to_pylist() if name is not None)
     embedded = [(vectors, needed(vectors.cache)) for vectors in open_vectors(store, manifest.spaces)]
     for part in evidence_parts(store, version):
         rows = passages(part)

@@ -15,7 +15,7 @@ from schemas.ids import version_file
 from schemas.parquet import Rows, schema_of, to_parquet
 from schemas.ports import ObjectStore
 from schemas.stages import Stage
-from schemas.versions import Counts, GateResult, Plan, PlannedDocument
+from schemas.versions import Counts, GateResult, Plan, PlannedDocument, Spent
 
 _PLANNED = "plan.parquet"
 
@@ -25,7 +25,8 @@ Note = TypeVar("Note", bound=BaseModel)
 class StageNote(BaseModel):
     """What a stage has to say: its failures, the gates it looked at, its counts, the seconds it took.
 
-    ``ranking`` is what questions were ranked by, where any were asked.
+    ``spent`` is what it spent on generative models, by captioner. ``ranking`` is what questions were ranked by, where any were
+    asked.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -34,6 +35,7 @@ class StageNote(BaseModel):
     failures: list[Failure] = []
     gates: list[GateResult] = []
     counts: dict[str, int] = {}
+    spent: dict[str, Spent] = {}
     ranking: Ranking | None = None
 
 
@@ -86,5 +88,6 @@ def _joined(notes: Sequence[StageNote]) -> StageNote:
         failures=[failure for note in notes for failure in note.failures],
         gates=[gate for note in notes for gate in note.gates],
         counts=counts,
+        spent={name: spent for note in notes for name, spent in note.spent.items()},
         ranking=next((note.ranking for note in notes if note.ranking is not None), None),
     )

@@ -12,11 +12,10 @@ from types import MappingProxyType
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from backends.models.registry import TEXT_EMBEDDERS
 from backends.stores.spill import Spill
 from pipeline.corpus.workspace import Report, Workspace, silent
 from pipeline.records.delta import DeltaWriter
-from pipeline.records.documents import described, parsed_documents
+from pipeline.records.documents import DocumentReader, parsed_documents
 from pipeline.records.evidence import evidence_writer, placement_parts, placement_writer
 from pipeline.records.inherit import Inherited, inherit
 from pipeline.records.ledger import indexed_pages, indexed_sources, write_ledger
@@ -24,9 +23,7 @@ from pipeline.records.notes import StageNote, read_notes, read_plan, write_note
 from pipeline.records.quarantine import document_failures, write_failures
 from pipeline.records.tagged import make_tagged
 from ray_jobs.documents import (
-    read_chunks,
     read_failures,
-    read_figures,
     read_head,
     read_placements,
     reported,
@@ -39,7 +36,6 @@ from schemas.parquet import Rows
 from schemas.stages import Stage, Step
 from schemas.tags import TagTemplate
 from schemas.versions import LedgerRow, Plan, Status
-from tasks.enriching.cut import CountTokens
 from tasks.versions.assemble import NUMBERED, DocumentPieces, Pictures, make_rows, merge, number_version, taken_from
 
 
@@ -79,6 +75,7 @@ def assemble(
     # After the rows: what a check finds to be indexed and without rows it has made again, rows of what isn't indexed it may not.
     write_ledger(store, version, ledger)
     failures = [*document_failures(ledger, run_id), *_page_failures(workspace, run_id, sources, inherited)]
+    failures += _undescribed(workspace, version, sources)
     if corpus.tags.pdf:
         named = {doc_id: first for doc_id, (first, *_) in sources.items()}
         failures += make_tagged(workspace, version, placement_parts(store, version), named, run_id, report)
@@ -146,7 +143,7 @@ def _write(
         Spill(folder / "numbers", NUMBERED, "ending"),
     )
     made = make_rows(
-        _pieces(workspace, sorted([*fresh, *again]), sources, report), numbers, TagTemplate(corpus.tags.template)
+        _pieces(workspace, sorted([*fresh, *again]), sources, inherited, report), numbers, TagTemplate(corpus.tags.template)
     )
     evidence, placements = evidence_writer(store, version), placement_writer(store, version)
     delta = DeltaWriter(store, version, inherited, sources, chain(fresh, again))
@@ -178,26 +175,29 @@ def _pictures(workspace: Workspace, doc_id: str) -> Pictures:
 
 
 def _pieces(
-    workspace: Workspace, doc_ids: Sequence[str], sources: Mapping[str, tuple[str, ...]], report: Report
+    workspace: Workspace,
+    doc_ids: Sequence[str],
+    sources: Mapping[str, tuple[str, ...]],
+    inherited: Inherited,
+    report: Report,
 ) -> Iterator[DocumentPieces]:
-    count_tokens = TEXT_EMBEDDERS.of(workspace.corpus.embeddings).token_counter()
+    reader = DocumentReader(workspace, doc_ids, inherited)
     for done, doc_id in enumerate(doc_ids, 1):
-        yield _read(workspace, doc_id, sources[doc_id], count_tokens)
+        yield _read(reader, doc_id, sources[doc_id])
         report("assemble", done, len(doc_ids))
 
 
-def _read(workspace: Workspace, doc_id: str, sources: tuple[str, ...], count_tokens: CountTokens) -> DocumentPieces:
-    store, folder = workspace.store, structured_folder(doc_id, workspace.keys.structured)
-    figures, placements = read_placements(store, folder)
-    placed = read_figures(store, folder)
+def _read(reader: DocumentReader, doc_id: str, sources: tuple[str, ...]) -> DocumentPieces:
+    parts = reader.read(doc_id, sources[0])
     return DocumentPieces(
         doc_id=doc_id,
-        title=read_head(store, folder).title,
+        title=parts.title,
         sources=sources,
-        chunks=described(workspace, read_chunks(store, folder), placed, count_tokens),
-        figures=figures,
-        placements=placements,
-        captions={figure.placement.order: figure.caption for figure in placed},
+        chunks=parts.chunks,
+        figures=parts.figures,
+        placements=parts.placements,
+        captions={figure.placement.order: figure.caption for figure in parts.placed},
+        wordings=parts.wordings,
     )
 
 
@@ -211,3 +211,9 @@ def _page_failures(
     for doc_id in sorted(sources.keys() - inherited.documents):
         for found in read_failures(workspace.store, structured_folder(doc_id, workspace.keys.structured)):
             yield reported(found, sources[doc_id][0], doc_id, run_id)
+
+
+def _undescribed(workspace: Workspace, version: str, sources: Mapping[str, tuple[str, ...]]) -> Iterator[Failure]:
+    """Yield the documents with figures that a model is still to describe."""
+    for note in read_notes(workspace.store, version, [Stage.ENRICH]).values():
+        yield from (failure for failure in note.failures if failure.step == Step.CAPTION and failure.doc_id in sources)

@@ -6,12 +6,16 @@ from datetime import UTC, datetime, timedelta
 from evaluation.gates import OF_RETRIEVAL
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.collection import OF_THE_ENGINE, holds
+from pipeline.records.descriptions import read_spent
+from pipeline.records.expected import expected_calls
 from pipeline.records.ledger import readable_ledger
 from pipeline.records.publication import manifests, read_override, read_pointer, readable_manifest, refusals_of
+from pipeline.records.quarantine import read_failures
 from ray_jobs.documents import is_finished, parsed_folder
-from schemas.errors import UserError
+from schemas.errors import UNFINISHED, UserError
 from schemas.ids import key, version_name, version_time
-from schemas.versions import LedgerRow, Manifest, Outcome, Plan, Pointer, Status
+from schemas.versions import LedgerRow, Manifest, Outcome, Plan, PlannedDocument, Pointer, Spent, Status
+from tasks.enriching.spending import Budget
 from tasks.versions.plan import compare, cut_shards, summarise, was_disturbed
 
 MEBIBYTE = 1 << 20
@@ -49,12 +53,17 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
     to_parse = {document.doc_id: document.size for document in comparison.documents if document.doc_id not in parsed}
     # What is tried again may end otherwise than it did, so an earlier version of the same inputs proves nothing.
     found = None if retry or anew else _built(workspace, fingerprint, live)
+    summary = summarise(comparison, to_parse)
+    if workspace.captioners and found is None:
+        to_describe = _without_finished(workspace, live, ledger, comparison.documents)
+        calls = expected_calls(workspace, to_describe, readable_manifest(store, live.version) if live else None)
+        summary = summary.model_copy(update={"captions": calls})
     return Plan(
         run_id=run_id,
         version=found[0] if found else version_name(_after(store.folders("versions")), fingerprint),
         fingerprint=fingerprint,
         parent=live.version if live else None,
-        summary=summarise(comparison, to_parse),
+        summary=summary,
         documents=list(comparison.documents),
         carried=list(comparison.carried),
         shards=cut_shards(to_parse, int(corpus.parse.shard_mb * MEBIBYTE)),
@@ -83,16 +92,38 @@ def _built(workspace: Workspace, fingerprint: str, live: Pointer | None) -> tupl
             if failed.intersection(OF_THE_ENGINE) or (failed & OF_RETRIEVAL and _was_ranked_otherwise(workspace, manifest)):
                 continue
             return manifest.version, "refused"
-        if manifest.work.get("over_budget") and workspace.corpus.budget.ocr_items != 0:
-            continue  # it isn't finished: a budget left pictures unread, and this refresh may read some
+        if _is_unfinished(workspace, manifest):
+            continue
         if holds(workspace, manifest):
             return manifest.version, "unchanged" if is_live else "held" if live is not None and live.held else "ready"
     return None
 
 
+def _is_unfinished(workspace: Workspace, manifest: Manifest) -> bool:
+    """Return whether models left something of a version undone that this refresh may do."""
+    budget, work = workspace.corpus.budget, manifest.work
+    if work.get("over_budget") and budget.ocr_items != 0:
+        return True
+    before = read_spent(workspace.store)
+    return bool(work.get("undescribed")) and Budget(budget, budget.corpus, before).reserve(Spent(calls=1))
+
+
 def _was_ranked_otherwise(workspace: Workspace, manifest: Manifest) -> bool:
     """Return whether a version was judged by another ranking than would judge it now."""
     return manifest.parameters.get("ranking") != workspace.corpus.ranking.model_dump(mode="json")
+
+
+def _without_finished(
+    workspace: Workspace, live: Pointer | None, ledger: Sequence[LedgerRow], documents: Sequence[PlannedDocument]
+) -> list[PlannedDocument]:
+    """Return the documents that rows are made of: all but those that the live version has finished by the same keys."""
+    manifest = readable_manifest(workspace.store, live.version) if live else None
+    if manifest is None or manifest.keys.get("assembled") != workspace.keys.assembled:
+        return [*documents]
+    failures = read_failures(workspace.store, manifest) or []
+    unfinished = {failure.doc_id for failure in failures if failure.code in UNFINISHED}
+    finished = {row.doc_id for row in ledger if row.status is Status.INDEXED} - unfinished
+    return [document for document in documents if document.doc_id not in finished]
 
 
 def _parsed(workspace: Workspace, live: Pointer | None, ledger: Sequence[LedgerRow], doc_ids: set[str]) -> set[str]:

@@ -102,6 +102,8 @@ def _manifest(workspace: Workspace, plan: Plan, notes: dict[Stage, StageNote]) -
         keys=dict(vars(workspace.keys)),
         models={role: model for role, model in models.items() if model is not None},
         spaces=dict(workspace.spaces),
+        captioners={name: used.captions for name, used in workspace.captioners.items()},
+        spent=notes[Stage.ENRICH].spent if Stage.ENRICH in notes else {},
         parameters=corpus.model_dump(mode="json", exclude={"source", "store", "questions", "schedule"})
         | {"ranking": (_judged_by(notes) or corpus.ranking).model_dump(mode="json")},
         counts=counts_of(notes[Stage.ASSEMBLE]),

@@ -12,13 +12,13 @@ from itertools import chain
 from pathlib import Path
 
 from pipeline.corpus.workspace import Report, Workspace, silent
+from pipeline.records.cache import CACHES
+from pipeline.records.descriptions import open_descriptions
 from pipeline.records.lease import holding, release
 from pipeline.records.needs import Needs, needs_of
 from pipeline.records.shared import Objects, list_objects
 from pipeline.upkeep.retain import doomed, sweep
 from schemas.versions import PruneResult
-
-_CACHES = ("recognised", "vectors")
 
 
 def prune(workspace: Workspace, *, dry_run: bool, report: Report = silent) -> PruneResult:
@@ -50,12 +50,15 @@ def _prune(workspace: Workspace, folder: Path, *, dry_run: bool, report: Report)
     kept = set(store.folders("versions")) - set(versions)
     needs = needs_of(workspace, kept, folder / "needs", report)
     objects = list_objects(store, folder / "objects")
+    # What models were paid for stays as long as the corpus file names them: a refresh that died has no version that needs it.
+    paid = {open_descriptions(store, used.captions.key).folder for used in workspace.captioners.values()}
     # Of caches that are needed, single records may be to spare.
-    shards = [name for kind in _CACHES for name in store.names(kind) if name.rpartition("/")[0] not in needs.records]
+    kept_caches = paid | needs.records.keys()
+    shards = [name for kind in CACHES for name in store.names(kind) if name.rpartition("/")[0] not in kept_caches]
     halves = store.abandoned("")
     counts = Counter(name.partition("/")[0] for name in _spare_objects(objects, needs, shards))
     counts.update({"half written": len(halves)} if halves else {})
-    records = {name: list(needed.spare()) for name, needed in sorted(needs.records.items())}
+    records = {name: list(needed.spare()) for name, needed in sorted(needs.records.items()) if name not in paid}
     if not dry_run:
         for done, name in enumerate(chain(_spare_objects(objects, needs, shards), halves), 1):
             store.delete(name)

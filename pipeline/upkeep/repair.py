@@ -15,8 +15,9 @@ from itertools import chain
 from pathlib import Path
 
 from pipeline.corpus.workspace import Report, Workspace, silent
-from pipeline.records.cache import ShardedCache
+from pipeline.records.cache import CACHES, ShardedCache
 from pipeline.records.damage import NOTED, DamageNote, read_damage_note
+from pipeline.records.descriptions import SPENT
 from pipeline.records.evidence import evidence_parts, placement_parts
 from pipeline.records.inventory import FILE as INVENTORY
 from pipeline.records.inventory import Damage, Item, changed, missing_or_cut, read_inventory, read_own
@@ -44,8 +45,6 @@ from schemas.versions import Pointer
 
 SAMPLE_BYTES = 64 << 20
 """Bytes of the live version's objects that a refresh reads to see whether they changed; all of them in a small store."""
-
-_CACHES = ("recognised", "vectors")
 
 
 @dataclass
@@ -82,13 +81,13 @@ def find_damage(workspace: Workspace, *, deep: bool = False, report: Report = si
 
 def _find_damage(workspace: Workspace, folder: Path, *, deep: bool, report: Report) -> Damages:
     store = workspace.store
-    found = Damages(loose=list(_unreadable(store, (LIVE, COPY, LEASE, NOTED), optional=True)))
+    found = Damages(loose=list(_unreadable(store, (LIVE, COPY, LEASE, NOTED, SPENT), optional=True)))
     shared = list_objects(store, folder / "objects")
     kept = _kept(workspace)
     live = _live(store)
     broken: dict[str, Damage] = {}
     if deep:
-        shards = [name for kind in _CACHES for name in store.names(kind)]
+        shards = [name for kind in CACHES for name in store.names(kind)]
         found.loose += _unreadable(store, shards)
         found.loose += _lacking_vectors(workspace, live)
     for done, version in enumerate(kept, 1):
@@ -321,7 +320,7 @@ def _make_room(workspace: Workspace, live: str | None, damages: Iterable[Damage]
             documents.add(rest[0].removesuffix(".pdf"))
         elif kind == "figures" and live:
             documents |= _documents_with(store, live, rest[0].removesuffix(".png"))
-        if kind in KINDS or (kind in _CACHES and damage.name.endswith(".parquet")):
+        if kind in (*KINDS, SPENT) or (kind in CACHES and damage.name.endswith(".parquet")):
             store.delete(damage.name)
     if documents and live:
         _forget_scans(workspace, live, documents)

@@ -5,7 +5,7 @@ Nothing here holds more than a few documents: what has to be known of all figure
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,9 +16,10 @@ from schemas.geometry import BBox
 from schemas.ids import evidence_id
 from schemas.ports import Aside
 from schemas.tags import DIGITS_MOST, DOC_DIGITS, TagTemplate, fill, placeholder, placeholders, restore
+from tasks.enriching.caption import Wording, as_printed
 from tasks.versions.tag import number_figure, number_figures
 
-ASSEMBLE_VERSION = "3"
+ASSEMBLE_VERSION = "4"
 
 _ENDING, _FIGURE, _NUMBER = "ending", "figure_id", "number"
 NUMBERED = pa.schema([(_ENDING, pa.string()), (_FIGURE, pa.string()), (_NUMBER, pa.string())])
@@ -27,7 +28,7 @@ NUMBERED = pa.schema([(_ENDING, pa.string()), (_FIGURE, pa.string()), (_NUMBER, 
 
 @dataclass(frozen=True)
 class DocumentPieces:
-    """What a document brings into a version. ``captions`` goes by the order of the placement."""
+    """What a document brings into a version. ``captions`` goes by the order of the placement, ``wordings`` by figure."""
 
     doc_id: str
     title: str
@@ -36,6 +37,7 @@ class DocumentPieces:
     figures: Sequence[Figure]
     placements: Sequence[Placement]
     captions: Mapping[int, str]
+    wordings: Mapping[str, Wording] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -263,7 +265,22 @@ def _evidence(document: DocumentPieces, tags: Mapping[int, str]) -> Iterator[dic
             "caption": piece.caption,
             "figure_id": piece.figure_id,
             "tagged_rows": tagged_rows,
-        }
+        } | _description(document, piece)
+
+
+_CONTEXT_ALONE = Wording()
+
+
+def _description(document: DocumentPieces, piece: Chunk) -> dict[str, object]:
+    """Return who described a figure's row, in which words, and what is doubtful about them."""
+    if piece.figure_id is None:
+        return {"description": None, "described_by": None, "flags": None}
+    wording = document.wordings.get(piece.figure_id, _CONTEXT_ALONE)
+    return {
+        "description": as_printed(wording.text) or None,
+        "described_by": wording.by,
+        "flags": [str(flag) for flag in wording.flags],
+    }
 
 
 def _with_tags(piece: Chunk, tag_of: Callable[[str], str]) -> tuple[str, list[list[str]] | None]:

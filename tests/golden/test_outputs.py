@@ -32,7 +32,6 @@ from schemas.geometry import BBox
 from schemas.ids import sha256
 from schemas.tags import TagTemplate
 from tasks.enriching.caption import describe
-from tasks.enriching.captioners import CAPTIONERS
 from tasks.enriching.chunk import chunk
 from tasks.enriching.embed import search_text
 from tasks.figures.segment import cut, pictures_to_segment
@@ -101,7 +100,7 @@ def _make(name: str, pdf: bytes) -> _Made:
     structured = structure_with(parsed, recognised, segmented)
     count_tokens = TEXT_EMBEDDERS.of(EmbeddingOptions()).token_counter()
     pieces = chunk(structured, count_tokens, max_tokens=MAX_TOKENS)
-    chunks = describe(pieces, structured.figures, count_tokens, max_tokens=MAX_TOKENS, captioner=CAPTIONERS["context"])
+    chunks = describe(pieces, structured.figures, {}, count_tokens, max_tokens=MAX_TOKENS)
     return _Made(name, pdf, parsed, pictures, recognised, segmented, structured, pieces, chunks)
 
 

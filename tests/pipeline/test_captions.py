@@ -1,45 +1,270 @@
-"""Captions are composed when rows are made."""
+"""Models and people describe figures, through a whole refresh."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from pipeline.corpus.workspace import Workspace, open_workspace
-from pipeline.records.notes import read_notes
-from pipeline.records.publication import read_pointer
+from pipeline.records.descriptions import read_spent
+from pipeline.records.notes import StageNote, read_notes
+from pipeline.records.publication import read_manifest, read_pointer
 from pipeline.refresh import refresh
+from pipeline.stages.plan import plan
+from pipeline.upkeep.prune import prune
+from schemas.errors import UserError
 from schemas.stages import Stage
-from tasks.enriching.captioners import CAPTIONERS
-from tests.pipeline.conftest import write_corpus
+from schemas.versions import RefreshResult
+from tests.endpoint_server import Call, EndpointServer, status
+from tests.manuals import write_manual
 from tests.versions import read_evidence
 
+Corpus = Callable[..., Workspace]
 
-def test_another_captioner_makes_rows_anew_and_structures_nothing(
-    published: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+
+@pytest.fixture
+def corpus(published: Workspace, endpoint: EndpointServer) -> Corpus:
+    """Open the published corpus with a captioner that is a model, ``vlm``, and other settings as they are given."""
+
+    def opened(captions: dict[str, Any] | None = None, budget: dict[str, Any] | None = None, **model: Any) -> Workspace:
+        asked = {"url": endpoint.url, "concurrency": 2, "retries": 0}
+        described = {"kind": "vlm", "model": "tiny-vlm", "revision": "1", "endpoint": asked} | model
+        file = yaml.safe_load(published.file.read_text())
+        file["captions"] = {"ocr": "none", "captioner": "vlm", "models": {"vlm": described}} | (captions or {})
+        file["budget"] = budget or {}
+        published.file.write_text(yaml.safe_dump(file))
+        return open_workspace(str(published.file))
+
+    endpoint.replies = _by_its_caption
+    return opened
+
+
+def _by_its_caption(call: Call) -> str:
+    """Say of a figure what no document says, and which one it is."""
+    assert call.picture
+    caption = next(line for line in call.prompt.splitlines() if line.startswith("Caption: "))
+    return f"A photograph on a bench, taken for {caption.partition(': ')[2]}, lit from the left and a little blurred."
+
+
+def _figures(workspace: Workspace, made: RefreshResult) -> dict[str, dict[str, Any]]:
+    """Return the rows of figures by caption."""
+    rows = read_evidence(workspace.store, str(made.version)).to_pylist()
+    return {row["caption"]: row for row in rows if row["modality"] == "figure"}
+
+
+def _notes(workspace: Workspace, made: RefreshResult) -> dict[Stage, StageNote]:
+    return read_notes(workspace.store, str(made.version))
+
+
+def test_a_model_describes_every_figure_once_and_nothing_else_is_done_again(
+    corpus: Corpus, endpoint: EndpointServer
 ) -> None:
-    live = read_pointer(published.store)
-    assert live is not None
-    before = read_evidence(published.store, live.version).to_pylist()
-
-    class Pictures:
-        version = "1"
-
-        def compose(self, caption: str, inner_text: str, section_path: Sequence[str]) -> str:
-            return f"A picture of {caption.strip()}"
-
-    monkeypatch.setitem(CAPTIONERS, "pictures", Pictures())
-    file = write_corpus(tmp_path)
-    file.write_text(file.read_text().replace("{ocr: none}", "{ocr: none, captioner: pictures}"))
-    workspace = open_workspace(str(file))
+    workspace = corpus(price={"input": 2.0, "output": 8.0})
+    expected = plan(workspace, "test").summary.captions["vlm"]
+    assert (expected.figures, expected.estimated, expected.affordable) == (4, 0, 4)
     made = refresh(workspace)
     assert made.published
-    notes = read_notes(workspace.store, str(made.version))
-    figures = [row for row in before if row["modality"] == "figure"]
+    figures = _figures(workspace, made)
+    assert len(figures) == len(endpoint.calls) == 4
+    for caption, row in figures.items():
+        assert f"taken for {caption}," in row["description"]
+        assert row["text"].splitlines()[:2] == [caption, row["description"]]
+        assert (row["described_by"], row["flags"]) == ("vlm", [])
+    assert all("Section: " in prompt and "has" in prompt for prompt in endpoint.prompts)
+    notes = _notes(workspace, made)
     assert (notes[Stage.PARSE].counts["parsed"], notes[Stage.ENRICH].counts["structured"]) == (0, 0)
-    assert notes[Stage.ENRICH].counts["embedded"] == len(figures) > 0
-    after = read_evidence(workspace.store, str(made.version)).to_pylist()
-    assert [row for row in after if row["modality"] != "figure"] == [row for row in before if row["modality"] != "figure"]
-    assert {row["text"] for row in after if row["modality"] == "figure"} == {
-        f"A picture of {row['caption']}" for row in figures
-    }
+    assert notes[Stage.ENRICH].counts["embedded"] == notes[Stage.ENRICH].counts["described"] == 4
+    manifest = read_manifest(workspace.store, str(made.version))
+    assert manifest is not None
+    spent = manifest.spent["vlm"]
+    assert (spent.calls, spent.input_tokens > 400, spent.output_tokens > 40) == (4, True, True)
+    assert spent.money == pytest.approx((2 * spent.input_tokens + 8 * spent.output_tokens) / 1e6)
+    assert read_spent(workspace.store) == spent
+    again = refresh(open_workspace(str(workspace.file)))
+    assert (again.version, len(endpoint.calls)) == (made.version, 4)
+
+
+def test_another_prompt_asks_again_and_structures_nothing(corpus: Corpus, endpoint: EndpointServer) -> None:
+    refresh(corpus())
+    prompt = Path(corpus().file).parent / "ours.md"
+    prompt.write_text("Say what the picture shows.\nCaption: $caption\n")
+    workspace = corpus(prompt="ours.md")
+    made = refresh(workspace)
+    assert made.published
+    assert len(endpoint.calls) == 8
+    assert endpoint.prompts[-1].startswith("Say what the picture shows.")
+    enriched = _notes(workspace, made)[Stage.ENRICH].counts
+    assert (enriched["structured"], enriched["described"], enriched["embedded"]) == (0, 4, 0)  # the same words
+
+
+def test_one_that_fails_falls_back_and_the_others_keep_their_own(corpus: Corpus, endpoint: EndpointServer) -> None:
+    def refusing(call: Call) -> Any:
+        return status(400, "bad picture") if "Figure 1: The water pump" in call.prompt else _by_its_caption(call)
+
+    endpoint.replies = refusing
+    workspace = corpus()
+    made = refresh(workspace)
+    assert made.published
+    for caption, row in _figures(workspace, made).items():
+        if caption.startswith("Figure 1: The water pump"):
+            assert (row["description"], row["described_by"], row["flags"]) == (None, "context", ["failed"])
+        else:
+            assert f"taken for {caption}," in row["description"]
+    assert refresh(workspace).version == made.version
+    assert len(endpoint.calls) == 4  # what a model can't describe is not asked, and paid for, again
+
+
+def test_what_a_budget_leaves_is_described_by_the_next_refresh(corpus: Corpus, endpoint: EndpointServer) -> None:
+    workspace = corpus(budget={"calls": 3})
+    assert plan(workspace, "test").summary.captions["vlm"].affordable == 3
+    made = refresh(workspace)
+    assert made.published
+    flags = [row["flags"] for row in _figures(workspace, made).values()]
+    assert sorted(flags) == [[], [], [], ["not_described"]]
+    assert [failure.code for failure in made.failures] == ["over_budget"]
+    rest = plan(workspace, "test")
+    assert (rest.outcome, rest.summary.captions["vlm"].figures) == ("build", 1)
+    full = refresh(workspace)
+    assert full.published
+    assert full.version != made.version
+    assert not full.failures
+    assert {row["described_by"] for row in _figures(workspace, full).values()} == {"vlm"}
+    assert len(endpoint.calls) == 4
+    assert refresh(workspace).version == full.version
+
+
+def test_what_the_corpus_may_spend_in_all_ends_it(corpus: Corpus, endpoint: EndpointServer) -> None:
+    workspace = corpus(budget={"calls": 3, "corpus": {"calls": 2}})
+    made = refresh(workspace)
+    assert len(endpoint.calls) == 2
+    assert refresh(workspace).version == made.version  # there is nothing left to spend: that is no reason for a new version
+    assert refresh(corpus(budget={"corpus": {"calls": 4}})).version != made.version
+    assert len(endpoint.calls) == 4
+
+
+def test_tokens_and_money_end_a_refresh_before_they_are_spent(corpus: Corpus, endpoint: EndpointServer) -> None:
+    workspace = corpus(budget={"money": 0.02}, price={"call": 0.009})
+    refresh(workspace)
+    assert len(endpoint.calls) == 2
+    assert read_spent(workspace.store).money == pytest.approx(0.018)
+    refresh(corpus(budget={"tokens": 100}, price={"call": 0.009}))
+    assert len(endpoint.calls) == 2
+
+
+def test_a_dead_endpoint_costs_descriptions_and_no_version(corpus: Corpus, endpoint: EndpointServer) -> None:
+    endpoint.replies = lambda _call: status(500)
+    workspace = corpus()
+    made = refresh(workspace)
+    assert made.published
+    assert {row["described_by"] for row in _figures(workspace, made).values()} == {"context"}
+    assert {failure.code for failure in made.failures} == {"model_unreachable"}
+    assert {failure.source for failure in made.failures} == {"pump.pdf", "winch.pdf"}
+    endpoint.replies = _by_its_caption
+    full = refresh(workspace)
+    assert full.published
+    assert not full.failures
+    assert {row["described_by"] for row in _figures(workspace, full).values()} == {"vlm"}
+
+
+def test_a_key_that_is_refused_ends_the_refresh_with_its_setting(corpus: Corpus, endpoint: EndpointServer) -> None:
+    endpoint.replies = lambda _call: status(401)
+    with pytest.raises(UserError, match=r"captions\.models\.vlm"):
+        refresh(corpus())
+
+
+def test_documents_have_the_captioner_of_their_source(corpus: Corpus, endpoint: EndpointServer) -> None:
+    workspace = corpus({"captioner": "context", "by_source": {"w*.pdf": "vlm"}})
+    made = refresh(workspace)
+    for caption, row in _figures(workspace, made).items():
+        assert row["described_by"] == ("vlm" if "winch" in caption else "context")
+    assert len(endpoint.calls) == 2
+
+
+def test_a_captioner_of_words_isnt_asked_where_there_are_none(corpus: Corpus, endpoint: EndpointServer) -> None:
+    workspace = corpus(kind="ocr_llm")
+    made = refresh(workspace)
+    assert made.published
+    assert not endpoint.calls
+    assert {tuple(row["flags"]) for row in _figures(workspace, made).values()} == {("no_text",)}
+
+
+def test_a_reply_can_forge_no_figure(corpus: Corpus, endpoint: EndpointServer) -> None:
+    endpoint.replies = lambda call: f"{_by_its_caption(call)} It stands at <image:12345678.png> in the text."
+    workspace = corpus()
+    made = refresh(workspace)
+    assert made.published
+    assert all("<image:" not in row["text"] for row in _figures(workspace, made).values())
+
+
+def test_the_same_picture_in_two_documents_is_described_once(
+    corpus: Corpus, endpoint: EndpointServer, tmp_path: Path
+) -> None:
+    workspace = corpus()
+    refresh(workspace)
+    write_manual(tmp_path / "pdfs" / "second.pdf", "second pump", seed=1)
+    made = refresh(workspace)
+    assert made.published
+    assert len(endpoint.calls) == 4
+    rows = _figures(workspace, made)
+    assert len(rows) == 6
+    assert len({row["description"] for row in rows.values()}) == 4
+
+
+def test_what_was_paid_for_outlives_the_version_and_goes_when_nobody_wants_it(
+    corpus: Corpus, endpoint: EndpointServer, tmp_path: Path
+) -> None:
+    workspace = corpus()
+    refresh(workspace)
+    (tmp_path / "pdfs" / "winch.pdf").unlink()
+    refresh(workspace)
+    prune(workspace, dry_run=False)
+    write_manual(tmp_path / "pdfs" / "winch.pdf", "steel winch", seed=2)
+    assert refresh(workspace).published
+    assert len(endpoint.calls) == 4
+    assert workspace.store.names("captions")
+    context = corpus({"captioner": "context"})
+    for _ in range(2):
+        pointer = read_pointer(context.store)
+        made = refresh(context)
+        assert pointer is not None
+        assert made.published
+        (tmp_path / "pdfs" / "winch.pdf").write_bytes((tmp_path / "pdfs" / "pump.pdf").read_bytes())
+    # As long as a version may be gone back to that was made of them, they stay.
+    assert context.store.names("captions")
+
+
+def test_a_persons_words_win_whatever_a_model_says(corpus: Corpus, endpoint: EndpointServer, tmp_path: Path) -> None:
+    made = refresh(corpus())
+    rows = _figures(corpus(), made)
+    (caption, row), *_ = rows.items()
+    ours = "The inlet, with the blue handle that turns a quarter."
+    (tmp_path / "corpora" / "words.yaml").write_text(f"{row['figure_id'][:12]}: {ours}\n")
+    workspace = corpus({"captioner": "vlm", "corrections": "words.yaml"})
+    corrected = _figures(workspace, refresh(workspace))
+    assert (corrected[caption]["description"], corrected[caption]["described_by"]) == (ours, "person")
+    assert ours in corrected[caption]["text"]
+    assert all(other["described_by"] == "vlm" for name, other in corrected.items() if name != caption)
+    assert len(endpoint.calls) == 4
+    (tmp_path / "corpora" / "words.yaml").write_text(f"{row['figure_id'][:12]}: Another handle, red.\n")
+    again = open_workspace(str(workspace.file))
+    assert _figures(again, refresh(again))[caption]["description"] == "Another handle, red."
+
+
+@pytest.mark.parametrize(
+    ("reply", "flag"),
+    [
+        ("I'm sorry, but I can't help with that image.", "refusal"),
+        ("the pump the pump the pump the pump " * 20, "repetition"),
+        ("", "failed"),
+    ],
+)
+def test_a_reply_that_is_no_description_is_not_used(
+    corpus: Corpus, endpoint: EndpointServer, reply: str, flag: str
+) -> None:
+    endpoint.replies = lambda _call: reply
+    workspace = corpus()
+    rows = _figures(workspace, refresh(workspace))
+    assert {(row["description"], row["described_by"]) for row in rows.values()} == {(None, "context")}
+    assert all(flag in row["flags"] for row in rows.values())

@@ -1,10 +1,12 @@
 """Actors that die: what it costs, and what it says about a row."""
 
 import os
-from collections.abc import Sequence
+import signal
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from backends.models.pictures import stumbling
@@ -14,47 +16,150 @@ from ray_jobs.pools import cut_batches, run_pool
 from ray_jobs.rows import Outcome
 from schemas.corpus import CaptionOptions, RayOptions
 from schemas.documents import RecognisedLine
-from schemas.errors import BadInputError, FailureCode, TransientError
+from schemas.errors import BadInputError, FailureCode, TransientError, UserError
 from schemas.ids import figure_file
 from schemas.models import Model
 from schemas.ports import Recogniser
 from schemas.versions import ModelCard
 
+Rows = Sequence[tuple[str, Any]]
+
 
 class Unmade:
     """An actor whose constructor fails, as one does whose model isn't there."""
 
-    def __init__(self) -> None:
-        raise FileNotFoundError("there is no model here")
+    def __init__(self, error: Exception) -> None:
+        raise error
 
-    def run(self, batch: Sequence[tuple[str, Any]]) -> list[Outcome[str]]:
+    def run(self, batch: Rows) -> list[Outcome[str]]:
         """Never comes so far."""
         return [Outcome(row_id, "never") for row_id, _ in batch]
 
 
 class Mortal:
-    """An actor that some rows kill."""
+    """An actor that some rows kill, and that says in a folder which process it is."""
 
-    def run(self, batch: Sequence[tuple[str, Any]]) -> list[Outcome[str]]:
+    def __init__(self, folder: Path) -> None:
+        (folder / str(os.getpid())).touch()
+
+    def run(self, batch: Rows) -> list[Outcome[str]]:
         """Return each row's input, or die."""
         if any(row == "deadly" for _, row in batch):
             os._exit(1)
         return [Outcome(row_id, row) for row_id, row in batch]
 
 
-@pytest.mark.slow
-def test_an_actor_that_can_not_be_made_says_nothing_about_the_rows() -> None:
-    with connected(RayOptions()), pytest.raises(TransientError, match=r"can't be started: .*there is no model here"):
-        list(run_pool(Unmade, (), cut_batches([("a", 1), ("b", 2)], 1), workers=1))
+class Small:
+    """An actor with the memory of a GPU that holds so many rows of so much."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+
+    def run(self, batch: Rows) -> list[Outcome[int]]:
+        """Return the size of its batch for each row."""
+        if sum(size for _, size in batch) > self._most:
+            raise OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+        return [Outcome(row_id, len(batch)) for row_id, _ in batch]
+
+
+class OutOfMemoryError(RuntimeError):
+    """Torch's, by its name."""
+
+
+class Broken:
+    """An actor with a bug."""
+
+    def run(self, batch: Rows) -> list[Outcome[str]]:
+        """Fail as nobody foresaw."""
+        raise {"store": TransientError("the store doesn't answer"), "bug": KeyError("bug")}[batch[0][1]]
+
+
+@pytest.fixture(scope="module")
+def cpus() -> Iterator[int]:
+    """A Ray with two CPUs, for all tests here."""
+    with connected(RayOptions(num_cpus=2)) as found:
+        yield found
+
+
+def found(batches: Iterable[list[Outcome[Any]]]) -> dict[str, Any]:
+    """Return the value or the failure of each row."""
+    return {made.row_id: made.failure.code if made.failure else made.value for outcomes in batches for made in outcomes}
 
 
 @pytest.mark.slow
-def test_a_row_that_kills_its_actor_fails_alone_and_is_no_result() -> None:
-    rows = [("a", "fine"), ("b", "deadly"), ("c", "fine")]
-    with connected(RayOptions()):
-        made = [outcome for outcomes in run_pool(Mortal, (), cut_batches(rows, 3), workers=1) for outcome in outcomes]
-    found = {outcome.row_id: outcome.failure.code if outcome.failure else outcome.value for outcome in made}
-    assert found == {"a": "fine", "b": FailureCode.MODEL_CRASHED, "c": "fine"}
+def test_an_actor_that_can_not_be_made_says_nothing_about_the_rows(cpus: int) -> None:
+    missing = FileNotFoundError("there is no model here")
+    with pytest.raises(TransientError, match=r"can't be started: FileNotFoundError: there is no model here$"):
+        list(run_pool(Unmade, (missing,), cut_batches([("a", 1), ("b", 2)], 1), workers=cpus))
+    with pytest.raises(UserError, match=r"^name a model$"):
+        list(run_pool(Unmade, (UserError("name a model"),), cut_batches([("a", 1)], 1), workers=1))
+
+
+@pytest.mark.slow
+def test_what_an_actor_raises_is_raised_here(cpus: int) -> None:
+    with pytest.raises(TransientError, match=r"^the store doesn't answer$"):
+        list(run_pool(Broken, (), cut_batches([("a", "store")], 1), workers=cpus))
+    with pytest.raises(KeyError, match="bug"):
+        list(run_pool(Broken, (), cut_batches([("a", "bug")], 1), workers=cpus))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [1, 3, 100])
+def test_a_row_that_kills_its_actor_fails_alone_and_is_no_result(cpus: int, tmp_path: Path, size: int) -> None:
+    rows = [(f"{number}", "deadly" if number == 5 else "fine") for number in range(12)]
+    made = found(run_pool(Mortal, (tmp_path,), cut_batches(rows, size), workers=cpus))
+    assert made == {name: FailureCode.MODEL_CRASHED if row == "deadly" else row for name, row in rows}
+
+
+@pytest.mark.slow
+def test_an_actor_that_is_killed_is_replaced_and_no_batch_is_lost(cpus: int, tmp_path: Path) -> None:
+    rows = [(f"{number}", f"{number}") for number in range(400)]
+    batches = run_pool(Mortal, (tmp_path,), cut_batches(rows, 2), workers=min(1, cpus))
+    made = found([next(batches)])
+    (process,) = tmp_path.iterdir()
+    os.kill(int(process.name), signal.SIGKILL)
+    assert made | found(batches) == dict(rows)
+    assert len([*tmp_path.iterdir()]) == 2
+
+
+@pytest.mark.slow
+def test_work_is_taken_as_it_is_wanted_and_the_actors_end_with_who_wanted_it(cpus: int, tmp_path: Path) -> None:
+    taken = 0
+
+    def endless() -> Iterator[tuple[str, str]]:
+        nonlocal taken
+        while True:
+            taken += 1
+            yield str(taken), "fine"
+
+    batches = run_pool(Mortal, (tmp_path,), cut_batches(endless(), 5), workers=cpus)
+    for done, _ in enumerate(batches, 1):
+        assert taken <= 5 * (done + 2 * cpus)
+        if done >= 50 and len([*tmp_path.iterdir()]) == cpus:
+            break
+    processes = [psutil.Process(int(file.name)) for file in tmp_path.iterdir()]
+    batches.close()
+    psutil.wait_procs(processes, timeout=60)
+    assert not any(process.is_running() for process in processes)
+
+
+@pytest.mark.slow
+def test_a_batch_for_which_there_is_no_memory_is_halved_down_to_the_row(cpus: int) -> None:
+    rows = [(f"{number}", 9 if number == 5 else 1) for number in range(16)]
+    batches = [*run_pool(Small, (4,), cut_batches(rows, 8), workers=cpus)]
+    made = found(batches)
+    assert made.pop("5") is FailureCode.MEMORY_LIMIT
+    assert made == dict.fromkeys(("0", "1", "2", "3", *map(str, range(8, 16))), 4) | {"4": 1, "6": 2, "7": 2}
+    failures = [outcome.failure for outcomes in batches for outcome in outcomes if outcome.failure]
+    assert [failure.message for failure in failures] == [
+        "there is not memory enough for it: CUDA out of memory. Tried to allocate 2.00 GiB"
+    ]
+
+
+@pytest.mark.slow
+def test_more_than_this_machine_has_is_refused_at_once(cpus: int) -> None:
+    with pytest.raises(UserError, match=r"no node of the Ray cluster has 1 CPU and 4 GPU; .* corpus file"):
+        list(run_pool(Broken, (), cut_batches([("a", "bug")], 1), workers=cpus, num_gpus=4))
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,12 @@
 import json
 import subprocess
 import sys
+from typing import get_args
 
 import pytest
 
-from backends.models.registry import DETECTORS, KINDS, RECOGNISERS, TEXT_EMBEDDERS, Kind
-from schemas.corpus import CaptionOptions, Corpus, EmbeddingOptions
+from backends.models.registry import DETECTORS, KINDS, RECOGNISERS, TEXT_EMBEDDERS, Kind, language_model
+from schemas.corpus import CaptionOptions, Corpus, EmbeddingOptions, EndpointOptions, ModelCaptioner
 from schemas.errors import UserError
 from schemas.models import NONE, Model, ModelName, TextModel
 
@@ -50,9 +51,15 @@ def test_reading_the_table_imports_no_model_and_no_array() -> None:
 def test_describing_models_imports_no_engine() -> None:
     cards = (
         "from backends.models.registry import KINDS\nfrom schemas.models import ModelName\n"
-        "for kind in KINDS:\n    for name in kind.modules: kind.find(ModelName(name)).card()"
+        "for kind in KINDS:\n    for name in kind.modules: kind.find(ModelName(name)).card()\n"
+        "import backends.models.endpoint, backends.models.local_vlm"
     )
-    assert _loaded(cards, ["torch", "transformers", "onnxruntime", "rapidocr", "rapid_layout", "cv2", "PIL"]) == []
+    assert (
+        _loaded(
+            cards, ["torch", "transformers", "onnxruntime", "rapidocr", "rapid_layout", "cv2", "PIL", "openai", "httpx2"]
+        )
+        == []
+    )
 
 
 def test_a_name_that_stands_for_nothing_lists_those_that_do() -> None:
@@ -69,3 +76,29 @@ def test_a_corpus_may_want_none_where_it_can_do_without() -> None:
         DETECTORS.of(CaptionOptions(layout=NONE))
     with pytest.raises(UserError, match="needs a revision"):
         TEXT_EMBEDDERS.chosen(EmbeddingOptions(text=NONE))
+
+
+def captioner(kind: str, url: str = "http://localhost:1/v1") -> ModelCaptioner:
+    endpoint = None if kind == "local" else EndpointOptions(url=url)
+    return ModelCaptioner.model_validate({"kind": kind, "model": "acme/x", "revision": "1", "endpoint": endpoint})
+
+
+def test_every_kind_of_captioner_leads_to_a_model() -> None:
+    for kind in get_args(ModelCaptioner.model_fields["kind"].annotation):
+        card = language_model("shapes", captioner(kind)).card()
+        assert (card.name, card.revision, card.dimension) == ("acme/x", "1", None)
+
+
+@pytest.mark.parametrize(("kind", "package", "extra"), [("vlm", "openai", "endpoints"), ("local", "torchvision", "torch")])
+def test_a_captioner_whose_extra_is_missing_names_it(
+    monkeypatch: pytest.MonkeyPatch, kind: str, package: str, extra: str
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(UserError, match=rf"captions\.models\.shapes: .*pip install -e '\.\[{extra}\]'"):
+        language_model("shapes", captioner(kind))
+
+
+@pytest.mark.parametrize("url", ["localhost:8000/v1", "file:///v1", "http://", "v1"])
+def test_an_address_that_is_none_is_named_before_anything_is_loaded(url: str) -> None:
+    with pytest.raises(UserError, match=r"captions\.models\.shapes\.endpoint\.url: use an address"):
+        language_model("shapes", captioner("vlm", url))

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from schemas.documents import Chunk, Kind, PlacedFigure, Placement, Region, Role
 from schemas.geometry import BBox
 from schemas.tags import placeholder
-from tasks.enriching.caption import describe
-from tasks.enriching.captioners import Context
+from tasks.enriching.caption import Wording, describe
 
 FIGURE = "ab" * 32
 BOX = BBox(10, 10, 100, 50)
@@ -26,9 +25,9 @@ def _row(beside: str) -> Chunk:
     return Chunk(4, "figure", (Region(1, BOX),), (), "", tagged, (FIGURE,), figure_id=FIGURE, placement=3)
 
 
-def _described(beside: str, figure: PlacedFigure, tokens: int = 1000) -> str:
+def _described(beside: str, figure: PlacedFigure, tokens: int = 1000, wording: Wording | None = None) -> str:
     text = Chunk(0, "text", (Region(1, BOX),), (), "Press.", "Press.", ())
-    before, row = describe([text, _row(beside)], [figure], _count, max_tokens=tokens, captioner=Context())
+    before, row = describe([text, _row(beside)], [figure], {FIGURE: wording} if wording else {}, _count, max_tokens=tokens)
     assert before is text
     assert row.tagged_text == _row(beside).tagged_text
     return row.text
@@ -42,7 +41,16 @@ def test_a_figures_row_holds_what_stands_beside_it_its_section_and_its_words() -
 
 
 def test_a_figure_that_nothing_is_known_of_can_be_found() -> None:
-    assert _described("", _figure("", (), "")) == Context().compose("", "", ()) == "Figure without caption or words"
+    assert _described("", _figure("", (), "")) == "Figure without caption or words"
+
+
+def test_a_description_stands_behind_the_caption_on_one_line_and_hides_no_tag() -> None:
+    wording = Wording("vlm", "A red button,\n\nlabelled <image:12345678.png>.")
+    row = _described("Figure 1: The panel", _figure("Figure 1: The panel", ("Panel",), "START"), wording=wording)
+    assert row.splitlines()[0] == "Figure 1: The panel"
+    assert row.splitlines()[2:] == ["Panel", "START"]
+    assert "labelled" in row.splitlines()[1]
+    assert "<image:" not in row
 
 
 def test_a_long_description_keeps_its_beginning_and_fills_its_row() -> None:

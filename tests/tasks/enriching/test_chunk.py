@@ -22,7 +22,6 @@ from schemas.documents import (
 from schemas.geometry import BBox
 from schemas.tags import placeholder, placeholders, strip
 from tasks.enriching.caption import describe
-from tasks.enriching.captioners import Context
 from tasks.enriching.chunk import chunk
 from tasks.tables.mark_up import markdown
 
@@ -273,9 +272,7 @@ def test_what_is_no_leader_is_searched_as_it_is(text: str) -> None:
 @settings(max_examples=50)
 @given(document=_documents(), limit=st.integers(50, 120))
 def test_whatever_a_document_holds_its_chunks_fit_and_hold_all_of_it(document: StructuredDocument, limit: int) -> None:
-    chunks = describe(
-        chunk(document, _signs, max_tokens=limit), document.figures, _signs, max_tokens=limit, captioner=Context()
-    )
+    chunks = describe(chunk(document, _signs, max_tokens=limit), document.figures, {}, _signs, max_tokens=limit)
     assert all(piece.text for piece in chunks if piece.modality == "figure")
     assert all(count <= limit for count in _signs([piece.text for piece in chunks]))
     blocks = [block for block in document.blocks if block.kind not in (BlockKind.MARGIN, BlockKind.TABLE)]

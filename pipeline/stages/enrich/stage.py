@@ -10,13 +10,14 @@ from itertools import chain, islice
 
 import pyarrow as pa
 
-from backends.models.registry import TEXT_EMBEDDERS
 from pipeline.corpus.workspace import Report, Workspace, silent
 from pipeline.records.cache import ShardedCache
-from pipeline.records.documents import parsed_documents, passages_of
+from pipeline.records.documents import DocumentReader, parsed_documents
 from pipeline.records.inherit import Inherited, inherit
 from pipeline.records.notes import StageNote, read_plan, write_note
 from pipeline.records.vectors import SpaceVectors, open_vectors, passages
+from pipeline.stages.enrich.captions import caption_figures
+from pipeline.stages.enrich.keep import keep
 from ray_jobs.cluster import connected
 from ray_jobs.documents import (
     is_settled,
@@ -25,13 +26,12 @@ from ray_jobs.documents import (
     read_pages,
     structured_folder,
 )
+from ray_jobs.embed import embed, is_few
 from ray_jobs.enrich import (
     FEW_DOCUMENTS,
     FEW_PAGES,
     FEW_PICTURES,
-    FEW_TEXTS,
     Unstructured,
-    embed,
     recognise,
     segment,
     structure_all,
@@ -49,9 +49,6 @@ from tasks.reading.recognise import pictures_to_recognise
 ROWS_AT_ONCE = 50_000
 """Rows whose texts are in memory while they are embedded, some 100 MB; a model is loaded once for so many."""
 
-_SHARD_RECORDS = 256
-_SHARD_SECONDS = 20.0
-
 
 def enrich(workspace: Workspace, version: str, report: Report = silent) -> StageNote:
     """Do what models and structure have to do for the documents of a plan; results go to the caches as they come.
@@ -62,12 +59,13 @@ def enrich(workspace: Workspace, version: str, report: Report = silent) -> Stage
     plan = read_plan(workspace.store, version)
     inherited = inherit(workspace, plan)
     doc_ids = parsed_documents(workspace, {document.doc_id for document in plan.documents} - inherited.documents)
+    sources = {document.doc_id: document.source for document in reversed(plan.documents)}
     with contextlib.ExitStack() as stack:
         ray = _OnDemand(workspace, stack)
         counts, failed = _structure(workspace, doc_ids, plan.again, ray, report)
         structured = [doc_id for doc_id in doc_ids if doc_id not in failed]
-        counts["embedded"] = _embed(workspace, inherited, structured, ray, report)
-    sources = {document.doc_id: document.source for document in reversed(plan.documents)}
+        captioned = caption_figures(workspace, structured, sources, plan.run_id, report)
+        counts["embedded"] = _embed(workspace, inherited, structured, sources, ray, report)
     failures = [
         Failure(
             source=sources[doc_id],
@@ -80,7 +78,12 @@ def enrich(workspace: Workspace, version: str, report: Report = silent) -> Stage
         )
         for doc_id, failure in sorted(failed.items())
     ]
-    note = StageNote(seconds=time.monotonic() - started, failures=failures, counts=counts)
+    note = StageNote(
+        seconds=time.monotonic() - started,
+        failures=[*failures, *captioned.failures],
+        counts=counts | captioned.counts,
+        spent=captioned.spent,
+    )
     return write_note(workspace.store, version, Stage.ENRICH, note)
 
 
@@ -117,7 +120,7 @@ def _structure(
     unfinished: dict[str, tuple[FailureCode, str]] = {}
     recognised, counts = _recognised(workspace, chain.from_iterable(to_recognise.values()), unfinished, ray, report)
     segmented, cut = _segmented(workspace, chain.from_iterable(to_segment.values()), unfinished, ray, report)
-    work = [
+    work = (
         Unstructured(
             doc_id,
             rows_of(Recognised, recognised.read(to_recognise[doc_id])),
@@ -125,10 +128,10 @@ def _structure(
             {name: unfinished[name] for name in (*to_recognise[doc_id], *to_segment[doc_id]) if name in unfinished},
         )
         for doc_id in todo
-    ]
+    )
     failed: dict[str, RowFailure] = {}
-    if work:
-        ray(len(work) > FEW_DOCUMENTS)
+    if todo:
+        ray(len(todo) > FEW_DOCUMENTS)
         finished = structure_all(
             work,
             store_address=store.root,
@@ -140,8 +143,8 @@ def _structure(
         )
         for done, made in enumerate(finished, 1):
             failed |= {outcome.row_id: outcome.failure for outcome in made if outcome.failure is not None}
-            report(Step.STRUCTURE, done, len(work))
-    return counts | cut | {"structured": len(work) - len(failed)}, failed
+            report(Step.STRUCTURE, done, len(todo))
+    return counts | cut | {"structured": len(todo) - len(failed)}, failed
 
 
 def _recognised(
@@ -164,7 +167,7 @@ def _recognised(
     if affordable:
         ray(len(affordable) > FEW_PICTURES)
         read = recognise(affordable, corpus.captions, store.root, corpus.ray, died)
-        _keep(cache, (table_of(Recognised, batch) for batch in read), Step.RECOGNISE, len(affordable), report)
+        keep(cache, (table_of(Recognised, batch) for batch in read), Step.RECOGNISE, len(affordable), report)
     unfinished |= dict.fromkeys(left, (FailureCode.OVER_BUDGET, _OVER_BUDGET))
     unfinished |= _crashed(died, "words of a figure were not read")
     return cache, {"recognised": len(affordable) - len(died), "over_budget": len(left)}
@@ -192,15 +195,22 @@ def _segmented(
     if missing:
         ray(len(missing) > FEW_PAGES)
         cut = segment(missing, corpus.captions, store.root, corpus.ray, died)
-        _keep(cache, (table_of(Segmented, batch) for batch in cut), Step.SEGMENT, len(missing), report)
+        keep(cache, (table_of(Segmented, batch) for batch in cut), Step.SEGMENT, len(missing), report)
     unfinished |= _crashed(died, "figures of a page were not looked for")
     return cache, {"segmented": len(missing) - len(died)}
 
 
-def _embed(workspace: Workspace, inherited: Inherited, doc_ids: list[str], ray: _OnDemand, report: Report) -> int:
+def _embed(
+    workspace: Workspace,
+    inherited: Inherited,
+    doc_ids: list[str],
+    sources: Mapping[str, str],
+    ray: _OnDemand,
+    report: Report,
+) -> int:
     """Embed what has no vector yet, some rows at a time and space by space; return how many that was."""
     spaces = open_vectors(workspace.store, workspace.spaces)
-    rows = _passages(workspace, inherited, doc_ids)
+    rows = _passages(workspace, inherited, doc_ids, sources)
     made = 0
     while group := list(islice(rows, ROWS_AT_ONCE)):
         for vectors in spaces:
@@ -208,10 +218,12 @@ def _embed(workspace: Workspace, inherited: Inherited, doc_ids: list[str], ray: 
     return made
 
 
-def _passages(workspace: Workspace, inherited: Inherited, doc_ids: Iterable[str]) -> Iterator[Passage]:
-    count_tokens = TEXT_EMBEDDERS.of(workspace.corpus.embeddings).token_counter()
+def _passages(
+    workspace: Workspace, inherited: Inherited, doc_ids: Iterable[str], sources: Mapping[str, str]
+) -> Iterator[Passage]:
+    reader = DocumentReader(workspace, doc_ids, inherited)
     for doc_id in doc_ids:
-        yield from passages_of(workspace, doc_id, count_tokens)
+        yield from reader.passages(doc_id, sources[doc_id])
     for part in inherited.evidence(workspace.store):
         yield from passages(part)
 
@@ -219,42 +231,24 @@ def _passages(workspace: Workspace, inherited: Inherited, doc_ids: Iterable[str]
 def _embed_in(
     workspace: Workspace, vectors: SpaceVectors, rows: Sequence[Passage], before: int, ray: _OnDemand, report: Report
 ) -> int:
-    """Embed what of some rows has no vector in a space yet; return how many texts that was, ``before`` came already."""
-    corpus = workspace.corpus
-    contents, cache, model = vectors.contents(rows), vectors.cache, vectors.space.model(corpus.embeddings)
+    """Embed what of some rows has no vector in a space yet; return how many that was, ``before`` came already."""
+    store, corpus, space = workspace.store, workspace.corpus, vectors.space
+    contents, cache = vectors.contents(rows), vectors.cache
     missing = cache.missing(contents)
-    if missing and model is not None:
-        ray(len(missing) > FEW_TEXTS)
-        batches = embed([(name, contents[name]) for name in missing], model, corpus.embeddings, corpus.ray)
+    if missing:
+        ray(not is_few(space, len(missing), corpus.embeddings, corpus.ray))
+        batches = embed(missing, contents, space, corpus.embeddings, store.root, corpus.ray)
         died: list[RowFailure] = []
-        found = (_vectors(outcomes, cache.schema, died) for outcomes in batches)
-        _keep(cache, found, Step.EMBED, len(missing), report, before)
+        found = (_records(outcomes, vectors, died) for outcomes in batches)
+        keep(cache, found, Step.EMBED, len(missing), report, before)
         if died:
             raise TransientError(
-                f"{len(died)} texts have no vector ({died[0].message}); refresh again: the others are kept"
+                f"{len(died)} rows have no vector {space.name} ({died[0].message}); refresh again: the others are kept"
             )
     return len(missing)
 
 
-def _vectors(outcomes: Sequence[Outcome[Vector]], schema: pa.Schema, died: list[RowFailure]) -> pa.Table:
-    """Return vectors as records; a text whose model died has none, and is put among those that have."""
+def _records(outcomes: Sequence[Outcome[Vector]], vectors: SpaceVectors, died: list[RowFailure]) -> pa.Table:
+    """Return vectors as records; an input whose model died has none, and is put among those that have."""
     died += [outcome.failure for outcome in outcomes if outcome.failure is not None]
-    rows = [{"id": outcome.row_id, "vector": outcome.value} for outcome in outcomes if outcome.value is not None]
-    return pa.Table.from_pylist(rows, schema=schema)
-
-
-def _keep(cache: ShardedCache, batches: Iterable[pa.Table], step: str, total: int, report: Report, before: int = 0) -> None:
-    """Write records as shards while they come, so that a killed job loses seconds of work, not all of it."""
-    report(step, before, before + total)
-    held = cache.schema.empty_table()
-    done, since = 0, time.monotonic()
-    try:
-        for records in batches:
-            held = pa.concat_tables([held, records])
-            done += records.num_rows
-            report(step, before + done, before + total)
-            if held.num_rows >= _SHARD_RECORDS or time.monotonic() - since > _SHARD_SECONDS:
-                cache.append(held)
-                held, since = cache.schema.empty_table(), time.monotonic()
-    finally:
-        cache.append(held)
+    return vectors.records({outcome.row_id: outcome.value for outcome in outcomes if outcome.value is not None})

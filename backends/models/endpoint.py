@@ -1,0 +1,519 @@
+"""A generative model behind any server that speaks OpenAI's protocol: vLLM, Ollama, a cloud.
+
+What becomes of a request:
+
+* A timeout, a broken connection, 408, 409, 425, 429, 5xx, half an answer, or one that is no chat completion: tried again with
+  growing, random waits, and not before the server allows it (``Retry-After``). When all tries are spent: ``TransientError``.
+* 400, 413, 415, 422, a refusal, an answer without a word: ``BadInputError``. It isn't tried again, for it would be paid for
+  again, and most likely end alike.
+* Words of another model: ``TransientError``, not tried again.
+* No credit left, a wait for hours, or many failures in a row: every further request gets a ``TransientError`` at once.
+* 401, 403, 404 and the like, a parameter that the model doesn't take, nothing but 400 from the start: ``UserError``.
+
+**Another model's words** must not be kept under the name and revision that they were asked for: gateways fall back to other
+models, and names like ``latest`` move on. The name in the answer must be the name that was asked for or the ``revision``,
+perhaps with a folder before it or a date behind it: ``gpt-4o`` may answer as ``gpt-4o-2024-08-06``, not as ``gpt-4o-mini``. A
+server that gives models names of its own (a deployment, an alias) is used by naming in ``revision`` what it answers as.
+
+**Repeated tries** are made here and not by the client, so that each is counted, keeps the rate and ends with the others.
+"""
+
+import base64
+import importlib.util
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlsplit
+
+import tenacity
+from pydantic import BaseModel, ValidationError
+
+from backends.models.pictures import encode
+from schemas.corpus import EndpointOptions, ModelCaptioner
+from schemas.errors import BadInputError, ContractError, FailureCode, TransientError, UserError
+from schemas.generation import Reply, Request, Usage
+from schemas.models import Model
+from schemas.ports import LanguageModel
+from schemas.versions import ModelCard
+
+if TYPE_CHECKING:
+    from openai import APIStatusError
+    from openai.types.chat import ChatCompletionContentPartParam as Part
+
+FAILURES_IN_A_ROW = 20
+"""Requests that fail one after the other until no more are sent: a dead server, or a wrong setting, must not cost hours."""
+
+LONGEST_HOLD_S = 600.0
+"""How long a server may ask to be left alone; one that asks for longer has nothing to give to this refresh."""
+
+FIRST_WAIT_S = 1.0
+LONGEST_WAIT_S = 60.0
+"""Between two tries at most: the bound doubles from the first to the longest, and each wait is drawn at random below it."""
+
+_AGAIN = {408, 409, 425, 429}
+_OF_THE_REQUEST = {400, 413, 415, 422}
+_DATED = re.compile(r"[-@:](\d{4}-\d{2}-\d{2}|\d{2}-\d{2}|\d{3,8}|latest)")
+
+Outcome = Reply | BadInputError | TransientError
+
+
+class Clock(Protocol):
+    """What waits are measured by."""
+
+    def now(self) -> float:
+        """Return seconds since any fixed moment."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Return when so many seconds have passed."""
+        ...
+
+
+class _Time:
+    def now(self) -> float:
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        import anyio
+
+        await anyio.sleep(seconds)
+
+
+class Endpoint:
+    """A ``LanguageModel`` behind a server.
+
+    ``faults`` are named ``timeouts``, ``broken_connections``, ``rate_limits``, ``server_errors``, ``bad_answers``,
+    ``rejected_requests``, ``refusals``, ``empty_answers`` and ``other_models``.
+
+    Args:
+        key: The captioner's name in the corpus file, for messages.
+        captioner: What the corpus file says of it.
+        clock: What waits are measured by.
+
+    Raises:
+        UserError: The address is none, or there is no usable key in the environment variable named.
+    """
+
+    def __init__(self, key: str, captioner: ModelCaptioner, clock: Clock | None = None) -> None:
+        if captioner.endpoint is None:
+            raise ContractError("a model behind an endpoint needs one")
+        self.name, self.revision = captioner.model, captioner.revision
+        self.usage, self.faults = Usage(), Counter[str]()
+        self._concurrency = captioner.endpoint.concurrency
+        self._calls = _Calls(
+            f"captions.models.{key}", captioner, captioner.endpoint, clock or _Time(), self.usage, self.faults
+        )
+
+    def replies(self, requests: Iterable[Request]) -> Iterator[tuple[str, Outcome]]:
+        """Yield what becomes of each request, as it comes.
+
+        As many requests are taken as there may be calls at once; another one when one is done. A server that was given up on
+        is not called again by this object. When the caller stops, what runs is cancelled.
+
+        Raises:
+            UserError: The server is not what the corpus file says of it. Answers that were under way are yielded first.
+        """
+        from anyio.from_thread import start_blocking_portal
+
+        waiting = iter(requests)
+        running: dict[Future[Outcome], str] = {}
+        unusable: UserError | None = None
+        with start_blocking_portal() as portal, portal.wrap_async_context_manager(self._calls.open()):
+            try:
+                while True:
+                    while unusable is None and len(running) < self._concurrency:
+                        if (request := next(waiting, None)) is None:
+                            break
+                        running[portal.start_task_soon(self._calls.outcome, request)] = request.id
+                    if not running:
+                        break
+                    for done in wait(running, return_when=FIRST_COMPLETED).done:
+                        request_id = running.pop(done)
+                        try:
+                            outcome = done.result()
+                        except UserError as error:
+                            unusable = error
+                        else:
+                            yield request_id, outcome
+            finally:
+                for call in running:
+                    call.cancel()
+        if unusable is not None:
+            raise unusable
+
+
+def model(key: str, captioner: ModelCaptioner) -> Model[LanguageModel]:
+    """Offer a model behind an endpoint to the registry. How many calls run at once is the endpoint's ``concurrency`` alone.
+
+    Raises:
+        UserError: openai is not installed, or the address is none. Planning says so already, before anything is parsed.
+    """
+    if captioner.endpoint is not None:
+        _server(captioner.endpoint.url, f"captions.models.{key}")
+    if importlib.util.find_spec("openai") is None:
+        raise UserError(
+            f"captions.models.{key}: an endpoint needs the extra: pip install -e '.[endpoints]', or make install"
+        )
+    return Model(
+        card=lambda: ModelCard(name=captioner.model, revision=captioner.revision),
+        load=lambda _batch: Endpoint(key, captioner),
+    )
+
+
+class _TryAgainError(TransientError):
+    """A try failed, and another one may succeed."""
+
+
+class _Calls:
+    """The calls of one endpoint, all on one event loop at a time."""
+
+    def __init__(
+        self,
+        where: str,
+        captioner: ModelCaptioner,
+        options: EndpointOptions,
+        clock: Clock,
+        usage: Usage,
+        faults: Counter[str],
+    ) -> None:
+        self._where, self._options, self._clock = where, options, clock
+        self._usage, self._faults = usage, faults
+        self._asked, self._revision, self._max_side_px = captioner.model, captioner.revision, captioner.max_side_px
+        self._server = _server(options.url, where)
+        self._api_key = _api_key(options.api_key_env, where)
+        self._parameters: dict[str, Any] = {
+            "temperature": captioner.temperature,
+            "top_p": captioner.top_p,
+            "max_tokens": captioner.max_tokens,
+        }
+        self._interval_s = 60 / options.requests_per_minute if options.requests_per_minute else 0.0
+        self._next_call = clock.now()
+        self._failed_in_a_row = 0
+        self._only_rejected = 0
+        self._has_answered = False
+        self._ended: TransientError | UserError | None = None
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        """Be ready for calls, on this event loop, until the block ends."""
+        import anyio
+        from openai import AsyncOpenAI
+
+        if isinstance(self._ended, UserError):  # the mistake may be corrected by now
+            self._ended = None
+        self._turn, self._waits = anyio.Lock(), set[anyio.CancelScope]()
+        # Without a key of its own the client would take whatever OPENAI_API_KEY holds, and send it anywhere.
+        self._client = AsyncOpenAI(
+            base_url=self._options.url, api_key=self._api_key or "none", max_retries=0, timeout=self._options.timeout_s
+        )
+        async with self._client:
+            yield
+
+    async def outcome(self, request: Request) -> Outcome:
+        """Return what becomes of a request, whatever it takes.
+
+        Raises:
+            UserError: No request would succeed.
+        """
+        import anyio
+
+        used = Usage()
+        retrying = tenacity.AsyncRetrying(
+            retry=tenacity.retry_if_exception_type(_TryAgainError),
+            stop=tenacity.stop_after_attempt(self._options.retries + 1),
+            wait=tenacity.wait_random_exponential(FIRST_WAIT_S, max=LONGEST_WAIT_S),
+            sleep=self._sleep,
+            reraise=True,
+        )
+        try:
+            self._check_not_ended()
+            content = await anyio.to_thread.run_sync(self._content, request)
+            reply: Reply = await retrying(self._attempt, content, used)
+        except BadInputError as error:
+            self._failed_in_a_row = 0
+            return error
+        except TransientError as error:
+            self._failed_in_a_row += 1
+            if self._failed_in_a_row == FAILURES_IN_A_ROW:
+                self._end(
+                    TransientError(
+                        f"{self._where}: {FAILURES_IN_A_ROW} requests in a row failed at {self._server}, so no more are sent; "
+                        f"the last one: {error.message}"
+                    )
+                )
+            return TransientError(error.message)
+        except UserError as error:
+            self._end(error)
+            raise
+        finally:
+            self._usage.add(used)
+        self._failed_in_a_row = 0
+        return reply
+
+    async def _attempt(self, content: "list[Part]", used: Usage) -> Reply:
+        """Call once, and check the answer.
+
+        Raises:
+            _TryAgainError: Another try may succeed.
+            TransientError: It may succeed another time.
+            BadInputError: The model doesn't answer this request.
+            UserError: No request would succeed.
+        """
+        import anyio
+        from httpx2 import ConnectError
+        from openai import APIConnectionError, APIStatusError, APITimeoutError
+
+        await self._take_turn()
+        parameters = dict(self._parameters)
+        try:
+            with anyio.fail_after(self._options.timeout_s):
+                answer = await self._client.chat.completions.with_raw_response.create(
+                    model=self._asked, messages=[{"role": "user", "content": content}], **parameters
+                )
+        except (TimeoutError, APITimeoutError) as error:
+            used.calls += 1
+            raise self._fault("timeouts", f"no answer within {self._options.timeout_s:g} s") from error
+        except APIConnectionError as error:
+            cause = error.__cause__ or error
+            used.calls += not isinstance(cause, ConnectError)
+            raise self._fault("broken_connections", f"the connection failed: {cause or type(cause).__name__}") from error
+        except APIStatusError as error:
+            if self._can_do_without(error, parameters):
+                return await self._attempt(content, used)
+            raise self._refused(error) from error
+        used.calls += 1
+        return self._checked(answer.content, used)
+
+    async def _take_turn(self) -> None:
+        """Return when the next call may go out: in the order they came, at the rate wanted, not while the server wants none."""
+        async with self._turn:
+            self._check_not_ended()
+            while (left := self._next_call - self._clock.now()) > 0:
+                await self._sleep(left)
+                self._check_not_ended()
+            self._next_call = self._clock.now() + self._interval_s
+
+    async def _sleep(self, seconds: float) -> None:
+        """Wait, but not beyond the end."""
+        import anyio
+
+        with anyio.CancelScope() as scope:
+            self._waits.add(scope)
+            try:
+                await self._clock.sleep(seconds)
+            finally:
+                self._waits.discard(scope)
+
+    def _end(self, reason: TransientError | UserError) -> None:
+        """Send no more requests; calls that run may finish."""
+        self._ended = self._ended or reason
+        for scope in self._waits:
+            scope.cancel()
+
+    def _check_not_ended(self) -> None:
+        if self._ended is not None:
+            raise self._ended
+
+    def _content(self, request: Request) -> "list[Part]":
+        """Return the parts of a message.
+
+        Raises:
+            BadInputError: The picture can't be decoded.
+        """
+        parts: list[Part] = [{"type": "text", "text": request.prompt}]
+        if request.picture is not None:
+            picture, media_type = encode(request.picture, self._max_side_px)
+            url = f"data:{media_type};base64,{base64.b64encode(picture).decode()}"
+            parts.insert(0, {"type": "image_url", "image_url": {"url": url}})
+        return parts
+
+    def _checked(self, content: bytes, used: Usage) -> Reply:
+        """Return what an answer says; errors as for ``_attempt``."""
+        try:
+            answer = _Answer.model_validate_json(content)
+        except ValidationError as error:
+            shown = self._shown(content.decode(errors="replace"))
+            raise self._fault("bad_answers", f"the answer is no chat completion: {shown}") from error
+        if answer.usage is not None:
+            used.input_tokens += answer.usage.prompt_tokens or 0
+            used.output_tokens += answer.usage.completion_tokens or 0
+        if not answer.choices:
+            raise self._fault("bad_answers", "the answer holds no choice")
+        self._has_answered = True
+        if answer.model and not any(_is_the_same(answer.model, name) for name in (self._asked, self._revision)):
+            self._faults["other_models"] += 1
+            raise TransientError(
+                f"{self._where}: {self._server} was asked for {self._asked!r} and {answer.model!r} answered; "
+                f"if that is the model you mean, name it in model or revision"
+            )
+        choice = answer.choices[0]
+        if choice.message.refusal or choice.finish_reason == "content_filter":
+            self._faults["refusals"] += 1
+            why = f": {self._shown(choice.message.refusal)}" if choice.message.refusal else " (content filter)"
+            raise BadInputError(f"{self._where}: the model refuses to answer{why}", FailureCode.MODEL_FAILED)
+        text = (choice.message.content or "").strip()
+        if not text:
+            self._faults["empty_answers"] += 1
+            limit = "; it used up max_tokens on something else" if choice.finish_reason == "length" else ""
+            raise BadInputError(f"{self._where}: the model answered without a word{limit}", FailureCode.MODEL_FAILED)
+        return Reply(
+            text=text,
+            model=answer.model or self._asked,
+            calls=used.calls,
+            input_tokens=used.input_tokens,
+            output_tokens=used.output_tokens,
+            complete=choice.finish_reason != "length",
+        )
+
+    def _refused(self, error: "APIStatusError") -> Exception:
+        """Return what a status other than 200 means."""
+        status, why = error.status_code, self._shown(_message(error.body))
+        if status == 402 or error.code == "insufficient_quota":
+            self._end(TransientError(f"{self._where}: {self._server} gives nothing more for this key ({status}): {why}"))
+            return self._fault("rate_limits", why)
+        if status in _AGAIN or status >= 500:
+            hold = _hold_s(error.response.headers)
+            if hold > LONGEST_HOLD_S:
+                self._end(
+                    TransientError(f"{self._where}: {self._server} takes no calls for the next {hold:.0f} s ({status})")
+                )
+            self._next_call = max(self._next_call, self._clock.now() + hold)  # and no later where hold is no number
+            return self._fault("rate_limits" if status == 429 else "server_errors", f"it answered {status}: {why}")
+        if status in _OF_THE_REQUEST:
+            self._faults["rejected_requests"] += 1
+            if error.code in _UNKNOWN_PARAMETER and error.param in self._parameters:
+                return UserError(f"{self._where}.{error.param}: {self._server} doesn't take it: {why}")
+            self._only_rejected += not self._has_answered
+            if self._only_rejected == FAILURES_IN_A_ROW:
+                return UserError(f"{self._where}: {self._server} rejects whatever it is asked ({status}): {why}")
+            message = f"{self._where}: {self._server} rejects the request ({status}): {why}"
+            return BadInputError(message, FailureCode.MODEL_FAILED)
+        if status in (401, 403):
+            return UserError(f"{self._where}.endpoint.api_key_env: {self._server} {self._key_refused(status)}")
+        if status == 404:
+            return UserError(
+                f"{self._where}: {self._server} knows no model {self._asked!r}, or endpoint.url isn't its address up to the "
+                f"version, such as http://localhost:8000/v1 (404): {why}"
+            )
+        return UserError(f"{self._where}.endpoint.url: {self._server} answered {status}: {why}")
+
+    def _key_refused(self, status: int) -> str:
+        """Return what is wrong with the key; what the server writes of it may hold a part of it, and isn't shown."""
+        if self._options.api_key_env is None:
+            return f"wants an API key ({status}); name the environment variable that holds one"
+        return f"refuses the API key in {self._options.api_key_env}, or the model to it ({status})"
+
+    def _can_do_without(self, error: "APIStatusError", sent: Mapping[str, Any]) -> bool:
+        """Stop sending a parameter that the model doesn't know, where the same can be asked without it: return whether."""
+        unknown = error.param or ""
+        if error.status_code != 400 or error.code not in _UNKNOWN_PARAMETER or unknown not in sent:
+            return False
+        if unknown == "max_tokens":
+            # Models that think first count those tokens too, and have another name for the limit of both.
+            self._parameters["max_completion_tokens"] = sent["max_tokens"]
+        elif sent[unknown] != _PROTOCOL_DEFAULT:
+            return False
+        self._parameters.pop(unknown, None)
+        return True
+
+    def _fault(self, kind: str, what: str) -> _TryAgainError:
+        self._faults[kind] += 1
+        return _TryAgainError(f"{self._where}: {self._server}: {what}")
+
+    def _shown(self, text: str) -> str:
+        line = next((line.strip() for line in text.splitlines() if line.strip()), "no more is known")
+        return (line.replace(self._api_key, "***") if self._api_key else line)[:_SHOWN_CHARACTERS]
+
+
+_UNKNOWN_PARAMETER = ("unsupported_parameter", "unsupported_value")
+_PROTOCOL_DEFAULT = 1
+"""Of ``temperature`` and ``top_p``. They are sent all the same: vLLM takes what is missing from the model's own settings."""
+
+_SHOWN_CHARACTERS = 200
+
+
+class _Message(BaseModel):
+    content: str | None = None
+    refusal: str | None = None
+
+
+class _Choice(BaseModel):
+    message: _Message
+    finish_reason: str | None = None
+
+
+class _Tokens(BaseModel):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+
+class _Answer(BaseModel):
+    """What is read of a chat completion. The client's own type takes whatever comes."""
+
+    choices: list[_Choice]
+    model: str | None = None
+    usage: _Tokens | None = None
+
+
+def _is_the_same(answered: str, asked: str) -> bool:
+    """Return whether a model's name is another's, perhaps with a folder before it or a date behind it."""
+    found, wanted = (name.casefold().rpartition("/")[2] for name in (answered, asked))
+    wanted = wanted.removesuffix("latest").rstrip("-:@") or wanted
+    return found.startswith(wanted) and (found == wanted or _DATED.fullmatch(found, len(wanted)) is not None)
+
+
+def _hold_s(headers: Mapping[str, str]) -> float:
+    """Return the seconds that a server asks to be left alone; 0 where it doesn't."""
+    for name, seconds in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        try:
+            return float(headers[name]) * seconds
+        except (KeyError, ValueError):
+            continue
+    try:
+        return (parsedate_to_datetime(headers["retry-after"]) - datetime.now(UTC)).total_seconds()
+    except (KeyError, ValueError, TypeError):
+        return 0.0
+
+
+def _message(body: object) -> str:
+    """Return what the body of an error says, in one of the ways that servers have."""
+    if isinstance(body, Mapping):
+        return str(next((body[key] for key in ("message", "detail", "error") if body.get(key)), ""))
+    return str(body or "")
+
+
+def _server(url: str, where: str) -> str:
+    """Return a server's address without the path.
+
+    Raises:
+        UserError: It is none.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        raise UserError(f"{where}.endpoint.url: use an address up to the version, such as http://localhost:8000/v1")
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def _api_key(variable: str | None, where: str) -> str | None:
+    """Return the key in an environment variable; None where none is named.
+
+    Raises:
+        UserError: It isn't set, or holds what no header can.
+    """
+    if variable is None:
+        return None
+    key = os.environ.get(variable, "").strip()
+    if not key:
+        raise UserError(f"{where}.endpoint.api_key_env: the environment variable {variable} is not set here")
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        raise UserError(
+            f"{where}.endpoint.api_key_env: what {variable} holds is no API key: it has spaces or special characters"
+        )
+    return key

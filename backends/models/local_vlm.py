@@ -1,0 +1,259 @@
+"""A vision-language model of ``transformers``, run here: on a GPU in bfloat16, else on the CPU in float32.
+
+Any model of the image-text-to-text kind that has a chat template (Qwen2.5-VL, and what is made like it). Nothing is downloaded
+while a refresh runs: the weights lie in a folder, or in the local cache of the Hugging Face hub.
+
+**Batches.** Prompts are padded on the left and masked, so at temperature 0 the words don't depend on the batch: exactly in
+float32, as far as the tests go; in bfloat16 another batch rounds differently, and two nearly equal words may swap. A batch that
+runs out of memory is halved and tried again, down to one request, and later batches start at the size that fitted.
+
+**What documents write is text.** A token that controls the model (``<|im_end|>``, a picture's place) is encoded letter by letter
+where it stands in a prompt: a manual about language models neither breaks the call nor takes it over.
+"""
+
+import copy
+import importlib.util
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from backends.models.pictures import fit
+from schemas.corpus import ModelCaptioner
+from schemas.errors import BadInputError, FailureCode, TransientError, UserError
+from schemas.generation import Reply, Request, Usage
+from schemas.models import Model
+from schemas.ports import LanguageModel
+from schemas.versions import ModelCard
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+FAILURES_FROM_THE_START = 20
+"""Requests that the model fails on, none having succeeded, until it is the model's fault."""
+
+Outcome = Reply | BadInputError | TransientError
+
+
+class LocalVlm:
+    """A ``LanguageModel`` in this process.
+
+    ``faults`` are named ``out_of_memory``, ``failures`` and ``empty_answers``.
+
+    Args:
+        key: The captioner's name in the corpus file, for messages.
+        captioner: What the corpus file says of it.
+        batch: Requests at once at most.
+
+    Raises:
+        UserError: The model isn't on this machine, or is none that describes pictures.
+    """
+
+    def __init__(self, key: str, captioner: ModelCaptioner, batch: int) -> None:
+        import torch
+
+        self.name, self.revision = captioner.model, captioner.revision
+        self.usage, self.faults = Usage(), Counter[str]()
+        self._where = f"captions.models.{key}"
+        self._max_side_px = captioner.max_side_px
+        self._batch = batch
+        self._failed_from_the_start: int | None = 0
+        self.device = "cuda" if captioner.gpus and torch.cuda.is_available() else "cpu"
+        self.model, self._processor = _load(captioner, self._where, self.device)
+        self._settings = self._generation_settings(captioner)
+
+    def replies(self, requests: Iterable[Request]) -> Iterator[tuple[str, Outcome]]:
+        """Yield what becomes of each request, a batch at a time; the requests of the next batch are taken after that.
+
+        Raises:
+            UserError: The model fails on whatever it is asked.
+        """
+        waiting = iter(requests)
+        while together := list(islice(waiting, self._batch)):
+            seen: list[_Seen] = []
+            for request in together:
+                try:
+                    seen.append((request, fit(request.picture, self._max_side_px) if request.picture is not None else None))
+                except BadInputError as error:
+                    yield request.id, error
+            yield from self._outcomes(seen)
+
+    def _outcomes(self, seen: Sequence["_Seen"]) -> Iterator[tuple[str, Outcome]]:
+        """Yield what becomes of some requests; those that fail together are taken apart."""
+        import torch
+
+        if not seen:
+            return
+        failure: str | None = None
+        try:
+            found = self._generate(seen)
+        except torch.AcceleratorError as error:
+            if not _is_starved(error):
+                raise  # after that no call of this process succeeds
+            failure, starved = str(error), True
+        except Exception as error:  # noqa: BLE001  whatever a model stumbles over lies in what it was given
+            failure, starved = str(error) or type(error).__name__, _is_starved(error)
+        if failure is None:
+            self._failed_from_the_start = None
+            yield from zip((request.id for request, _ in seen), found, strict=True)
+            return
+        # Out of the handler, so that the failed call's tensors are gone.
+        half = len(seen) // 2
+        if starved:
+            self.faults["out_of_memory"] += 1
+            self._batch = max(1, half)
+            if self.device == "cuda":
+                torch.cuda.empty_cache()
+        if half:
+            yield from self._outcomes(seen[:half])
+            yield from self._outcomes(seen[half:])
+        else:
+            yield seen[0][0].id, self._failed(failure, starved=starved)
+
+    def _failed(self, failure: str, *, starved: bool) -> BadInputError | TransientError:
+        why = failure.strip().partition("\n")[0][:200]
+        if starved:
+            return TransientError(
+                f"{self._where}: memory is too short for one picture; lower max_side_px or max_tokens: {why}"
+            )
+        self.faults["failures"] += 1
+        if self._failed_from_the_start is not None:
+            self._failed_from_the_start += 1
+            if self._failed_from_the_start == FAILURES_FROM_THE_START:
+                raise UserError(f"{self._where}: {self.name!r} fails on whatever it is asked: {why}")
+        return BadInputError(f"{self._where}: {self.name!r} fails on it: {why}", FailureCode.MODEL_FAILED)
+
+    def _generate(self, seen: Sequence["_Seen"]) -> list[Outcome]:
+        import torch
+
+        prompts = self._processor.apply_chat_template(
+            [[{"role": "user", "content": _content(request, picture)}] for request, picture in seen],
+            tokenize=True,
+            return_dict=True,
+            return_tensors="pt",
+            add_generation_prompt=True,
+            sanitize_control_tokens=True,
+            processor_kwargs={"padding": True, "padding_side": "left"},
+        ).to(self.device, dtype=self.model.dtype)
+        with torch.inference_mode():
+            written = self.model.generate(**prompts, generation_config=self._settings)
+        start = prompts["input_ids"].shape[1]
+        read = prompts["attention_mask"].sum(dim=1).tolist()
+        return [self._outcome(ids, tokens) for ids, tokens in zip(written[:, start:].tolist(), read, strict=True)]
+
+    def _outcome(self, ids: list[int], read: int) -> Outcome:
+        """Return what a model wrote, up to where it ended."""
+        end = next((place for place, token in enumerate(ids, start=1) if token in self._ends), None)
+        used = Usage(calls=1, input_tokens=read, output_tokens=end or len(ids))
+        self.usage.add(used)
+        text = self._processor.decode(ids[:end], skip_special_tokens=True).strip()
+        if not text:
+            self.faults["empty_answers"] += 1
+            return BadInputError(f"{self._where}: the model answered without a word", FailureCode.MODEL_FAILED)
+        return Reply(text, self.name, used.calls, used.input_tokens, used.output_tokens, complete=end is not None)
+
+    def _generation_settings(self, captioner: ModelCaptioner) -> Any:
+        """Return what the model comes with (where it ends, how it avoids repetition), and what the corpus file says of words."""
+        settings = copy.deepcopy(self.model.generation_config)
+        tokenizer = self._processor.tokenizer
+        ends = settings.eos_token_id if settings.eos_token_id is not None else tokenizer.eos_token_id
+        self._ends = frozenset(ends if isinstance(ends, list) else [ends])
+        sampled = captioner.temperature > 0
+        settings.update(
+            max_length=None,
+            max_new_tokens=captioner.max_tokens,
+            do_sample=sampled,
+            temperature=captioner.temperature if sampled else None,
+            top_p=captioner.top_p if sampled else None,
+            top_k=0 if sampled else None,
+            eos_token_id=sorted(self._ends),
+            pad_token_id=tokenizer.pad_token_id if tokenizer.pad_token_id is not None else min(self._ends),
+        )
+        return settings
+
+
+_Seen = tuple[Request, "Image | None"]
+"""A request and its picture."""
+
+
+def model(key: str, captioner: ModelCaptioner) -> Model[LanguageModel]:
+    """Offer a vision-language model of ``transformers`` to the registry.
+
+    Raises:
+        UserError: What runs it is not installed. Planning says so already, before anything is parsed.
+    """
+    if any(importlib.util.find_spec(package) is None for package in ("torch", "torchvision", "transformers")):
+        raise UserError(f"captions.models.{key}: a local model needs the extra: pip install -e '.[torch]', or make setup")
+    return Model(
+        card=lambda: ModelCard(name=captioner.model, revision=captioner.revision),
+        load=lambda batch: LocalVlm(key, captioner, batch),
+    )
+
+
+def _load(captioner: ModelCaptioner, where: str, device: str) -> tuple[Any, Any]:
+    """Return a model and its processor.
+
+    Raises:
+        UserError: There is no such model here, or it can't be used.
+    """
+    import torch
+    from transformers import AutoModelForImageTextToText, AutoProcessor
+    from transformers.utils import logging
+
+    folder = _folder(captioner.model, captioner.revision, where)
+    logging.disable_progress_bar()
+    try:
+        processor = AutoProcessor.from_pretrained(folder, local_files_only=True)
+        found, loaded = AutoModelForImageTextToText.from_pretrained(
+            folder,
+            dtype=torch.bfloat16 if device == "cuda" else torch.float32,
+            local_files_only=True,
+            output_loading_info=True,
+        )
+    except (torch.AcceleratorError, torch.OutOfMemoryError, MemoryError):
+        raise
+    except Exception as error:
+        why = str(error).strip().partition("\n")[0][:200]
+        raise UserError(
+            f"{where}: {folder} can't be loaded as a model that describes pictures, or is not all here: {why}"
+        ) from error
+    if missing := sorted(loaded["missing_keys"]):  # they would be random
+        raise UserError(f"{where}: the weights in {folder} are not all that the model has; {missing[0]} is missing")
+    if getattr(processor, "chat_template", None) is None:
+        raise UserError(f"{where}: the model in {folder} has no chat template; use one that is made to follow instructions")
+    if not any((folder / file).is_file() for file in processor.tokenizer.vocab_files_names.values()):  # it would be empty
+        raise UserError(f"{where}: {folder} has no tokenizer")
+    return found.to(device).eval(), processor
+
+
+def _folder(name: str, revision: str, where: str) -> Path:
+    """Return where a model lies.
+
+    Raises:
+        UserError: It isn't on this machine.
+    """
+    if Path(name).is_dir():
+        return Path(name)
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+
+    try:
+        return Path(snapshot_download(name, revision=revision, local_files_only=True))
+    except (HFValidationError, LocalEntryNotFoundError) as error:
+        raise UserError(
+            f"{where}: {name!r} at revision {revision!r} is not on this machine; bring it into the hub's cache with "
+            f"'hf download {name} --revision {revision}', or name the folder that it lies in"
+        ) from error
+
+
+def _content(request: Request, picture: "Image | None") -> list[dict[str, object]]:
+    words: dict[str, object] = {"type": "text", "text": request.prompt}
+    return [words] if picture is None else [{"type": "image", "image": picture}, words]
+
+
+def _is_starved(error: Exception) -> bool:
+    import torch
+
+    message = str(error).lower()
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "out of memory" in message or "alloc" in message

@@ -1,0 +1,82 @@
+"""Find the prompt that a corpus file names."""
+
+from pathlib import Path
+
+from schemas.corpus import CaptionerKind
+from schemas.errors import UserError
+from tasks.enriching.prompts import Prompt, PromptError, Subject, default_prompt, presets, read_prompt, sees
+
+_MOST_BYTES = 64 << 10
+
+
+def find_prompt(
+    name_or_file: str | None,
+    folder: Path | None = None,
+    *,
+    subject: Subject,
+    kind: CaptionerKind,
+    setting: str = "prompt",
+) -> Prompt:
+    """Return a preset, or the prompt in a person's own file.
+
+    Args:
+        name_or_file: A preset's name, or a path: what holds a slash or a dot is one. None is the preset for subject and kind.
+        folder: What a relative path starts from, that of the corpus file; None is the working folder.
+        subject: What is to be described.
+        kind: Of the captioner that is asked.
+        setting: Where the name comes from, for messages, such as ``corpora/x.yaml: captions.models.vlm.prompt``.
+
+    Raises:
+        UserError: There is no such prompt, or it is none, or none for this subject or captioner.
+    """
+    if name_or_file is None:
+        prompt = default_prompt(subject, kind)
+        if prompt is None:
+            raise UserError(
+                f"{setting}: '{kind}' sees no picture, so it can't describe a {subject}; name a model that does"
+            )
+        return prompt
+    prompt = _read((folder or Path()) / name_or_file, setting) if is_file(name_or_file) else _preset(name_or_file, setting)
+    if prompt.subject not in (None, subject):
+        raise UserError(
+            f"{setting}: {prompt.name} asks for a {prompt.subject}, not for a {subject}; {_fitting(subject, kind)}"
+        )
+    if prompt.picture and not sees(kind):
+        raise UserError(
+            f"{setting}: {prompt.name} asks about the picture, which '{kind}' doesn't see; {_fitting(subject, kind)}"
+        )
+    return prompt
+
+
+def is_file(name: str) -> bool:
+    """Return whether a prompt's name is a file's, and no preset's."""
+    return "/" in name or "." in name
+
+
+def _preset(name: str, setting: str) -> Prompt:
+    if name not in presets():
+        known = ", ".join(presets())
+        raise UserError(f"{setting}: there is no prompt '{name}'; use {known}, or a file such as prompts/{name}.md")
+    return presets()[name]
+
+
+def _fitting(subject: Subject, kind: CaptionerKind) -> str:
+    names = [name for name, prompt in presets().items() if prompt.subject == subject and (sees(kind) or not prompt.picture)]
+    return f"presets that fit: {', '.join(names)}" if names else "no preset fits"
+
+
+def _read(path: Path, setting: str) -> Prompt:
+    try:
+        if not path.is_file():
+            raise UserError(f"{setting}: there is no file {path}; presets are {', '.join(presets())}")
+        with path.open("rb") as file:
+            data = file.read(_MOST_BYTES + 1)
+        if len(data) > _MOST_BYTES:
+            raise UserError(f"{setting}: {path} is no prompt: it has more than {_MOST_BYTES >> 10} KiB")
+        return read_prompt(path.name, data.decode("utf-8"))
+    except OSError as error:
+        raise UserError(f"{setting}: {path} can't be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"{setting}: {path} is no text in UTF-8") from error
+    except PromptError as error:
+        raise UserError(f"{setting}: {path}: {error}") from error

@@ -1,0 +1,105 @@
+"""Generative models at work on figures, behind an endpoint or as actors."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+from backends.models.registry import language_model
+from backends.stores.object_store import open_store
+from ray_jobs.cluster import actors, connected
+from ray_jobs.pools import run_pool
+from ray_jobs.rows import Outcome, RowFailure
+from schemas.corpus import ModelCaptioner, RayOptions
+from schemas.errors import BadInputError, FailureCode, TransientError
+from schemas.generation import Reply, Request, Usage
+from schemas.ids import figure_file
+from schemas.ports import ObjectStore
+from tasks.enriching.prompts import sees
+
+BATCHES_A_CALL = 4
+"""Batches of the model that an actor gets at once, so that it never waits for its next one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A figure to describe, and the prompt for it."""
+
+    figure_id: str
+    prompt: str
+
+
+class CaptionerActor:
+    """Describes stored figures by a model that it holds."""
+
+    def __init__(self, name: str, options: ModelCaptioner, store_address: str) -> None:
+        self._model = language_model(name, options).load(options.batch)
+        self._options, self._store = options, open_store(store_address)
+
+    def run(self, batch: Sequence[tuple[str, Asked]]) -> list[Outcome[Reply]]:
+        """Return the reply to each."""
+        requests = (_request(asked, self._options, self._store) for _, asked in batch)
+        return [_outcome(*made) for made in self._model.replies(requests)]
+
+
+@dataclass
+class Calls:
+    """What calls came to beside their answers: what all of them cost, and what went wrong meanwhile, by what it is called."""
+
+    usage: Usage = field(default_factory=Usage)
+    faults: Counter[str] = field(default_factory=Counter)
+
+
+def caption(
+    work: Iterable[Asked], name: str, options: ModelCaptioner, store_address: str, ray: RayOptions, calls: Calls
+) -> Iterator[list[Outcome[Reply]]]:
+    """Yield what a model makes of figures, some at a time, as it comes; work is taken as there is room for it.
+
+    An endpoint is called from this process, which only waits; a local model works as actors of Ray.
+
+    Args:
+        work: What to describe.
+        name: The captioner's, as the corpus file has it.
+        options: What the corpus file says of it.
+        store_address: Where the pictures are.
+        ray: Where a local model works.
+        calls: Gets what the calls of an endpoint came to.
+
+    Raises:
+        UserError: The model can't be had as the corpus file names it.
+    """
+    if options.kind == "local":
+        batches = _batches(work, options.batch * BATCHES_A_CALL)
+        with connected(ray):
+            workers, gpus = actors(options.gpus, options.workers, 1)
+            yield from run_pool(CaptionerActor, (name, options, store_address), batches, workers=workers, num_gpus=gpus)
+        return
+    store = open_store(store_address)
+    model = language_model(name, options).load(options.batch)
+    try:
+        for made in model.replies(_request(asked, options, store) for asked in work):
+            yield [_outcome(*made)]
+    finally:
+        calls.usage.add(model.usage)
+        calls.faults.update(model.faults)
+
+
+def _batches(work: Iterable[Asked], size: int) -> Iterator[list[tuple[str, Asked]]]:
+    coming = iter(work)
+    while batch := [(asked.figure_id, asked) for asked in islice(coming, size)]:
+        yield batch
+
+
+def _request(asked: Asked, options: ModelCaptioner, store: ObjectStore) -> Request:
+    picture = store.get(figure_file(asked.figure_id)) if sees(options.kind) else None
+    return Request(asked.figure_id, asked.prompt, picture)
+
+
+def _outcome(name: str, made: Reply | BadInputError | TransientError) -> Outcome[Reply]:
+    match made:
+        case Reply():
+            return Outcome(name, made)
+        case BadInputError():
+            return Outcome(name, None, RowFailure(name, made.code, made.message))
+        case _:
+            return Outcome(name, None, RowFailure(name, FailureCode.MODEL_UNREACHABLE, made.message))

@@ -1,0 +1,61 @@
+"""What a generative model is asked, and what it replies."""
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class Usage:
+    """What requests cost: ``calls`` that may have been paid for, and the tokens of their answers, as the model reports them."""
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    def add(self, more: "Usage") -> None:
+        """Count what other requests cost as well."""
+        self.calls += more.calls
+        self.input_tokens += more.input_tokens
+        self.output_tokens += more.output_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One call of a generative model; ``picture`` is an encoded image, None where words are enough."""
+
+    id: str
+    prompt: str
+    picture: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a model made of one request.
+
+    ``model`` is the name that the answer gives. ``calls`` counts the attempts that were paid for, tokens are of all of them, as
+    the model reports them. ``complete`` is false where the model stopped at its limit of tokens.
+    """
+
+    text: str
+    model: str
+    calls: int = 1
+    input_tokens: int = 0
+    output_tokens: int = 0
+    complete: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """A reply as it is kept: what a model wrote of one figure, page or text, or why it can't; unchecked.
+
+    ``money`` is what it cost, at the prices of then.
+    """
+
+    id: str
+    text: str
+    model: str
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    complete: bool = True
+    failure: str | None = None
+    money: float = 0.0

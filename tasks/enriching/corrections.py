@@ -1,0 +1,200 @@
+"""A person's own descriptions of figures: read from text, and matched with the figures that they name."""
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import yaml
+
+from schemas.ids import key
+from schemas.tags import TagTemplate
+
+FIGURE, DESCRIPTION = "figure", "description"
+_LEAST_ID_DIGITS = 8
+_ID_DIGITS = 64
+_SHA1_DIGITS = 49
+_ID = re.compile(rf"[0-9a-f]{{{_LEAST_ID_DIGITS},{_ID_DIGITS}}}")
+_NUMBER = re.compile(rf"[0-9]{{4,{_SHA1_DIGITS}}}")
+_MOST_CHARACTERS = 20_000
+_MOST_MISTAKES = 10
+
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class CorrectionsError(ValueError):
+    """A file of corrections isn't one, or names figures wrongly; its arguments are mistakes, a line of text each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """What a person wrote of a figure.
+
+    ``figure`` is how they name it: its id, a beginning of that, or its tag's number; ``line`` counts from 1.
+    """
+
+    figure: str
+    text: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Corrections:
+    """A file of corrections, in its order; no two name a figure alike."""
+
+    entries: tuple[Correction, ...] = ()
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """The descriptions by how the figures are named."""
+        return {entry.figure: entry.text for entry in self.entries}
+
+    @property
+    def digest(self) -> str:
+        """What rows depend on: the same whatever the file's form and order are."""
+        return key(corrections=self.texts)
+
+
+@dataclass(frozen=True, slots=True)
+class Corrected:
+    """Descriptions by figure id, and the corrections that no figure matches: of another version, or mistyped."""
+
+    by_figure: Mapping[str, str]
+    unmatched: tuple[Correction, ...]
+
+
+def parse_corrections(text: str, form: Literal["yaml", "csv"], template: TagTemplate) -> Corrections:
+    """Read corrections.
+
+    Args:
+        text: A YAML mapping of figures to descriptions, or CSV with the columns ``figure`` and ``description``.
+        form: Which of the two.
+        template: How tags are spelled, for those who name a figure by its whole tag.
+
+    Raises:
+        CorrectionsError: It is neither, or a line names no figure, or one twice, or has no description.
+    """
+    text = text.removeprefix("\ufeff")
+    found: dict[str, Correction] = {}
+    mistakes: list[str] = []
+    for name, description, line in _from_csv(text) if form == "csv" else _from_yaml(text):
+        try:
+            entry = Correction(_named(name, template), _described(description), line)
+            if (known := found.setdefault(entry.figure, entry)) is not entry:
+                raise CorrectionsError(f"figure {name.strip()} stands in line {known.line} already")
+        except CorrectionsError as mistake:
+            mistakes.append(f"line {line}: {mistake}")
+    if mistakes:
+        more = [f"{len(mistakes) - _MOST_MISTAKES} more mistakes"] if len(mistakes) > _MOST_MISTAKES else []
+        raise CorrectionsError(*mistakes[:_MOST_MISTAKES], *more)
+    return Corrections(tuple(found.values()))
+
+
+def match_corrections(corrections: Corrections, digests: Iterable[tuple[str, int]]) -> Corrected:
+    """Find the figures that corrections name.
+
+    A name must fit one figure of all: what is matched with a part of a version might be another figure's in the rest of it.
+
+    Args:
+        corrections: As they were read.
+        digests: Each figure of a version once: its id, and the integer value of its SHA-1, from which its tag's number comes.
+
+    Raises:
+        CorrectionsError: A name fits several figures, or two names fit one with different words.
+    """
+    entries = {entry.figure: entry for entry in corrections.entries}
+    beginnings = {len(name) for name in entries if _ID.fullmatch(name)}
+    ends = {len(name) for name in entries if _NUMBER.fullmatch(name)}
+    fitting: dict[str, list[str]] = {}
+    for figure_id, digest in digests:
+        number = f"{digest:0{_SHA1_DIGITS}d}"
+        names = {figure_id[:size] for size in beginnings} | {number[-size:] for size in ends}
+        for name in names & entries.keys():
+            fitting.setdefault(name, []).append(figure_id)
+    by_figure: dict[str, Correction] = {}
+    mistakes: list[str] = []
+    for name, figures in sorted(fitting.items(), key=lambda item: entries[item[0]].line):
+        entry = entries[name]
+        if len(figures) > 1:
+            some = ", ".join(sorted(figures)[:3]) + (" and others" if len(figures) > 3 else "")
+            mistakes.append(f"line {entry.line}: {name} may be any of {len(figures)} figures; write more of its id: {some}")
+            continue
+        known = by_figure.setdefault(figures[0], entry)
+        if known.text != entry.text:
+            mistakes.append(
+                f"line {entry.line}: this is the figure of line {known.line}, with other words; leave one of them"
+            )
+    if mistakes:
+        raise CorrectionsError(*mistakes[:_MOST_MISTAKES])
+    unmatched = tuple(entry for entry in corrections.entries if entry.figure not in fitting)
+    return Corrected({figure_id: entry.text for figure_id, entry in by_figure.items()}, unmatched)
+
+
+def _named(name: str, template: TagTemplate) -> str:
+    """Return a figure's name as it is compared: digits of an id in lower case, or the digits of a number."""
+    name = name.strip()
+    if numbers := template.numbers(name):
+        return numbers[0]
+    if _NUMBER.fullmatch(name) or _ID.fullmatch(name.lower()):
+        return name.lower()
+    raise CorrectionsError(
+        f"{name[:60]!r} names no figure; write its id, 64 hexadecimal digits or the first {_LEAST_ID_DIGITS} and more, or the "
+        f"number in its tag"
+    )
+
+
+def _described(text: str) -> str:
+    words = " ".join(text.split())
+    if not words:
+        raise CorrectionsError("there is no description; write one, or leave the figure out")
+    if len(words) > _MOST_CHARACTERS:
+        raise CorrectionsError(
+            f"the description has more than {_MOST_CHARACTERS:,} characters; is a quotation mark missing?"
+        )
+    return words
+
+
+def _from_yaml(text: str) -> Iterator[tuple[str, str, int]]:
+    """Yield what stands in a YAML mapping, as it is spelled: 00012345 is no number there."""
+    loader = _Loader(text)
+    try:
+        root = loader.get_single_node()
+    except (yaml.YAMLError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f"line {mark.line + 1}: " if mark else ""
+        raise CorrectionsError(f"{place}this is not YAML: {getattr(error, 'problem', None) or error}") from error
+    finally:
+        loader.dispose()
+    if root is None:
+        return
+    if not isinstance(root, yaml.MappingNode):
+        raise CorrectionsError("this is no mapping; write a line a figure, such as 3f2a9c01: The pump from the side")
+    for name, value in root.value:
+        line = name.start_mark.line + 1
+        if not isinstance(name, yaml.ScalarNode) or not isinstance(value, yaml.ScalarNode):
+            raise CorrectionsError(f"line {line}: write a figure, a colon and its description, and nothing below that")
+        yield name.value, "" if value.tag.endswith(":null") else value.value, line
+
+
+def _from_csv(text: str) -> Iterator[tuple[str, str, int]]:
+    rows = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        header = [name.strip().casefold() for name in next(rows, [])]
+        if unknown := [name for name in header if name not in (FIGURE, DESCRIPTION)]:
+            raise CorrectionsError(f"line 1: there is no column {unknown[0][:60]!r}; known are {FIGURE} and {DESCRIPTION}")
+        if sorted(header) != sorted((FIGURE, DESCRIPTION)):
+            raise CorrectionsError(f"line 1: it must name the columns {FIGURE} and {DESCRIPTION}, each once")
+        line = rows.line_num + 1
+        for row in rows:
+            if len(row) not in (0, len(header)):
+                raise CorrectionsError(
+                    f"line {line}: {len(row)} columns instead of {len(header)}; quote what holds a comma"
+                )
+            if row:
+                cells = dict(zip(header, row, strict=True))
+                yield cells[FIGURE], cells[DESCRIPTION], line
+            line = rows.line_num + 1
+    except csv.Error as error:
+        raise CorrectionsError(f"line {rows.line_num}: this is not CSV: {error}") from error

@@ -1,0 +1,217 @@
+"""What generative models are asked: prompts as files, with what their answers are expected to be like.
+
+A prompt is a text file: front matter in YAML between two lines of ``---``, then what the model reads, with placeholders as
+``string.Template`` spells them. The presets lie beside this module;
+anyone's own file has the same form, and needs no front matter.
+"""
+
+import functools
+import string
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from importlib.resources import files
+from typing import Annotated, Literal, Self
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from schemas.corpus import CaptionerKind
+from schemas.ids import sha256
+from schemas.tags import strip
+
+PROMPT_VERSION = "1"
+"""Goes up when ``render`` makes other words of the same prompt and the same surroundings: no reply is the one asked for then."""
+
+Subject = Literal["figure", "page", "text"]
+
+OF_THE_DOCUMENT = "that of the document's own words"
+"""What ``$language`` is where the corpus file names none."""
+
+_FENCE = "---"
+_DEFAULTS: dict[Subject, str] = {"figure": "figure", "page": "page", "text": "text-summary"}
+_DEFAULTS_OF_WORDS: dict[Subject, str] = {"figure": "ocr-caption", "text": "text-summary"}
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a document says of a figure, page or text that a model is to describe; "" is what it doesn't say.
+
+    Attributes:
+        caption: The figure's own.
+        section: Titles of the sections that it stands in.
+        before: Text before it in reading order, as much as should go along.
+        after: Text after it.
+        words: The words recognised in it; of a text, the text itself.
+        title: The document's.
+        page: Its page number, as printed where that is known.
+        language: The language that the answer must be in; "" is that of the document.
+    """
+
+    caption: str = ""
+    section: str = ""
+    before: str = ""
+    after: str = ""
+    words: str = ""
+    title: str = ""
+    page: str = ""
+    language: str = ""
+
+
+PLACEHOLDERS = tuple(Surroundings.__dataclass_fields__)
+"""What a prompt may hold, each behind a ``$``."""
+
+
+class PromptError(ValueError):
+    """A prompt's file is not one; the message says what is wrong, without the file's name."""
+
+
+class _FrontMatter(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    source: str = ""
+    subject: Subject | None = None
+    picture: bool = False
+    words: Annotated[list[Annotated[int, Field(ge=0, le=100_000)]], Field(min_length=2, max_length=2)] | None = None
+    bullets: bool = False
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.words is not None and self.words[0] > self.words[1]:
+            raise ValueError("words is the least and the most, such as [5, 400]")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A prompt, and what its answers are expected to be like. It pickles.
+
+    Attributes:
+        name: The preset's name, or the file's.
+        source: Which paper or page asks for it.
+        subject: What it describes; None where it doesn't say.
+        picture: Whether only a model that sees can answer it.
+        words: Words that an answer has at least and at most, both inclusive; None sets no bound.
+        bullets: Whether answers may have lines that begin with "- ".
+        body: What the model reads, with placeholders.
+    """
+
+    name: str
+    source: str
+    subject: Subject | None
+    picture: bool
+    words: tuple[int, int] | None
+    bullets: bool
+    body: str
+
+    @property
+    def digest(self) -> str:
+        """What a reply depends on: part of the key that replies are filed under. What is expected of them is no part of it."""
+        return sha256(f"{PROMPT_VERSION}\n{self.body}".encode())
+
+    @property
+    def expected(self) -> dict[str, object]:
+        """What answers are judged by: part of the key of rows, where another expectation asks no model again."""
+        return {"words": self.words, "bullets": self.bullets}
+
+    @property
+    def instructions(self) -> str:
+        """The lines without a placeholder: what an answer must not repeat."""
+        return "\n".join(line for line in self.body.splitlines() if not _names(line))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The placeholders that it holds."""
+        return tuple(name for name in PLACEHOLDERS if name in _names(self.body))
+
+    def render(self, around: Surroundings) -> str:
+        """Return what the model is asked of one figure, page or text.
+
+        A line with a placeholder that has no value vanishes; values are put on one line, without the placeholders of figures.
+        """
+        values = {name: " ".join(strip(value).split()) for name, value in asdict(around).items()}
+        values["language"] = values["language"] or OF_THE_DOCUMENT
+        lines = [
+            string.Template(line).substitute(values)
+            for line in self.body.splitlines()
+            if all(values[name] for name in _names(line))
+        ]
+        return _closed_up(lines)
+
+
+def _names(text: str) -> list[str]:
+    return string.Template(text).get_identifiers()
+
+
+def _closed_up(lines: Sequence[str]) -> str:
+    """Join lines, with one blank line where there are several, and none at the ends."""
+    kept: list[str] = []
+    for line in lines:
+        if line.strip() or (kept and kept[-1]):
+            kept.append(line.rstrip())
+    return "\n".join(kept).strip()
+
+
+def read_prompt(name: str, text: str) -> Prompt:
+    """Read a prompt's file.
+
+    Raises:
+        PromptError: It is not one.
+    """
+    front, body = _split(text.removeprefix("\ufeff").replace("\r\n", "\n"))
+    template = string.Template(body)
+    if not template.is_valid():
+        raise PromptError("a $ stands before something that is no placeholder; write $$ where a $ is meant")
+    if unknown := sorted(set(template.get_identifiers()) - set(PLACEHOLDERS)):
+        raise PromptError(
+            f"there is no placeholder ${unknown[0]}; known are {', '.join(f'${name}' for name in PLACEHOLDERS)}"
+        )
+    if not body.strip():
+        raise PromptError("it asks for nothing: it has no text")
+    return Prompt(
+        name=name,
+        source=front.source,
+        subject=front.subject,
+        picture=front.picture,
+        words=(front.words[0], front.words[1]) if front.words is not None else None,
+        bullets=front.bullets,
+        body=body.strip(),
+    )
+
+
+def _split(text: str) -> tuple[_FrontMatter, str]:
+    first, _, rest = text.partition("\n")
+    if first.rstrip() != _FENCE:
+        return _FrontMatter(), text
+    lines = rest.split("\n")
+    end = next((number for number, line in enumerate(lines) if line.rstrip() == _FENCE), None)
+    if end is None:
+        raise PromptError(f"its front matter has no end; write {_FENCE} on a line of its own behind it")
+    try:
+        held = yaml.safe_load("\n".join(lines[:end])) or {}
+        return _FrontMatter.model_validate(held), "\n".join(lines[end + 1 :])
+    except (yaml.YAMLError, RecursionError) as error:
+        raise PromptError("its front matter is not YAML") from error
+    except ValidationError as error:
+        mistake = error.errors()[0]
+        place = ".".join(str(part) for part in mistake["loc"]) or "front matter"
+        known = f"; known are {', '.join(_FrontMatter.model_fields)}" if mistake["type"] == "extra_forbidden" else ""
+        raise PromptError(f"{place}: {mistake['msg'].removeprefix('Value error, ')}{known}") from error
+
+
+@functools.cache
+def presets() -> dict[str, Prompt]:
+    """Return the prompts that come with Inset, by name."""
+    folder = files("tasks.enriching.prompts")
+    texts = {file.name.removesuffix(".md"): file for file in folder.iterdir() if file.name.endswith(".md")}
+    return {name: read_prompt(name, texts[name].read_text(encoding="utf-8")) for name in sorted(texts)}
+
+
+def default_prompt(subject: Subject, kind: CaptionerKind) -> Prompt | None:
+    """Return the preset for a subject and a kind of captioner; None where such a captioner can't describe it."""
+    name = (_DEFAULTS if sees(kind) else _DEFAULTS_OF_WORDS).get(subject)
+    return presets()[name] if name is not None else None
+
+
+def sees(kind: CaptionerKind) -> bool:
+    """Return whether a kind of captioner gets the picture, and not the words that were read in it alone."""
+    return kind != "ocr_llm"

@@ -1,0 +1,49 @@
+"""What a document says around a figure, for the prompt of a model that describes it."""
+
+from collections.abc import Iterable
+
+from schemas.documents import Chunk, PlacedFigure
+from schemas.evidence import Modality
+from schemas.tags import placeholder, strip
+from tasks.enriching.prompts import Surroundings
+
+AROUND_CHARACTERS = 600
+"""Characters of the text on either side of a figure: some four sentences, 150 tokens."""
+
+
+def surroundings(title: str, figure: PlacedFigure, chunks: Iterable[Chunk], *, language: str = "") -> Surroundings:
+    """Return what stands around one placement of a figure.
+
+    Args:
+        title: The document's.
+        figure: The placement.
+        chunks: The document's rows, in order.
+        language: What the description must be in; "" for that of the document.
+    """
+    before, after = _around(figure, chunks)
+    return Surroundings(
+        caption=figure.caption or figure.step,
+        section=" > ".join(figure.section_path),
+        before=before[-AROUND_CHARACTERS:],
+        after=after[:AROUND_CHARACTERS],
+        words=figure.inner_text,
+        title=title,
+        page=str(figure.placement.page),
+        language=language,
+    )
+
+
+def _around(figure: PlacedFigure, chunks: Iterable[Chunk]) -> tuple[str, str]:
+    """Return the text before and after a figure in the row of text that it stands in; of several, that on its page."""
+    mark = placeholder(figure.placement.figure_id or "")
+    holding = [piece for piece in chunks if piece.modality == Modality.TEXT and mark in piece.tagged_text]
+    if not holding:
+        return "", ""
+    page = figure.placement.page
+    nearest = next((piece for piece in holding if any(part.page == page for part in piece.regions)), holding[0])
+    before, _, after = nearest.tagged_text.partition(mark)
+    return _one_line(before), _one_line(after)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(strip(text).split())

@@ -1,0 +1,502 @@
+"""What becomes of a request where the server, or what the corpus file says of it, is not as it should be."""
+
+import io
+import threading
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any
+
+import anyio
+import numpy as np
+import pytest
+from PIL import Image
+
+from backends.models.endpoint import FAILURES_IN_A_ROW, LONGEST_HOLD_S, LONGEST_WAIT_S, Endpoint, Outcome
+from schemas.corpus import EndpointOptions, ModelCaptioner
+from schemas.errors import BadInputError, FailureCode, TransientError, UserError
+from schemas.generation import Reply, Request
+from tests.endpoint_server import Call, EndpointServer, Reaction, answer, cut, drip, hang, status, text, whole
+
+KEY = "sk-a-key-that-nobody-may-see"
+
+
+class Clock:
+    """Waits take no time, and are counted."""
+
+    def __init__(self) -> None:
+        self.passed = 0.0
+
+    def now(self) -> float:
+        return self.passed
+
+    async def sleep(self, seconds: float) -> None:
+        self.passed += seconds
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VLM_KEY", KEY)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-somebody-else")
+
+
+def made(
+    server: EndpointServer, clock: Clock | None = None, *, options: dict[str, Any] | None = None, **named: Any
+) -> Endpoint:
+    captioner = {"kind": "vlm", "model": "tiny", "revision": "1", **named}
+    return Endpoint(
+        "shapes", ModelCaptioner(**captioner, endpoint=EndpointOptions(url=server.url, **(options or {}))), clock or Clock()
+    )
+
+
+def asked(model: Endpoint, *prompts: str, picture: bytes | None = None) -> dict[str, Outcome]:
+    return dict(model.replies(Request(prompt, prompt, picture) for prompt in prompts))
+
+
+def png(width: int, height: int, mode: str = "RGB", encoding: str = "PNG") -> bytes:
+    noise = np.random.default_rng(0).integers(0, 255, (height, width, len(mode)), np.uint8)
+    written = io.BytesIO()
+    Image.fromarray(noise.squeeze(), mode).save(written, encoding)
+    return written.getvalue()
+
+
+def message(outcome: Outcome) -> str:
+    assert not isinstance(outcome, Reply)
+    return outcome.message
+
+
+RETRIED: dict[str, tuple[Reaction, str, int]] = {
+    "500": (status(500), "server_errors", 1),
+    "503": (status(503), "server_errors", 1),
+    "408": (status(408), "server_errors", 1),
+    "409": (status(409), "server_errors", 1),
+    "429": (status(429), "rate_limits", 1),
+    "half an answer": (cut(), "broken_connections", 2),
+    "invalid JSON": (text('{"choices": [{"mess'), "bad_answers", 2),
+    "a page of a proxy": (text("<html>busy</html>"), "bad_answers", 2),
+    "events of a stream": (text('data: {"choices": []}\n\n'), "bad_answers", 2),
+    "no choice": (whole({"choices": [], "model": "tiny"}), "bad_answers", 2),
+    "choices that are none": (whole({"choices": [{}]}), "bad_answers", 2),
+    "an error called success": (whole({"error": {"message": "busy"}}), "bad_answers", 2),
+}
+
+
+@pytest.mark.parametrize(("reaction", "fault", "paid"), RETRIED.values(), ids=RETRIED)
+def test_what_may_succeed_is_tried_again_and_counted(
+    endpoint: EndpointServer, clock: Clock, reaction: Reaction, fault: str, paid: int
+) -> None:
+    endpoint.script(reaction)
+    model = made(endpoint, clock)
+    found = asked(model, "what is it?")["what is it?"]
+    assert isinstance(found, Reply)
+    assert found.calls == model.usage.calls == paid
+    assert model.faults == {fault: 1}
+    assert len(endpoint.calls) == 2
+    assert clock.passed > 0
+
+
+@pytest.mark.parametrize(("reaction", "fault", "paid"), RETRIED.values(), ids=RETRIED)
+def test_when_all_tries_are_spent_it_may_succeed_another_time(
+    endpoint: EndpointServer, reaction: Reaction, fault: str, paid: int
+) -> None:
+    endpoint.replies = lambda _: reaction
+    model = made(endpoint, options={"retries": 2})
+    found = asked(model, "it")["it"]
+    assert type(found) is TransientError
+    assert found.message.startswith("captions.models.shapes: http://127.0.0.1:")
+    assert model.faults == {fault: 3}
+    assert model.usage.calls == 3 * (paid - 1)
+    assert len(endpoint.calls) == 3
+
+
+def test_a_call_that_takes_too_long_is_tried_again(endpoint: EndpointServer) -> None:
+    endpoint.script(hang())
+    model = made(endpoint, options={"timeout_s": 0.2})
+    found = asked(model, "it")["it"]
+    assert isinstance(found, Reply)
+    assert found.calls == 2
+    assert model.faults == {"timeouts": 1}
+
+
+def test_an_answer_that_comes_in_drops_is_bounded_as_a_whole(endpoint: EndpointServer) -> None:
+    endpoint.script(drip())
+    model = made(endpoint, options={"timeout_s": 0.5, "retries": 0})
+    assert "no answer within 0.5 s" in message(asked(model, "it")["it"])
+
+
+def test_where_no_server_listens_nothing_was_paid(endpoint: EndpointServer) -> None:
+    model = made(endpoint)
+    endpoint.close()
+    assert "the connection failed" in message(asked(model, "it")["it"])
+    assert model.faults == {"broken_connections": 5}
+    assert model.usage.calls == 0
+
+
+@pytest.mark.parametrize("headers", [{"Retry-After": "70"}, {"Retry-After-Ms": "70000", "Retry-After": "1"}])
+def test_no_call_goes_out_before_the_server_allows_it(
+    endpoint: EndpointServer, clock: Clock, headers: dict[str, str]
+) -> None:
+    endpoint.script(status(429, headers=headers))
+    assert isinstance(asked(made(endpoint, clock, options={"concurrency": 1}), "it")["it"], Reply)
+    assert 70 <= clock.passed < 72
+
+
+def test_a_server_may_name_the_moment(endpoint: EndpointServer, clock: Clock) -> None:
+    moment = datetime.now(UTC) + timedelta(seconds=LONGEST_HOLD_S - 1)
+    endpoint.script(status(503, headers={"Retry-After": format_datetime(moment, usegmt=True)}))
+    assert isinstance(asked(made(endpoint, clock), "it")["it"], Reply)
+    assert 2 < clock.passed < LONGEST_HOLD_S
+
+
+@pytest.mark.parametrize("value", ["soon", "nan", "-5", ""])
+def test_a_wait_that_is_none_is_not_waited_for(endpoint: EndpointServer, value: str) -> None:
+    endpoint.script(status(503, headers={"Retry-After": value}))
+    assert isinstance(asked(made(endpoint), "it")["it"], Reply)
+
+
+@pytest.mark.parametrize(
+    "reaction",
+    [
+        status(429, headers={"Retry-After": str(LONGEST_HOLD_S + 1)}),
+        status(429, "You exceeded your current quota", code="insufficient_quota"),
+        status(402, "Insufficient balance"),
+    ],
+)
+def test_a_server_that_gives_nothing_more_is_left_alone(endpoint: EndpointServer, clock: Clock, reaction: Reaction) -> None:
+    endpoint.script("Words.", reaction)
+    model = made(endpoint, clock, options={"concurrency": 1})
+    found = asked(model, "a", "b", "c", "d")
+    assert isinstance(found["a"], Reply)
+    assert [type(found[name]) for name in "bcd"] == [TransientError] * 3
+    assert len(endpoint.calls) == 2
+    assert type(asked(model, "e")["e"]) is TransientError
+    assert len(endpoint.calls) == 2
+    assert clock.passed <= 1
+
+
+def test_a_dead_server_costs_a_few_requests_not_all(endpoint: EndpointServer) -> None:
+    endpoint.replies = lambda _: status(500)
+    model = made(endpoint, options={"concurrency": 1, "retries": 1})
+    found = asked(model, *map(str, range(500)))
+    assert len(found) == 500
+    assert {type(outcome) for outcome in found.values()} == {TransientError}
+    assert len(endpoint.calls) == 2 * FAILURES_IN_A_ROW
+    assert "20 requests in a row failed" in message(found["499"])
+    assert type(asked(model, "later")["later"]) is TransientError
+    assert len(endpoint.calls) == 2 * FAILURES_IN_A_ROW
+
+
+@pytest.mark.parametrize("between", [answer("Words."), answer("")])
+def test_failures_that_are_not_in_a_row_end_nothing(endpoint: EndpointServer, between: Reaction) -> None:
+    turns = iter(range(1000))
+    endpoint.replies = lambda _: status(500) if next(turns) % FAILURES_IN_A_ROW else between
+    found = asked(made(endpoint, options={"concurrency": 1, "retries": 0}), *map(str, range(60)))
+    assert sum(not isinstance(outcome, TransientError) for outcome in found.values()) == 3
+    assert len(endpoint.calls) == 60
+
+
+REFUSED: dict[str, tuple[Reaction, str, str]] = {
+    "a refusal": (answer(None, refusal="I can't help with that."), "refusals", "I can't help with that"),
+    "a content filter": (answer("", finish_reason="content_filter"), "refusals", "content filter"),
+    "an empty string": (answer(""), "empty_answers", "without a word"),
+    "spaces": (answer(" \n"), "empty_answers", "without a word"),
+    "null": (answer(None), "empty_answers", "without a word"),
+    "only thoughts": (answer("", finish_reason="length"), "empty_answers", "max_tokens"),
+    "400": (status(400, "the picture is too small"), "rejected_requests", "the picture is too small"),
+    "413": (status(413, "too large"), "rejected_requests", "too large"),
+    "422": (status(422, "no"), "rejected_requests", "422"),
+}
+
+
+@pytest.mark.parametrize(("reaction", "fault", "why"), REFUSED.values(), ids=REFUSED)
+def test_what_would_end_alike_is_not_paid_for_again(
+    endpoint: EndpointServer, reaction: Reaction, fault: str, why: str
+) -> None:
+    endpoint.replies = lambda call: reaction if call.prompt == "b" else "Words."
+    model = made(endpoint)
+    found = asked(model, "a", "b", "c")
+    assert isinstance(found["a"], Reply)
+    assert isinstance(found["c"], Reply)
+    assert isinstance(found["b"], BadInputError)
+    assert found["b"].code is FailureCode.MODEL_FAILED
+    assert why in found["b"].message
+    assert model.faults == {fault: 1}
+    assert len(endpoint.calls) == 3
+
+
+def test_tokens_of_what_came_to_nothing_are_counted(endpoint: EndpointServer) -> None:
+    endpoint.script(answer("one two three", model="other"), answer("", finish_reason="content_filter"))
+    model = made(endpoint, options={"concurrency": 1})
+    found = asked(model, "a b", "c", "d")
+    assert isinstance(found["d"], Reply)
+    assert (model.usage.calls, model.usage.input_tokens, model.usage.output_tokens) == (3, 4, 3 + found["d"].output_tokens)
+
+
+@pytest.mark.parametrize(
+    ("named", "revision", "answered"),
+    [
+        ("gpt-4o", "1", "gpt-4o-2024-08-06"),
+        ("gemini-1.5-flash", "1", "gemini-1.5-flash-001"),
+        ("mistral-small-latest", "1", "mistral-small-2503"),
+        ("qwen2.5vl", "1", "qwen2.5vl:latest"),
+        ("Qwen/Qwen2.5-VL-7B-Instruct", "1", "qwen2.5-vl-7b-instruct"),
+        ("our-deployment", "gpt-4o-2024-08-06", "gpt-4o-2024-08-06"),
+        ("our-deployment", "gpt-4o", "gpt-4o-2024-08-06"),
+        ("latest", "1", "latest"),
+    ],
+)
+def test_a_date_behind_a_name_is_the_same_model(endpoint: EndpointServer, named: str, revision: str, answered: str) -> None:
+    endpoint.replies = lambda _: answer("Words.", model=answered)
+    found = asked(made(endpoint, model=named, revision=revision), "it")["it"]
+    assert isinstance(found, Reply)
+    assert found.model == answered
+
+
+@pytest.mark.parametrize(
+    ("named", "answered"), [("gpt-4o", "gpt-4o-mini"), ("gpt-4o", "gpt-4"), ("a", "b"), ("qwen2.5-vl-7b", "qwen2.5-vl-72b")]
+)
+def test_words_of_another_model_are_not_kept(endpoint: EndpointServer, named: str, answered: str) -> None:
+    endpoint.script(answer("Words.", model=answered))
+    model = made(endpoint, model=named, options={"concurrency": 1})
+    found = asked(model, "a", "b")
+    assert type(found["a"]) is TransientError
+    assert f"asked for {named!r} and {answered!r} answered" in found["a"].message
+    assert isinstance(found["b"], Reply)
+    assert model.faults == {"other_models": 1}
+    assert len(endpoint.calls) == 2
+
+
+def test_an_answer_that_stopped_at_its_limit_is_not_complete(endpoint: EndpointServer) -> None:
+    endpoint.script(answer("It shows a", finish_reason="length"), "It shows a tree.")
+    found = asked(made(endpoint, options={"concurrency": 1}), "a", "b")
+    assert [outcome.complete for outcome in found.values() if isinstance(outcome, Reply)] == [False, True]
+
+
+def test_a_mistake_in_the_corpus_file_ends_it_after_what_was_under_way(endpoint: EndpointServer) -> None:
+    both_there = threading.Barrier(2, timeout=60)
+
+    def replies(call: Call) -> str | Reaction:
+        both_there.wait()
+        if call.prompt == "a":
+            return status(401, f"Incorrect API key provided: {KEY}")
+        while model._calls._ended is None:
+            time.sleep(0.001)
+        return "Words."
+
+    endpoint.replies = replies
+    model = made(endpoint, options={"concurrency": 2, "api_key_env": "VLM_KEY"})
+    found: list[tuple[str, Outcome]] = []
+    waiting = iter("abcdef")
+    with pytest.raises(
+        UserError, match=r"captions\.models\.shapes\.endpoint\.api_key_env: http.* refuses the API key in VLM_KEY"
+    ):
+        found.extend(model.replies(Request(name, name) for name in waiting))
+    assert [name for name, _ in found] == ["b"]
+    assert [*waiting] == [*"cdef"], "no more requests are taken"
+    endpoint.replies = lambda _: "Words."
+    assert isinstance(asked(model, "c")["c"], Reply), "the mistake is corrected"
+
+
+@pytest.mark.parametrize(
+    ("reaction", "endless_s"), [(status(500), 0.0), (status(429, headers={"Retry-After": "540"}), LONGEST_WAIT_S)]
+)
+def test_who_waits_to_try_again_does_not_outlast_the_end(
+    endpoint: EndpointServer, reaction: Reaction, endless_s: float
+) -> None:
+    waits = threading.Event()
+
+    class Endless(Clock):
+        async def sleep(self, seconds: float) -> None:
+            if seconds > endless_s:
+                waits.set()
+                await anyio.sleep_forever()
+
+    def replies(call: Call) -> Reaction:
+        if call.prompt == "a":
+            return reaction
+        assert waits.wait(60)
+        return status(404)
+
+    endpoint.replies = replies
+    with pytest.raises(UserError, match="knows no model 'tiny'"):
+        asked(made(endpoint, Endless(), options={"concurrency": 2}), "a", "b")
+
+
+@pytest.mark.parametrize(
+    ("reaction", "said"),
+    [
+        (status(401), r"endpoint\.api_key_env: .* wants an API key \(401\)"),
+        (status(403), r"endpoint\.api_key_env: .* wants an API key \(403\)"),
+        (status(404, "The model `tiny` does not exist"), r"knows no model 'tiny', or endpoint\.url .* does not exist"),
+        (status(405), r"endpoint\.url: .* answered 405"),
+        (
+            status(400, "Unsupported value", code="unsupported_value", param="temperature"),
+            r"shapes\.temperature: .*Unsupported",
+        ),
+    ],
+)
+def test_a_setting_that_fits_no_request_is_the_users(endpoint: EndpointServer, reaction: Reaction, said: str) -> None:
+    endpoint.replies = lambda _: reaction
+    with pytest.raises(UserError, match=said):
+        asked(made(endpoint), "a")
+
+
+def test_a_wrong_path_is_named(endpoint: EndpointServer) -> None:
+    endpoint.url = endpoint.url.removesuffix("/v1")
+    with pytest.raises(UserError, match=r"endpoint\.url isn't its address up to the version"):
+        asked(made(endpoint), "a")
+
+
+def test_a_server_that_rejects_everything_is_a_mistake_of_the_corpus_file(endpoint: EndpointServer) -> None:
+    endpoint.replies = lambda _: status(400, "this model takes no images")
+    with pytest.raises(UserError, match=r"rejects whatever it is asked.*takes no images"):
+        asked(made(endpoint), *map(str, range(100)))
+    assert len(endpoint.calls) < 40
+
+
+def test_many_rejected_pictures_are_their_own_fault_where_others_are_answered(endpoint: EndpointServer) -> None:
+    endpoint.replies = lambda call: "Words." if call.prompt == "0" else status(400)
+    found = asked(made(endpoint, options={"concurrency": 1}), *map(str, range(50)))
+    assert sum(isinstance(outcome, BadInputError) for outcome in found.values()) == 49
+
+
+def test_models_that_think_are_asked_by_the_names_they_know(endpoint: EndpointServer) -> None:
+    def replies(call: Call) -> str | Reaction:
+        for unknown in ("max_tokens", "top_p"):
+            if unknown in call.json:
+                return status(400, f"Unsupported parameter: {unknown}", code="unsupported_parameter", param=unknown)
+        return "Words."
+
+    endpoint.replies = replies
+    model = made(endpoint, max_tokens=77, temperature=1)
+    found = asked(model, *map(str, range(20)))
+    assert all(isinstance(outcome, Reply) for outcome in found.values())
+    assert model.faults == {}
+    assert model.usage.calls == 20
+    last = endpoint.calls[-1].json
+    assert last["max_completion_tokens"] == 77
+    assert "max_tokens" not in last
+    assert "top_p" not in last
+
+
+def test_the_parameters_are_sent(endpoint: EndpointServer) -> None:
+    asked(made(endpoint, temperature=0.7, top_p=0.95, max_tokens=300), "what?")
+    sent = endpoint.calls[0].json
+    assert (sent["model"], sent["temperature"], sent["top_p"], sent["max_tokens"]) == ("tiny", 0.7, 0.95, 300)
+
+
+@pytest.mark.parametrize(("variable", "sent"), [("VLM_KEY", f"Bearer {KEY}"), (None, "Bearer none")])
+def test_the_key_is_the_one_named_or_none(endpoint: EndpointServer, variable: str | None, sent: str) -> None:
+    asked(made(endpoint, options={"api_key_env": variable}), "a")
+    assert endpoint.calls[0].headers["authorization"] == sent
+
+
+@pytest.mark.parametrize("value", ["", " ", "two words", "naïve", "line\nbreak"])
+def test_a_key_that_is_none_is_named_not_shown(
+    endpoint: EndpointServer, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.setenv("VLM_KEY", value)
+    with pytest.raises(UserError, match=r"captions\.models\.shapes\.endpoint\.api_key_env: .*VLM_KEY") as error:
+        made(endpoint, options={"api_key_env": "VLM_KEY"})
+    assert not value.strip() or value not in error.value.message
+
+
+@pytest.mark.parametrize("code", [400, 401, 403, 404, 418, 429, 500])
+def test_no_message_holds_the_key(endpoint: EndpointServer, code: int) -> None:
+    endpoint.replies = lambda _: status(code, f"your key {KEY} is not liked")
+    model = made(endpoint, options={"api_key_env": "VLM_KEY", "retries": 0})
+    try:
+        shown = message(asked(model, "a")["a"])
+    except UserError as error:
+        shown = error.message
+    assert KEY not in shown
+
+
+def test_as_many_calls_run_as_may_and_no_more_is_taken(endpoint: EndpointServer) -> None:
+    all_there = threading.Barrier(4, timeout=60)
+    taken = []
+
+    def requests() -> Iterator[Request]:
+        for number in range(12):
+            taken.append(number)
+            yield Request(str(number), str(number))
+
+    def replies(_: Call) -> str:
+        all_there.wait()
+        return "Words."
+
+    endpoint.replies = replies
+    model = made(endpoint, options={"concurrency": 4})
+    for done, _ in enumerate(model.replies(requests()), start=1):
+        assert len(taken) <= done + 3
+    assert len(taken) == 12
+    assert endpoint.at_once == 4
+
+
+def test_who_makes_requests_can_stop(endpoint: EndpointServer) -> None:
+    model = made(endpoint, options={"concurrency": 2})
+    found: list[str] = []
+
+    def requests() -> Iterator[Request]:
+        number = 0
+        while model.usage.calls < 5:
+            yield Request(str(number), str(number))
+            number += 1
+
+    found.extend(name for name, _ in model.replies(requests()))
+    assert len(found) == len(endpoint.calls) <= 5 + 2
+
+
+def test_calls_are_spread_over_the_minute(endpoint: EndpointServer, clock: Clock) -> None:
+    endpoint.script(status(500))
+    model = made(endpoint, clock, options={"requests_per_minute": 20, "concurrency": 4})
+    asked(model, *"abcdef")
+    asked(model, "g")
+    assert len(endpoint.calls) == 8
+    assert clock.passed >= 7 * 3 - 1e-9
+
+
+def test_who_asks_may_stop_listening(endpoint: EndpointServer) -> None:
+    endpoint.replies = lambda call: hang() if call.prompt != "0" else "Words."
+    answers = made(endpoint, options={"concurrency": 3}).replies(Request(str(number), str(number)) for number in range(9))
+    assert next(iter(answers))[0] == "0"
+    answers.close()  # type: ignore[attr-defined]
+    assert not [thread for thread in threading.enumerate() if "portal" in thread.name]
+
+
+def test_a_mistake_of_the_caller_is_not_hidden(endpoint: EndpointServer) -> None:
+    endpoint.replies = lambda call: hang()
+
+    def requests() -> Iterator[Request]:
+        yield Request("a", "a")
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        list(made(endpoint, options={"concurrency": 2}).replies(requests()))
+
+
+def test_a_picture_that_fits_is_sent_as_it_is(endpoint: EndpointServer) -> None:
+    for picture in (png(60, 40), png(60, 40, "L"), png(60, 40, encoding="JPEG")):
+        asked(made(endpoint), "a", picture=picture)
+        assert endpoint.pictures[-1] == picture
+
+
+@pytest.mark.parametrize(("size", "sent"), [((100, 1000), (30, 300)), ((1000, 100), (300, 30)), ((3000, 2), (300, 1))])
+def test_a_larger_picture_keeps_its_ratio(endpoint: EndpointServer, size: tuple[int, int], sent: tuple[int, int]) -> None:
+    for encoding in ("PNG", "JPEG"):
+        asked(made(endpoint, max_side_px=300), "a", picture=png(*size, encoding=encoding))
+        found = Image.open(io.BytesIO(endpoint.pictures[-1]))
+        assert (found.size, found.format) == (sent, encoding)
+
+
+def test_what_is_transparent_is_white_to_the_model(endpoint: EndpointServer) -> None:
+    written = io.BytesIO()
+    Image.new("RGBA", (4, 4), (0, 0, 0, 0)).save(written, "PNG")
+    asked(made(endpoint), "a", picture=written.getvalue())
+    assert Image.open(io.BytesIO(endpoint.pictures[0])).getpixel((0, 0)) == (255, 255, 255)

@@ -1,0 +1,243 @@
+"""A server that speaks OpenAI's protocol as far as captions need it, and answers by a script.
+
+::
+
+    with endpoint_server.running() as server:
+        server.replies = lambda call: "A red square." if call.picture else "Words."
+        server.script(status(429, headers={"Retry-After": "7"}), cut(), "Then this.")
+
+Without a script each call gets words derived from its picture, or from its prompt: the same of the same.
+"""
+
+import base64
+import contextlib
+import hashlib
+import json
+import re
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+MODEL = "tiny-vlm"
+
+
+@dataclass(frozen=True)
+class Call:
+    """A request as it arrived."""
+
+    json: dict[str, Any]
+    headers: dict[str, str]
+    path: str
+
+    @property
+    def prompt(self) -> str:
+        """The words of its messages."""
+        return "\n".join(part["text"] for part in self._parts() if part["type"] == "text")
+
+    @property
+    def picture(self) -> bytes | None:
+        """Its picture as it was sent; None where it has none."""
+        for part in self._parts():
+            if part["type"] == "image_url":
+                found = re.fullmatch(r"data:image/[a-z]+;base64,(.+)", part["image_url"]["url"])
+                assert found, "a picture is no data URL"
+                return base64.b64decode(found[1], validate=True)
+        return None
+
+    def _parts(self) -> Iterator[dict[str, Any]]:
+        for message in self.json["messages"]:
+            content = message["content"]
+            yield from [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+@dataclass(frozen=True)
+class Reaction:
+    """What a call gets: a chat completion or any status and body, perhaps broken off or byte by byte; or nothing at all."""
+
+    status: int = 200
+    body: bytes = b""
+    completion: dict[str, Any] | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+    is_cut: bool = False
+    is_slow: bool = False
+    hangs: bool = False
+
+
+Replies = Callable[[Call], str | Reaction]
+
+
+def answer(
+    text: str | None, *, finish_reason: str = "stop", refusal: str | None = None, model: str | None = None
+) -> Reaction:
+    """Return a chat completion; ``model`` None answers by the name that was asked for."""
+    message = {"role": "assistant", "content": text, "refusal": refusal}
+    choice = {"index": 0, "message": message, "finish_reason": finish_reason}
+    return Reaction(completion={"choices": [choice], "model": model})
+
+
+def whole(body: object) -> Reaction:
+    """Return any JSON with status 200."""
+    return Reaction(body=json.dumps(body).encode())
+
+
+def text(body: str) -> Reaction:
+    """Return any text with status 200, called JSON."""
+    return Reaction(body=body.encode())
+
+
+def status(number: int, message: str = "no", *, headers: dict[str, str] | None = None, **error: str) -> Reaction:
+    """Return an error; ``error`` are fields of it, such as ``code`` or ``param``."""
+    body = json.dumps({"error": {"message": message, **error}}).encode()
+    return Reaction(number, body=body, headers=headers or {})
+
+
+def cut() -> Reaction:
+    """Return half an answer: then the connection breaks."""
+    return replace(answer("Half of this never arrives."), is_cut=True)
+
+
+def drip() -> Reaction:
+    """Return an answer byte by byte, so that there is always a little more to come."""
+    return replace(answer("A word " * 1000), is_slow=True)
+
+
+def hang() -> Reaction:
+    """Return nothing, until the server ends."""
+    return Reaction(hangs=True)
+
+
+def by_content(call: Call) -> str:
+    """Return words that depend on the picture, or else on the prompt, alone."""
+    digest = hashlib.sha256(call.picture if call.picture is not None else call.prompt.encode()).hexdigest()
+    return f"It shows {' '.join(digest[place : place + 4] for place in range(0, 24, 4))}."
+
+
+class EndpointServer:
+    """The server. ``calls`` holds every call, in the order of arrival; ``at_once`` is how many ran at once at most.
+
+    ``mistakes`` are what the script raised; each call that met one got a 500.
+    """
+
+    def __init__(self) -> None:
+        self.replies: Replies = by_content
+        self.calls: list[Call] = []
+        self.at_once = 0
+        self.mistakes: list[Exception] = []
+        self._scripted: deque[str | Reaction] = deque()
+        self._running = 0
+        self._lock = threading.Lock()
+        self._ends = threading.Event()
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            # A body is a write of its own: without this it waits for the headers to be acknowledged, 40 ms a reply.
+            disable_nagle_algorithm = True
+
+            def log_message(self, *_: object) -> None:
+                """Say nothing."""
+
+            def do_POST(self) -> None:
+                server.handle(self)
+
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._http.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._http.server_address[1]}/v1"
+        threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+
+    @property
+    def prompts(self) -> list[str]:
+        """The words of every call."""
+        return [call.prompt for call in self.calls]
+
+    @property
+    def pictures(self) -> list[bytes]:
+        """The pictures of the calls that had one."""
+        return [call.picture for call in self.calls if call.picture is not None]
+
+    def script(self, *reactions: str | Reaction) -> None:
+        """Let the next calls get these, in the order of arrival, and those after them what ``replies`` makes of them."""
+        with self._lock:
+            self._scripted.extend(reactions)
+
+    def close(self) -> None:
+        """End the server, and what hangs."""
+        self._ends.set()
+        self._http.shutdown()
+        self._http.server_close()
+
+    def handle(self, request: BaseHTTPRequestHandler) -> None:
+        """Answer a request."""
+        body = json.loads(request.rfile.read(int(request.headers["Content-Length"])))
+        call = Call(body, {name.lower(): value for name, value in request.headers.items()}, request.path)
+        with self._lock:
+            self.calls.append(call)
+            self._running += 1
+            self.at_once = max(self.at_once, self._running)
+            scripted = self._scripted.popleft() if self._scripted else None
+        try:
+            reaction = self._reaction(call, scripted)
+        except Exception as error:  # noqa: BLE001  the test's own; it is raised where the test ends
+            self.mistakes.append(error)
+            reaction = status(500, repr(error))
+        with self._lock:
+            self._running -= 1
+        with contextlib.suppress(ConnectionError):  # a client that waits no longer has closed it
+            self._send(request, reaction)
+
+    def _reaction(self, call: Call, scripted: str | Reaction | None) -> Reaction:
+        if call.path != "/v1/chat/completions":
+            return status(404, "Not Found")
+        reaction = self.replies(call) if scripted is None else scripted
+        if isinstance(reaction, str):
+            reaction = answer(reaction)
+        if reaction.completion is not None:
+            reaction = replace(reaction, body=_body(reaction.completion, call))
+        if reaction.hangs:
+            self._ends.wait()
+        return reaction
+
+    def _send(self, request: BaseHTTPRequestHandler, reaction: Reaction) -> None:
+        request.send_response(reaction.status)
+        for name, value in {"Content-Type": "application/json", **reaction.headers}.items():
+            request.send_header(name, value)
+        request.send_header("Content-Length", str(len(reaction.body)))
+        request.end_headers()
+        if reaction.is_slow:
+            for byte in reaction.body:
+                request.wfile.write(bytes([byte]))
+                self._ends.wait(0.05)
+            return
+        if reaction.is_cut:
+            request.close_connection = True
+        request.wfile.write(reaction.body[: len(reaction.body) // 2] if reaction.is_cut else reaction.body)
+
+
+def _body(completion: dict[str, Any], call: Call) -> bytes:
+    """Return a completion with what every one has: the model asked for, and tokens, words here and 100 for a picture."""
+    written = sum(len((choice["message"]["content"] or "").split()) for choice in completion["choices"])
+    read = len(call.prompt.split()) + 100 * (call.picture is not None)
+    usage = {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
+    model = completion["model"] or call.json["model"]
+    return json.dumps(
+        {"id": "chatcmpl-1", "object": "chat.completion", "created": 0, **completion, "model": model, "usage": usage}
+    ).encode()
+
+
+@contextlib.contextmanager
+def running() -> Iterator[EndpointServer]:
+    """Lend a server until the block ends.
+
+    Raises:
+        Exception: What its script raised.
+    """
+    server = EndpointServer()
+    try:
+        yield server
+    finally:
+        server.close()
+    for mistake in server.mistakes:
+        raise mistake

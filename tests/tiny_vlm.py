@@ -1,0 +1,119 @@
+"""A vision-language model of the architecture of Qwen2.5-VL, its weights random and a few thousand.
+
+It sees and it writes, and what it writes depends on what it sees and is asked; it makes no sense.
+"""
+
+import io
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from schemas.generation import Request
+
+_LETTERS = "It shows a red square beside a blue circle. What is in this figure? Describe it in a few words. " * 4
+
+_TEMPLATE = (
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n"
+    "{% if message['content'] is string %}{{ message['content'] }}{% else %}{% for part in message['content'] %}"
+    "{% if part['type'] == 'image' %}<|vision_start|><|image_pad|><|vision_end|>{% else %}{{ part['text'] }}{% endif %}"
+    "{% endfor %}{% endif %}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+_SPECIAL = [
+    "<|endoftext|>",
+    "<|im_start|>",
+    "<|im_end|>",
+    "<|vision_start|>",
+    "<|vision_end|>",
+    "<|image_pad|>",
+    "<|video_pad|>",
+]
+
+
+def write(folder: Path, *, seed: int = 7) -> Path:
+    """Write the configuration, the weights, the tokenizer and the processor that the real model has into a folder."""
+    import torch
+    from transformers import (
+        Qwen2_5_VLConfig,
+        Qwen2_5_VLForConditionalGeneration,
+        Qwen2_5_VLProcessor,
+        Qwen2Tokenizer,
+        Qwen2VLImageProcessor,
+        Qwen2VLVideoProcessor,
+    )
+
+    vocabulary, merges = _bytes_and_merges()
+    tokenizer = Qwen2Tokenizer(
+        vocab=vocabulary, merges=merges, eos_token="<|im_end|>", additional_special_tokens=_SPECIAL, model_max_length=4096
+    )
+    tokens = dict(zip(_SPECIAL, tokenizer.convert_tokens_to_ids(_SPECIAL), strict=True))
+    Qwen2_5_VLProcessor(
+        Qwen2VLImageProcessor(), tokenizer, Qwen2VLVideoProcessor(), chat_template=_TEMPLATE
+    ).save_pretrained(folder)
+    config = Qwen2_5_VLConfig(
+        text_config={
+            "vocab_size": len(tokenizer),
+            "hidden_size": 32,
+            "intermediate_size": 32,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "num_key_value_heads": 1,
+            "max_position_embeddings": 4096,
+            "initializer_range": 0.5,
+            "rope_parameters": {"rope_type": "default", "mrope_section": [2, 3, 3], "rope_theta": 10_000.0},
+            "bos_token_id": None,
+            "eos_token_id": tokens["<|im_end|>"],
+            "pad_token_id": tokens["<|endoftext|>"],
+        },
+        vision_config={
+            "depth": 2,
+            "hidden_size": 32,
+            "intermediate_size": 32,
+            "num_heads": 2,
+            "out_hidden_size": 32,
+            "fullatt_block_indexes": [1],
+            "initializer_range": 0.5,
+        },
+        image_token_id=tokens["<|image_pad|>"],
+        video_token_id=tokens["<|video_pad|>"],
+        vision_start_token_id=tokens["<|vision_start|>"],
+        vision_end_token_id=tokens["<|vision_end|>"],
+    )
+    torch.manual_seed(seed)
+    Qwen2_5_VLForConditionalGeneration(config).save_pretrained(folder)
+    return folder
+
+
+def _bytes_and_merges() -> tuple[dict[str, int], list[tuple[str, str]]]:
+    """Return the vocabulary of a byte-level tokenizer: all bytes, and a few pairs of them."""
+    import json
+
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trainer = trainers.BpeTrainer(vocab_size=290, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False)
+    tokenizer.train_from_iterator([_LETTERS], trainer)
+    made = json.loads(tokenizer.to_str())["model"]
+    return made["vocab"], [tuple(pair) for pair in made["merges"]]
+
+
+def picture(seed: int, width: int = 60, height: int = 60) -> bytes:
+    """Return noise as PNG, the same of the same seed."""
+    noise = np.random.default_rng(seed).integers(0, 255, (height, width, 3), np.uint8)
+    written = io.BytesIO()
+    Image.fromarray(noise).save(written, "PNG")
+    return written.getvalue()
+
+
+def requests(count: int) -> list[Request]:
+    """Return requests of several lengths and sizes, every third without a picture."""
+    return [
+        Request(
+            id=f"request-{number}",
+            prompt="What is it? " * (1 + number % 4) + f"Number {number}.",
+            picture=picture(number, width=60 + 30 * (number % 3)) if number % 3 else None,
+        )
+        for number in range(count)
+    ]

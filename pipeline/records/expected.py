@@ -14,7 +14,7 @@ from schemas.versions import ExpectedCalls, Manifest, PlannedDocument, Spent
 from tasks.enriching.spending import Budget, most, spent_on
 
 FIGURES_A_MEBIBYTE = 12.0
-"""Figures with a row that a PDF holds, where nothing of the corpus is known yet: 4,488 in 380 MiB of four corpora, 9 to 15 of one."""
+"""Figures with a row that a PDF holds, where nothing of the corpus is known yet: 4,488 in 380 MiB of four corpora."""
 
 DOCUMENTS_AT_ONCE = 64
 """Documents whose figures are looked up together."""

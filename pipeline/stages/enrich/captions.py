@@ -229,14 +229,16 @@ def _undescribed(
         if not missing:
             continue
         page = min(figure.placement.page for name, figure in figures.items() if stand_ins[name] in missing)
-        why = next((work.unanswered[name] for name in sorted(missing) if name in work.unanswered), None)
+        unanswered = sorted(missing & work.unanswered.keys())
+        reasons = ["the budget was spent"] if len(unanswered) < len(missing) else []
+        reasons += [work.unanswered[name] for name in unanswered[:1]]
         count = f"{len(missing)} figures have" if len(missing) > 1 else "a figure has"
         yield Failure(
             source=sources[doc_id],
             doc_id=doc_id,
             page=page,
             step=Step.CAPTION,
-            code=FailureCode.OVER_BUDGET if why is None else FailureCode.MODEL_UNREACHABLE,
-            message=f"{count} no description yet: {why or 'the budget was spent'}; the next refresh goes on",
+            code=FailureCode.MODEL_UNREACHABLE if unanswered else FailureCode.OVER_BUDGET,
+            message=f"{count} no description yet: {'; '.join(reasons)}; the next refresh goes on",
             run_id=run_id,
         )

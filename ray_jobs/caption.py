@@ -7,7 +7,7 @@ from itertools import islice
 
 from backends.models.registry import language_model
 from backends.stores.object_store import open_store
-from ray_jobs.cluster import connected
+from ray_jobs.cluster import actors, connected
 from ray_jobs.pools import run_pool
 from ray_jobs.rows import Outcome, RowFailure
 from schemas.corpus import ModelCaptioner, RayOptions
@@ -71,7 +71,7 @@ def caption(
     if options.kind == "local":
         batches = _batches(work, options.batch * BATCHES_A_CALL)
         with connected(ray):
-            workers, gpus = _actors(options)
+            workers, gpus = actors(options.gpus, options.workers, 1)
             yield from run_pool(CaptionerActor, (name, options, store_address), batches, workers=workers, num_gpus=gpus)
         return
     store = open_store(store_address)
@@ -82,15 +82,6 @@ def caption(
     finally:
         calls.usage.add(model.usage)
         calls.faults.update(model.faults)
-
-
-def _actors(options: ModelCaptioner) -> tuple[int, float]:
-    """Return how many actors there are, and what of a GPU each takes: without one in the cluster they run on CPUs."""
-    import ray
-
-    gpus = ray.cluster_resources().get("GPU", 0)
-    each = options.gpus if gpus else 0
-    return options.workers or max(1, int(gpus / each) if each else 1), each
 
 
 def _batches(work: Iterable[Asked], size: int) -> Iterator[list[tuple[str, Asked]]]:

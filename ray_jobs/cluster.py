@@ -67,6 +67,21 @@ def connected(options: RayOptions) -> Iterator[int]:
             ray.shutdown()
 
 
+def actors(gpus: float, workers: int | None, without: int) -> tuple[int, float]:
+    """Return how many actors of a model there are, and what of a GPU each takes: none where the cluster hasn't as much.
+
+    Args:
+        gpus: GPUs, or the part of one, that an actor is to take.
+        workers: How many actors a corpus file asks for; None for as many as the GPUs hold.
+        without: How many there are where there is no GPU, and nobody asks for a number.
+    """
+    import ray
+
+    there = float(ray.cluster_resources().get("GPU", 0))
+    each = gpus if there >= gpus else 0.0
+    return workers or (max(1, int(there / each)) if each else without), each
+
+
 _started_here: list[bool] = []
 
 

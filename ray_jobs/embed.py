@@ -9,10 +9,10 @@ from typing import Any
 from backends.models.pictures import open_picture
 from backends.models.registry import EMBEDDERS
 from backends.stores.object_store import open_store
-from ray_jobs.cluster import connected
+from ray_jobs.cluster import actors, connected
 from ray_jobs.pools import cut_batches, run_pool
 from ray_jobs.rows import Outcome, RowFailure
-from schemas.corpus import EmbeddingOptions, PoolOptions, RayOptions
+from schemas.corpus import EmbeddingOptions, RayOptions
 from schemas.errors import BadInputError, DamagedError, FailureCode
 from schemas.ids import figure_file
 from schemas.models import Embeds, ModelName
@@ -162,14 +162,5 @@ def embed(
         yield from map(_local_embedder(*arguments).run, batches)
         return
     with connected(ray) as cpus:
-        gpus, workers = _shares(pool, cpus)
+        workers, gpus = actors(pool.gpus, pool.workers, cpus)
         yield from run_pool(_RemoteEmbedder, (gpus, *arguments), batches, workers=workers, num_gpus=gpus)
-
-
-def _shares(pool: PoolOptions, cpus: int) -> tuple[float, int]:
-    """Return the GPUs that each actor takes, none where the cluster has none, and how many actors there are."""
-    import ray
-
-    there = float(ray.cluster_resources().get("GPU", 0))
-    gpus = pool.gpus if there >= pool.gpus else 0.0
-    return gpus, pool.workers or (max(1, int(there / gpus)) if gpus else cpus)

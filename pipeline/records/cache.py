@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 from backends.stores.checksums import damage
 from backends.stores.objects import read_table, reading
 from schemas.errors import DamagedError
-from schemas.parquet import from_parquet, holds_digest, to_parquet
+from schemas.parquet import from_parquet, holds_digest, read_column, to_parquet
 from schemas.ports import ObjectStore
 
-CACHES = ("recognised", "captions", "vectors")
+CACHES = ("recognised", "captions", "likenesses", "vectors")
 """Folders of a store that hold caches, each with a folder a key."""
 
 _RECORDS_A_SHARD = 20_000
@@ -40,6 +40,7 @@ class ShardedCache:
         self.schema = schema
         self._shards: list[str] | None = None
         self._known: dict[str, pa.Array[Any]] = {}
+        self._unchecked: dict[str, pa.ChunkedArray[Any]] = {}
         self._damaged: list[str] = []
 
     @property
@@ -65,13 +66,21 @@ class ShardedCache:
         return [str(name) for name in wanted.to_pylist()]
 
     def read(self, ids: Sequence[str]) -> pa.Table:
-        """Return the records of these ids, each once, in no particular order; unknown ids are left out."""
+        """Return the records of these ids, each once, in no particular order; unknown ids are left out.
+
+        Of a shard that holds none of them only the names are read.
+        """
         wanted, found = pa.array(sorted(set(ids)), pa.string()), [self.schema.empty_table()]
-        for name, names in self._names():
-            held = wanted.filter(pc.is_in(wanted, names))
-            if len(held):
-                shard = self._shard(name)
-                found.append(shard.take(pc.index_in(held, shard.column("id").combine_chunks())))
+        for name in [*self._newest_first()]:
+            try:
+                shard = self._shard_with(name, wanted)
+            except DamagedError:
+                self._lose(name)
+                continue
+            if shard is not None:
+                names = shard.column("id").combine_chunks()
+                held = wanted.filter(pc.is_in(wanted, names))
+                found.append(shard.take(pc.index_in(held, names)))
                 wanted = wanted.filter(pc.invert(pc.is_in(wanted, held)))
             if not len(wanted):
                 break
@@ -82,8 +91,20 @@ class ShardedCache:
         return (names for _, names in self._names())
 
     def shards(self) -> Iterator[pa.Table]:
-        """Yield all records, a shard at a time; one may come twice."""
-        return (self._shard(name) for name, _ in self._names())
+        """Yield all records, a shard at a time; one may come twice.
+
+        Raises:
+            DamagedError: A shard whose names were asked for before has been damaged since.
+        """
+        for name in [*self._newest_first()]:
+            try:
+                shard = self._shard(name)
+            except DamagedError:
+                if name in self._known:
+                    raise
+                self._lose(name)
+                continue
+            yield shard
 
     def append(self, table: pa.Table) -> None:
         """Write records as one more shard."""
@@ -144,10 +165,14 @@ class ShardedCache:
                 try:
                     self._known[shard] = self._ids(shard)
                 except DamagedError:
-                    self._damaged.append(shard)
-                    self._newest_first().remove(shard)
+                    self._lose(shard)
                     continue
             yield shard, self._known[shard]
+
+    def _lose(self, shard: str) -> None:
+        """Count what a damaged shard held as missing."""
+        self._damaged.append(shard)
+        self._newest_first().remove(shard)
 
     def _ids(self, name: str) -> "pa.Array[Any]":
         data = self._store.get(name)
@@ -156,6 +181,14 @@ class ShardedCache:
             return self._shard(name).column("id").combine_chunks()
         with reading(self._store, name):
             return from_parquet(data, ["id"]).column("id").combine_chunks()
+
+    def _shard_with(self, name: str, ids: "pa.Array[Any]") -> pa.Table | None:
+        """Return a shard; None where its names, which are read first, have none of the ids among them."""
+        if name not in self._unchecked:  # read once, for callers come document by document
+            with self._store.open(name) as file, reading(self._store, name):
+                self._unchecked[name] = read_column(file, "id")
+        names = self._unchecked[name]
+        return self._shard(name) if pc.any(pc.is_in(names, ids)).as_py() else None
 
     def _shard(self, name: str) -> pa.Table:
         table = read_table(self._store, name)

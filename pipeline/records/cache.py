@@ -111,8 +111,9 @@ class ShardedCache:
         if table.num_rows == 0:
             return
         name = f"{self._folder}/part-{time.time_ns():019}-{uuid.uuid4().hex[:8]}.parquet"
+        others = self._newest_first()  # listed afterwards, it would be among them
         self._store.put(name, to_parquet(table))
-        self._shards = [name, *self._newest_first()]
+        self._shards = [name, *others]
         self._known[name] = table.column("id").combine_chunks()
         self.drop_damaged()
 

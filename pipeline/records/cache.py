@@ -18,6 +18,8 @@ CACHES = ("recognised", "captions", "likenesses", "vectors")
 """Folders of a store that hold caches, each with a folder a key."""
 
 _RECORDS_A_SHARD = 20_000
+_BYTES_A_SHARD = 256 << 20
+"""Met before the other by records of many vectors, some 400 KB each."""
 
 _SMALL_SHARDS = 64
 """Shards that were never joined, which a cache may have before they are; each costs a request when it is opened."""
@@ -109,8 +111,9 @@ class ShardedCache:
         if table.num_rows == 0:
             return
         name = f"{self._folder}/part-{time.time_ns():019}-{uuid.uuid4().hex[:8]}.parquet"
+        others = self._newest_first()  # listed afterwards, it would be among them
         self._store.put(name, to_parquet(table))
-        self._shards = [name, *self._newest_first()]
+        self._shards = [name, *others]
         self._known[name] = table.column("id").combine_chunks()
         self.drop_damaged()
 
@@ -137,19 +140,19 @@ class ShardedCache:
 
     def _rewrite(self, shards: Sequence[str], gone: "pa.Array[Any]") -> None:
         """Write shards anew, some in one, without the records of some ids."""
-        kept, old, rows = [], [], 0
+        kept, old, rows, size = [], [], 0, 0
         for name in [*shards, None]:
             if name is not None:
                 shard = self._shard(name)
                 kept.append(shard.filter(pc.invert(pc.is_in(shard.column("id"), gone))))
                 old.append(name)
-                rows += kept[-1].num_rows
-            if rows >= _RECORDS_A_SHARD or (name is None and old):
+                rows, size = rows + kept[-1].num_rows, size + kept[-1].nbytes
+            if rows >= _RECORDS_A_SHARD or size >= _BYTES_A_SHARD or (name is None and old):
                 self.append(pa.concat_tables(kept))
                 for shard_name in old:
                     self._store.delete(shard_name)
                     self._newest_first().remove(shard_name)
-                kept, old, rows = [], [], 0
+                kept, old, rows, size = [], [], 0, 0
 
     def _newest_first(self) -> list[str]:
         if self._shards is None:

@@ -11,6 +11,7 @@ import pytest
 
 from backends.models.registry import IMAGE_EMBEDDERS, LATE_EMBEDDERS, UNIFIED_EMBEDDERS
 from backends.stores.object_store import open_store
+from pipeline.corpus.models import loaded
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.cache import ShardedCache
@@ -99,6 +100,26 @@ def test_figures_and_they_alone_are_found_by_their_pictures(made_once: tuple[Wor
                 near = unified.embed_pairs([picture], [str(row["text"])])[0] @ unified.embed_query(QUESTION)
             assert hit.score == pytest.approx(float(near), abs=1e-3)
         assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+
+
+def test_a_search_by_words_loads_no_model_of_pictures(
+    made_once: tuple[Workspace, RefreshResult], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load(*_arguments: object) -> None:
+        raise AssertionError("nobody asked for it")
+
+    for model in ("clip.Clip", "late_interaction.LateInteraction"):
+        monkeypatch.setattr(f"backends.models.{model}", load)
+    loaded.cache_clear()
+    published = PublishedCorpus(made_once[0])
+    try:
+        assert published.search(QUESTION).hits
+        assert published.answer("How many bar does the steel winch take?").parts
+        with pytest.raises(AssertionError):
+            published.search(QUESTION, mode="image")
+    finally:
+        published.close()
+        loaded.cache_clear()
 
 
 def test_one_vector_a_distinct_picture_and_nothing_is_embedded_twice(

@@ -103,3 +103,13 @@ def test_what_is_forgotten_is_missing_and_other_shards_stay_as_they_are(store: O
         assert [name for name in before if name in store.names(cache.folder)] == before[-1:]
     cache.forget(["id01", "id03", "id04", "id06", "id07"])
     assert _open(store).ids() == set()
+
+
+def test_shards_are_joined_as_far_as_their_bytes_go(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = _open(store)
+    for first in range(0, 60, 10):
+        cache.append(_records(*range(first, first + 10)))
+    monkeypatch.setattr("pipeline.records.cache._BYTES_A_SHARD", 2 * _records(*range(9)).nbytes)
+    cache.forget([f"id{first:02}" for first in range(0, 60, 10)])
+    assert len(store.names("vectors/text/key")) == 3
+    assert len(_open(store).ids()) == 54

@@ -23,9 +23,10 @@ BATCHES_A_CALL = 4
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A figure to describe, and the prompt for it."""
+    """A figure to describe, the picture to show, its own or that of one that looks nearly the same, and the prompt for it."""
 
     figure_id: str
+    picture: str
     prompt: str
 
 
@@ -91,7 +92,7 @@ def _batches(work: Iterable[Asked], size: int) -> Iterator[list[tuple[str, Asked
 
 
 def _request(asked: Asked, options: ModelCaptioner, store: ObjectStore) -> Request:
-    picture = store.get(figure_file(asked.figure_id)) if sees(options.kind) else None
+    picture = store.get(figure_file(asked.picture)) if sees(options.kind) else None
     return Request(asked.figure_id, asked.prompt, picture)
 
 

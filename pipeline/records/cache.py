@@ -14,7 +14,7 @@ from schemas.errors import DamagedError
 from schemas.parquet import from_parquet, holds_digest, read_column, to_parquet
 from schemas.ports import ObjectStore
 
-CACHES = ("recognised", "captions", "vectors")
+CACHES = ("recognised", "captions", "likenesses", "vectors")
 """Folders of a store that hold caches, each with a folder a key."""
 
 _RECORDS_A_SHARD = 20_000
@@ -38,6 +38,7 @@ class ShardedCache:
         self.schema = schema
         self._shards: list[str] | None = None
         self._known: dict[str, pa.Array[Any]] = {}
+        self._unchecked: dict[str, pa.ChunkedArray[Any]] = {}
         self._damaged: list[str] = []
 
     @property
@@ -181,8 +182,10 @@ class ShardedCache:
 
     def _shard_with(self, name: str, ids: "pa.Array[Any]") -> pa.Table | None:
         """Return a shard; None where its names, which are read first, have none of the ids among them."""
-        with self._store.open(name) as file, reading(self._store, name):
-            names = read_column(file, "id")
+        if name not in self._unchecked:  # read once, for callers come document by document
+            with self._store.open(name) as file, reading(self._store, name):
+                self._unchecked[name] = read_column(file, "id")
+        names = self._unchecked[name]
         return self._shard(name) if pc.any(pc.is_in(names, ids)).as_py() else None
 
     def _shard(self, name: str) -> pa.Table:

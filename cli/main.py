@@ -14,6 +14,7 @@ import typer
 
 from cli.terminal import print_json, print_markdown, print_table, reporting, say, show, show_text, show_title
 from schemas.errors import OF_THE_SOURCE, BadInputError, Failure, GateError, InsetError, UserError
+from schemas.stages import Step
 from tasks.answering.modes import DEFAULT_MODE, IN_WORDS, mode_named
 
 if TYPE_CHECKING:
@@ -120,7 +121,8 @@ def _refresh(corpus: str, *, as_json: bool, replay: bool) -> None:
             f"{counts.quarantined} in quarantine"
         )
         for failure, pages in _by_document(result.failures):
-            what = f"partly read: {_of(pages)} of" if pages else "quarantine:"
+            read = f"partly read: {_of(pages)} of" if pages else "quarantine:"
+            what = "to describe:" if failure.step == Step.CAPTION else read
             say(f"  {what} {failure.source}: {failure.code}: {failure.message}")
         for gate in result.gates:
             if not gate.passed:

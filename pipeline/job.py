@@ -1,21 +1,18 @@
 """Enrich as a job of a Ray cluster: what is submitted, and what then runs there, ``python -m pipeline.job``.
 
-The corpus travels as its file was read here, and the files that it names go through its store, so that the cluster needs no
-copy of them; the store must be one that both see.
+The corpus travels as its file was read here, with the prompts and corrections that it names, so that the cluster needs no copy of
+them; its store must be one that both see.
 """
 
 import logging
-import os
 import sys
-import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from backends.stores.object_store import join, open_store
-from pipeline.corpus.prompts import prompt_file
-from pipeline.corpus.workspace import Workspace, open_workspace, opened
+from pipeline.corpus.prompts import is_file
+from pipeline.corpus.workspace import open_workspace, opened
 from pipeline.steps import run_stage_in
 from ray_jobs.cluster import runtime_env
 from ray_jobs.submission import Job
@@ -27,24 +24,18 @@ from schemas.stages import Stage
 REFUSED = 2
 """Exit code of a job that would fail again."""
 
-_ORDER = "INSET_ORDER"
+_ORDER = "order.json"
 _logger = logging.getLogger(__name__)
 
 
 class Order(BaseModel):
-    """What a job has to do.
-
-    ``files`` are the prompts and corrections that the corpus file names, each with the object that holds its text. ``key`` is
-    what the job's work must be filed under: other code, or another model, would have another.
-    """
+    """What a job has to do. ``key`` is what its work must be filed under: other code, or another model, would have another."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     corpus: Corpus
-    file: str
     run_id: str
     version: str
-    files: dict[str, str]
     key: str
 
 
@@ -68,73 +59,37 @@ def job_of(corpus: str, run_id: str, version: str) -> Submission | None:
     options = workspace.corpus.ray
     if options.jobs is None:
         return None
-    # The questions are a file of this machine, and nothing that enrich asks for.
-    travels = workspace.corpus.model_copy(update={"questions": None})
-    order = Order(
-        corpus=travels,
-        file=str(workspace.file),
-        run_id=run_id,
-        version=version,
-        files=_handed_over(workspace, version),
-        key=workspace.keys.assembled,
-    )
+    corpus_there, files = _packed(workspace.corpus, workspace.file.parent)
+    order = Order(corpus=corpus_there, run_id=run_id, version=version, key=workspace.keys.assembled)
     job = Job(
         name=f"inset-{workspace.corpus.name}-{sha256(f'{run_id} {version}'.encode())[:16]}",
         command="python -m pipeline.job",
-        environment={_ORDER: order.model_dump_json()},
+        files=files | {_ORDER: order.model_dump_json().encode()},
         runtime_env=runtime_env(options),
         about={"corpus": workspace.corpus.name, "run": run_id, "version": version},
     )
     return Submission(options.jobs, job, workspace.store.root)
 
 
-def _handed_over(workspace: Workspace, version: str) -> dict[str, str]:
-    """Put the files that describe figures into the version's folder; return the objects by file."""
-    captions, folder = workspace.corpus.captions, workspace.file.parent
-    files = [prompt_file(model.prompt, folder) for model in captions.models.values()]
-    if captions.corrections is not None and not captions.corrections.startswith("s3://"):
-        files.append(Path(captions.corrections))
-    objects = {}
-    for file in filter(None, files):
-        data = file.read_bytes()
-        objects[str(file)] = version_file(version, f"inputs/{sha256(data)[:16]}{file.suffix}")
-        workspace.store.put(objects[str(file)], data)
-    return objects
+def _packed(corpus: Corpus, folder: Path) -> tuple[Corpus, dict[str, bytes]]:
+    """Return a corpus that names files of its own beside it, and those files."""
+    files: dict[str, bytes] = {}
 
+    def pack(file: Path) -> str:
+        name = f"files/{len(files)}/{file.name}"
+        files[name] = file.read_bytes()
+        return name
 
-def _taken_over(order: Order, folder: Path) -> Corpus:
-    """Return the corpus with the files that it names in a folder of this machine.
-
-    Raises:
-        UserError: The store that they were put into isn't seen here.
-    """
-    corpus, captions = order.corpus, order.corpus.captions
-    store = open_store(join(corpus.store or "", corpus.name))
-    here: dict[str, str] = {}
-    for file, name in order.files.items():
-        try:
-            data = store.get(name)
-        except FileNotFoundError as error:
-            raise UserError(_OTHER_STORE.format(root=store.root)) from error
-        place = folder / name.rpartition("/")[2]
-        place.write_bytes(data)
-        here[file] = str(place)
-    models = {
-        key: model.model_copy(
-            update={"prompt": here.get(str(prompt_file(model.prompt, Path(order.file).parent)), model.prompt)}
-        )
-        for key, model in captions.models.items()
-    }
-    corrections = here.get(captions.corrections or "", captions.corrections)
-    return corpus.model_copy(
-        update={"captions": captions.model_copy(update={"models": models, "corrections": corrections})}
-    )
-
-
-_OTHER_STORE = (
-    "the cluster doesn't see the store {root} that the version was planned in; in the corpus file, name an s3:// store, or a "
-    "folder that its nodes share"
-)
+    captions, models = corpus.captions, dict(corpus.captions.models)
+    for name, model in models.items():
+        if model.prompt is not None and is_file(model.prompt) and (folder / model.prompt).is_file():
+            models[name] = model.model_copy(update={"prompt": pack(folder / model.prompt)})
+    corrections = captions.corrections
+    if corrections is not None and not corrections.startswith("s3://"):
+        corrections = pack(Path(corrections))
+    captions = captions.model_copy(update={"models": models, "corrections": corrections})
+    # The questions are a file too, and nothing that enrich asks for.
+    return corpus.model_copy(update={"captions": captions, "questions": None}), files
 
 
 def run(order: Order) -> None:
@@ -143,23 +98,25 @@ def run(order: Order) -> None:
     Raises:
         UserError: This machine sees another store, or its code or models aren't those of the machine that submitted the job.
     """
-    with tempfile.TemporaryDirectory(prefix="inset-") as folder:
-        workspace = opened(_taken_over(order, Path(folder)), Path(order.file))
+    workspace = opened(order.corpus, Path(_ORDER))
     if workspace.keys.assembled != order.key:
         raise UserError(
             "the code or the models on the cluster are not those that planned this version; bring the same ones there: "
             "docs/guides/run-on-a-ray-cluster.md"
         )
     if not workspace.store.exists(version_file(order.version, "plan.json")):
-        raise UserError(_OTHER_STORE.format(root=workspace.store.root))
+        raise UserError(
+            f"the cluster doesn't see the store {workspace.store.root} that the version was planned in; in the corpus file, name "
+            "an s3:// store, or a folder that its nodes share"
+        )
     run_stage_in(workspace, Stage.ENRICH, order.run_id, order.version)
 
 
 def main() -> int:
-    """Do what the environment orders, and print what happens: the last line says why it failed."""
+    """Do what the order in the working folder asks for, and print what happens: the last line says why it failed."""
     logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(levelname)s %(message)s", force=True)
     try:
-        run(Order.model_validate_json(os.environ[_ORDER]))
+        run(Order.model_validate_json(Path(_ORDER).read_bytes()))
     except TransientError as error:
         _logger.error("%s", error.message)
         return 1

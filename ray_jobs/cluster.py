@@ -93,7 +93,7 @@ def is_this_machine() -> bool:
 def runtime_env(options: RayOptions) -> dict[str, JsonValue]:
     """Return the runtime environment of a cluster's workers: what the corpus file asks for, and this very code."""
     env = dict(options.runtime_env)
-    if not env.keys() & {"py_modules", "working_dir"}:
+    if "py_modules" not in env:
         places = [Path(str(importlib.import_module(name).__file__)).parent for name in CODE]
         env |= {"py_modules": [str(place) for place in places], "excludes": ["__pycache__"]}
     return env

@@ -350,7 +350,8 @@ def _unmade(error: Any) -> InsetError:
             f"it lacks code that is here ({_last_line(cause)}); docs/guides/run-on-a-ray-cluster.md says how it gets there"
         )
     else:
-        why = f"{type(cause).__name__}: {line(str(cause))}"[:500]
+        first, *_ = str(cause).splitlines() or [""]
+        why = f"{type(cause).__name__}: {line(first)}"[:500]
     return TransientError(f"a worker of Ray can't be started: {why}")
 
 

@@ -3,8 +3,10 @@
 import asyncio
 import contextlib
 import itertools
+import tempfile
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import JsonValue
@@ -23,12 +25,13 @@ _SILENT_S = 60.0
 class Job:
     """What to run where.
 
-    ``name`` makes it one job at a time, however often it is asked for; ``about`` is shown beside it in Ray's dashboard.
+    ``name`` makes it one job at a time, however often it is asked for. ``files`` lie in the folder that it runs in. ``about`` is
+    shown beside it in Ray's dashboard.
     """
 
     name: str
     command: str
-    environment: Mapping[str, str]
+    files: Mapping[str, bytes]
     runtime_env: Mapping[str, JsonValue]
     about: Mapping[str, str]
 
@@ -83,17 +86,22 @@ class JobServer:
 
     def _submit(self, job_id: str, job: Job) -> bool:
         """Submit a job; return False where somebody else was faster."""
-        env = {**job.runtime_env, "env_vars": dict(job.environment)}
-        try:
-            self._asked(
-                lambda: self._client.submit_job(
-                    entrypoint=job.command, submission_id=job_id, runtime_env=env, metadata=dict(job.about)
+        with tempfile.TemporaryDirectory() as folder:
+            for name, data in job.files.items():
+                file = Path(folder) / name
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(data)
+            env = {**job.runtime_env, "working_dir": folder}
+            try:
+                self._asked(
+                    lambda: self._client.submit_job(
+                        entrypoint=job.command, submission_id=job_id, runtime_env=env, metadata=dict(job.about)
+                    )
                 )
-            )
-        except TransientError:
-            if self.look(job_id) is None:
-                raise
-            return False
+            except TransientError:
+                if self.look(job_id) is None:
+                    raise
+                return False
         return True
 
     def look(self, job_id: str) -> JobState | None:

@@ -321,7 +321,7 @@ class RayOptions(Section):
     runtime_env: dict[Text, JsonValue] = Field(
         {},
         description="Runtime environment of the cluster's workers, as Ray spells it, such as {pip: [...]}. Inset's own code is "
-        "sent along, unless this names py_modules or working_dir.",
+        "sent along, unless this names py_modules.",
     )
 
     @field_validator("jobs")
@@ -336,6 +336,8 @@ class RayOptions(Section):
     def _without_secrets(cls, runtime_env: dict[str, JsonValue]) -> dict[str, JsonValue]:
         if "env_vars" in runtime_env:
             raise ValueError("set environment variables where the cluster's nodes start; a corpus file is stored and shown")
+        if "working_dir" in runtime_env:
+            raise ValueError("a job's working_dir holds its order; bring code as py_modules, or in the image")
         return runtime_env
 
 

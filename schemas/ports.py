@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +37,10 @@ class ObjectStore(Protocol):
 
     def get(self, name: str) -> bytes:
         """Return an object's bytes; raise ``MissingError``, a ``FileNotFoundError``, where there is none."""
+        ...
+
+    def open(self, name: str) -> BinaryIO:
+        """Open an object's stored bytes to read a part of them, unchecked; raises as ``get`` does where there is none."""
         ...
 
     def put(self, name: str, data: bytes) -> None:

@@ -72,14 +72,19 @@ class LateInteraction:
         import torch
         import transformers
 
+        transformers.utils.logging.disable_progress_bar()
         self._batch, self._device = batch, best_device()
         dtype = torch.float32 if self._device == "cpu" else torch.bfloat16
         try:
             self._processor: Any = transformers.AutoProcessor.from_pretrained(folder, local_files_only=True)
-            loaded = getattr(transformers, architecture).from_pretrained(folder, local_files_only=True, dtype=dtype)
+            loaded, report = getattr(transformers, architecture).from_pretrained(
+                folder, local_files_only=True, dtype=dtype, output_loading_info=True
+            )
         except Exception as error:
             cause = " ".join(str(error).split())[:300] or type(error).__name__
             raise UserError(f"{named.option}: transformers can't load {named.name}: {cause}") from error
+        if lacking := sorted(report["missing_keys"]):  # they would be random
+            raise UserError(f"{named.option}: the weights of {named.name} are not all that the model has: no {lacking[0]}")
         self._model: Any = loaded.to(self._device).eval()
 
     def embed_pictures(self, pictures: Sequence[bytes]) -> list[Vector]:

@@ -343,6 +343,9 @@ source: {source}          # a folder, a glob such as docs/**/*.pdf, or s3://buck
 #   summaries: vlm                 # a model's summary of each text is searched in its place
 # embeddings:
 #   text: {text_model}                   # packaged; or a sentence-transformers model with its revision
+#   image: {{model: models/clip, revision: "1"}}      # of open_clip: pictures, found by words
+#   unified: {{combine: mean, image_weight: 0.5}}     # by that model: a picture and its words in one vector
+#   late: {{model: models/colqwen2, revision: "1"}}   # of transformers: many vectors a picture, late interaction
 # chunks:
 #   tokens: {chunk_tokens}                    # tokens one chunk of text may hold
 # index:

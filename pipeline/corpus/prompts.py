@@ -37,8 +37,7 @@ def find_prompt(
                 f"{setting}: '{kind}' sees no picture, so it can't describe a {subject}; name a model that does"
             )
         return prompt
-    file = prompt_file(name_or_file, folder)
-    prompt = _read(file, setting) if file else _preset(name_or_file, setting)
+    prompt = _read((folder or Path()) / name_or_file, setting) if is_file(name_or_file) else _preset(name_or_file, setting)
     if prompt.subject not in (None, subject):
         raise UserError(
             f"{setting}: {prompt.name} asks for a {prompt.subject}, not for a {subject}; {_fitting(subject, kind)}"
@@ -50,10 +49,9 @@ def find_prompt(
     return prompt
 
 
-def prompt_file(name_or_file: str | None, folder: Path | None = None) -> Path | None:
-    """Return the file that a prompt is in; None for a preset. Arguments as for ``find_prompt``."""
-    is_file = name_or_file is not None and ("/" in name_or_file or "." in name_or_file)
-    return (folder or Path()) / name_or_file if is_file and name_or_file else None
+def is_file(name: str) -> bool:
+    """Return whether a prompt's name is a file's, and no preset's."""
+    return "/" in name or "." in name
 
 
 def _preset(name: str, setting: str) -> Prompt:

@@ -1,15 +1,18 @@
 """What models and people wrote: caches of finished replies, and what of them describes a document's figures, pages and texts."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import get_args
 
 from backends.models.language import Py3LangId
 from backends.stores.objects import reading
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import ShardedCache
+from pipeline.records.likenesses import Likenesses
 from pipeline.records.subjects import StructuredFiles, describables, figures_to_describe
 from schemas.corpus import PERSON
 from schemas.errors import TransientError, UserError
+from schemas.flags import Flag
 from schemas.generation import Description, Subject
 from schemas.parquet import rows_of, schema_of
 from schemas.ports import ObjectStore
@@ -46,6 +49,7 @@ class Descriptions:
         self._caches = {
             name: open_descriptions(workspace.store, used.captions.key) for name, used in workspace.captioners.items()
         }
+        self._likenesses = {name: Likenesses(workspace, used) for name, used in workspace.captioners.items()}
         self._languages = Py3LangId()
         self._corrected = _corrected(workspace, figures) if workspace.corrections.entries else Corrected({}, ())
 
@@ -75,12 +79,15 @@ class Descriptions:
     def _by_model(self, label: str, files: StructuredFiles) -> dict[str, Wording]:
         used = self._workspace.captioners[label]
         asked = describables(used.subject, files, language=used.options.language or "")
-        known = {made.id: made for made in rows_of(Description, self._caches[label].read([*asked]))}
-        kind, prompt, languages = used.options.kind, used.prompt, self._languages
-        return {
-            name: wording_of(used.name, kind, prompt, one.around(), known.get(name), languages)
-            for name, one in asked.items()
-        }
+        stand_ins = self._likenesses[label].of(asked.keys())
+        known = {made.id: made for made in rows_of(Description, self._caches[label].read([*stand_ins.values()]))}
+        found = {}
+        for name, one in asked.items():
+            made = known.get(stand_ins[name])
+            wording = wording_of(used.name, used.options.kind, used.prompt, one.around(), made, self._languages)
+            is_shared = made is not None and made.id != name
+            found[name] = replace(wording, flags=(*wording.flags, Flag.SHARED)) if is_shared else wording
+        return found
 
 
 def _corrected(workspace: Workspace, figures: Callable[[], Iterable[tuple[str, int]]]) -> Corrected:

@@ -6,6 +6,7 @@ from itertools import islice
 from pipeline.corpus.workspace import CaptionerInUse, Workspace
 from pipeline.records.cache import ShardedCache
 from pipeline.records.descriptions import open_descriptions, read_spent
+from pipeline.records.likenesses import Likenesses
 from pipeline.records.subjects import StructuredFiles, askable, describables, open_drawn
 from ray_jobs.documents import is_finished, structured_folder
 from schemas.generation import Description, Subject
@@ -13,8 +14,11 @@ from schemas.parquet import rows_of
 from schemas.versions import ExpectedCalls, Manifest, PlannedDocument, Spent
 from tasks.enriching.spending import Budget, most, spent_on
 
-A_MEBIBYTE: dict[Subject, float] = {"figure": 9.0, "page": 14.0, "text": 60.0}
-"""Figures with a row, pages, and rows of text that a PDF holds, where nothing of the corpus is known yet."""
+A_MEBIBYTE: dict[Subject, float] = {"figure": 12.0, "page": 14.0, "text": 60.0}
+"""Figures with a row, pages, and rows of text that a PDF holds, where nothing of the corpus is known yet.
+
+Of figures 4,488 in 380 MiB of four corpora.
+"""
 
 DOCUMENTS_AT_ONCE = 64
 """Documents whose figures, pages or texts are looked up together."""
@@ -70,7 +74,7 @@ def _a_byte(subject: Subject, live: Manifest | None) -> float:
 def _missing(workspace: Workspace, used: CaptionerInUse, doc_ids: Iterable[str], cache: ShardedCache) -> tuple[int, int]:
     """Count what of structured documents the captioner hasn't described yet, and the pages that aren't drawn yet."""
     missing: set[bytes] = set()
-    undrawn = 0
+    likenesses, undrawn = Likenesses(workspace, used), 0
     drawn = open_drawn(workspace.store, workspace.keys.drawn) if workspace.keys.drawn else None
     coming = iter(doc_ids)
     while group := list(islice(coming, DOCUMENTS_AT_ONCE)):
@@ -80,7 +84,7 @@ def _missing(workspace: Workspace, used: CaptionerInUse, doc_ids: Iterable[str],
             found |= askable(used.options.kind, describables(used.subject, files)).keys()
             if used.subject == "page":
                 undrawn += len(files.pages) - len(files.drawn)
-        missing.update(bytes.fromhex(name)[:16] for name in cache.missing(found))
+        missing.update(bytes.fromhex(name)[:16] for name in cache.missing(likenesses.of(found).values()))
     return len(missing), undrawn
 
 

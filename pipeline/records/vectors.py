@@ -74,7 +74,7 @@ class SpaceVectors:
         flat = pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(values).reshape(-1)), self.dimension)
         if self.space.late:
             ends: Any = pa.array(np.concatenate([[0], np.cumsum(counts)]), pa.int32())
-            many: pa.Array[Any] = pa.ListArray.from_arrays(ends, flat, mask=counts == 0)
+            many: pa.Array[Any] = pa.ListArray.from_arrays(ends, flat, mask=pa.array(counts == 0))
             return many
         places: Any = pa.array(np.cumsum(counts) - 1, mask=counts == 0)
         return flat.take(places)

@@ -1,5 +1,6 @@
 """Spaces of pictures: a corpus file names their models, and the same refresh embeds, checks, builds and searches them."""
 
+import dataclasses
 import json
 from collections.abc import Iterable
 from pathlib import Path
@@ -8,22 +9,25 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from backends.models.registry import IMAGE_EMBEDDERS, UNIFIED_EMBEDDERS
+from backends.models.registry import IMAGE_EMBEDDERS, LATE_EMBEDDERS, UNIFIED_EMBEDDERS
+from backends.stores.object_store import open_store
+from pipeline.corpus.models import loaded
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
+from pipeline.records.cache import ShardedCache
 from pipeline.records.notes import read_notes
-from pipeline.records.vectors import open_vectors
+from pipeline.records.vectors import VectorJoin, open_vectors, passages
 from pipeline.refresh import refresh
 from schemas.errors import ContractError, RequestError, UserError
 from schemas.ids import figure_file
 from schemas.models import ModelName
 from schemas.stages import Stage
 from schemas.versions import RefreshResult
-from tasks.enriching.spaces import IMAGE, UNIFIED
+from tasks.enriching.spaces import IMAGE, LATE, UNIFIED, Passage, Space
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
-from tests.tiny_models import write_clip
-from tests.versions import read_evidence
+from tests.tiny_models import LATE_DIMENSION, write_clip, write_colqwen2
+from tests.versions import ALWAYS, read_evidence
 
 QUESTION = "the steel winch seen from a side"
 
@@ -34,8 +38,9 @@ def clip_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def spaces_wanted(clip_folder: Path) -> dict[str, object]:
+def spaces_wanted(clip_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     return {
+        "late": {"model": str(write_colqwen2(tmp_path_factory.mktemp("models") / "late")), "revision": "1", "batch": 2},
         "image": {"model": str(clip_folder), "revision": "1", "batch": 2},
         "unified": {"combine": "concatenation", "image_weight": 0.25},
         "tables": {"model": "minilm"},
@@ -68,16 +73,17 @@ def test_figures_and_they_alone_are_found_by_their_pictures(made_once: tuple[Wor
     version = str(made.version)
     rows = figures(workspace, version)
     assert len(rows) == 4
-    for space in ("image", "unified"):
+    for space in ("image", "unified", "late"):
         assert workspace.index(version).vectors(list(rows), space).keys() == rows.keys()
         assert any(gate.gate == f"rows: a vector {space} has length 1" and gate.passed for gate in made.gates)
     options = workspace.corpus.embeddings
     image = IMAGE_EMBEDDERS.find(IMAGE.model(options) or ModelName("")).load(1)
     unified = UNIFIED_EMBEDDERS.find(UNIFIED.model(options) or ModelName("")).load(1)
+    late = LATE_EMBEDDERS.find(LATE.model(options) or ModelName("")).load(1)
     published = PublishedCorpus(workspace)
     try:
-        found = {mode: published.search(QUESTION, mode=mode, k=50).hits for mode in ("image", "unified")}
-        assert [mode.name for mode in published.overview().modes][-3:] == ["tables", "image", "unified"]
+        found = {mode: published.search(QUESTION, mode=mode, k=50).hits for mode in ("image", "unified", "late")}
+        assert [mode.name for mode in published.overview().modes] == [*ALWAYS, "tables", "image", "unified", "late"]
         assert published.search(QUESTION, mode="tables").hits == [], "these manuals have no tables"
     finally:
         published.close()
@@ -88,10 +94,32 @@ def test_figures_and_they_alone_are_found_by_their_pictures(made_once: tuple[Wor
             picture = workspace.store.get(figure_file(str(row["figure_id"])))
             if mode == "image":
                 near = image.embed_query_picture(picture) @ image.embed_query(QUESTION)
+            elif mode == "late":
+                near = (late.embed_query(QUESTION) @ late.embed_query_picture(picture).T).max(axis=1).sum()
             else:
                 near = unified.embed_pairs([picture], [str(row["text"])])[0] @ unified.embed_query(QUESTION)
-            assert hit.score == pytest.approx(float(near), abs=1e-4)
+            assert hit.score == pytest.approx(float(near), abs=1e-3)
         assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+
+
+def test_a_search_by_words_loads_no_model_of_pictures(
+    made_once: tuple[Workspace, RefreshResult], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load(*_arguments: object) -> None:
+        raise AssertionError("nobody asked for it")
+
+    for model in ("clip.Clip", "late_interaction.LateInteraction"):
+        monkeypatch.setattr(f"backends.models.{model}", load)
+    loaded.cache_clear()
+    published = PublishedCorpus(made_once[0])
+    try:
+        assert published.search(QUESTION).hits
+        assert published.answer("How many bar does the steel winch take?").parts
+        with pytest.raises(AssertionError):
+            published.search(QUESTION, mode="image")
+    finally:
+        published.close()
+        loaded.cache_clear()
 
 
 def test_one_vector_a_distinct_picture_and_nothing_is_embedded_twice(
@@ -103,7 +131,7 @@ def test_one_vector_a_distinct_picture_and_nothing_is_embedded_twice(
     assert refresh(first).published
     vectors = {one.space.name: one for one in open_vectors(first.store, first.spaces)}
     before = {name: one.cache.ids() for name, one in vectors.items()}
-    assert len(before["image"]) == len(before["unified"]) == 2
+    assert len(before["image"]) == len(before["unified"]) == len(before["late"]) == 2
     for subject in ("winch", "crane", "drill", "press", "lathe"):  # the same pictures under other words
         write_manual(tmp_path / "pdfs" / f"{subject}.pdf", subject, seed=1)
     again = open_workspace(file)
@@ -112,10 +140,11 @@ def test_one_vector_a_distinct_picture_and_nothing_is_embedded_twice(
     made = refresh(open_workspace(file))
     assert made.published
     after = {one.space.name: one.cache.ids() for one in open_vectors(again.store, again.spaces)}
-    assert after["image"] == before["image"]
+    assert (after["image"], after["late"]) == (before["image"], before["late"])
     assert len(after["unified"]) == 14
     rows = figures(again, str(made.version))
-    assert again.index(str(made.version)).vectors(list(rows), "image").keys() == rows.keys()
+    for space in ("image", "unified", "late"):
+        assert again.index(str(made.version)).vectors(list(rows), space).keys() == rows.keys()
     notes = read_notes(again.store, str(made.version))
     assert notes[Stage.BUILD].counts["rows_written"] < notes[Stage.BUILD].counts["rows_built"]
     assert refresh(open_workspace(file)).version == made.version
@@ -192,6 +221,41 @@ def test_a_vector_that_is_none_never_reaches_the_cache(
         refresh(workspace)
     (_, image) = open_vectors(workspace.store, workspace.spaces)
     assert image.cache.ids() == set()
+
+
+@pytest.mark.parametrize("space", [IMAGE, LATE], ids=["image", "late"])
+def test_vectors_are_joined_to_their_rows_whatever_the_order_of_the_cache(
+    space: Space, made_once: tuple[Workspace, RefreshResult], tmp_path: Path
+) -> None:
+    workspace, made = made_once
+    vectors = next(one for one in open_vectors(workspace.store, workspace.spaces) if one.space is space)
+    rows = passages(read_evidence(workspace.store, str(made.version)))
+    join = VectorJoin(tmp_path / "join", vectors)
+    for start in range(0, len(rows), 3):
+        join.want(rows[start : start + 3])
+    join.settle()
+    wanted = vectors.of(rows)
+    assert wanted.type == vectors.column.type
+    assert [value is None for value in wanted.to_pylist()] == [row.figure_id is None for row in rows]
+    assert pa.concat_arrays([join.read(0, 2), join.read(2, 2), join.read(2, len(rows))]).equals(wanted)
+    assert join.norms() == pytest.approx(np.ones(len(rows)), abs=1e-5)
+
+
+def test_of_many_vectors_the_length_furthest_from_one_is_judged(
+    made_once: tuple[Workspace, RefreshResult], tmp_path: Path
+) -> None:
+    workspace, _ = made_once
+    late = next(one for one in open_vectors(workspace.store, workspace.spaces) if one.space is LATE)
+    cache = ShardedCache(open_store(str(tmp_path / "store")), "vectors", late.cache.schema)
+    kept = dataclasses.replace(late, cache=cache)
+    rows = [Passage("figure", "", [], "", figure_id=name) for name in ("long", "short", "none", "well")]
+    unit = np.eye(3, LATE_DIMENSION, dtype=np.float32)
+    cache.append(
+        kept.records({"well": unit, "none": unit * np.nan, "short": unit * 0.5, "long": np.vstack([unit, 2 * unit])})
+    )
+    join = VectorJoin(tmp_path / "join", kept)
+    join.want(rows)
+    assert join.norms() == pytest.approx([2, 0.5, np.nan, 1], nan_ok=True)
 
 
 def test_a_column_of_vectors_holds_null_where_there_are_none(made_once: tuple[Workspace, RefreshResult]) -> None:

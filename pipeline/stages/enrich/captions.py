@@ -9,6 +9,7 @@ from itertools import chain, islice
 
 from pipeline.corpus.workspace import CaptionerInUse, Report, Workspace
 from pipeline.records.descriptions import add_spent, open_descriptions, read_spent
+from pipeline.records.likenesses import Likenesses
 from pipeline.records.subjects import Describable, StructuredFiles, askable, describables, open_drawn
 from ray_jobs.caption import Asked, Calls, caption
 from ray_jobs.rows import Outcome
@@ -57,6 +58,7 @@ def have_described(
     for name, used in workspace.captioners.items():
         its = [doc_id for doc_id in documents if workspace.captioner_of(used.subject, sources[doc_id]) == name]
         work = _Work(workspace, used, its, budget)
+        work.compare()
         calls = Calls()
         done.spent[name] = _describe(workspace, used, work, calls, report)
         done.counts.update({f"calls_with_{fault}": count for fault, count in calls.faults.items()})
@@ -75,6 +77,7 @@ class _Work:
         self.unanswered: dict[str, str] = {}
         self._workspace, self._used, self._budget = workspace, used, budget
         self._cache, self._lock = open_descriptions(workspace.store, used.captions.key), threading.Lock()
+        self._likenesses = Likenesses(workspace, used)
         key = workspace.keys.drawn
         self._drawn = None if key is None else open_drawn(workspace.store, key)
         self._reserved: dict[str, Spent] = {}
@@ -103,13 +106,23 @@ class _Work:
                 else:
                     self.over_budget += 1
 
+    def compare(self) -> None:
+        """Find figures that look nearly the same, where the corpus file asks for it."""
+        if self._used.subject == "figure" and self._workspace.corpus.captions.near_duplicates is not None:
+            self._likenesses.compare(name for doc_id in self.documents for name in self.of(doc_id))
+
     def missing(self) -> Iterator[tuple[dict[str, Describable], list[str]]]:
-        """Yield what of some documents is described, where each comes first, and which of them have no answer yet."""
+        """Yield what of some documents is described, where each comes first, and which of them have no answer yet.
+
+        A figure that looks nearly like another goes by the name of that one.
+        """
         coming = iter(self.documents)
         while group := list(islice(coming, DOCUMENTS_AT_ONCE)):
             found: dict[str, Describable] = {}
             for doc_id in group:
-                found = self.of(doc_id) | found
+                own = self.of(doc_id)
+                for name, stand_in in self._likenesses.of(own.keys()).items():
+                    found.setdefault(stand_in, own[name])
             self._looked += len(group)
             with self._lock:  # a model may ask for work from a thread of its own
                 missing = self._cache.missing(found)
@@ -201,14 +214,17 @@ def _undescribed(
     workspace: Workspace, used: CaptionerInUse, work: _Work, sources: Mapping[str, str], run_id: str
 ) -> Iterator[Failure]:
     """Yield a failure for each document with figures, pages or texts that have no answer yet, on the page of the first."""
-    cache = open_descriptions(workspace.store, used.captions.key)
+    cache, likenesses = open_descriptions(workspace.store, used.captions.key), Likenesses(workspace, used)
     for doc_id in work.documents:
         found = work.of(doc_id)
-        missing = cache.missing(found)
+        stand_ins = likenesses.of(found.keys())
+        missing = set(cache.missing(stand_ins.values()))
         if not missing:
             continue
-        page = min(found[name].page for name in missing)
-        why = next((work.unanswered[name] for name in missing if name in work.unanswered), None)
+        page = min(one.page for name, one in found.items() if stand_ins[name] in missing)
+        unanswered = sorted(missing & work.unanswered.keys())
+        reasons = ["the budget was spent"] if len(unanswered) < len(missing) else []
+        reasons += [work.unanswered[name] for name in unanswered[:1]]
         subject = used.subject
         count = f"{len(missing)} {subject}s have" if len(missing) > 1 else f"a {subject} has"
         yield Failure(
@@ -216,7 +232,7 @@ def _undescribed(
             doc_id=doc_id,
             page=page,
             step=Step.CAPTION,
-            code=FailureCode.OVER_BUDGET if why is None else FailureCode.MODEL_UNREACHABLE,
-            message=f"{count} no description yet: {why or 'the budget was spent'}; the next refresh goes on",
+            code=FailureCode.MODEL_UNREACHABLE if unanswered else FailureCode.OVER_BUDGET,
+            message=f"{count} no description yet: {'; '.join(reasons)}; the next refresh goes on",
             run_id=run_id,
         )

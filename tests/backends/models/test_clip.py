@@ -4,6 +4,8 @@ import io
 import json
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -103,6 +105,15 @@ def test_an_architecture_comes_with_the_file_of_its_weights(
     assert clip.clip_card(ModelName("ViT-L-14", "1", weights)).dimension == 768
     with pytest.raises(UserError, match=r"^embeddings\.image: open_clip can't load other: .*width"):
         Clip(ModelName("other", "1", weights, "embeddings.image"), 1)
+
+
+def test_describing_a_model_imports_neither_torch_nor_open_clip(folder: Path) -> None:
+    code = (
+        "import sys\nfrom backends.models.registry import UNIFIED_EMBEDDERS\nfrom schemas.models import ModelName\n"
+        f"assert UNIFIED_EMBEDDERS.find(ModelName({str(folder)!r}, '1')).card().dimension == {CLIP_DIMENSION}\n"
+        "assert not {'torch', 'open_clip', 'PIL'} & sys.modules.keys()"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.parametrize(

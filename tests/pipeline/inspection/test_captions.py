@@ -106,7 +106,7 @@ def described(published: Workspace, endpoint: EndpointServer) -> Workspace:
     def reply(call: Call) -> Any:
         if "Figure 1: The water pump" in call.prompt:
             return status(400, "bad picture")
-        return f"A photograph on a bench, lit from the left: <b>{len(call.prompt)}</b>."
+        return f"A photograph on a bench, lit from the left, beside a sign that reads {len(call.prompt)} < 9."
 
     endpoint.replies = reply
     file = yaml.safe_load(published.file.read_text())

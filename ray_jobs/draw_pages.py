@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from backends.pdf.opening import open_pdf, refusing
 from backends.pdf.page_renderer import Box, Mark, draw_page
@@ -19,9 +19,6 @@ from backends.stores.object_store import open_store
 from ray_jobs.children import POLL_S, Done, Hiccup, Refused, Running, last_word, run_each, start
 from schemas.corpus import ParseOptions
 from schemas.errors import BadInputError, FailureCode, InsetError, NotFoundError, TransientError
-
-if TYPE_CHECKING:
-    import pymupdf
 
 LIMITS = ParseOptions(timeout_s=10, timeout_s_per_page=0, memory_mb=1024)
 """What one page may cost. Of 692 pages of catalogues, manuals and brochures the dearest takes 0.3 s of CPU at 110 dpi."""
@@ -325,7 +322,7 @@ def draw_here(drawing: Drawing, _opened: Callable[[int], None]) -> Drawn:
 
 
 @contextlib.contextmanager
-def open_here(drawing: Drawing) -> Iterator["pymupdf.Document"]:
+def open_here(drawing: Drawing) -> Iterator[Any]:
     """Open the document of a page in this process, which must be a child with limits; errors are those of the page."""
     os.nice(_NICE)
     try:

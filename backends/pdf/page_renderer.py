@@ -63,7 +63,8 @@ def page_pixels(pdf: "pymupdf.Document", page: int, *, dpi: int) -> Pixels:
     """Return a page's pixels; arguments and errors as for ``draw_page``."""
     made = _sized(pdf, page, dpi).get_pixmap(dpi=dpi, alpha=False, colorspace="rgb")
     rows = np.frombuffer(made.samples_mv, np.uint8).reshape(made.height, made.stride)
-    return rows[:, : made.width * 3].reshape(made.height, made.width, 3)
+    # A copy: the pixmap's memory goes with it.
+    return rows[:, : made.width * 3].reshape(made.height, made.width, 3).copy()
 
 
 def _sized(pdf: "pymupdf.Document", page: int, dpi: int) -> "pymupdf.Page":

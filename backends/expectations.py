@@ -238,13 +238,14 @@ def _pictures(by_text: Sequence[tuple[str, Mapping[int, bool]]], gates: Bounds) 
 def _derive(frame: Any, batch: RowBatch) -> None:
     """Add to a pandas frame columns of plain numbers and truths, which is what expectations can be put on."""
     corners = np.array(frame["bbox"].tolist(), float).reshape(-1, 4)
-    is_text, is_figure = frame["modality"] == Modality.TEXT, frame["modality"] == Modality.FIGURE
+    is_text = frame["modality"] == Modality.TEXT
+    is_picture = frame["modality"].isin([Modality.FIGURE, Modality.PAGE])
     frame["left"], frame["top"] = corners[:, 0], corners[:, 1]
     frame["width"], frame["height"] = corners[:, 2] - corners[:, 0], corners[:, 3] - corners[:, 1]
     frame["n_sources"] = frame["sources"].map(len)
     frame["n_regions"] = frame["regions"].map(len)
     frame["n_tokens"] = np.asarray(batch.n_tokens, int)
-    frame["named"] = frame["figure_id"].notna() == is_figure
+    frame["named"] = frame["figure_id"].notna() == is_picture
     # A run of text may be no more than the figures that stand in it.
     spoken = frame["text"].where(~is_text, frame["tagged_text"])
     frame["worded"] = spoken.map(lambda words: bool(words and words.strip()))
@@ -292,7 +293,7 @@ def _rules(max_tokens: int, gates: Bounds, spaces: Sequence[str], *, complete: b
             "height of a box is a number": expect.ExpectColumnValuesToNotBeNull(column="height"),
             "a row has a source": between(column="n_sources", min_value=1),
             "a row has a region": between(column="n_regions", min_value=1),
-            "figure rows, and they alone, name their figure": among(column="named", value_set=[True]),
+            "rows of figures and pages, and they alone, name their picture": among(column="named", value_set=[True]),
             "a row has words or tags": among(column="worded", value_set=[True]),
             "text holds no tag and no placeholder": among(column="tag_free", value_set=[True]),
         }

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from bench.table import Row, show
 from pipeline.corpus.workspace import Workspace, open_workspace
-from pipeline.records.evidence import evidence_parts, search_texts
-from pipeline.records.vectors import open_vectors, passages
+from pipeline.records.evidence import evidence_parts
+from pipeline.records.vectors import open_vectors, passages, search_texts
 from pipeline.refresh import refresh
 
 MANUALS = Path(__file__).parent.parent / "examples" / "manuals"

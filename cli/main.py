@@ -317,7 +317,7 @@ def search(
     ] = None,
     document: Annotated[list[str] | None, typer.Option(help="Only this document: id, source or file name.")] = None,
     page: Annotated[list[int] | None, typer.Option(min=1, max=2**31 - 1, help="Only this page.")] = None,
-    modality: Annotated[list[str] | None, typer.Option(help="Only text, table or figure.")] = None,
+    modality: Annotated[list[str] | None, typer.Option(help="Only text, table, figure or page.")] = None,
     version: Annotated[str | None, typer.Option(help="A version other than the live one.")] = None,
     questions: Annotated[
         Path | None, typer.Option(help="Answer every question of a JSONL file (id, question, doc).")

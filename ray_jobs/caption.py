@@ -1,4 +1,4 @@
-"""Generative models at work on figures, behind an endpoint or as actors."""
+"""Generative models at work on figures, pages and texts, behind an endpoint or as actors."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,15 +23,15 @@ BATCHES_A_CALL = 4
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A figure to describe, the picture to show, its own or that of one that looks nearly the same, and the prompt for it."""
+    """A figure, page or text to describe: the name of its description, the prompt for it, and its picture where it has one."""
 
-    figure_id: str
-    picture: str
+    id: str
     prompt: str
+    picture: str | None
 
 
 class CaptionerActor:
-    """Describes stored figures by a model that it holds."""
+    """Describes stored pictures, and texts, by a model that it holds."""
 
     def __init__(self, name: str, options: ModelCaptioner, store_address: str) -> None:
         self._model = language_model(name, options).load(options.batch)
@@ -54,7 +54,7 @@ class Calls:
 def caption(
     work: Iterable[Asked], name: str, options: ModelCaptioner, store_address: str, ray: RayOptions, calls: Calls
 ) -> Iterator[list[Outcome[Reply]]]:
-    """Yield what a model makes of figures, some at a time, as it comes; work is taken as there is room for it.
+    """Yield what a model makes of figures, pages and texts, some at a time, as it comes; work is taken as there is room for it.
 
     An endpoint is called from this process, which only waits; a local model works as actors of Ray.
 
@@ -87,13 +87,13 @@ def caption(
 
 def _batches(work: Iterable[Asked], size: int) -> Iterator[list[tuple[str, Asked]]]:
     coming = iter(work)
-    while batch := [(asked.figure_id, asked) for asked in islice(coming, size)]:
+    while batch := [(asked.id, asked) for asked in islice(coming, size)]:
         yield batch
 
 
 def _request(asked: Asked, options: ModelCaptioner, store: ObjectStore) -> Request:
-    picture = store.get(figure_file(asked.picture)) if sees(options.kind) else None
-    return Request(asked.figure_id, asked.prompt, picture)
+    picture = store.get(figure_file(asked.picture)) if asked.picture and sees(options.kind) else None
+    return Request(asked.id, asked.prompt, picture)
 
 
 def _outcome(name: str, made: Reply | BadInputError | TransientError) -> Outcome[Reply]:

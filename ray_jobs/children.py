@@ -162,7 +162,7 @@ def _context() -> ForkServerContext:
     # pyarrow imports pandas, where it is installed, at its first table.
     context.set_forkserver_preload(
         [
-            *("ray_jobs.parse_shard", "ray_jobs.tag_shard", "ray_jobs.draw_pages"),
+            *("ray_jobs.parse_shard", "ray_jobs.tag_shard", "ray_jobs.draw_pages", "ray_jobs.page_pictures"),
             *("pymupdf", "PIL.PngImagePlugin", "pandas", "scipy.ndimage"),
         ]
     )

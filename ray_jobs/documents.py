@@ -130,6 +130,11 @@ def read_chunks(store: ObjectStore, folder: str) -> tuple[Chunk, ...]:
     return _rows(store, folder, "chunks", Chunk)
 
 
+def read_blocks(store: ObjectStore, folder: str) -> tuple[Block, ...]:
+    """Return a structured document's blocks, in reading order."""
+    return _rows(store, folder, "blocks", Block)
+
+
 def read_figures(store: ObjectStore, folder: str) -> tuple[PlacedFigure, ...]:
     """Return a structured document's tagged figures, with what it says of them."""
     return _rows(store, folder, "figures", PlacedFigure)
@@ -137,7 +142,7 @@ def read_figures(store: ObjectStore, folder: str) -> tuple[PlacedFigure, ...]:
 
 def read_neighbours(store: ObjectStore, folder: str, pages: Sequence[Page]) -> dict[int, bool]:
     """Say of a structured document's pictures without a caption whether they are read with text next to them."""
-    return read_with_neighbours(pages, _rows(store, folder, "blocks", Block), read_figures(store, folder))
+    return read_with_neighbours(pages, read_blocks(store, folder), read_figures(store, folder))
 
 
 def read_failures(store: ObjectStore, folder: str) -> tuple[PageFailure, ...]:

@@ -59,7 +59,7 @@ class Drawing:
 
 
 @dataclass(frozen=True)
-class _Drawn:
+class Drawn:
     """What a child has made: a PNG; None where the document, of so many pages, has no such page."""
 
     picture: bytes | None
@@ -77,7 +77,7 @@ def draw_pages(drawings: Sequence[Drawing], limits: ParseOptions) -> Iterator[tu
     Raises:
         TransientError: The store did not answer.
     """
-    with contextlib.closing(run_each(_draw, drawings, limits)) as outcomes:
+    with contextlib.closing(run_each(draw_here, drawings, limits)) as outcomes:
         for drawing, last in outcomes:
             yield drawing, _outcome(drawing, last, limits)
 
@@ -196,7 +196,7 @@ class PageDrawer:
         while not self._closed:
             for job in self._next():
                 try:
-                    job.child = start(_draw, job.drawing, self.limits)
+                    job.child = start(draw_here, job.drawing, self.limits)
                 except OSError as error:
                     self._finish(job, Hiccup(TransientError(f"no process can be started to draw pages: {error.strerror}")))
             children = [job.child.reply for job in self._running.values() if job.child is not None]
@@ -246,7 +246,7 @@ class PageDrawer:
             if unwanted:
                 job.child.kill()
 
-    def _finish(self, job: _Job, last: Done[_Drawn] | Refused | Hiccup) -> None:
+    def _finish(self, job: _Job, last: Done[Drawn] | Refused | Hiccup) -> None:
         made = _outcome(job.drawing, last, self.limits)
         with self._lock:
             self._end(job)
@@ -289,23 +289,31 @@ def _attempt(drawing: Drawing) -> _Attempt:
     return drawing.store_address, drawing.name, drawing.page, drawing.dpi
 
 
-def _outcome(drawing: Drawing, last: Done[_Drawn] | Refused | Hiccup, limits: ParseOptions) -> bytes | InsetError:
-    page = drawing.page
+def _outcome(drawing: Drawing, last: Done[Drawn] | Refused | Hiccup, limits: ParseOptions) -> bytes | InsetError:
     match last:
-        case Done(_Drawn(picture, pages)):
-            return picture or NotFoundError(f"there is no page {page}; the document has {pages}")
-        case Refused(FailureCode.TIME_LIMIT):
-            message = f"page {page} can't be drawn: it takes more than {limits.timeout_s:g} s"
-        case Refused(FailureCode.MEMORY_LIMIT):
-            message = f"page {page} can't be drawn: it takes more than {limits.memory_mb} MiB of memory"
-        case Refused(_, message):
-            message = message if f"page {page}" in message else f"page {page} can't be drawn: {message}"
+        case Done(Drawn(picture, pages)):
+            return picture or NotFoundError(f"there is no page {drawing.page}; the document has {pages}")
         case Hiccup(error):
             return error
+        case Refused():
+            return refusal(drawing, last, limits)
+
+
+def refusal(drawing: Drawing, last: Refused, limits: ParseOptions) -> BadInputError:
+    """Return why a page can't be drawn, in words that name it."""
+    page, message = drawing.page, last.message
+    match last.code:
+        case FailureCode.TIME_LIMIT:
+            message = f"page {page} can't be drawn: it takes more than {limits.timeout_s:g} s"
+        case FailureCode.MEMORY_LIMIT:
+            message = f"page {page} can't be drawn: it takes more than {limits.memory_mb} MiB of memory"
+        case _ if f"page {page}" not in message:
+            message = f"page {page} can't be drawn: {message}"
     return BadInputError(message, last.code, page)
 
 
-def _draw(drawing: Drawing, _opened: Callable[[int], None]) -> _Drawn:
+def draw_here(drawing: Drawing, _opened: Callable[[int], None]) -> Drawn:
+    """Draw a page in this process, which must be a child with limits."""
     os.nice(_NICE)
     try:
         data = open_store(drawing.store_address).get(drawing.name)
@@ -313,7 +321,7 @@ def _draw(drawing: Drawing, _opened: Callable[[int], None]) -> _Drawn:
         raise TransientError(f"the store can't give {drawing.name}: {error.strerror or error}") from error
     with open_pdf(data, drawing.passwords) as pdf:
         if drawing.page > pdf.page_count:
-            return _Drawn(None, pdf.page_count)
+            return Drawn(None, pdf.page_count)
         with refusing(f"page {drawing.page} can't be drawn", FailureCode.PAGE_UNREADABLE, drawing.page):
             picture = draw_page(pdf, drawing.page, highlight=drawing.highlight, marks=drawing.marks, dpi=drawing.dpi)
-        return _Drawn(picture, pdf.page_count)
+        return Drawn(picture, pdf.page_count)

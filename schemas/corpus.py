@@ -182,7 +182,9 @@ class CaptionOptions(Section):
     )
     models: dict[Text, ModelCaptioner] = Field({}, description="Captioners that are models, each by a name of its own.")
     pages: Text | None = Field(
-        None, description="One of models that describes whole pages, each a row; none: no such rows."
+        None,
+        description="What describes whole pages, each a row with its picture: 'context', the page's own words, or one of models; "
+        "none: there are no such rows.",
     )
     summaries: Text | None = Field(None, description="One of models that summarises rows of text, to be found by; or none.")
     near_duplicates: int | None = Field(
@@ -202,9 +204,11 @@ class CaptionOptions(Section):
             if name not in {CONTEXT, *self.models}:
                 known = ", ".join([CONTEXT, *self.models])
                 raise ValueError(f"{place}: there is no captioner {name!r}; known here: {known}")
-        for place, model in (("pages", self.pages), ("summaries", self.summaries)):
-            if model is not None and model not in self.models:
-                raise ValueError(f"{place}: there is no model {model!r} below captions.models")
+        if self.pages not in {None, CONTEXT, *self.models}:
+            known = ", ".join([CONTEXT, *self.models])
+            raise ValueError(f"pages: there is no captioner {self.pages!r}; known here: {known}")
+        if self.summaries is not None and self.summaries not in self.models:
+            raise ValueError(f"summaries: there is no model {self.summaries!r} below captions.models")
         return self
 
     ocr: Text = Field("rapidocr", description="What reads words inside figures and scanned pages; or none.")

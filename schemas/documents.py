@@ -125,6 +125,29 @@ class TableRegion:
 
 
 @dataclass(frozen=True, slots=True)
+class DrawnPage:
+    """The picture of a page, by its figure's id; None where the page is blank, or can't be drawn for the reason given.
+
+    ``id`` is the document's, a slash, and the page's number.
+    """
+
+    id: str
+    figure_id: str | None
+    code: str | None = None
+    message: str | None = None
+
+    @property
+    def page(self) -> int:
+        """The page's number."""
+        return int(self.id.rpartition("/")[2])
+
+
+def drawn_page_id(doc_id: str, page: int) -> str:
+    """Name the record of a page's picture."""
+    return f"{doc_id}/{page}"
+
+
+@dataclass(frozen=True, slots=True)
 class PageFailure:
     """Something of a document that could not be read, while the rest could; becomes a ``Failure``."""
 

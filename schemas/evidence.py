@@ -18,6 +18,7 @@ class Modality(StrEnum):
     TEXT = "text"
     TABLE = "table"
     FIGURE = "figure"
+    PAGE = "page"
 
 
 EVIDENCE = pa.schema(
@@ -45,9 +46,11 @@ EVIDENCE = pa.schema(
 )
 """A row of the index, without vectors: ``build`` joins those. ``page`` and ``bbox`` are the first of ``regions``.
 
-``tagged_rows`` are the cells of a table as ``tagged_text`` has them, its header first; null for what is no table, and in versions
-from before tables kept them. ``description`` is what a model or a person wrote of a figure, ``described_by`` who did, ``context``
-where nobody did, and ``flags`` what is doubtful about it; null for what is no figure.
+``figure_id`` is the picture that the row of a figure or of a page shows. ``tagged_rows`` are the cells of a table as
+``tagged_text`` has them, its header first; null for what is no table, and in versions from before tables kept them.
+``description`` is what a model or a person wrote of a figure or page, or a model's summary of a text or table, which is then
+searched in place of ``text``; ``described_by`` is who did, ``context`` where nobody did, and ``flags`` what is doubtful about it;
+null where nothing describes rows of that modality.
 """
 
 
@@ -143,7 +146,11 @@ class Filters(_Model):
 
     documents: list[str] = Field([], description="Document ids, sources, or file names of sources.")
     pages: list[Annotated[int, Field(ge=1, le=MAX_PAGE)]] = Field([], description="Pages, from 1, of those documents.")
-    modalities: list[Modality] = Field([], description="text, table, figure.")
+    modalities: list[Modality] = Field(
+        [],
+        description="text, table, figure, page. Rows of pages repeat what others say: where none is named, modes that look "
+        "at words leave them out.",
+    )
 
 
 NO_FILTERS = Filters()
@@ -192,6 +199,7 @@ class Hit(_Model):
     tagged_rows: list[list[str]] = Field([], description="The same cells as tagged_text has them.")
     figure_refs: list[str]
     figures: list[CitedFigure] = []
+    figure_id: str | None = Field(None, description="The picture that the row of a figure or page shows; null for others.")
     caption: str
     tagged_pdf: HasTaggedPdf = False
 

@@ -7,7 +7,8 @@ from enum import StrEnum
 class Flag(StrEnum):
     """Why a description isn't used, or what a reader should know of one that is.
 
-    Rows keep them by name. The first ones refuse: the figure is described by what its document says of it.
+    Rows keep them by name. The first ones refuse: a figure or page is described by what its document says of it, and a
+    text is searched as it is.
     """
 
     NOT_DESCRIBED = "not_described"

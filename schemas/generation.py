@@ -1,6 +1,10 @@
 """What a generative model is asked, and what it replies."""
 
 from dataclasses import dataclass
+from typing import Literal
+
+Subject = Literal["figure", "page", "text"]
+"""What a generative model describes: a figure, the picture of a page, or a row of text or of a table."""
 
 
 @dataclass(slots=True)

@@ -50,7 +50,7 @@ def evidence_id(doc_id: str, modality: str, order: int, text: str, *, again: int
 
     Args:
         doc_id: The document's digest.
-        modality: ``text``, ``table`` or ``figure``.
+        modality: ``text``, ``table``, ``figure`` or ``page``.
         order: Place of the row's first block in its document, from 0; of a figure's row, that of its placement.
         text: The row's text without tags.
         again: How many rows before this one share all of the above: parts of one table may hold nothing but pictures.

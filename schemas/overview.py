@@ -4,6 +4,8 @@ from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from schemas.evidence import Modality
+
 
 class SearchMode(BaseModel):
     """A way to search a corpus; ``label`` and ``sentence`` are for people."""
@@ -27,6 +29,7 @@ class CorpusOverview(BaseModel):
     pages: int = 0
     figures: int = 0
     rows: int = 0
+    modalities: list[Modality] = Field([], description="What its rows are.")
     suggestions: list[str] = Field([], description="Questions to start with, such as the corpus's golden ones.")
     sources: list[str] = Field([], description="Sources of its documents, for completing a filter; may be cut short.")
     modes: list[SearchMode] = Field([], description="How it can be searched; the first is the default.")

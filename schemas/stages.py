@@ -22,6 +22,7 @@ class Step(StrEnum):
     RECOGNISE = "recognise"
     SEGMENT = "segment"
     STRUCTURE = "structure"
+    DRAW = "draw"
     CAPTION = "caption"
     EMBED = "embed"
     TAG = "tag"

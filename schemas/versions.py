@@ -10,6 +10,7 @@ import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from schemas.errors import Failure, FailureCode
+from schemas.generation import Subject
 
 Outcome = Literal["build", "unchanged", "ready", "refused", "held"]
 """What a plan comes to: ``build`` a version; the live one is ``unchanged``; or a version of the same inputs was built
@@ -128,7 +129,8 @@ class Spent(_Model):
 class ExpectedCalls(_Model):
     """What a refresh would ask a captioner."""
 
-    figures: int = Field(description="Figures that it hasn't described yet.")
+    subject: Subject = Field("figure", description="What it describes.")
+    items: int = Field(description="Figures, pages or texts that it hasn't described yet.")
     estimated: int = Field(description="Those of them that are estimated, since their documents are still to be read.")
     affordable: int = Field(description="Those of them that the budget holds.")
     spent: Spent = Field(description="What describing all of them would cost.")
@@ -140,8 +142,8 @@ def in_words(expected: ExpectedCalls) -> str:
     spent = expected.spent
     cost = f"{spent.calls:,} calls, {spent.input_tokens + spent.output_tokens:,} tokens"
     money = f", {spent.money:,.2f} by its price" if spent.money else ""
-    short = f"; the budget holds {expected.affordable:,} of them" if expected.affordable < expected.figures else ""
-    return f"{about}{expected.figures:,} figures to describe, {cost}{money}{short}"
+    short = f"; the budget holds {expected.affordable:,} of them" if expected.affordable < expected.items else ""
+    return f"{about}{expected.items:,} {expected.subject}s to describe, {cost}{money}{short}"
 
 
 class PlanSummary(PlanCounts):
@@ -235,10 +237,11 @@ class VectorSpace(_Model):
 
 
 class Captions(_Model):
-    """A captioner of a version that is a model: the model, and the key that what it wrote is kept under."""
+    """A captioner of a version that is a model: the model, the key that what it wrote is kept under, and what it describes."""
 
     model: ModelCard
     key: str
+    subject: Subject = "figure"
 
 
 class Manifest(_Model):
@@ -254,7 +257,7 @@ class Manifest(_Model):
     keys: dict[str, str]
     models: dict[str, ModelCard]
     spaces: dict[str, VectorSpace] = Field(description="The spaces that its rows have vectors in, by name.")
-    captioners: dict[str, Captions] = Field({}, description="The models that describe its figures, by their names.")
+    captioners: dict[str, Captions] = Field({}, description="The models that describe its figures, pages and texts.")
     spent: dict[str, Spent] = Field({}, description="What its refresh spent on generative models, by captioner.")
     parameters: dict[str, object]
     counts: Counts

@@ -339,6 +339,8 @@ source: {source}          # a folder, a glob such as docs/**/*.pdf, or s3://buck
 #   models:
 #     vlm: {{kind: vlm, model: NAME, revision: "1", endpoint: {{url: "http://localhost:8000/v1"}}}}
 #   corrections: captions.csv      # a person's better words, by figure
+#   pages: context                 # a row for each whole page with its picture: its own words; or a model's description
+#   summaries: vlm                 # a model's summary of each text is searched in its place
 # embeddings:
 #   text: {text_model}                   # packaged; or a sentence-transformers model with its revision
 #   image: {{model: models/clip, revision: "1"}}      # of open_clip: pictures, found by words

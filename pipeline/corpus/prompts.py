@@ -4,7 +4,8 @@ from pathlib import Path
 
 from schemas.corpus import CaptionerKind
 from schemas.errors import UserError
-from tasks.enriching.prompts import Prompt, PromptError, Subject, default_prompt, presets, read_prompt, sees
+from schemas.generation import Subject
+from tasks.enriching.prompts import Prompt, PromptError, default_prompt, presets, read_prompt, sees
 
 _MOST_BYTES = 64 << 10
 

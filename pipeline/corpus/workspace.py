@@ -2,7 +2,8 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Protocol
 
@@ -16,9 +17,11 @@ from backends.stores.sources import open_source, overlaps
 from pipeline.corpus.corpora import find_corpus_file, load_corpus
 from pipeline.corpus.corrections import read_corrections
 from pipeline.corpus.prompts import find_prompt
+from ray_jobs.page_pictures import drawn_key
 from ray_jobs.parse_shard import attempt_key, parse_key
 from schemas.corpus import CONTEXT, Collection, Corpus, IndexOptions, ModelCaptioner
 from schemas.errors import UserError
+from schemas.generation import Subject
 from schemas.ids import collection_name, key, sha256, version_file
 from schemas.ports import DocumentSource, ObjectStore, SearchIndex
 from schemas.tags import TagTemplate
@@ -27,6 +30,7 @@ from tasks.enriching.caption import CAPTION_VERSION
 from tasks.enriching.caption_quality import QUALITY_VERSION
 from tasks.enriching.chunk import CHUNK_VERSION
 from tasks.enriching.corrections import Corrections
+from tasks.enriching.page_rows import PAGES_VERSION
 from tasks.enriching.prompts import PROMPT_VERSION, Prompt
 from tasks.enriching.spaces import SPACES, TEXT
 from tasks.figures.segment import SEGMENT_VERSION
@@ -52,7 +56,10 @@ def silent(_step: str, _done: int, _total: int, _spent: str = "") -> None:
 
 @dataclass(frozen=True)
 class Keys:
-    """What each kind of finished work of a corpus is filed under; ``settings`` digests all that shapes a version."""
+    """What each kind of finished work of a corpus is filed under; ``settings`` digests all that shapes a version.
+
+    ``drawn`` is None where pages have no rows of their own.
+    """
 
     parse: str
     attempt: str
@@ -61,15 +68,25 @@ class Keys:
     structured: str
     assembled: str
     settings: str
+    drawn: str | None = None
 
 
 @dataclass(frozen=True)
 class CaptionerInUse:
-    """A model that describes figures of the corpus, what it is asked, and where what it wrote is kept."""
+    """A model that describes figures, pages or texts of the corpus, what it is asked, and where what it wrote is kept.
 
+    ``name`` is the model's in the corpus file, which may describe several subjects by prompts of their own.
+    """
+
+    name: str
     options: ModelCaptioner
     prompt: Prompt
     captions: Captions
+
+    @property
+    def subject(self) -> Subject:
+        """What it describes."""
+        return self.captions.subject
 
 
 @dataclass(frozen=True)
@@ -85,6 +102,19 @@ class Workspace:
     spaces: Mapping[str, VectorSpace]
     captioners: Mapping[str, CaptionerInUse]
     corrections: Corrections
+
+    def captioner_of(self, subject: Subject, source: str) -> str | None:
+        """Return the label of the captioner that describes figures, pages or texts of a source; None where no model does."""
+        options = self.corpus.captions
+        match subject:
+            case "figure":
+                fitting = (name for glob, name in options.by_source.items() if fnmatchcase(source, glob))
+                name: str | None = next(fitting, options.captioner)
+            case "page":
+                name = options.pages
+            case "text":
+                name = options.summaries
+        return None if name in (None, CONTEXT) else _label(name, subject)
 
     def source(self) -> DocumentSource:
         """Open the place that the PDFs come from."""
@@ -207,13 +237,27 @@ def _corrections(corpus: Corpus) -> Corrections:
 
 def _captioners(corpus: Corpus, file: Path) -> dict[str, CaptionerInUse]:
     options = corpus.captions
-    names = {options.captioner, *options.by_source.values()} - {CONTEXT}
-    return {name: _captioner(name, options.models[name], file) for name in sorted(names)}
+    named: list[tuple[Subject, set[str | None]]] = [
+        ("figure", {options.captioner, *options.by_source.values()}),
+        ("page", {options.pages}),
+        ("text", {options.summaries}),
+    ]
+    return {
+        _label(name, subject): _captioner(name, options.models[name], subject, file)
+        for subject, names in named
+        for name in sorted(found for found in names if found not in (None, CONTEXT))
+    }
 
 
-def _captioner(name: str, options: ModelCaptioner, file: Path) -> CaptionerInUse:
+def _label(name: str, subject: Subject) -> str:
+    """Call a captioner so that one model may describe several subjects."""
+    return name if subject == "figure" else f"{name} ({subject}s)"
+
+
+def _captioner(name: str, options: ModelCaptioner, subject: Subject, file: Path) -> CaptionerInUse:
     setting = f"{file}: captions.models.{name}.prompt"
-    prompt = find_prompt(options.prompt, file.parent, subject="figure", kind=options.kind, setting=setting)
+    found = find_prompt(options.prompt, file.parent, subject=subject, kind=options.kind, setting=setting)
+    prompt = replace(found, subject=subject)
     card = ModelCard(name=options.model, revision=options.revision)
     made = key(
         model=card.model_dump(),
@@ -221,7 +265,7 @@ def _captioner(name: str, options: ModelCaptioner, file: Path) -> CaptionerInUse
         prompt=prompt.digest,
         step=PROMPT_VERSION,
     )
-    return CaptionerInUse(options, prompt, Captions(model=card, key=made))
+    return CaptionerInUse(name, options, prompt, Captions(model=card, key=made, subject=subject))
 
 
 _ASKED = {"kind", "temperature", "top_p", "max_tokens", "max_side_px", "language"}
@@ -248,9 +292,10 @@ def _keys(
         chunks=corpus.chunks.model_dump(),
         tokens_by=spaces[TEXT.name].model.model_dump(),
     )
+    drawn = drawn_key() if corpus.captions.pages is not None else None
     assembled = key(
         structured=structured,
-        captions=_words_of_figures(corpus, captioners, corrections),
+        captions=_descriptions(corpus, captioners, corrections, drawn),
         tags=corpus.tags.model_dump(),
         step=ASSEMBLE_VERSION,
         laws=CHECK_VERSION,
@@ -265,15 +310,20 @@ def _keys(
         gates=corpus.gates.model_dump(),
         questions=questions_digest(corpus.questions),
     )
-    return Keys(parse, attempt, recognised, segmented, structured, assembled, settings)
+    return Keys(parse, attempt, recognised, segmented, structured, assembled, settings, drawn)
 
 
-def _words_of_figures(
-    corpus: Corpus, captioners: Mapping[str, CaptionerInUse], corrections: Corrections
+def _descriptions(
+    corpus: Corpus, captioners: Mapping[str, CaptionerInUse], corrections: Corrections, drawn: str | None
 ) -> dict[str, object]:
-    """Return all that the words of a figure's row depend on, beside its document."""
+    """Return all that descriptions in rows, and the rows of pages, depend on beside their document."""
     options = corpus.captions
+    # Where there are none, the key is what it was before there were any.
+    pages = {} if options.pages is None else {"pages": [options.pages, drawn, PAGES_VERSION]}
+    summaries = {} if options.summaries is None else {"summaries": options.summaries}
     return {
+        **pages,
+        **summaries,
         "step": CAPTION_VERSION,
         "captioner": options.captioner,
         "by_source": [*options.by_source.items()],

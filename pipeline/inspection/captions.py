@@ -136,7 +136,9 @@ def _look_up(workspace: Workspace, manifest: Manifest, *, flagged: bool) -> tupl
     store = workspace.store
     facts = SheetFacts(manifest.version, refresh=manifest.spent)
     facts.models = {name: f"{used.model.name} {used.model.revision}" for name, used in manifest.captioners.items()}
-    caches = {name: open_descriptions(store, used.key) for name, used in manifest.captioners.items()}
+    caches = {
+        name: open_descriptions(store, used.key) for name, used in manifest.captioners.items() if used.subject == "figure"
+    }
     template = TagTemplate(TagOptions.model_validate(manifest.parameters.get("tags", {})).template)
     shown: dict[tuple[str, str], Card] = {}
     first, rest = _Room(), _Room()

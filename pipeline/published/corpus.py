@@ -5,7 +5,7 @@ from pipeline.published.files import PublishedFiles
 from pipeline.published.versions import OpenVersions
 from pipeline.records.publication import list_versions
 from ray_jobs.draw_pages import PageDrawer
-from schemas.evidence import NO_FILTERS, AnswerResult, Filters, SearchResult
+from schemas.evidence import NO_FILTERS, AnswerResult, Filters, Modality, SearchResult
 from schemas.overview import CorpusOverview, SearchMode
 from schemas.versions import VersionList
 from tasks.answering.modes import DEFAULT_MODE, MODES
@@ -77,6 +77,7 @@ class PublishedCorpus:
             pages=counts.pages,
             figures=counts.figures,
             rows=counts.rows,
+            modalities=[modality for modality in Modality if counts.rows_by_modality.get(modality)],
             suggestions=self._suggestions(),
             sources=sources[:_SOURCES_LISTED],
             modes=[SearchMode(name=mode.name, label=mode.label, sentence=mode.sentence) for mode in modes],

@@ -10,21 +10,21 @@ import pyarrow.compute as pc
 
 from pipeline.corpus.models import Embedders
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.evidence import read_placements
+from pipeline.records.evidence import evidence_parts, page_rows, read_placements
 from pipeline.records.inventory import check_index_files
 from pipeline.records.ledger import read_ledger
 from pipeline.records.publication import read_manifest
 from pipeline.records.tagged import tagged_copies
 from schemas.corpus import Corpus, TagOptions
 from schemas.errors import NotFoundError
-from schemas.evidence import AnswerResult, CitedRegion, Filters, Hit, SearchResult
+from schemas.evidence import AnswerResult, CitedRegion, Filters, Hit, Modality, SearchResult
 from schemas.ports import Embedder, SearchIndex
 from schemas.tags import TagTemplate
 from schemas.versions import Counts, Status
 from tasks.answering.answer import answer, least_similarity
 from tasks.answering.localise import localise
 from tasks.answering.modes import DEFAULT_MODE, mode_named
-from tasks.answering.retrieve import POOL, retrieve
+from tasks.answering.retrieve import POOL, retrieve, without_pages
 from tasks.enriching.spaces import TEXT
 
 NEARNESS = TEXT
@@ -35,7 +35,8 @@ NEARNESS = TEXT
 class OpenVersion:
     """One version, opened for reading; everything it says comes from this version alone.
 
-    ``asked`` gives the settings that a question is put with: ranking and answers, which are no part of a version.
+    ``asked`` gives the settings that a question is put with: ranking and answers, which are no part of a version. ``has_pages``
+    says whether it has rows of whole pages.
     """
 
     workspace: Workspace
@@ -47,16 +48,21 @@ class OpenVersion:
     counts: Counts
     sources: dict[str, list[str]]
     tagged: dict[str, str] | None
+    has_pages: bool = False
 
     def search(self, query: str, *, mode: str, k: int, filters: Filters, offset: int = 0) -> SearchResult:
         """Return the best ``k`` rows behind the first ``offset``."""
         chosen, ranking = mode_named(mode), self.asked().ranking
+        if self.has_pages and not chosen.shows_pages:
+            filters = without_pages(filters)
         ranked = retrieve(self.index, self.embedders, query, mode=chosen, k=offset + k, filters=filters, ranking=ranking)
         return SearchResult(version=self.version, mode=mode, hits=self._hits(ranked[offset:]))
 
     def answer(self, question: str, *, filters: Filters) -> AnswerResult:
         """Answer out of the best passages, or abstain where nothing is near enough to the question."""
         options = self.asked().answers
+        if self.has_pages:
+            filters = without_pages(filters)
         vector = self.embedders[NEARNESS.name].embed_query(question)
         near = dict(self.index.dense(vector, POOL, filters, NEARNESS.name))
         hits = []
@@ -76,8 +82,8 @@ class OpenVersion:
         return self.sources[doc_id]
 
     def require_figure(self, figure_id: str) -> None:
-        """Raise ``NotFoundError`` where the version doesn't hold a figure, whatever the store still has."""
-        if figure_id not in self._figure_ids:
+        """Raise ``NotFoundError`` where the version holds no such figure or picture of a page, whatever the store has."""
+        if figure_id not in self._figure_ids and figure_id not in self._page_pictures:
             raise NotFoundError(f"{self._place} has no figure {figure_id}")
 
     def tagged_name(self, doc_id: str) -> str:
@@ -109,6 +115,13 @@ class OpenVersion:
     @functools.cached_property
     def _figure_ids(self) -> frozenset[Any]:
         return frozenset(self._figures.column("figure_id").to_pylist())
+
+    @functools.cached_property
+    def _page_pictures(self) -> frozenset[str]:
+        if not self.has_pages:
+            return frozenset()
+        parts = evidence_parts(self.workspace.store, self.version)
+        return frozenset(picture for part in parts for _, _, picture in page_rows(part))
 
     def _hits(self, ranked: Sequence[tuple[str, float]]) -> list[Hit]:
         scores = dict(ranked)
@@ -150,8 +163,10 @@ def open_version(workspace: Workspace, version: str, asked: Callable[[], Corpus]
     """
     manifest = read_manifest(workspace.store, version)
     spaces, tags, counts = workspace.spaces, workspace.corpus.tags, Counts()
+    has_pages = workspace.keys.drawn is not None
     if manifest is not None:
         counts = manifest.counts
+        has_pages = counts.rows_by_modality.get(Modality.PAGE, 0) > 0
         spaces, tags = manifest.spaces, TagOptions.model_validate(manifest.parameters.get("tags", {}))
     try:
         ledger = read_ledger(workspace.store, version)
@@ -174,4 +189,5 @@ def open_version(workspace: Workspace, version: str, asked: Callable[[], Corpus]
         counts=counts,
         sources=sources,
         tagged=tagged_copies(workspace.store, version),
+        has_pages=has_pages,
     )

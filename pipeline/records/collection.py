@@ -8,9 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from pipeline.corpus.workspace import Report, Workspace, silent
-from pipeline.records.evidence import search_texts
 from pipeline.records.inventory import check_index_files
-from pipeline.records.vectors import SpaceVectors, VectorJoin, passage_of, passages
+from pipeline.records.vectors import SpaceVectors, VectorJoin, passage_of, passages, search_texts
 from schemas.errors import DamagedError
 from schemas.evidence import EVIDENCE
 from schemas.laws import EXAMPLES

@@ -1,28 +1,25 @@
-"""What models and people wrote of figures: caches of finished replies, and what of them describes a document's figures."""
+"""What models and people wrote: caches of finished replies, and what of them describes a document's figures, pages and texts."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from fnmatch import fnmatchcase
+from typing import get_args
 
 from backends.models.language import Py3LangId
 from backends.stores.objects import reading
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import ShardedCache
 from pipeline.records.likenesses import Likenesses
-from schemas.corpus import CONTEXT, PERSON, CaptionerKind
-from schemas.documents import Chunk, PlacedFigure, Role
+from pipeline.records.subjects import StructuredFiles, describables, figures_to_describe
+from schemas.corpus import PERSON
 from schemas.errors import TransientError, UserError
 from schemas.flags import Flag
-from schemas.generation import Description
+from schemas.generation import Description, Subject
 from schemas.parquet import rows_of, schema_of
 from schemas.ports import ObjectStore
 from schemas.versions import Spent
-from tasks.enriching.caption import Wording, wording_of
-from tasks.enriching.caption_quality import unaskable
+from tasks.enriching.caption import Wording, Wordings, wording_of
 from tasks.enriching.corrections import Corrected, CorrectionsError, match_corrections
-from tasks.enriching.prompts import Surroundings
 from tasks.enriching.spending import spent_on
-from tasks.enriching.surroundings import surroundings
 
 _FOLDER = "captions"
 
@@ -36,7 +33,7 @@ def open_descriptions(store: ObjectStore, key: str) -> ShardedCache:
 
 
 class Descriptions:
-    """What is known of figures beside their documents; the caches of captioners are opened once.
+    """What is known of figures, pages and texts beside their documents; the caches of captioners are opened once.
 
     Args:
         workspace: The corpus.
@@ -61,35 +58,35 @@ class Descriptions:
         """How many corrections are of no figure of the version."""
         return len(self._corrected.unmatched)
 
-    def of(self, source: str, title: str, placed: Sequence[PlacedFigure], chunks: Sequence[Chunk]) -> dict[str, Wording]:
-        """Return what describes the figures of a document, by figure; what its context alone describes is left out.
+    def of(self, source: str, files: StructuredFiles) -> Wordings:
+        """Return what describes the figures, pages and texts of a document; what its context alone describes is left out.
 
         Args:
-            source: The document's first source, which chooses the captioner.
-            title: Its title.
-            placed: Its tagged figures.
-            chunks: Its rows.
+            source: The document's first source, which chooses the captioners.
+            files: The document.
         """
-        asked = figures_to_describe(placed)
-        found = self._by_model(captioner_of(self._workspace, source), title, asked, chunks)
+        found: dict[tuple[Subject, str], Wording] = {}
+        for subject in get_args(Subject):
+            label = self._workspace.captioner_of(subject, source)
+            if label is not None:
+                found |= {(subject, name): wording for name, wording in self._by_model(label, files).items()}
         people = self._corrected.by_figure
-        return found | {name: Wording(PERSON, people[name]) for name in asked.keys() & people.keys()}
+        if people:
+            corrected = figures_to_describe(files.figures).keys() & people.keys()
+            found |= {("figure", name): Wording(PERSON, people[name]) for name in corrected}
+        return found
 
-    def _by_model(
-        self, name: str, title: str, asked: Mapping[str, PlacedFigure], chunks: Sequence[Chunk]
-    ) -> dict[str, Wording]:
-        if name == CONTEXT:
-            return {}
-        used = self._workspace.captioners[name]
-        stand_ins = self._likenesses[name].of(asked.keys())
-        known = {made.id: made for made in rows_of(Description, self._caches[name].read([*stand_ins.values()]))}
+    def _by_model(self, label: str, files: StructuredFiles) -> dict[str, Wording]:
+        used = self._workspace.captioners[label]
+        asked = describables(used.subject, files, language=used.options.language or "")
+        stand_ins = self._likenesses[label].of(asked.keys())
+        known = {made.id: made for made in rows_of(Description, self._caches[label].read([*stand_ins.values()]))}
         found = {}
-        for figure_id, figure in asked.items():
-            around = surroundings(title, figure, chunks, language=used.options.language or "")
-            made = known.get(stand_ins[figure_id])
-            wording = wording_of(name, used.options.kind, used.prompt, around, made, self._languages)
-            is_shared = made is not None and made.id != figure_id
-            found[figure_id] = replace(wording, flags=(*wording.flags, Flag.SHARED)) if is_shared else wording
+        for name, one in asked.items():
+            made = known.get(stand_ins[name])
+            wording = wording_of(used.name, used.options.kind, used.prompt, one.around(), made, self._languages)
+            is_shared = made is not None and made.id != name
+            found[name] = replace(wording, flags=(*wording.flags, Flag.SHARED)) if is_shared else wording
         return found
 
 
@@ -99,29 +96,6 @@ def _corrected(workspace: Workspace, figures: Callable[[], Iterable[tuple[str, i
     except CorrectionsError as error:
         file = workspace.corpus.captions.corrections
         raise UserError(*(f"{file}: {mistake}" for mistake in error.args)) from error
-
-
-def captioner_of(workspace: Workspace, source: str) -> str:
-    """Return the name of the captioner that describes the figures of a document."""
-    options = workspace.corpus.captions
-    return next((name for glob, name in options.by_source.items() if fnmatchcase(source, glob)), options.captioner)
-
-
-def figures_to_describe(figures: Iterable[PlacedFigure]) -> dict[str, PlacedFigure]:
-    """Return the figures that have a row of their own, each where it stands first; no model sees decorations and icons."""
-    found: dict[str, PlacedFigure] = {}
-    for figure in figures:
-        if figure.placement.role is Role.CONTENT and figure.placement.figure_id is not None:
-            found.setdefault(figure.placement.figure_id, figure)
-    return found
-
-
-def figures_to_ask_about(figures: Iterable[PlacedFigure], kind: CaptionerKind) -> dict[str, PlacedFigure]:
-    """Return those of them that a kind of captioner can say something of: one that reads words needs some."""
-    found = figures_to_describe(figures)
-    return {
-        name: figure for name, figure in found.items() if unaskable(kind, Surroundings(words=figure.inner_text)) is None
-    }
 
 
 def read_spent(store: ObjectStore) -> Spent:

@@ -1,23 +1,21 @@
 """Finished work of documents: which of them are parsed, and what of it goes into rows."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from backends.models.registry import TEXT_EMBEDDERS
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.descriptions import Descriptions
 from pipeline.records.inherit import Inherited
+from pipeline.records.subjects import StructuredFiles, open_drawn
 from ray_jobs.documents import (
     is_finished,
     parsed_folder,
-    read_chunks,
-    read_figures,
-    read_head,
     read_placements,
     structured_folder,
 )
-from schemas.documents import Chunk, Figure, PlacedFigure, Placement
-from tasks.enriching.caption import Wording, describe
+from schemas.documents import Chunk, DrawnPage, Figure, PlacedFigure, Placement
+from tasks.enriching.caption import Wordings, as_printed, describe, described, fitting
 from tasks.enriching.spaces import Passage
 
 
@@ -29,14 +27,15 @@ def parsed_documents(workspace: Workspace, doc_ids: Iterable[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class StructuredParts:
-    """What of a structured document rows are made of; ``wordings`` go by figure."""
+    """What of a structured document rows are made of."""
 
     title: str
     chunks: list[Chunk]
     figures: tuple[Figure, ...]
     placements: tuple[Placement, ...]
     placed: tuple[PlacedFigure, ...]
-    wordings: Mapping[str, Wording]
+    wordings: Wordings
+    drawn: tuple[DrawnPage, ...]
 
 
 class DocumentReader:
@@ -50,6 +49,8 @@ class DocumentReader:
 
     def __init__(self, workspace: Workspace, documents: Iterable[str], inherited: Inherited) -> None:
         self._workspace = workspace
+        key = workspace.keys.drawn
+        self._drawn = None if key is None else open_drawn(workspace.store, key)
         self._count_tokens = TEXT_EMBEDDERS.of(workspace.corpus.embeddings).token_counter()
         self._descriptions = Descriptions(workspace, lambda: _digests(workspace, documents, inherited))
 
@@ -61,19 +62,22 @@ class DocumentReader:
             source: Its first source, which chooses the captioner.
         """
         store, folder = self._workspace.store, structured_folder(doc_id, self._workspace.keys.structured)
-        placed = read_figures(store, folder)
+        files = StructuredFiles(self._workspace, doc_id, self._drawn)
         figures, placements = read_placements(store, folder)
-        title, chunks = read_head(store, folder).title, read_chunks(store, folder)
-        wordings = self._descriptions.of(source, title, placed, chunks)
         tokens = self._workspace.corpus.chunks.tokens
-        described = describe(chunks, placed, wordings, self._count_tokens, max_tokens=tokens)
-        return StructuredParts(title, described, figures, placements, placed, wordings)
+        wordings = fitting(self._descriptions.of(source, files), self._count_tokens, max_tokens=tokens)
+        rows = describe(files.rows(), files.figures, wordings, self._count_tokens, max_tokens=tokens)
+        return StructuredParts(files.title, rows, figures, placements, files.figures, wordings, files.drawn)
 
     def passages(self, doc_id: str, source: str) -> list[Passage]:
         """Return what of each row of a document can be embedded; arguments as for ``read``."""
         parts = self.read(doc_id, source)
         return [
-            Passage(piece.modality, parts.title, piece.section_path, piece.text, piece.figure_id) for piece in parts.chunks
+            Passage(
+                *(piece.modality, parts.title, piece.section_path, piece.text, piece.figure_id),
+                description=as_printed(parts.wordings[name].text) if (name := described(piece)) in parts.wordings else None,
+            )
+            for piece in parts.chunks
         ]
 
 

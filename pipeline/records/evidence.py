@@ -4,15 +4,15 @@ import re
 from collections.abc import Iterator
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from backends.stores.checksums import damage
 from backends.stores.objects import read_table, reading
 from schemas.errors import MissingError
-from schemas.evidence import EVIDENCE, PLACEMENTS, VersionRows, as_evidence, rows_before
+from schemas.evidence import EVIDENCE, PLACEMENTS, Modality, VersionRows, as_evidence, rows_before
 from schemas.ids import version_file
 from schemas.parquet import to_parquet
 from schemas.ports import ObjectStore
-from tasks.enriching.embed import search_text
 
 ROWS_A_FILE = 10_000
 FILES_SAMPLED, ROWS_SAMPLED = 10, 50
@@ -164,15 +164,16 @@ def read_placements(store: ObjectStore, version: str) -> pa.Table:
     return pa.concat_tables([PLACEMENTS.empty_table(), *placement_parts(store, version)])
 
 
+def page_rows(evidence: pa.Table) -> list[tuple[str, int, str]]:
+    """Return document, page and picture of each row of a page."""
+    rows = evidence.select(["modality", "doc_id", "page", "figure_id"])
+    rows = rows.filter(pc.equal(rows.column("modality"), pa.scalar(str(Modality.PAGE))))
+    return [(row["doc_id"], row["page"], row["figure_id"]) for row in rows.to_pylist()]
+
+
 def figures_of(placements: pa.Table) -> frozenset[str]:
     """Return the figures that stand somewhere."""
     return frozenset(figure for figure in placements.column("figure_id").to_pylist() if figure is not None)
-
-
-def search_texts(evidence: pa.Table) -> list[str]:
-    """Return what BM25 and the embedder see of each row."""
-    columns = (evidence.column(name).to_pylist() for name in ("title", "section_path", "text"))
-    return [search_text(title, path, text) for title, path, text in zip(*columns, strict=True)]
 
 
 def _parts(store: ObjectStore, folder: str) -> list[str]:

@@ -5,19 +5,23 @@ from itertools import islice
 
 from pipeline.corpus.workspace import CaptionerInUse, Workspace
 from pipeline.records.cache import ShardedCache
-from pipeline.records.descriptions import captioner_of, figures_to_ask_about, open_descriptions, read_spent
+from pipeline.records.descriptions import open_descriptions, read_spent
 from pipeline.records.likenesses import Likenesses
-from ray_jobs.documents import is_finished, read_figures, structured_folder
-from schemas.generation import Description
+from pipeline.records.subjects import StructuredFiles, askable, describables, open_drawn
+from ray_jobs.documents import is_finished, structured_folder
+from schemas.generation import Description, Subject
 from schemas.parquet import rows_of
 from schemas.versions import ExpectedCalls, Manifest, PlannedDocument, Spent
 from tasks.enriching.spending import Budget, most, spent_on
 
-FIGURES_A_MEBIBYTE = 12.0
-"""Figures with a row that a PDF holds, where nothing of the corpus is known yet: 4,488 in 380 MiB of four corpora."""
+A_MEBIBYTE: dict[Subject, float] = {"figure": 12.0, "page": 14.0, "text": 60.0}
+"""Figures with a row, pages, and rows of text that a PDF holds, where nothing of the corpus is known yet.
+
+Of figures 4,488 in 380 MiB of four corpora.
+"""
 
 DOCUMENTS_AT_ONCE = 64
-"""Documents whose figures are looked up together."""
+"""Documents whose figures, pages or texts are looked up together."""
 
 
 def expected_calls(
@@ -25,49 +29,70 @@ def expected_calls(
 ) -> dict[str, ExpectedCalls]:
     """Return what each captioner would be asked for documents that rows are made of.
 
-    Figures of structured documents are counted. Those of others follow from their bytes, as many a byte as the live version has.
+    Figures and texts of structured documents are counted, and pages of drawn ones. Those of others follow from their bytes, as
+    many a byte as the live version has.
     """
-    size = live.sizes.get("sources", 0) if live else 0
-    a_byte = live.counts.rows_by_modality.get("figure", 0) / size if live and size else FIGURES_A_MEBIBYTE / (1 << 20)
     budget = Budget(workspace.corpus.budget, workspace.corpus.budget.corpus, read_spent(workspace.store))
     found = {}
-    for name, used in workspace.captioners.items():
+    for label, used in workspace.captioners.items():
+        subject = used.subject
         sizes = {
-            document.doc_id: document.size for document in documents if captioner_of(workspace, document.source) == name
+            document.doc_id: document.size
+            for document in documents
+            if workspace.captioner_of(subject, document.source) == label
         }
         read = sorted(doc_id for doc_id in sizes if is_finished(workspace.store, _folder(workspace, doc_id)))
         cache = open_descriptions(workspace.store, used.captions.key)
-        counted = _missing(workspace, used, read, cache)
-        estimated = round((sum(sizes.values()) - sum(sizes[doc_id] for doc_id in read)) * a_byte)
-        each, figures = _a_call(used, cache), counted + estimated
-        found[name] = ExpectedCalls(
-            figures=figures,
+        counted, undrawn = _missing(workspace, used, read, cache)
+        a_byte = _a_byte(subject, live)
+        estimated = undrawn + round((sum(sizes.values()) - sum(sizes[doc_id] for doc_id in read)) * a_byte)
+        each, items = _a_call(used, cache), counted + estimated
+        found[label] = ExpectedCalls(
+            subject=subject,
+            items=items,
             estimated=estimated,
-            affordable=min(figures, budget.calls_left(each, figures)),
-            spent=each.times(figures),
+            affordable=min(items, budget.calls_left(each, items)),
+            spent=each.times(items),
         )
     return found
 
 
-def _missing(workspace: Workspace, used: CaptionerInUse, doc_ids: Iterable[str], cache: ShardedCache) -> int:
-    """Count the figures of structured documents that the captioner hasn't described yet."""
-    missing: set[str] = set()
-    likenesses = Likenesses(workspace, used)
+def _a_byte(subject: Subject, live: Manifest | None) -> float:
+    size = live.sizes.get("sources", 0) if live else 0
+    if live is None or not size:
+        return A_MEBIBYTE[subject] / (1 << 20)
+    rows = live.counts.rows_by_modality
+    match subject:
+        case "figure":
+            return rows.get("figure", 0) / size
+        case "page":
+            return live.counts.pages / size
+        case "text":
+            return (rows.get("text", 0) + rows.get("table", 0)) / size
+
+
+def _missing(workspace: Workspace, used: CaptionerInUse, doc_ids: Iterable[str], cache: ShardedCache) -> tuple[int, int]:
+    """Count what of structured documents the captioner hasn't described yet, and the pages that aren't drawn yet."""
+    missing: set[bytes] = set()
+    likenesses, undrawn = Likenesses(workspace, used), 0
+    drawn = open_drawn(workspace.store, workspace.keys.drawn) if workspace.keys.drawn else None
     coming = iter(doc_ids)
     while group := list(islice(coming, DOCUMENTS_AT_ONCE)):
-        figures: set[str] = set()
+        found: set[str] = set()
         for doc_id in group:
-            placed = read_figures(workspace.store, _folder(workspace, doc_id))
-            figures |= figures_to_ask_about(placed, used.options.kind).keys()
-        missing.update(cache.missing(likenesses.of(figures).values()))
-    return len(missing)
+            files = StructuredFiles(workspace, doc_id, drawn)
+            found |= askable(used.options.kind, describables(used.subject, files)).keys()
+            if used.subject == "page":
+                undrawn += len(files.pages) - len(files.drawn)
+        missing.update(bytes.fromhex(name)[:16] for name in cache.missing(likenesses.of(found).values()))
+    return len(missing), undrawn
 
 
 def _a_call(used: CaptionerInUse, cache: ShardedCache) -> Spent:
     """Return what a call costs: on average where there were some, else at most."""
     made = rows_of(Description, next(cache.shards(), cache.schema.empty_table()))
     if not made:
-        return most(used.options, used.prompt.body)
+        return most(used.options, used.prompt.body, used.subject)
     return spent_on(made).times(1 / len(made))
 
 

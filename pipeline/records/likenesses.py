@@ -29,7 +29,8 @@ class Likenesses:
 
     def __init__(self, workspace: Workspace, used: CaptionerInUse) -> None:
         self._store = workspace.store
-        self._bits = workspace.corpus.captions.near_duplicates
+        # Pages of one layout look alike, whatever they say.
+        self._bits = workspace.corpus.captions.near_duplicates if used.subject == "figure" else None
         self._cache = likeness_cache(workspace, used)
 
     def compare(self, figures: Iterable[str]) -> None:

@@ -15,14 +15,16 @@ from backends.stores.spill import PARTS, Spill
 from pipeline.corpus.workspace import Report, Workspace, silent
 from pipeline.records.cache import ShardedCache
 from pipeline.records.descriptions import open_descriptions
-from pipeline.records.evidence import evidence_parts, figures_of, placement_parts
+from pipeline.records.evidence import evidence_parts, figures_of, page_rows, placement_parts
 from pipeline.records.ledger import each_fate, read_fates
 from pipeline.records.publication import read_manifest
 from pipeline.records.quarantine import quarantine_file
 from pipeline.records.shared import NeededObjects
+from pipeline.records.subjects import names_described, open_drawn
 from pipeline.records.vectors import open_vectors, passages
 from ray_jobs.documents import HEAD, parsed_folder, structured_folder
-from schemas.documents import Recognised, Segmented
+from schemas.documents import Recognised, Segmented, drawn_page_id
+from schemas.evidence import Modality
 from schemas.ids import document_file, figure_file, version_file
 from schemas.parquet import schema_of
 from schemas.versions import Manifest, Status
@@ -137,9 +139,13 @@ def _add_records(workspace: Workspace, manifest: Manifest, needed: Callable[[Sha
             for placements in placement_parts(store, version):
                 pictures.add(figures_of(placements))
     for captions in manifest.captioners.values():
-        figures = needed(open_descriptions(store, captions.key))
+        described = needed(open_descriptions(store, captions.key))
         for part in evidence_parts(store, version):
-            figures.add(name for name in part.column("figure_id").unique().to_pylist() if name is not None)
+            described.add(names_described(captions.subject, part))
+    if "drawn" in keys and manifest.counts.rows_by_modality.get(Modality.PAGE):
+        drawn = needed(open_drawn(store, keys["drawn"]))
+        for part in evidence_parts(store, version):
+            drawn.add(drawn_page_id(doc_id, page) for doc_id, page, _ in page_rows(part))
     embedded = [(vectors, needed(vectors.cache)) for vectors in open_vectors(store, manifest.spaces)]
     for part in evidence_parts(store, version):
         rows = passages(part)
@@ -157,6 +163,9 @@ def objects_of(workspace: Workspace, manifest: Manifest) -> Iterator[str]:
             yield from chain.from_iterable((f"{folder}/", f"{folder}/{HEAD}") for folder in folders)
     for part in placement_parts(store, version):
         yield from map(figure_file, sorted(figures_of(part)))
+    if manifest.counts.rows_by_modality.get(Modality.PAGE):
+        for part in evidence_parts(store, version):
+            yield from (figure_file(picture) for _, _, picture in page_rows(part))
     yield quarantine_file(manifest.run_id)
     try:
         yield from read_names(store, version_file(version, "tagged.json")).values()

@@ -15,7 +15,7 @@ from pipeline.records.cache import ShardedCache
 from schemas.ports import ObjectStore, Vector
 from schemas.versions import VectorSpace
 from tasks.enriching.embed import Content
-from tasks.enriching.spaces import SPACES, Passage, Space
+from tasks.enriching.spaces import SPACES, Passage, Space, searched_text
 from tasks.versions.repeat import KEYED, keyed
 
 
@@ -23,6 +23,11 @@ def passages(evidence: pa.Table) -> list[Passage]:
     """Return what of each row can be embedded."""
     columns = (evidence.column(name).to_pylist() for name in Passage._fields)
     return [Passage(*row) for row in zip(*columns, strict=True)]
+
+
+def search_texts(evidence: pa.Table) -> list[str]:
+    """Return what BM25 and models of text see of each row."""
+    return [searched_text(row) for row in passages(evidence)]
 
 
 def passage_of(row: Mapping[str, Any]) -> Passage:

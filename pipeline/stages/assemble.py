@@ -21,6 +21,7 @@ from pipeline.records.inherit import Inherited, inherit
 from pipeline.records.ledger import indexed_pages, indexed_sources, write_ledger
 from pipeline.records.notes import StageNote, read_notes, read_plan, write_note
 from pipeline.records.quarantine import document_failures, write_failures
+from pipeline.records.subjects import StructuredFiles, open_drawn
 from pipeline.records.tagged import make_tagged
 from ray_jobs.documents import (
     read_failures,
@@ -211,9 +212,27 @@ def _page_failures(
     for doc_id in sorted(sources.keys() - inherited.documents):
         for found in read_failures(workspace.store, structured_folder(doc_id, workspace.keys.structured)):
             yield reported(found, sources[doc_id][0], doc_id, run_id)
+        yield from _undrawn(workspace, run_id, doc_id, sources[doc_id][0])
+
+
+def _undrawn(workspace: Workspace, run_id: str, doc_id: str, source: str) -> Iterator[Failure]:
+    """Yield the pages of a document that were to have a row each, and can't be drawn."""
+    if (key := workspace.keys.drawn) is None:
+        return
+    for page in StructuredFiles(workspace, doc_id, open_drawn(workspace.store, key)).drawn:
+        if page.code is not None:
+            yield Failure(
+                source=source,
+                doc_id=doc_id,
+                page=page.page,
+                step=Step.DRAW,
+                code=FailureCode(page.code),
+                message=page.message or "",
+                run_id=run_id,
+            )
 
 
 def _undescribed(workspace: Workspace, version: str, sources: Mapping[str, tuple[str, ...]]) -> Iterator[Failure]:
-    """Yield the documents with figures that a model is still to describe."""
+    """Yield the documents with figures, pages or texts that a model is still to describe."""
     for note in read_notes(workspace.store, version, [Stage.ENRICH]).values():
         yield from (failure for failure in note.failures if failure.step == Step.CAPTION and failure.doc_id in sources)

@@ -21,6 +21,7 @@ from pipeline.records.ledger import first_sources, indexed_pages, read_ledger
 from pipeline.records.notes import StageNote, counts_of, read_notes, read_plan, write_note
 from pipeline.records.publication import readable_manifest
 from pipeline.records.quarantine import document_failures
+from pipeline.records.subjects import StructuredFiles, open_drawn
 from pipeline.records.vectors import VectorJoin, open_vectors, passages
 from ray_jobs.documents import (
     parsed_folder,
@@ -50,6 +51,7 @@ from tasks.versions.check import (
     documents_conserved,
     figures_are_their_names,
     one_figure_a_number,
+    pictured_pages,
     placed_figures,
 )
 from tasks.versions.repeat import KEYED, keyed, keyed_by_words, sharing
@@ -195,6 +197,7 @@ class _Seen:
             self._words.add(keyed_by_words(rows.evidence, self._rows))
             figures = placed_figures(rows.placements, self._looked_at)
             self.by_figure.add(figures)
+            self.by_figure.add(pictured_pages(rows.evidence, self._looked_at))
             self._by_number.add(figures.filter(pc.is_valid(figures.column("number"))))
             self._rows = places.stop
         self._expect(None)
@@ -266,6 +269,7 @@ def _keep_docs(store: ObjectStore, version: str, folder: Path) -> None:
 def _documents_in(workspace: Workspace, doc_ids: Iterable[str]) -> Iterator[DocumentIn]:
     """Yield what the parse found in documents that the live version hasn't got; those that it has were looked at then."""
     store, keys = workspace.store, workspace.keys
+    drawn = None if keys.drawn is None else open_drawn(store, keys.drawn)
     for doc_id in sorted(doc_ids):
         parsed, structured = parsed_folder(doc_id, keys.parse), structured_folder(doc_id, keys.structured)
         pages, placements = read_pages(store, parsed)
@@ -276,6 +280,7 @@ def _documents_in(workspace: Workspace, doc_ids: Iterable[str]) -> Iterator[Docu
             failed=frozenset(failure.page for failure in read_failures(store, structured) if failure.page is not None),
             marginal=read_marginal_pages(store, structured),
             by_text=read_neighbours(store, structured, pages),
+            pictured=StructuredFiles(workspace, doc_id, drawn).pictures.keys(),
         )
 
 

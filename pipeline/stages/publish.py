@@ -99,7 +99,7 @@ def _manifest(workspace: Workspace, plan: Plan, notes: dict[Stage, StageNote]) -
         created=datetime.now(UTC),
         run_id=plan.run_id,
         code_version=CODE_VERSION,
-        keys=dict(vars(workspace.keys)),
+        keys={name: made for name, made in vars(workspace.keys).items() if made is not None},
         models={role: model for role, model in models.items() if model is not None},
         spaces=dict(workspace.spaces),
         captioners={name: used.captions for name, used in workspace.captioners.items()},

@@ -18,7 +18,7 @@ from pipeline.corpus.workspace import Report, Workspace, silent
 from pipeline.records.cache import CACHES, ShardedCache
 from pipeline.records.damage import NOTED, DamageNote, read_damage_note
 from pipeline.records.descriptions import SPENT
-from pipeline.records.evidence import evidence_parts, placement_parts
+from pipeline.records.evidence import evidence_parts, page_rows, placement_parts
 from pipeline.records.inventory import FILE as INVENTORY
 from pipeline.records.inventory import Damage, Item, changed, missing_or_cut, read_inventory, read_own
 from pipeline.records.lease import LEASE
@@ -34,6 +34,7 @@ from pipeline.records.publication import (
     repair_pointer,
 )
 from pipeline.records.shared import KINDS, list_objects
+from pipeline.records.subjects import open_drawn
 from pipeline.records.vectors import open_vectors, passages
 from pipeline.upkeep.retain import doomed, sweep
 from schemas.documents import Kind, Segmented
@@ -324,15 +325,18 @@ def _make_room(workspace: Workspace, live: str | None, damages: Iterable[Damage]
             store.delete(damage.name)
     if documents and live:
         _forget_scans(workspace, live, documents)
+        _forget_pages(workspace, documents)
     for document in sorted(documents):
         for name in [*store.names(f"structured/{document}"), *store.names(f"parsed/{document}")]:
             store.delete(name)
 
 
 def _documents_with(store: ObjectStore, version: str, figure: str) -> set[str]:
-    """Return the documents in which a figure stands; every one where that can't be read."""
+    """Return the documents in which a figure stands, or of which it is a page; every one where that can't be read."""
     try:
-        return {str(row["doc_id"]) for row in _placed(store, version) if row["figure_id"] == figure}
+        pages = (row for part in evidence_parts(store, version) for row in page_rows(part))
+        whole = {doc_id for doc_id, _, picture in pages if picture == figure}
+        return whole | {str(row["doc_id"]) for row in _placed(store, version) if row["figure_id"] == figure}
     except DamagedError:
         return set(store.folders("parsed"))
 
@@ -346,6 +350,13 @@ def _forget_scans(workspace: Workspace, version: str, documents: set[str]) -> No
     except DamagedError:
         scans = cache.ids()
     cache.forget(scans)
+
+
+def _forget_pages(workspace: Workspace, documents: set[str]) -> None:
+    """Forget that the pages of documents were drawn, so that their pictures are made and stored again."""
+    if workspace.keys.drawn is not None:
+        cache = open_drawn(workspace.store, workspace.keys.drawn)
+        cache.forget({name for name in cache.ids() if name.rpartition("/")[0] in documents})
 
 
 def _placed(store: ObjectStore, version: str) -> Iterator[dict[str, str | None]]:

@@ -3,7 +3,7 @@ import { blocks, count, el, fileName, table, when } from "./text.js";
 import * as viewer from "./viewer.js";
 
 const $ = (id) => document.getElementById(id);
-const MODALITIES = [["", "All"], ["text", "Text"], ["table", "Tables"], ["figure", "Figures"]];
+const MODALITIES = [["", "All"], ["text", "Text"], ["table", "Tables"], ["figure", "Figures"], ["page", "Pages"]];
 const FEW = 10;
 const MANY = 50;
 
@@ -162,7 +162,11 @@ function drawSwitches() {
     box.replaceChildren(legend, ...choices.map(([value, label, title]) => el("label", { title },
       el("input", { type: "radio", name, value, checked: value === chosen }), el("span", {}, label))));
   };
-  segments($("modalities"), "modality", MODALITIES, state.modality);
+  // Few corpora have rows of whole pages.
+  const there = overviews.get(state.corpus).modalities ?? [];
+  const shown = MODALITIES.filter(([modality]) => modality !== "page" || there.includes("page"));
+  if (!shown.some(([modality]) => modality === state.modality)) state.modality = "";
+  segments($("modalities"), "modality", shown, state.modality);
   // The corpus's first mode is the default, and the address doesn't name it.
   const choices = modes().map(({ name, label, sentence }, place) => [place ? name : "", label, sentence[0].toUpperCase() + sentence.slice(1)]);
   if (!choices.some(([name]) => name === state.mode)) state.mode = "";
@@ -422,7 +426,12 @@ function hitCard(hit, rank, version) {
   const last = hit.regions?.at(-1)?.page ?? hit.page;
   const pages = last > hit.page ? `pages ${hit.page}–${last}` : `page ${hit.page}`;
   const caption = hit.caption || `Figure on ${pages} of ${fileName(hit.source)}`;
-  const thumbs = hit.figures.slice(0, 4).map((figure) => el("button", {
+  const page = hit.modality === "page" && hit.figure_id;
+  const whole = page && el("button", {
+    type: "button", class: "picture", title: "Open the page", "aria-label": `Open ${pages} of ${fileName(hit.source)}`, "aria-haspopup": "dialog",
+    onclick: () => viewer.openPage({ ...place, boxes: new Map() }),
+  }, image(page, version, `${pages} of ${fileName(hit.source)}`));
+  const thumbs = page ? [whole] : hit.figures.slice(0, 4).map((figure) => el("button", {
     type: "button", class: "picture", title: "Enlarge", "aria-label": `Enlarge: ${(figure.caption || caption).slice(0, 200)}`, "aria-haspopup": "dialog",
     onclick: () => viewer.openFigure({
       corpus: state.corpus, version, figureId: figure.figure_id, caption: figure.caption, tag: "",
@@ -444,7 +453,7 @@ function hitCard(hit, rank, version) {
       }, "Only this document")),
     hit.section_path.length > 0 && el("p", { class: "eyebrow" }, hit.section_path.join(" › ")),
     el("div", { class: "hit-body" }, text, thumbs.length > 0 && el("div", { class: "thumbs" }, ...thumbs,
-      hit.figures.length > 4 && el("span", { class: "quiet" }, `and ${hit.figures.length - 4} more`))));
+      !page && hit.figures.length > 4 && el("span", { class: "quiet" }, `and ${hit.figures.length - 4} more`))));
 }
 
 function foldable(text) {

@@ -6,6 +6,7 @@ To add one is to add a row: the command, the service, its page and the evaluatio
 from dataclasses import dataclass
 
 from schemas.errors import RequestError
+from schemas.models import Embeds
 from tasks.enriching.spaces import IMAGE, LATE, TABLES, TEXT, UNIFIED, Space
 
 
@@ -39,6 +40,11 @@ class Mode:
     label: str
     sentence: str
     retrievers: tuple[Retriever, ...]
+
+    @property
+    def shows_pages(self) -> bool:
+        """Whether it finds rows of whole pages unasked: they repeat words, so only a mode that looks at pictures does."""
+        return all(isinstance(one, Dense) and one.space.embeds is not Embeds.TEXTS for one in self.retrievers)
 
     @property
     def spaces(self) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from schemas.corpus import Ranking
 from schemas.errors import RequestError
-from schemas.evidence import Filters
+from schemas.evidence import Filters, Modality
 from schemas.ports import Embedder, SearchIndex, Vector
 from tasks.answering.diversify import diversify
 from tasks.answering.fuse import fuse, fuse_scores
@@ -70,6 +70,17 @@ def retrieve(
     # Of many vectors a row, none says how alike two rows are.
     space = next((space.name for space in wanted if not space.late), TEXT.name)
     return diversify(asked(space), names, index.vectors(names, space), k=k, relevance=1 - ranking.diversity)
+
+
+def without_pages(filters: Filters) -> Filters:
+    """Narrow a search to other rows than those of whole pages, unless it names the modalities that it wants.
+
+    Rows of pages repeat the words of others, so they would take the places of those.
+    """
+    if filters.modalities:
+        return filters
+    others = [modality for modality in Modality if modality is not Modality.PAGE]
+    return filters.model_copy(update={"modalities": others})
 
 
 def _ranked(

@@ -1,16 +1,18 @@
-"""Put into words what a figure shows: from what the document itself says of it, and what a model or a person wrote of it."""
+"""Put into words what figures and pages show: what the document itself says of them, and what a model or a person wrote."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from schemas.corpus import CONTEXT, CaptionerKind
 from schemas.documents import Chunk, PlacedFigure
+from schemas.evidence import Modality
 from schemas.flags import Flag, is_refused
-from schemas.generation import Description
+from schemas.generation import Description, Subject
 from schemas.ports import LanguageDetector
 from schemas.tags import escape, placeholder
 from tasks.enriching.caption_quality import flags, unaskable
 from tasks.enriching.cut import CountTokens, begin, searched
+from tasks.enriching.embed import text_id
 from tasks.enriching.prompts import Prompt, Surroundings
 
 CAPTION_VERSION = "2"
@@ -18,7 +20,7 @@ CAPTION_VERSION = "2"
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """What describes a figure beside its document's own words.
+    """What describes a figure, page or text beside its document's own words.
 
     Attributes:
         by: A captioner's name, or ``PERSON``.
@@ -39,13 +41,13 @@ def wording_of(
     made: Description | None,
     languages: LanguageDetector,
 ) -> Wording:
-    """Return what of a model's reply describes a figure, and what is doubtful about it.
+    """Return what of a model's reply describes a figure, page or text, and what is doubtful about it.
 
     Args:
         by: The captioner's name.
         kind: Of what kind it is.
         prompt: What it was asked, and what its replies are expected to be like.
-        around: What the document says around the figure.
+        around: What the document says around it.
         made: The reply; None where there is none yet.
         languages: Detects another language than that of the document.
     """
@@ -55,42 +57,72 @@ def wording_of(
     return Wording(flags=found) if is_refused(found) else Wording(by, made.text, found)
 
 
+def described(piece: Chunk) -> tuple[Subject, str]:
+    """Return what a model describes of a row, and the name of what it wrote: a picture's, or that of the text."""
+    return described_of(piece.modality, piece.figure_id, piece.text)
+
+
+def described_of(modality: str, figure_id: str | None, text: str) -> tuple[Subject, str]:
+    """Return the same of a row by its columns."""
+    if figure_id is None:
+        return "text", text_id(text)
+    return "page" if modality == Modality.PAGE else "figure", figure_id
+
+
+Wordings = Mapping[tuple[Subject, str], Wording]
+"""What describes a document's figures, pages and texts; what is left out is described by its context, a text by nothing."""
+
+
+def fitting(wordings: Wordings, count_tokens: CountTokens, *, max_tokens: int) -> Wordings:
+    """Return what models and people wrote, summaries of texts cut to what a row may hold: they are searched as they are."""
+    return {
+        (subject, name): replace(wording, text=begin(wording.text, count_tokens, max_tokens))
+        if subject == "text" and wording.text
+        else wording
+        for (subject, name), wording in wordings.items()
+    }
+
+
 def describe(
     chunks: Iterable[Chunk],
     figures: Iterable[PlacedFigure],
-    wordings: Mapping[str, Wording],
+    wordings: Wordings,
     count_tokens: CountTokens,
     *,
     max_tokens: int,
 ) -> list[Chunk]:
-    """Return the chunks of a document, the text of each figure's row composed.
+    """Return the chunks of a document, the text of each figure's row, and of each page's, composed.
 
     It is composed when rows are made, from finished work: another way of describing figures structures no document again.
 
     Args:
         chunks: As ``chunk`` cut them.
         figures: The document's tagged figures.
-        wordings: By figure; a figure without one is described by its context alone.
+        wordings: What models and people wrote.
         count_tokens: Tokens of each text, by the embedder that will read it.
         max_tokens: Tokens a row may hold; a longer description keeps its beginning.
     """
     placed = {figure.placement.order: figure for figure in figures}
-    return [
-        piece
-        if piece.placement is None or piece.figure_id is None
-        else replace(
-            piece,
-            text=searched(
-                begin(_described(piece, placed[piece.placement], wordings.get(piece.figure_id)), count_tokens, max_tokens)
-            ),
-        )
-        for piece in chunks
-    ]
+
+    def cut_to_fit(text: str) -> str:
+        return searched(begin(text, count_tokens, max_tokens))
+
+    made = []
+    for piece in chunks:
+        wording = wordings.get(described(piece), Wording())
+        if piece.placement is not None and piece.figure_id is not None:
+            made.append(replace(piece, text=cut_to_fit(_of_figure(piece, placed[piece.placement], wording))))
+        elif piece.modality == Modality.PAGE:
+            text = cut_to_fit(as_printed(wording.text) or piece.tagged_text or "Page without words")
+            made.append(replace(piece, text=text, tagged_text=text))
+        else:
+            made.append(piece)
+    return made
 
 
-def _described(piece: Chunk, figure: PlacedFigure, wording: Wording | None) -> str:
+def _of_figure(piece: Chunk, figure: PlacedFigure, wording: Wording) -> str:
     beside = piece.tagged_text.removeprefix(placeholder(piece.figure_id or ""))
-    return compose(beside, wording.text if wording else "", figure.inner_text, figure.section_path)
+    return compose(beside, wording.text, figure.inner_text, figure.section_path)
 
 
 def compose(caption: str, description: str, inner_text: str, section_path: Sequence[str]) -> str:

@@ -51,13 +51,18 @@ def flags(
         Flag.REPETITION: repeats(words),
         Flag.PROMPT_ECHO: echoes(text, words, prompt.instructions),
         Flag.REFUSAL: refuses(text),
-        Flag.WRONG_LANGUAGE: is_foreign(text, around, languages),
+        Flag.WRONG_LANGUAGE: is_foreign(text, around, languages, of_words=prompt.subject in _OF_WORDS),
         Flag.MARKDOWN: is_marked_up(text, bullets=prompt.bullets),
         Flag.CUT_OFF: not description.complete,
-        Flag.NUMBERS_MISSING: lacks_numbers(text, around.words),
+        # A summary is to leave most of them out.
+        Flag.NUMBERS_MISSING: prompt.subject != "text" and lacks_numbers(text, around.words),
         Flag.PAGE_NUMBER_MISSING: prompt.subject == "page" and lacks_page_number(text, around.page),
     }
     return tuple(flag for flag in Flag if found.get(flag))
+
+
+_OF_WORDS = frozenset({"page", "text"})
+"""Subjects whose own words, which a page or a text is made of, say which language is expected."""
 
 
 # Words
@@ -188,9 +193,13 @@ _SCRIPTS = {
 """Chinese and Japanese share one: which of them it is, is a matter of language."""
 
 
-def is_foreign(text: str, around: Surroundings, languages: LanguageDetector | None) -> bool:
-    """Return whether a text is in another language than is wanted, as far as that is certain."""
-    beside = "\n".join(filter(None, (around.caption, around.section, around.before, around.after, around.title)))
+def is_foreign(text: str, around: Surroundings, languages: LanguageDetector | None, *, of_words: bool = False) -> bool:
+    """Return whether a text is in another language than is wanted, as far as that is certain.
+
+    ``of_words`` counts the words that it is made of among what says which that is; those recognised in a figure don't.
+    """
+    own = around.words if of_words else ""
+    beside = "\n".join(filter(None, (around.caption, around.section, around.before, around.after, own, around.title)))
     wanted = around.language.replace("_", "-").partition("-")[0].casefold()
     if not wanted and _is_of_another_script(text, beside):
         return True

@@ -24,6 +24,18 @@ def search_text(title: str, section_path: Sequence[str], text: str) -> str:
     return f"{heading}\n{text}" if heading else text
 
 
+_WRITTEN = frozenset({"text", "table"})
+"""Modalities of rows that were written as they are; the enum comes with Arrow, which takes longer to import than all of this."""
+
+
+def searched_words(modality: str, text: str, description: str | None) -> str:
+    """Return what of a row is searched: its text, or the summary of it where there is one.
+
+    The text of a figure's row, and of a page's, is composed of its description.
+    """
+    return description if description and modality in _WRITTEN else text
+
+
 def text_id(text: str) -> str:
     """Name a text in the cache of vectors."""
     return sha256(text.encode())[:32]

@@ -25,6 +25,7 @@ class Passage(NamedTuple):
     section_path: Sequence[str]
     text: str
     figure_id: str | None = None
+    description: str | None = None
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,14 @@ class Space:
         return self.embeds is Embeds.PATCHES
 
 
+def searched_text(row: Passage) -> str:
+    """Return what BM25 and models of text see of a row."""
+    words = embed.searched_words(row.modality, row.text, row.description)
+    return embed.search_text(row.title, row.section_path, words)
+
+
 def _words(row: Passage) -> Content:
-    return Content(text=embed.search_text(row.title, row.section_path, row.text))
+    return Content(text=searched_text(row))
 
 
 def _picture(row: Passage) -> Content | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from schemas.corpus import ModelCaptioner, Price, Spend
-from schemas.generation import Description
+from schemas.generation import Description, Subject
 from schemas.versions import Spent
 from tasks.enriching.prompts import sees
 
@@ -22,9 +22,12 @@ def cost(price: Price, calls: int, input_tokens: int, output_tokens: int) -> flo
     return calls * price.call + (input_tokens * price.input + output_tokens * price.output) / 1e6
 
 
-def most(options: ModelCaptioner, prompt: str) -> Spent:
-    """Return what one call may cost at most: its prompt, its picture at the largest size, and as many words as it may write."""
-    picture = math.ceil(options.max_side_px / PATCH_PX) ** 2 if sees(options.kind) else 0
+def most(options: ModelCaptioner, prompt: str, subject: Subject = "figure") -> Spent:
+    """Return what one call may cost at most: its prompt, its picture at the largest size, and as many words as it may write.
+
+    A text has no picture.
+    """
+    picture = math.ceil(options.max_side_px / PATCH_PX) ** 2 if sees(options.kind) and subject != "text" else 0
     read = math.ceil(len(prompt) / TOKEN_CHARACTERS) + picture
     return Spent(
         calls=1,

@@ -1,10 +1,11 @@
-"""What a document says around a figure, for the prompt of a model that describes it."""
+"""What a document says around a figure, page or text, for the prompt of a model that describes it."""
 
 from collections.abc import Iterable
 
 from schemas.documents import Chunk, PlacedFigure
 from schemas.evidence import Modality
 from schemas.tags import placeholder, strip
+from tasks.enriching.page_rows import PageWords
 from tasks.enriching.prompts import Surroundings
 
 AROUND_CHARACTERS = 600
@@ -31,6 +32,18 @@ def surroundings(title: str, figure: PlacedFigure, chunks: Iterable[Chunk], *, l
         page=str(figure.placement.page),
         language=language,
     )
+
+
+def surroundings_of_page(title: str, page: PageWords, *, language: str = "") -> Surroundings:
+    """Return what a document says on a page; arguments as for ``surroundings``."""
+    section = " > ".join(page.section_path)
+    return Surroundings(section=section, words=page.text, title=title, page=page.printed, language=language)
+
+
+def surroundings_of_text(title: str, piece: Chunk, *, language: str = "") -> Surroundings:
+    """Return a row of text or of a table with where it stands; arguments as for ``surroundings``."""
+    section, page = " > ".join(piece.section_path), str(piece.regions[0].page) if piece.regions else ""
+    return Surroundings(caption=piece.caption, section=section, words=piece.text, title=title, page=page, language=language)
 
 
 def _around(figure: PlacedFigure, chunks: Iterable[Chunk]) -> tuple[str, str]:

@@ -16,7 +16,7 @@ from schemas.geometry import BBox
 from schemas.ids import evidence_id
 from schemas.ports import Aside
 from schemas.tags import DIGITS_MOST, DOC_DIGITS, TagTemplate, fill, placeholder, placeholders, restore
-from tasks.enriching.caption import Wording, as_printed
+from tasks.enriching.caption import Wording, Wordings, as_printed, described
 from tasks.versions.tag import number_figure, number_figures
 
 ASSEMBLE_VERSION = "4"
@@ -28,7 +28,7 @@ NUMBERED = pa.schema([(_ENDING, pa.string()), (_FIGURE, pa.string()), (_NUMBER, 
 
 @dataclass(frozen=True)
 class DocumentPieces:
-    """What a document brings into a version. ``captions`` goes by the order of the placement, ``wordings`` by figure."""
+    """What a document brings into a version. ``captions`` goes by the order of the placement."""
 
     doc_id: str
     title: str
@@ -37,7 +37,7 @@ class DocumentPieces:
     figures: Sequence[Figure]
     placements: Sequence[Placement]
     captions: Mapping[int, str]
-    wordings: Mapping[str, Wording] = field(default_factory=dict)
+    wordings: Wordings = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -272,10 +272,10 @@ _CONTEXT_ALONE = Wording()
 
 
 def _description(document: DocumentPieces, piece: Chunk) -> dict[str, object]:
-    """Return who described a figure's row, in which words, and what is doubtful about them."""
-    if piece.figure_id is None:
+    """Return who described a row, in which words, and what is doubtful about them; of a text that nobody was to, nothing."""
+    wording = document.wordings.get(described(piece), None if piece.figure_id is None else _CONTEXT_ALONE)
+    if wording is None:
         return {"description": None, "described_by": None, "flags": None}
-    wording = document.wordings.get(piece.figure_id, _CONTEXT_ALONE)
     return {
         "description": as_printed(wording.text) or None,
         "described_by": wording.by,

@@ -49,8 +49,9 @@ def documents_conserved(plan: Plan, ledger: Sequence[LedgerRow]) -> Verdict:
 class DocumentIn:
     """What the pages of a document held before anything was made of them.
 
-    ``failed`` are the pages on which something could not be read, and ``marginal`` those with running heads alone;
-    ``by_text`` says of pictures without a caption, by placement, whether they are read with text next to them.
+    ``failed`` are the pages on which something could not be read, and ``marginal`` those with running heads alone; ``pictured``
+    are those that have a picture to be found by, where the corpus file asks for rows of pages; ``by_text`` says of pictures
+    without a caption, by placement, whether they are read with text next to them.
     """
 
     doc_id: str
@@ -59,6 +60,7 @@ class DocumentIn:
     failed: Collection[int] = frozenset()
     marginal: Collection[int] = frozenset()
     by_text: Mapping[int, bool] = field(default_factory=dict)
+    pictured: Collection[int] = frozenset()
 
 
 _NO_ROWS = VersionRows(EVIDENCE.empty_table(), PLACEMENTS.empty_table())
@@ -67,9 +69,10 @@ _NO_ROWS = VersionRows(EVIDENCE.empty_table(), PLACEMENTS.empty_table())
 class ContentConserved:
     """Holds that every page and every figure that went in is indexed, in quarantine, or left out for a reason.
 
-    A page is indexed where a row stands on it; without one it must have a failure, or nothing to index: no words, or running
-    heads alone. A figure is indexed where its placement has a tag and, if it is content, a row; else it must have a failure
-    on its page, or a role that gets no tag with the reason of that role.
+    A page is indexed where a row stands on it, that of the whole page aside; without one it must have a failure, or nothing to
+    index: no words, or running heads alone. Where pages have rows, each that has a picture must have its own. A figure is
+    indexed where its placement has a tag and, if it is content, a row; else it must have a failure on its page, or a role that
+    gets no tag with the reason of that role.
     """
 
     def __init__(self) -> None:
@@ -83,16 +86,21 @@ class ContentConserved:
         if not wanted:
             return
         own = rows.of([document.doc_id for document in wanted])
-        for row in _rows(own.evidence, "doc_id", "regions", "figure_id"):
-            standing[row["doc_id"]].update(region["page"] for region in row["regions"])
-            shown[row["doc_id"]].add(row["figure_id"])
+        whole: dict[str, set[int]] = defaultdict(set)
+        for row in _rows(own.evidence, "doc_id", "modality", "regions", "figure_id"):
+            pages = (region["page"] for region in row["regions"])
+            if row["modality"] == Modality.PAGE:
+                whole[row["doc_id"]].update(pages)
+            else:
+                standing[row["doc_id"]].update(pages)
+                shown[row["doc_id"]].add(row["figure_id"])
         placed = {
             (row["doc_id"], row["order"]): row
             for row in _rows(own.placements, "doc_id", "order", "role", "number", "reason")
         }
         for document in wanted:
             for page in document.pages:
-                fate = _fate_of_page(page, document, standing[document.doc_id])
+                fate = _fate_of_page(page, document, standing[document.doc_id], whole[document.doc_id])
                 self._pages.add(fate, document.doc_id, page.page)
             for place in document.placements:
                 found = placed.get((document.doc_id, place.order))
@@ -188,7 +196,9 @@ class _Tally:
         return _law(gate, self._lost, held, names)
 
 
-def _fate_of_page(page: Page, document: DocumentIn, standing: Collection[int]) -> str | _Lost:
+def _fate_of_page(page: Page, document: DocumentIn, standing: Collection[int], whole: Collection[int]) -> str | _Lost:
+    if page.page in document.pictured and page.page not in whole:
+        return _Lost("a page has a picture and no row of its own")
     if page.page in standing:
         return _INDEXED
     if page.page in document.failed:
@@ -292,7 +302,17 @@ PLACED = pa.schema(
 def placed_figures(placements: pa.Table, known: Collection[str]) -> pa.Table:
     """Return the placements that have a figure, as rows of ``PLACED``; ``known`` are documents whose figures were looked at."""
     rows = placements.select(PLACED.names[:-1])
-    rows = rows.filter(pc.is_valid(rows.column("figure_id")))
+    return _placed(rows.filter(pc.is_valid(rows.column("figure_id"))), known)
+
+
+def pictured_pages(evidence: pa.Table, known: Collection[str]) -> pa.Table:
+    """Return the rows of pages as rows of ``PLACED``: their pictures are named as figures are, and no tag has their number."""
+    rows = evidence.filter(pc.equal(evidence.column("modality"), pa.scalar(str(Modality.PAGE))))
+    rows = rows.select(["doc_id", "page", "figure_id"])
+    return _placed(rows.append_column(PLACED.field("number"), pa.nulls(rows.num_rows, pa.string())), known)
+
+
+def _placed(rows: pa.Table, known: Collection[str]) -> pa.Table:
     documents = rows.column("doc_id").combine_chunks().dictionary_encode()
     known_documents = pa.array([str(doc_id) in known for doc_id in documents.dictionary.to_pylist()], pa.bool_())
     return rows.append_column(PLACED.field("known"), known_documents.take(documents.indices)).cast(PLACED)

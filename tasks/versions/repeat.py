@@ -14,6 +14,9 @@ KEYED = pa.schema((pa.field("row", pa.int64(), nullable=False), pa.field("key", 
 """A row by its place in the version, and what it may share."""
 
 
+_REPEATING = frozenset({Modality.FIGURE, Modality.PAGE})
+
+
 def keyed(rows: Sequence[int] | NDArray[np.int64], keys: Sequence[Any]) -> pa.Table:
     """Return rows of ``KEYED``."""
     return pa.table([pa.array(rows, pa.int64()), pa.array(keys, pa.string())], schema=KEYED)
@@ -22,7 +25,7 @@ def keyed(rows: Sequence[int] | NDArray[np.int64], keys: Sequence[Any]) -> pa.Ta
 def keyed_by_words(evidence: pa.Table, first: int) -> pa.Table:
     """Return rows of ``KEYED``, the key a digest of title, section and text; rows without text have none.
 
-    Two figures of the same words are two figures all the same, so figures are left out.
+    Two figures of the same words are two figures all the same, and a page repeats the text on it, so those are left out.
 
     Args:
         evidence: The rows.
@@ -31,7 +34,7 @@ def keyed_by_words(evidence: pa.Table, first: int) -> pa.Table:
     columns = (evidence.column(name).to_pylist() for name in ("modality", "title", "section_path", "text"))
     rows, keys = [], []
     for row, (modality, title, path, text) in enumerate(zip(*columns, strict=True), first):
-        if text and modality != Modality.FIGURE:
+        if text and modality not in _REPEATING:
             rows.append(row)
             keys.append(sha256("\n".join((title or "", *path, text)).encode()))
     return keyed(rows, keys)

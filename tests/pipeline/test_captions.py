@@ -66,7 +66,7 @@ def test_a_model_describes_every_figure_once_and_nothing_else_is_done_again(
 ) -> None:
     workspace = corpus(price={"input": 2.0, "output": 8.0})
     expected = plan(workspace, "test").summary.captions["vlm"]
-    assert (expected.figures, expected.estimated, expected.affordable) == (4, 0, 4)
+    assert (expected.items, expected.estimated, expected.affordable) == (4, 0, 4)
     made = refresh(workspace)
     assert made.published
     figures = _figures(workspace, made)
@@ -128,7 +128,7 @@ def test_what_a_budget_leaves_is_described_by_the_next_refresh(corpus: Corpus, e
     assert sorted(flags) == [[], [], [], ["not_described"]]
     assert [failure.code for failure in made.failures] == ["over_budget"]
     rest = plan(workspace, "test")
-    assert (rest.outcome, rest.summary.captions["vlm"].figures) == ("build", 1)
+    assert (rest.outcome, rest.summary.captions["vlm"].items) == ("build", 1)
     full = refresh(workspace)
     assert full.published
     assert full.version != made.version
@@ -290,7 +290,7 @@ def test_figures_that_look_nearly_the_same_share_a_description_where_a_corpus_as
     assert len(_figures(apart, refresh(apart))) == len(endpoint.calls) == 5
     shared = corpus({"near_duplicates": 4}, temperature=0.1)
     expected = plan(shared, "test").summary.captions["vlm"]
-    assert expected.figures == 5  # nobody has looked at them yet
+    assert expected.items == 5  # nobody has looked at them yet
     rows = _figures(shared, refresh(shared))
     assert len(endpoint.calls) == 5 + 4
     alike = [row for caption, row in rows.items() if caption.startswith(("Figure 1: The water", "Figure 3"))]

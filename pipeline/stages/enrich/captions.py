@@ -1,4 +1,4 @@
-"""Step: generative models describe the figures of documents, as far as the budget goes."""
+"""Step: generative models describe the figures, pages and texts of documents, as far as the budget goes."""
 
 import threading
 import time
@@ -8,22 +8,20 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 
 from pipeline.corpus.workspace import CaptionerInUse, Report, Workspace
-from pipeline.records.descriptions import add_spent, captioner_of, figures_to_ask_about, open_descriptions, read_spent
+from pipeline.records.descriptions import add_spent, open_descriptions, read_spent
 from pipeline.records.likenesses import Likenesses
+from pipeline.records.subjects import Describable, StructuredFiles, askable, describables, open_drawn
 from ray_jobs.caption import Asked, Calls, caption
-from ray_jobs.documents import read_chunks, read_figures, read_head, structured_folder
 from ray_jobs.rows import Outcome
-from schemas.documents import PlacedFigure
 from schemas.errors import Failure, FailureCode
 from schemas.generation import Description, Reply, Usage
 from schemas.parquet import table_of
 from schemas.stages import Step
 from schemas.versions import Spent
 from tasks.enriching.spending import Budget, cost, most, spent_on
-from tasks.enriching.surroundings import surroundings
 
 DOCUMENTS_AT_ONCE = 64
-"""Documents whose figures are looked up together: the names of a cache's records are gone through once for so many."""
+"""Documents that are looked at together: the names of a cache's records are gone through once for so many."""
 
 _SHARD_RECORDS, _SHARD_SECONDS = 32, 2.0
 """What a killed job may have to ask, and to pay, for again."""
@@ -31,38 +29,38 @@ _SHARD_RECORDS, _SHARD_SECONDS = 32, 2.0
 
 @dataclass
 class Captioned:
-    """What came of the step: counts for its note, what was spent by captioner, and the figures that have no answer yet."""
+    """What came of the step: counts for its note, what was spent by captioner, and what has no answer yet."""
 
     counts: Counter[str] = field(default_factory=Counter)
     spent: dict[str, Spent] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
 
 
-def caption_figures(
+def have_described(
     workspace: Workspace, documents: Sequence[str], sources: Mapping[str, str], run_id: str, report: Report
 ) -> Captioned:
-    """Have models describe the figures of structured documents that they haven't described yet.
+    """Have models describe the figures, pages and texts of structured documents that they haven't described yet.
 
-    A picture is described once, as it stands where it comes first. What a budget leaves out, and what a model doesn't answer,
-    is described by its context, and is a failure of its document, so that the next refresh goes on with it.
+    A picture, or a text, is described once, as it stands where it comes first. What a budget leaves out, and what a model
+    doesn't answer, stays as it is without, and is a failure of its document, so that the next refresh goes on with it.
 
     Args:
         workspace: The corpus.
         documents: Their ids.
         sources: Their sources, which choose the captioner.
         run_id: Who refreshes.
-        report: Called with figures described.
+        report: Called with figures, pages and texts described.
     """
     done = Captioned()
     if not workspace.captioners:
         return done
     budget = Budget(workspace.corpus.budget, workspace.corpus.budget.corpus, read_spent(workspace.store))
     for name, used in workspace.captioners.items():
-        its = [doc_id for doc_id in documents if captioner_of(workspace, sources[doc_id]) == name]
+        its = [doc_id for doc_id in documents if workspace.captioner_of(used.subject, sources[doc_id]) == name]
         work = _Work(workspace, used, its, budget)
         work.compare()
         calls = Calls()
-        done.spent[name] = _describe(workspace, name, used, work, calls, report)
+        done.spent[name] = _describe(workspace, used, work, calls, report)
         done.counts.update({f"calls_with_{fault}": count for fault, count in calls.faults.items()})
         done.counts.update(described=work.answered, undescribed=work.over_budget + len(work.unanswered))
         if work.over_budget or work.unanswered:
@@ -71,7 +69,7 @@ def caption_figures(
 
 
 class _Work:
-    """The figures that a captioner has to describe, taken as there is room for them; nothing of them is held but names."""
+    """What a captioner has to describe, taken as there is room for it; nothing of it is held but names."""
 
     def __init__(self, workspace: Workspace, used: CaptionerInUse, documents: Sequence[str], budget: Budget) -> None:
         self.documents = documents
@@ -80,6 +78,8 @@ class _Work:
         self._workspace, self._used, self._budget = workspace, used, budget
         self._cache, self._lock = open_descriptions(workspace.store, used.captions.key), threading.Lock()
         self._likenesses = Likenesses(workspace, used)
+        key = workspace.keys.drawn
+        self._drawn = None if key is None else open_drawn(workspace.store, key)
         self._reserved: dict[str, Spent] = {}
         self._found = self._looked = 0
 
@@ -91,38 +91,38 @@ class _Work:
     def __iter__(self) -> Iterator[Asked]:
         seen: set[bytes] = set()
         for found, missing in self.missing():
-            for figure_id in missing:
-                name = bytes.fromhex(figure_id)[:16]
+            for missed in missing:
+                name = bytes.fromhex(missed)[:16]
                 if name in seen:
                     continue
                 seen.add(name)
-                doc_id, figure = found[figure_id]
-                asked = Asked(figure_id, str(figure.placement.figure_id), self._prompt(doc_id, figure))
-                price = most(self._used.options, asked.prompt)
+                one = found[missed]
+                asked = Asked(missed, self._used.prompt.render(one.around()), one.picture)
+                price = most(self._used.options, asked.prompt, self._used.subject)
                 if self._budget.reserve(price):
                     self._found += 1
-                    self._reserved[figure_id] = price
+                    self._reserved[missed] = price
                     yield asked
                 else:
                     self.over_budget += 1
 
     def compare(self) -> None:
         """Find figures that look nearly the same, where the corpus file asks for it."""
-        if self._workspace.corpus.captions.near_duplicates is not None:
-            self._likenesses.compare(figure_id for doc_id in self.documents for figure_id in self.figures(doc_id))
+        if self._used.subject == "figure" and self._workspace.corpus.captions.near_duplicates is not None:
+            self._likenesses.compare(name for doc_id in self.documents for name in self.of(doc_id))
 
-    def missing(self) -> Iterator[tuple[dict[str, tuple[str, PlacedFigure]], list[str]]]:
-        """Yield figures of some documents, where each comes first, and which of them have no answer yet.
+    def missing(self) -> Iterator[tuple[dict[str, Describable], list[str]]]:
+        """Yield what of some documents is described, where each comes first, and which of them have no answer yet.
 
-        One that looks nearly like another goes by the name of that one.
+        A figure that looks nearly like another goes by the name of that one.
         """
         coming = iter(self.documents)
         while group := list(islice(coming, DOCUMENTS_AT_ONCE)):
-            found: dict[str, tuple[str, PlacedFigure]] = {}
+            found: dict[str, Describable] = {}
             for doc_id in group:
-                figures = self.figures(doc_id)
-                for figure_id, stand_in in self._likenesses.of(figures.keys()).items():
-                    found.setdefault(stand_in, (doc_id, figures[figure_id]))
+                own = self.of(doc_id)
+                for name, stand_in in self._likenesses.of(own.keys()).items():
+                    found.setdefault(stand_in, own[name])
             self._looked += len(group)
             with self._lock:  # a model may ask for work from a thread of its own
                 missing = self._cache.missing(found)
@@ -134,17 +134,10 @@ class _Work:
             self._cache.append(table_of(Description, made))
             self._cache.compact()
 
-    def figures(self, doc_id: str) -> dict[str, PlacedFigure]:
-        """Return the figures of a document that the captioner can say something of, each where it stands first."""
-        return figures_to_ask_about(read_figures(self._workspace.store, self._folder(doc_id)), self._used.options.kind)
-
-    def _prompt(self, doc_id: str, figure: PlacedFigure) -> str:
-        store, folder = self._workspace.store, self._folder(doc_id)
-        title, chunks = read_head(store, folder).title, read_chunks(store, folder)
-        return self._used.prompt.render(surroundings(title, figure, chunks, language=self._used.options.language or ""))
-
-    def _folder(self, doc_id: str) -> str:
-        return structured_folder(doc_id, self._workspace.keys.structured)
+    def of(self, doc_id: str) -> dict[str, Describable]:
+        """Return what of a document the captioner can say something of, each where it stands first."""
+        files, options = StructuredFiles(self._workspace, doc_id, self._drawn), self._used.options
+        return askable(options.kind, describables(self._used.subject, files, language=options.language or ""))
 
     def settle(self, outcome: Outcome[Reply]) -> Description | None:
         """Return what is kept of an answer, and count what it cost; None where the same question may be answered later."""
@@ -169,7 +162,7 @@ def _kept(outcome: Outcome[Reply], used: CaptionerInUse) -> Description | None:
     return Description(outcome.row_id, "", used.options.model, 1, 0, 0, failure=message)
 
 
-def _describe(workspace: Workspace, name: str, used: CaptionerInUse, work: _Work, calls: Calls, report: Report) -> Spent:
+def _describe(workspace: Workspace, used: CaptionerInUse, work: _Work, calls: Calls, report: Report) -> Spent:
     """Ask, and keep every answer within seconds; return what was spent. Nothing is loaded where there is nothing to ask."""
     coming = iter(work)
     first = next(coming, None)
@@ -188,7 +181,7 @@ def _describe(workspace: Workspace, name: str, used: CaptionerInUse, work: _Work
 
     try:
         for outcomes in caption(
-            chain([first], coming), name, used.options, workspace.store.root, workspace.corpus.ray, calls
+            chain([first], coming), used.name, used.options, workspace.store.root, workspace.corpus.ray, calls
         ):
             held += [made for outcome in outcomes if (made := work.settle(outcome)) is not None]
             report(Step.CAPTION, work.answered, max(work.total, work.answered), _in_words(total + spent_on(held)))
@@ -220,19 +213,20 @@ def _cost(used: CaptionerInUse, usage: Usage) -> Spent:
 def _undescribed(
     workspace: Workspace, used: CaptionerInUse, work: _Work, sources: Mapping[str, str], run_id: str
 ) -> Iterator[Failure]:
-    """Yield a failure for each document with figures that have no answer yet, on the page of the first of them."""
+    """Yield a failure for each document with figures, pages or texts that have no answer yet, on the page of the first."""
     cache, likenesses = open_descriptions(workspace.store, used.captions.key), Likenesses(workspace, used)
     for doc_id in work.documents:
-        figures = work.figures(doc_id)
-        stand_ins = likenesses.of(figures.keys())
+        found = work.of(doc_id)
+        stand_ins = likenesses.of(found.keys())
         missing = set(cache.missing(stand_ins.values()))
         if not missing:
             continue
-        page = min(figure.placement.page for name, figure in figures.items() if stand_ins[name] in missing)
+        page = min(one.page for name, one in found.items() if stand_ins[name] in missing)
         unanswered = sorted(missing & work.unanswered.keys())
         reasons = ["the budget was spent"] if len(unanswered) < len(missing) else []
         reasons += [work.unanswered[name] for name in unanswered[:1]]
-        count = f"{len(missing)} figures have" if len(missing) > 1 else "a figure has"
+        subject = used.subject
+        count = f"{len(missing)} {subject}s have" if len(missing) > 1 else f"a {subject} has"
         yield Failure(
             source=sources[doc_id],
             doc_id=doc_id,

@@ -16,7 +16,8 @@ from pipeline.records.documents import DocumentReader, parsed_documents
 from pipeline.records.inherit import Inherited, inherit
 from pipeline.records.notes import StageNote, read_plan, write_note
 from pipeline.records.vectors import SpaceVectors, open_vectors, passages
-from pipeline.stages.enrich.captions import caption_figures
+from pipeline.stages.enrich.captions import have_described
+from pipeline.stages.enrich.draw import draw
 from pipeline.stages.enrich.keep import keep
 from ray_jobs.cluster import connected
 from ray_jobs.documents import (
@@ -64,7 +65,8 @@ def enrich(workspace: Workspace, version: str, report: Report = silent) -> Stage
         ray = _OnDemand(workspace, stack)
         counts, failed = _structure(workspace, doc_ids, plan.again, ray, report)
         structured = [doc_id for doc_id in doc_ids if doc_id not in failed]
-        captioned = caption_figures(workspace, structured, sources, plan.run_id, report)
+        counts |= draw(workspace, structured, report)
+        captioned = have_described(workspace, structured, sources, plan.run_id, report)
         counts["embedded"] = _embed(workspace, inherited, structured, sources, ray, report)
     failures = [
         Failure(

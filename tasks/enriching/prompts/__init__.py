@@ -10,19 +10,18 @@ import string
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib.resources import files
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from schemas.corpus import CaptionerKind
+from schemas.generation import Subject
 from schemas.ids import sha256
 from schemas.tags import strip
 
 PROMPT_VERSION = "1"
 """Goes up when ``render`` makes other words of the same prompt and the same surroundings: no reply is the one asked for then."""
-
-Subject = Literal["figure", "page", "text"]
 
 OF_THE_DOCUMENT = "that of the document's own words"
 """What ``$language`` is where the corpus file names none."""

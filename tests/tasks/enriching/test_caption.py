@@ -27,7 +27,9 @@ def _row(beside: str) -> Chunk:
 
 def _described(beside: str, figure: PlacedFigure, tokens: int = 1000, wording: Wording | None = None) -> str:
     text = Chunk(0, "text", (Region(1, BOX),), (), "Press.", "Press.", ())
-    before, row = describe([text, _row(beside)], [figure], {FIGURE: wording} if wording else {}, _count, max_tokens=tokens)
+    before, row = describe(
+        [text, _row(beside)], [figure], {("figure", FIGURE): wording} if wording else {}, _count, max_tokens=tokens
+    )
     assert before is text
     assert row.tagged_text == _row(beside).tagged_text
     return row.text

@@ -1,0 +1,179 @@
+"""What of structured documents generative models describe: figures, pictures of pages, rows of text and of tables."""
+
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from pipeline.corpus.workspace import Workspace
+from pipeline.records.cache import ShardedCache
+from ray_jobs.documents import (
+    parsed_folder,
+    read_blocks,
+    read_chunks,
+    read_figures,
+    read_head,
+    read_pages,
+    structured_folder,
+)
+from schemas.corpus import CaptionerKind
+from schemas.documents import Chunk, DrawnPage, Page, PlacedFigure, Role, drawn_page_id
+from schemas.generation import Subject
+from schemas.parquet import rows_of, schema_of
+from schemas.ports import ObjectStore
+from tasks.enriching.caption import described, described_of
+from tasks.enriching.caption_quality import unaskable
+from tasks.enriching.page_rows import PageWords, rows_of_pages, words_of_pages
+from tasks.enriching.prompts import Surroundings
+from tasks.enriching.surroundings import surroundings, surroundings_of_page, surroundings_of_text
+
+DRAWN = "drawn"
+
+
+def open_drawn(store: ObjectStore, key: str) -> ShardedCache:
+    """Open the records of pages that were drawn."""
+    return ShardedCache(store, f"{DRAWN}/{key}", schema_of(DrawnPage))
+
+
+class StructuredFiles:
+    """The parts of a structured document, each read when it is first asked for.
+
+    Args:
+        workspace: The corpus.
+        doc_id: The document.
+        drawn: The records of drawn pages; None where pages have no rows.
+    """
+
+    def __init__(self, workspace: Workspace, doc_id: str, drawn: ShardedCache | None) -> None:
+        self._store, self._doc_id, self._drawn = workspace.store, doc_id, drawn
+        self._parsed = parsed_folder(doc_id, workspace.keys.parse)
+        self._folder = structured_folder(doc_id, workspace.keys.structured)
+
+    @functools.cached_property
+    def title(self) -> str:
+        """Its title."""
+        return read_head(self._store, self._folder).title
+
+    @functools.cached_property
+    def chunks(self) -> tuple[Chunk, ...]:
+        """Its rows of text, tables and figures, in order."""
+        return read_chunks(self._store, self._folder)
+
+    @functools.cached_property
+    def figures(self) -> tuple[PlacedFigure, ...]:
+        """Its tagged figures."""
+        return read_figures(self._store, self._folder)
+
+    @functools.cached_property
+    def pages(self) -> tuple[Page, ...]:
+        """Its pages."""
+        return read_pages(self._store, self._parsed)[0]
+
+    @functools.cached_property
+    def words(self) -> dict[int, PageWords]:
+        """What each page says."""
+        return words_of_pages(self.pages, read_blocks(self._store, self._folder))
+
+    @functools.cached_property
+    def drawn(self) -> tuple[DrawnPage, ...]:
+        """Its pages that were drawn, in order; none where pages have no rows."""
+        if self._drawn is None:
+            return ()
+        found = rows_of(DrawnPage, self._drawn.read([drawn_page_id(self._doc_id, page.page) for page in self.pages]))
+        return tuple(sorted(found, key=lambda one: one.page))
+
+    @property
+    def pictures(self) -> dict[int, str]:
+        """The pictures of its pages, by page; a blank one has none."""
+        return {one.page: one.figure_id for one in self.drawn if one.figure_id is not None}
+
+    def rows(self) -> list[Chunk]:
+        """Return all its rows, those of pages before what stands on them."""
+        if not self.drawn:
+            return [*self.chunks]
+        pages = rows_of_pages(self.pages, self.words, self.pictures, self.figures)
+        return sorted([*pages, *self.chunks], key=lambda piece: piece.order)
+
+
+@dataclass(frozen=True)
+class Describable:
+    """A figure, page or text that a model may describe, where it stands first.
+
+    Attributes:
+        id: Name of its description: that of the picture, or of the text.
+        page: Where it stands.
+        picture: The figure id of its picture; None for a text.
+        words: The words in it.
+        around: Returns what the document says around it.
+    """
+
+    id: str
+    page: int
+    picture: str | None
+    words: str
+    around: Callable[[], Surroundings]
+
+
+def describables(subject: Subject, files: StructuredFiles, *, language: str = "") -> dict[str, Describable]:
+    """Return the figures, pages or texts of a document that have a row of their own, by id.
+
+    Args:
+        subject: Which of them.
+        files: The document.
+        language: What descriptions must be in; "" for that of the document.
+    """
+    found: dict[str, Describable] = {}
+    match subject:
+        case "figure":
+            for name, figure in figures_to_describe(files.figures).items():
+                around = functools.partial(_around_figure, files, figure, language)
+                found[name] = Describable(name, figure.placement.page, name, figure.inner_text, around)
+        case "page":
+            for page, picture in files.pictures.items():
+                words = files.words[page]
+                around = functools.partial(_around_page, files, words, language)
+                found.setdefault(picture, Describable(picture, page, picture, words.text, around))
+        case "text":
+            for piece in files.chunks:
+                kind, name = described(piece)
+                if kind == subject and piece.text.strip():
+                    around = functools.partial(_around_text, files, piece, language)
+                    page = piece.regions[0].page if piece.regions else 0
+                    found.setdefault(name, Describable(name, page, None, piece.text, around))
+    return found
+
+
+def _around_figure(files: StructuredFiles, figure: PlacedFigure, language: str) -> Surroundings:
+    return surroundings(files.title, figure, files.chunks, language=language)
+
+
+def _around_page(files: StructuredFiles, words: PageWords, language: str) -> Surroundings:
+    return surroundings_of_page(files.title, words, language=language)
+
+
+def _around_text(files: StructuredFiles, piece: Chunk, language: str) -> Surroundings:
+    return surroundings_of_text(files.title, piece, language=language)
+
+
+def names_described(subject: Subject, evidence: pa.Table) -> Iterator[str]:
+    """Yield the ids of what of a version's rows a captioner of a subject was asked about; some more than once."""
+    columns = (evidence.column(name).to_pylist() for name in ("modality", "figure_id", "text"))
+    for modality, picture, text in zip(*columns, strict=True):
+        kind, name = described_of(modality, picture, text)
+        if kind == subject:
+            yield name
+
+
+def figures_to_describe(figures: Iterable[PlacedFigure]) -> dict[str, PlacedFigure]:
+    """Return the figures that have a row of their own, each where it stands first; no model sees decorations and icons."""
+    found: dict[str, PlacedFigure] = {}
+    for figure in figures:
+        if figure.placement.role is Role.CONTENT and figure.placement.figure_id is not None:
+            found.setdefault(figure.placement.figure_id, figure)
+    return found
+
+
+def askable(kind: CaptionerKind, found: Mapping[str, Describable]) -> dict[str, Describable]:
+    """Return what of them a kind of captioner can say something of: one that reads words needs some."""
+    return {name: one for name, one in found.items() if unaskable(kind, Surroundings(words=one.words)) is None}

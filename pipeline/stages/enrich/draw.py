@@ -1,0 +1,45 @@
+"""Step: draw the pages of documents, where the corpus file asks for rows of pages."""
+
+from collections.abc import Sequence
+from itertools import islice
+
+from pipeline.corpus.workspace import Report, Workspace
+from pipeline.records.subjects import open_drawn
+from pipeline.stages.enrich.keep import keep
+from ray_jobs.documents import parsed_folder, read_pages
+from ray_jobs.draw_pages import LIMITS
+from ray_jobs.page_pictures import keep_pictures
+from schemas.documents import DrawnPage, drawn_page_id
+from schemas.parquet import table_of
+from schemas.stages import Step
+
+DOCUMENTS_AT_ONCE = 64
+"""Documents whose pages are looked up together."""
+
+
+def draw(workspace: Workspace, documents: Sequence[str], report: Report) -> dict[str, int]:
+    """Draw the pages of structured documents that aren't drawn yet, on this machine; return what was done in numbers.
+
+    A page that can't be drawn has no row. That is kept too, since it won't be another time: a failure of its document.
+    """
+    store, parse = workspace.store, workspace.keys.parse
+    if workspace.keys.drawn is None:
+        return {}
+    cache = open_drawn(store, workspace.keys.drawn)
+    limits = LIMITS.model_copy(update={"workers": workspace.corpus.parse.workers})
+    coming, done = iter(documents), 0
+    while group := list(islice(coming, DOCUMENTS_AT_ONCE)):
+        pages = {
+            drawn_page_id(doc_id, page.page): (doc_id, page.page)
+            for doc_id in group
+            for page in read_pages(store, parsed_folder(doc_id, parse))[0]
+        }
+        missing = cache.missing(pages)
+        if missing:
+            passwords = workspace.passwords()
+            drawn = keep_pictures(
+                [pages[name] for name in missing], store_address=store.root, limits=limits, passwords=passwords
+            )
+            keep(cache, (table_of(DrawnPage, [one]) for one in drawn), Step.DRAW, len(missing), report, done)
+            done += len(missing)
+    return {"drawn": done}

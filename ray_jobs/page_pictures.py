@@ -1,0 +1,74 @@
+"""Pictures of whole pages: drawn in child processes like pages for readers, and kept in the store as figures are."""
+
+import contextlib
+import importlib.metadata
+import io
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+from PIL import Image
+
+from backends.stores.object_store import open_store
+from ray_jobs.children import Refused, run_each
+from ray_jobs.draw_pages import Drawing, draw_here, refusal
+from schemas.corpus import ParseOptions
+from schemas.documents import DrawnPage, drawn_page_id
+from schemas.errors import ContractError
+from schemas.ids import document_file, figure_file, key
+from tasks.figures.render import encode, is_blank, scaled
+
+PICTURES_VERSION = "1"
+
+DPI = 110
+"""Resolution of a page's picture: A4 has 910 × 1287 pixels, about what models for pages look at."""
+
+MAX_PIXELS = 4_000_000
+"""Larger ones, of drawings and posters, are scaled down: no model sees more."""
+
+
+def drawn_key() -> str:
+    """Digest what the picture of a page depends on, beside its document."""
+    return key(step=PICTURES_VERSION, pymupdf=importlib.metadata.version("pymupdf"), dpi=DPI, max_pixels=MAX_PIXELS)
+
+
+def keep_pictures(
+    pages: Sequence[tuple[str, int]], *, store_address: str, limits: ParseOptions, passwords: Sequence[str]
+) -> Iterator[DrawnPage]:
+    """Draw pages and keep their pictures; yield each as it is done, in no particular order.
+
+    A blank page has no picture, nor has one that breaks its process or outlives its limits.
+
+    Args:
+        pages: Documents of the store by their ids, and pages of theirs from 1.
+        store_address: The corpus's store.
+        limits: Time and memory a page may take, and how many are drawn at once.
+        passwords: What to try on encrypted documents.
+
+    Raises:
+        InsetError: The store did not answer, or refused.
+    """
+    orders = {
+        Drawing(store_address, document_file(doc_id), page, DPI, passwords=tuple(passwords)): drawn_page_id(doc_id, page)
+        for doc_id, page in pages
+    }
+    with contextlib.closing(run_each(_keep, [*orders], limits)) as outcomes:
+        for drawing, last in outcomes:
+            if isinstance(last, Refused):
+                refused = refusal(drawing, last, limits)
+                yield DrawnPage(orders[drawing], None, str(refused.code), refused.message)
+            else:
+                yield DrawnPage(orders[drawing], last.result)
+
+
+def _keep(drawing: Drawing, opened: Callable[[int], None]) -> str | None:
+    """Store the picture of a page, and return its figure's id; None where the page is blank."""
+    made = draw_here(drawing, opened)
+    if made.picture is None:
+        raise ContractError(f"{drawing.name} was parsed with a page {drawing.page}, and has {made.pages}")
+    with Image.open(io.BytesIO(made.picture)) as image:
+        pixels = np.asarray(image.convert("RGB"))
+    if is_blank(pixels):
+        return None
+    figure, data = encode(scaled(pixels, MAX_PIXELS))
+    open_store(drawing.store_address).put(figure_file(figure.figure_id), data)
+    return figure.figure_id

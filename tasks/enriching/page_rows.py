@@ -1,0 +1,98 @@
+"""Rows of whole pages: each shows its page's picture, and repeats in words what the page says."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import regex
+
+from schemas.documents import Block, BlockKind, Chunk, Page, PlacedFigure, Region
+from schemas.evidence import Modality
+from schemas.geometry import BBox
+from schemas.tags import strip
+
+PAGES_VERSION = "1"
+
+
+@dataclass(frozen=True)
+class PageWords:
+    """What a document says on one of its pages, running heads left out.
+
+    Attributes:
+        order: Place of the page's first block in the document; of a page without one, that of the block before it.
+        section_path: The section that the page begins in.
+        text: Its words in reading order, without placeholders of figures.
+        printed: Its number as printed on it; "" where none is recognised.
+    """
+
+    order: int
+    section_path: tuple[str, ...]
+    text: str
+    printed: str
+
+
+def words_of_pages(pages: Iterable[Page], blocks: Iterable[Block]) -> dict[int, PageWords]:
+    """Return the words of each page of a structured document, by the page's number."""
+    running: dict[int, list[Block]] = {}
+    margins: dict[int, list[str]] = {}
+    for block in blocks:
+        if block.kind is BlockKind.MARGIN:
+            margins.setdefault(block.page, []).append(block.text)
+        else:
+            running.setdefault(block.page, []).append(block)
+    found = {}
+    order = 0
+    section: tuple[str, ...] = ()
+    for page in sorted(page.page for page in pages):
+        own = running.get(page, [])
+        if own:
+            order, section = own[0].order, own[0].section_path
+        text = "\n".join(filter(None, (strip(block.text).strip() for block in own)))
+        found[page] = PageWords(order, section, text, _printed(margins.get(page, ())))
+        if own:
+            order, section = own[-1].order, own[-1].section_path
+    return found
+
+
+_NUMBER = regex.compile(r"\W*(?:\p{L}+\W+)?(\p{Nd}{1,4})(?:\W+(?:\p{L}+\W+)?\p{Nd}{1,4})?\W*")
+"""A page's number as it is printed alone: "12", "- 12 -", "Page 12", "12 / 40", "Seite 12 von 40"."""
+
+
+def _printed(margins: Iterable[str]) -> str:
+    lines = (line for text in margins for line in text.splitlines())
+    found = {match[1] for line in lines if (match := _NUMBER.fullmatch(line))}
+    return found.pop() if len(found) == 1 else ""
+
+
+def rows_of_pages(
+    pages: Iterable[Page],
+    words: Mapping[int, PageWords],
+    pictures: Mapping[int, str],
+    figures: Sequence[PlacedFigure],
+) -> list[Chunk]:
+    """Return a row for each page that has a picture; its words are in ``tagged_text`` until ``describe`` composes them.
+
+    Args:
+        pages: Of the document.
+        words: What each of them says.
+        pictures: Figure ids of their pictures, by page; a blank page has none.
+        figures: The document's tagged figures.
+    """
+    made = []
+    for page in pages:
+        if (picture := pictures.get(page.page)) is None:
+            continue
+        own = words[page.page]
+        standing = (figure.placement.figure_id for figure in figures if figure.placement.page == page.page)
+        made.append(
+            Chunk(
+                order=own.order,
+                modality=Modality.PAGE,
+                regions=(Region(page.page, BBox(0, 0, page.width_pt, page.height_pt)),),
+                section_path=own.section_path,
+                text="",
+                tagged_text=own.text,
+                figure_refs=tuple(dict.fromkeys(name for name in standing if name is not None)),
+                figure_id=picture,
+            )
+        )
+    return made

@@ -233,7 +233,7 @@ def refresh_until(file: str, moment: str, occurrence: int) -> Counter[str]:
 
     workspace = open_workspace(file)
     watched = replace(workspace, store=_WatchedStore(Path(workspace.store.root), pass_through))
-    refresh(watched, report=lambda step, done, total: pass_through(f"{step}, {'not ' * (done < total)}done"))
+    refresh(watched, report=lambda step, done, total, _spent="": pass_through(f"{step}, {'not ' * (done < total)}done"))
     return seen
 
 

@@ -5,6 +5,10 @@ torch runs a model that a corpus file names, ``SentenceTransformer.encode`` as i
 whose texts are cut into tokens beforehand. Each is timed in turn, three times, and its best time counts. An actor has one
 thread, and so has its peer.
 
+The stage is measured by itself: 10,000 texts go from the driver to two actors and into shards of a cache, by a model that costs
+nothing; what that takes of the processor, in the driver and in the actors, is set beside what the model takes for as many. Two
+actors are compared with one by the clock, which says something only where two cores are free.
+
 A question is embedded on one thread, alone and beside a process that keeps a core busy; its peer is the path of torch. The first
 question is timed from the start of a process.
 
@@ -16,6 +20,7 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,6 +29,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from backends.models.bert import Bert
 from backends.models.minilm import EPSILON, HEADS, LONGEST_TOKENS, MiniLM, packaged_folder
@@ -31,10 +37,18 @@ from backends.models.rapidocr_recogniser import PARAMETERS, RapidOcr
 from backends.models.registry import TEXT_EMBEDDERS
 from backends.models.sentence_embedder import load_tokenizer
 from backends.pdf.document import open_document
+from backends.stores.object_store import open_store
 from bench.table import Row, show
 from evaluation.questions import load_questions
+from pipeline.corpus.workspace import silent
+from pipeline.records.cache import ShardedCache
+from pipeline.stages.enrich.keep import keep
+from ray_jobs.cluster import connected
+from ray_jobs.embed import BATCHES_A_CALL
 from ray_jobs.enrich import structure_with
-from schemas.corpus import ChunkOptions, EmbeddingOptions, ParseOptions
+from ray_jobs.pools import cut_batches, run_pool
+from ray_jobs.rows import Outcome
+from schemas.corpus import ChunkOptions, EmbeddingOptions, ParseOptions, RayOptions
 from schemas.ids import sha256
 from schemas.ports import TextEmbedder, Vector
 from tasks.enriching.chunk import chunk
@@ -71,6 +85,7 @@ def main() -> None:
         *_questions(ours, before, questions),
         *_actors(before, texts),
         *_words(pictures := _pictures()),
+        *_stage(texts),
     ]
     show(f"the packaged text model on {len(texts)} texts, words of {len(pictures)} pictures", rows)
 
@@ -109,6 +124,75 @@ def _actors(before: TextEmbedder, texts: Sequence[str]) -> Iterator[Row]:
     ours = MiniLM(threads=1)
     took, _ = _timed({"ours": lambda: ours.embed_documents(texts), TORCH: lambda: before.embed_documents(texts)})
     yield Row("documents, an actor", "texts/s", len(texts) / took["ours"], len(texts) / took[TORCH], TORCH, "at least 2")
+
+
+STAGE_TEXTS = 10_000
+
+
+class FreeEmbedder:
+    """An actor that embeds at no cost, and writes down what its process has taken of the processor."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / str(os.getpid())
+
+    def run(self, batch: Sequence[tuple[str, str]]) -> list[Outcome[Vector]]:
+        """Return a vector for each text."""
+        with self._file.open("a") as times:
+            times.write(f"{time.process_time()}\n")
+        return [Outcome(row_id, np.zeros(384, np.float32)) for row_id, _ in batch]
+
+
+class OurEmbedder:
+    """An actor with the packaged model, on one thread."""
+
+    def __init__(self) -> None:
+        self._model = MiniLM(threads=1)
+
+    def run(self, batch: Sequence[tuple[str, str]]) -> list[Outcome[Vector]]:
+        """Return a vector for each text."""
+        vectors = self._model.embed_documents([text for _, text in batch])
+        return [Outcome(row_id, vector) for (row_id, _), vector in zip(batch, vectors, strict=True)]
+
+
+def _stage(texts: Sequence[str]) -> Iterator[Row]:
+    model = MiniLM(threads=1)
+    model.embed_documents(texts[:4])
+    began = time.process_time()
+    model.embed_documents(texts)
+    each_s = (time.process_time() - began) / len(texts)
+    named = [(f"{number}", texts[number % len(texts)]) for number in range(STAGE_TEXTS)]
+    options = EmbeddingOptions()
+    with connected(RayOptions(num_cpus=2)), tempfile.TemporaryDirectory() as folder:
+        spent_s = _spent_by_stage(named, options.batch * BATCHES_A_CALL, Path(folder))
+        yield Row("the stage beside its model", "% of its CPU", 100 * spent_s / (each_s * len(named)), goal="at most 10")
+        took = {workers: _clocked(named[: 4 * len(texts)], options.batch, workers) for workers in (1, 2)}
+    yield Row("two actors", "texts/s", 1 / took[2], 1 / took[1], "one actor", "at least 1.8")
+
+
+def _spent_by_stage(named: Sequence[tuple[str, str]], size: int, folder: Path) -> float:
+    """Return the seconds of the processor that texts take from the driver to the shards, without a model."""
+    schema = pa.schema([pa.field("id", pa.string(), nullable=False), pa.field("vector", pa.list_(pa.float32(), 384))])
+    cache = ShardedCache(open_store(str(folder / "store")), "vectors/free", schema)
+    times = folder / "times"
+    times.mkdir()
+    made = run_pool(FreeEmbedder, (times,), cut_batches(named, size), workers=2)
+    first = next(made)  # the actors are there
+    began = time.process_time()
+    rest = (pa.table({"id": [one.row_id for one in some], "vector": [one.value for one in some]}, schema) for some in made)
+    keep(cache, rest, "embed", len(named) - len(first), silent)
+    spent = time.process_time() - began
+    by_actor = [[float(value) for value in file.read_text().split()] for file in times.iterdir()]
+    return spent + sum(values[-1] - values[0] for values in by_actor)
+
+
+def _clocked(named: Sequence[tuple[str, str]], size: int, workers: int) -> float:
+    """Return the seconds a text takes from the first batch that is done to the last."""
+    made = run_pool(OurEmbedder, (), cut_batches(named, size), workers=workers)
+    for _ in range(2 * workers):
+        next(made)
+    began = time.perf_counter()
+    done = sum(map(len, made))
+    return (time.perf_counter() - began) / done
 
 
 def _timed(ways: Mapping[str, Way]) -> tuple[dict[str, float], dict[str, Vector]]:

@@ -145,7 +145,7 @@ def _refresh(file: str) -> dict[str, object]:
     spent: dict[str, float] = {}
     current, since = str(Stage.PLAN), 0.0
 
-    def report(step: str, _done: int, _total: int) -> None:
+    def report(step: str, _done: int, _total: int, _spent: str = "") -> None:
         nonlocal current, since
         stage = _STAGES.get(step, step)
         if stage != current:

@@ -49,7 +49,7 @@ def _rows(workspace: Workspace, folder: Path) -> Iterator[Row]:
     yield Row("again, nothing changed", "s", time.monotonic() - began, goal="under 5 s")
 
 
-def _tell(step: str, done: int, total: int) -> None:
+def _tell(step: str, done: int, total: int, _spent: str = "") -> None:
     if done == total:
         sys.stderr.write(f"{step}: {total}\n")
 

@@ -138,11 +138,12 @@ def _open(root: Path) -> "Workspace":
 
 
 def _stage(root: Path, name: str, version: str) -> Callable[[], object]:
+    from pipeline.corpus.workspace import silent
     from pipeline.refresh import WORK
     from schemas.stages import Stage
 
     def run() -> None:
-        note = WORK[Stage(name)](_open(root), version, lambda _step, _done, _total: None)
+        note = WORK[Stage(name)](_open(root), version, silent)
         refused = [f"{gate.gate}: {gate.message}" for gate in note.gates if not gate.passed]
         assert not refused, refused
 

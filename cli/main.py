@@ -14,6 +14,7 @@ import typer
 
 from cli.terminal import print_json, print_markdown, print_table, reporting, say, show, show_text, show_title
 from schemas.errors import OF_THE_SOURCE, BadInputError, Failure, GateError, InsetError, UserError
+from schemas.stages import Step
 from tasks.answering.modes import DEFAULT_MODE, IN_WORDS, mode_named
 
 if TYPE_CHECKING:
@@ -120,7 +121,8 @@ def _refresh(corpus: str, *, as_json: bool, replay: bool) -> None:
             f"{counts.quarantined} in quarantine"
         )
         for failure, pages in _by_document(result.failures):
-            what = f"partly read: {_of(pages)} of" if pages else "quarantine:"
+            read = f"partly read: {_of(pages)} of" if pages else "quarantine:"
+            what = "to describe:" if failure.step == Step.CAPTION else read
             say(f"  {what} {failure.source}: {failure.code}: {failure.message}")
         for gate in result.gates:
             if not gate.passed:
@@ -447,6 +449,34 @@ def _show_pages(pages: "Sequence[InspectedPage]") -> None:
             box = ", ".join(f"{value:.0f}" for value in figure.bbox)
             label = figure.tag or f"no tag ({figure.reason})"
             show(f"  {figure.role} {figure.kind} at ({box}): {label} {figure.caption}".rstrip())
+
+
+@app.command()
+def captions(
+    corpus: CorpusArgument,
+    file: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE.html", help="Where the sheet goes; default: captions-CORPUS.html.")
+    ] = None,
+    flagged: Annotated[
+        bool, typer.Option("--flagged", help="Only figures of whose description something is flagged.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Write a sheet of the live version's figures: what describes each, by which model, what is doubtful, what it cost."""
+    from pipeline.corpus.workspace import open_workspace
+    from pipeline.inspection.captions import write_captions
+
+    workspace = open_workspace(corpus)
+    out = file or Path(f"captions-{workspace.corpus.name}.html")
+    with reporting() as report:
+        made = write_captions(workspace, out, flagged=flagged, report=report)
+    if as_json:
+        print_json(made)
+        return
+    by = ", ".join(f"{count:,} by {name}" for name, count in made.described_by.items())
+    say(f"{made.file}: {made.shown:,} of {made.figures:,} figures of {made.version}" + (f"; {by}" if by else ""))
+    for name, count in made.flags.items():
+        say(f"  {name}: {count:,}")
 
 
 @app.command()

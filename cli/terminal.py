@@ -13,7 +13,17 @@ from typing import Any
 from pydantic import BaseModel
 from rich.console import Console
 from rich.markdown import Markdown
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
@@ -78,11 +88,11 @@ class _Steps:
         self._tasks: dict[str, TaskID] = {}
         self._lock = threading.Lock()
 
-    def __call__(self, step: str, done: int, total: int) -> None:
+    def __call__(self, step: str, done: int, total: int, spent: str = "") -> None:
         with self._lock:
             if step not in self._tasks:
-                self._tasks[step] = self._progress.add_task(step, total=total)
-            self._progress.update(self._tasks[step], completed=done, total=max(total, done))
+                self._tasks[step] = self._progress.add_task(step, total=total, spent=spent)
+            self._progress.update(self._tasks[step], completed=done, total=max(total, done), spent=spent)
 
 
 class _Lines:
@@ -91,11 +101,20 @@ class _Lines:
     def __init__(self) -> None:
         self._last: dict[str, int] = {}
 
-    def __call__(self, step: str, done: int, total: int) -> None:
+    def __call__(self, step: str, done: int, total: int, spent: str = "") -> None:
         tenth = 10 * done // total if total else 10
         if self._last.get(step) != tenth:
             self._last[step] = tenth
-            say(f"{step}: {done} of {total}")
+            say(f"{step}: {done} of {total}{f', {spent}' if spent else ''}")
+
+
+class _RateColumn(ProgressColumn):
+    """How many a second a step does."""
+
+    def render(self, task: Task) -> Text:
+        """Return the rate; "" where nothing is known yet."""
+        speed = task.finished_speed or task.speed
+        return Text(f"{speed:.{0 if speed >= 10 else 1}f}/s" if speed else "", style="progress.data.speed")
 
 
 @contextmanager
@@ -104,6 +123,14 @@ def reporting() -> Iterator[Any]:
     if not _errors.is_terminal:
         yield _Lines()
         return
-    columns = (SpinnerColumn(finished_text="✓"), TextColumn("{task.description:<10}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeElapsedColumn(), console=_errors) as progress:
+    columns = (
+        SpinnerColumn(finished_text="✓"),
+        TextColumn("{task.description:<10}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        _RateColumn(),
+        TimeRemainingColumn(compact=True, elapsed_when_finished=True),
+        TextColumn("{task.fields[spent]}"),
+    )
+    with Progress(*columns, console=_errors) as progress:
         yield _Steps(progress)

@@ -4,9 +4,6 @@ Airflow reads this file twice a minute and once more before each task, so it onl
 costs something. The stages are those of ``inset refresh``.
 """
 
-import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,11 +12,10 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, A
 from pydantic import JsonValue
 
 from pipeline.corpus.schedules import CorpusSchedule, corpus_schedules
-from schemas.errors import InsetError, TransientError
+from plugins.enrich import Enrich
+from plugins.terms import in_airflow_terms, planned_as, run_name
 from schemas.printing import line
 from schemas.stages import ON_A_VERSION, Stage
-
-_logger = logging.getLogger("inset")
 
 _DEFAULTS: dict[str, Any] = {
     "owner": "inset",
@@ -37,8 +33,6 @@ _EVERY_DAG: dict[str, Any] = {
     "default_args": _DEFAULTS,
     "auto_register": False,
 }
-
-_AFTER = {Stage.ENRICH: TriggerRule.NONE_FAILED}  # with nothing to parse, parse is skipped and the rest goes on
 
 _ABOUT = """\
 Brings the corpus **{name}** up to date: what is new, changed or gone in `{source}` makes a new version, and if every gate
@@ -68,35 +62,14 @@ Correct the file; within a minute this turns into the corpus's refresh.
 """
 
 
-@contextmanager
-def _in_airflow_terms() -> Iterator[None]:
-    """Let only what may succeed later be retried; all else fails at once, and its log has the one line that matters."""
-    try:
-        yield
-    except TransientError as error:
-        _logger.warning("%s", error.message)
-        raise
-    except InsetError as error:
-        _logger.error("%s", error.message)
-        raise AirflowFailException(error.message) from None
-
-
-def _run() -> str:
-    return f"airflow:{get_current_context()['run_id']}"
-
-
-def _planned(name: str) -> Any:
-    return get_current_context()["ti"].xcom_pull(task_ids="plan", key=name)
-
-
 @task
 def plan(corpus: str) -> list[list[int]]:
     """Compare the source with what is live; what there is no need for is skipped."""
     from pipeline import steps
 
     context = get_current_context()
-    with _in_airflow_terms():
-        planned = steps.plan(corpus, _run())
+    with in_airflow_terms():
+        planned = steps.plan(corpus, run_name())
     for name in ("version", "outcome", "parent"):
         context["ti"].xcom_push(key=name, value=getattr(planned, name))
     if planned.outcome != "build":
@@ -111,8 +84,8 @@ def parse(corpus: str, shards: list[int]) -> None:
     """Read the pages of the documents of a shard, each in a process of its own."""
     from pipeline import steps
 
-    with _in_airflow_terms():
-        note = steps.parse_shards(corpus, _run(), _planned("version"), shards)
+    with in_airflow_terms():
+        note = steps.parse_shards(corpus, run_name(), planned_as("version"), shards)
     counts = note.counts
     named = f"{counts.get('parsed', 0)} documents, {counts.get('pages_parsed', 0)} pages"
     context: Any = get_current_context()
@@ -124,8 +97,8 @@ def stage(corpus: str, name: str) -> None:
     """Run a stage that works on the version as a whole."""
     from pipeline import steps
 
-    with _in_airflow_terms():
-        steps.run_stage(Stage(name), corpus, _run(), _planned("version"))
+    with in_airflow_terms():
+        steps.run_stage(Stage(name), corpus, run_name(), planned_as("version"))
 
 
 @task
@@ -133,9 +106,9 @@ def publish(corpus: str, asset: Asset) -> None:
     """Make the version live if every gate holds, and report to Airflow that the asset changed."""
     from pipeline import steps
 
-    with _in_airflow_terms():
-        planned = steps.Planned(_planned("version"), _planned("outcome"), _planned("parent"), [])
-        published = steps.publish_version(corpus, _run(), planned)
+    with in_airflow_terms():
+        planned = steps.Planned(planned_as("version"), planned_as("outcome"), planned_as("parent"), [])
+        published = steps.publish_version(corpus, run_name(), planned)
     if not published.live:
         raise AirflowSkipException(f"{published.version} is ready, and held back since a rollback")
     counts: dict[str, JsonValue] = {**published.counts}
@@ -147,8 +120,15 @@ def release(corpus: str) -> None:
     """Give the run's lease back, whatever became of the run."""
     from pipeline import steps
 
-    with _in_airflow_terms():
-        steps.release(corpus, _run())
+    with in_airflow_terms():
+        steps.release(corpus, run_name())
+
+
+def _stage(which: Stage, file: str, about: str) -> Any:
+    if which is Stage.ENRICH:
+        # With nothing to parse, parse is skipped and the rest goes on.
+        return Enrich(task_id=which.value, corpus=file, doc_md=about, trigger_rule=TriggerRule.NONE_FAILED)
+    return stage.override(task_id=which.value, doc_md=about)(file, which.value)
 
 
 def refresh_dag(found: CorpusSchedule) -> DAG:
@@ -164,12 +144,7 @@ def refresh_dag(found: CorpusSchedule) -> DAG:
         **_EVERY_DAG,
     ) as dag:
         shards = plan(file)
-        middle = [
-            stage.override(task_id=which.value, doc_md=about, trigger_rule=_AFTER.get(which, TriggerRule.ALL_SUCCESS))(
-                file, which.value
-            )
-            for which, about in ON_A_VERSION.items()
-        ]
+        middle = [_stage(which, file, about) for which, about in ON_A_VERSION.items()]
         last = publish.override(outlets=[published], trigger_rule=TriggerRule.NONE_FAILED)(file, published)
         chain(shards, parse.partial(corpus=file).expand(shards=shards), *middle, last, release(file).as_teardown())
     return dag

@@ -292,6 +292,7 @@ class Airflow:
         airflow = str(BIN / "airflow")
         self.children.start("Airflow's API server", [airflow, "api-server"], AIRFLOW_LOG, env)
         self.children.start("Airflow's scheduler", [airflow, "scheduler", "--skip-serve-logs"], AIRFLOW_LOG, env)
+        self.children.start("Airflow's triggerer", [airflow, "triggerer", "--skip-serve-logs"], AIRFLOW_LOG, env)
         self.children.start("Airflow's DAG processor", [airflow, "dag-processor"], AIRFLOW_LOG, env)
         self.children.wait("Airflow's start", self._healthy, STARTED_WITHIN_S)
         self.children.wait("Airflow's reading of the DAG", self._knows_dag, STARTED_WITHIN_S)
@@ -366,7 +367,9 @@ class Airflow:
             self._log_in()
         except (OSError, ValueError):
             return False
-        return all(health[part]["status"] == "healthy" for part in ("metadatabase", "scheduler", "dag_processor"))
+        return all(
+            health[part]["status"] == "healthy" for part in ("metadatabase", "scheduler", "triggerer", "dag_processor")
+        )
 
     @property
     def password(self) -> str:

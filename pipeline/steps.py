@@ -116,7 +116,11 @@ def run_stage(stage: Stage, corpus: str, run_id: str, version: str) -> StageNote
     Raises:
         UserError: The version is finished.
     """
-    workspace = open_workspace(corpus)
+    return run_stage_in(open_workspace(corpus), stage, run_id, version)
+
+
+def run_stage_in(workspace: Workspace, stage: Stage, run_id: str, version: str) -> StageNote:
+    """Run a stage in a corpus that is open; otherwise as ``run_stage``."""
     with _entered(workspace, run_id):
         _unfinished(workspace, version)
         note = WORK[stage](workspace, version, _to_log())
@@ -209,11 +213,11 @@ def _unfinished(workspace: Workspace, version: str) -> None:
 def _to_log() -> Report:
     reported: dict[str, float] = {}
 
-    def report(step: str, done: int, total: int) -> None:
+    def report(step: str, done: int, total: int, spent: str = "") -> None:
         now = time.monotonic()
         if total and (done >= total or now - reported.get(step, -_REPORT_EVERY_S) >= _REPORT_EVERY_S):
             reported[step] = now
-            _logger.info("progress: %s %d of %d", step, done, total)
+            _logger.info("progress: %s %d of %d%s", step, done, total, f", {spent}" if spent else "")
 
     return report
 

@@ -7,7 +7,7 @@ from itertools import islice
 
 from backends.models.registry import language_model
 from backends.stores.object_store import open_store
-from ray_jobs.cluster import connected
+from ray_jobs.cluster import actors, connected
 from ray_jobs.pools import run_pool
 from ray_jobs.rows import Outcome, RowFailure
 from schemas.corpus import ModelCaptioner, RayOptions
@@ -23,9 +23,10 @@ BATCHES_A_CALL = 4
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A figure to describe, and the prompt for it."""
+    """A figure to describe, the picture to show, its own or that of one that looks nearly the same, and the prompt for it."""
 
     figure_id: str
+    picture: str
     prompt: str
 
 
@@ -71,7 +72,7 @@ def caption(
     if options.kind == "local":
         batches = _batches(work, options.batch * BATCHES_A_CALL)
         with connected(ray):
-            workers, gpus = _actors(options)
+            workers, gpus = actors(options.gpus, options.workers, 1)
             yield from run_pool(CaptionerActor, (name, options, store_address), batches, workers=workers, num_gpus=gpus)
         return
     store = open_store(store_address)
@@ -84,15 +85,6 @@ def caption(
         calls.faults.update(model.faults)
 
 
-def _actors(options: ModelCaptioner) -> tuple[int, float]:
-    """Return how many actors there are, and what of a GPU each takes: without one in the cluster they run on CPUs."""
-    import ray
-
-    gpus = ray.cluster_resources().get("GPU", 0)
-    each = options.gpus if gpus else 0
-    return options.workers or max(1, int(gpus / each) if each else 1), each
-
-
 def _batches(work: Iterable[Asked], size: int) -> Iterator[list[tuple[str, Asked]]]:
     coming = iter(work)
     while batch := [(asked.figure_id, asked) for asked in islice(coming, size)]:
@@ -100,7 +92,7 @@ def _batches(work: Iterable[Asked], size: int) -> Iterator[list[tuple[str, Asked
 
 
 def _request(asked: Asked, options: ModelCaptioner, store: ObjectStore) -> Request:
-    picture = store.get(figure_file(asked.figure_id)) if sees(options.kind) else None
+    picture = store.get(figure_file(asked.picture)) if sees(options.kind) else None
     return Request(asked.figure_id, asked.prompt, picture)
 
 

@@ -1,12 +1,22 @@
-"""Start or join Ray, once a process."""
+"""Start or join Ray, once a process, and bring Inset's code to its workers."""
 
 import contextlib
+import importlib
 import logging
 import os
 from collections.abc import Iterator
+from pathlib import Path
+
+from pydantic import JsonValue
 
 from schemas.corpus import RayOptions
-from schemas.errors import UserError
+from schemas.errors import TransientError, UserError
+
+CODE = ("backends", "evaluation", "pipeline", "ray_jobs", "schemas", "tasks")
+"""Packages that a stage of a refresh may import."""
+
+_IN_A_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"
+"""What Ray sets for the driver of a job, which runs on the cluster already, in the runtime environment of the job."""
 
 
 @contextlib.contextmanager
@@ -15,6 +25,7 @@ def connected(options: RayOptions) -> Iterator[int]:
 
     Raises:
         UserError: Ray isn't installed, or there is no cluster at the address.
+        TransientError: Ray can't be started, or can't be joined.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # Workers share this process's environment: Ray must not build one of its own when it is started through uv.
@@ -26,11 +37,14 @@ def connected(options: RayOptions) -> Iterator[int]:
         raise UserError("Ray is not installed; run: pip install 'inset[ray]'") from error
     started = not ray.is_initialized()
     if started:
+        in_a_job = _IN_A_JOB in os.environ
+        address = "auto" if in_a_job else options.address
         try:
             ray.init(
-                address=options.address or "local",
-                num_cpus=None if options.address else options.num_cpus,
-                include_dashboard=False if options.address is None else None,
+                address=address or "local",
+                num_cpus=None if address else options.num_cpus,
+                include_dashboard=None if address else False,
+                runtime_env=runtime_env(options) if address and not in_a_job else None,
                 logging_level=logging.WARNING,
                 log_to_driver=False,
                 configure_logging=False,
@@ -39,7 +53,12 @@ def connected(options: RayOptions) -> Iterator[int]:
             raise UserError(
                 f"no Ray cluster answers at {options.address}; correct ray.address in the corpus file"
             ) from error
-        _started_here.append(options.address is None)
+        except (RuntimeError, ray.exceptions.RayError) as error:
+            lines = [part.strip() for part in str(error).splitlines() if part.strip()]
+            raise TransientError(
+                f"Ray can't be {'joined' if address else 'started'}: {lines[-1] if lines else error}"
+            ) from error
+        _started_here.append(address is None)
     try:
         yield max(1, int(ray.cluster_resources().get("CPU", 1)))
     finally:
@@ -48,9 +67,33 @@ def connected(options: RayOptions) -> Iterator[int]:
             ray.shutdown()
 
 
+def actors(gpus: float, workers: int | None, without: int) -> tuple[int, float]:
+    """Return how many actors of a model there are, and what of a GPU each takes: none where the cluster hasn't as much.
+
+    Args:
+        gpus: GPUs, or the part of one, that an actor is to take.
+        workers: How many actors a corpus file asks for; None for as many as the GPUs hold.
+        without: How many there are where there is no GPU, and nobody asks for a number.
+    """
+    import ray
+
+    there = float(ray.cluster_resources().get("GPU", 0))
+    each = gpus if there >= gpus else 0.0
+    return workers or (max(1, int(there / each)) if each else without), each
+
+
 _started_here: list[bool] = []
 
 
 def is_this_machine() -> bool:
     """Return whether the Ray that this process is connected to was started by it, and so has no node but this machine."""
     return _started_here == [True]
+
+
+def runtime_env(options: RayOptions) -> dict[str, JsonValue]:
+    """Return the runtime environment of a cluster's workers: what the corpus file asks for, and this very code."""
+    env = dict(options.runtime_env)
+    if "py_modules" not in env:
+        places = [Path(str(importlib.import_module(name).__file__)).parent for name in CODE]
+        env |= {"py_modules": [str(place) for place in places], "excludes": ["__pycache__"]}
+    return env

@@ -1,15 +1,11 @@
 """The models of a refresh, as actors over batches."""
 
 import dataclasses
-import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from types import MappingProxyType
 from typing import Any, TypeVar
-
-import numpy as np
-from numpy.typing import NDArray
 
 from backends.models.registry import DETECTORS, RECOGNISERS, TEXT_EMBEDDERS
 from backends.stores.object_store import open_store
@@ -30,14 +26,13 @@ from schemas.documents import (
 )
 from schemas.errors import FailureCode
 from schemas.ids import figure_file
-from schemas.models import ModelName
 from tasks.enriching.chunk import chunk
 from tasks.figures.segment import cut
 from tasks.reading.structure import structure
 
 PICTURES_A_BATCH = 4
 
-FEW_PICTURES, FEW_PAGES, FEW_DOCUMENTS, FEW_TEXTS = 4, 16, 16, 512
+FEW_PICTURES, FEW_PAGES, FEW_DOCUMENTS = 4, 16, 16
 """Up to that many are done in this process: starting Ray would take longer than the work."""
 
 
@@ -67,23 +62,6 @@ class SegmenterActor:
     def _segment(self, name: str) -> list[Segment]:
         picture = self._store.get(name)
         return cut(picture, self._detector.detect(picture), lambda name, data: self._store.put(f"figures/{name}", data))
-
-
-class EmbedderActor:
-    """Turns texts into vectors. Input: the text."""
-
-    def __init__(self, model: ModelName, batch: int) -> None:
-        self._embedder = TEXT_EMBEDDERS.find(model).load(batch)
-
-    def run(self, batch: Sequence[tuple[str, str]]) -> list[Outcome[NDArray[np.float32]]]:
-        """Return one vector a text."""
-        vectors = self._embedder.embed_documents([text for _, text in batch])
-        return [Outcome(row_id, vector) for (row_id, _), vector in zip(batch, vectors, strict=True)]
-
-
-@functools.lru_cache(maxsize=2)
-def _local_embedder(model: ModelName, batch: int) -> EmbedderActor:
-    return EmbedderActor(model, batch)
 
 
 def recognise(
@@ -167,19 +145,6 @@ def _begun(work: Iterable[Item], few: int) -> tuple[bool, Iterator[Item]]:
 
 def _reason(outcome: Outcome[Any]) -> str | None:
     return outcome.failure.message if outcome.failure is not None else None
-
-
-def embed(
-    texts: Iterable[tuple[str, str]], model: ModelName, options: EmbeddingOptions, ray: RayOptions
-) -> Iterator[list[Outcome[NDArray[np.float32]]]]:
-    """Yield the vectors of texts, a batch at a time."""
-    only_few, texts = _begun(texts, FEW_TEXTS)
-    batches = cut_batches(texts, options.batch * 4)
-    if only_few:
-        yield from map(_local_embedder(model, options.batch).run, batches)
-        return
-    with connected(ray) as cpus:
-        yield from run_pool(EmbedderActor, (model, options.batch), batches, workers=options.workers or cpus)
 
 
 @dataclass(frozen=True)

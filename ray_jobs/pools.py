@@ -101,6 +101,15 @@ class _Try:
     deaths: int = 0
 
 
+def _may_share(queue: "deque[tuple[Any, _Try]]", work: _Try) -> bool:
+    """Return whether a batch may wait at an actor that has others.
+
+    One at which an actor died has the next actor for itself: the answer to the batch before it can be lost with an actor that
+    dies at once, and the wrong one would be blamed.
+    """
+    return not queue or (not work.deaths and not any(other.deaths for _, other in queue))
+
+
 @dataclass(frozen=True)
 class _NoMemory:
     """What an actor answers where there is not memory enough for a batch."""
@@ -235,7 +244,7 @@ class _Pool:
             # Those that start get one each before any gets a second.
             spare = 0 if depth == 0 else self._most - len(made)
             for worker in made:
-                if len(waiting) > spare and len(worker.queue) == depth:
+                if len(waiting) > spare and len(worker.queue) == depth and _may_share(worker.queue, waiting[0]):
                     work = waiting.popleft()
                     worker.queue.append((worker.handle.run.remote(work.batch), work))
         starting = len(self._workers) - len(made)
@@ -341,7 +350,8 @@ def _unmade(error: Any) -> InsetError:
             f"it lacks code that is here ({_last_line(cause)}); docs/guides/run-on-a-ray-cluster.md says how it gets there"
         )
     else:
-        why = f"{type(cause).__name__}: {line(str(cause))}"[:500]
+        first, *_ = str(cause).splitlines() or [""]
+        why = f"{type(cause).__name__}: {line(first)}"[:500]
     return TransientError(f"a worker of Ray can't be started: {why}")
 
 

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, create_model, field_validator, model_validator
 
 from schemas.gates import GATES, Gate
 from schemas.ids import CORPUS_NAME
@@ -212,13 +212,94 @@ class CaptionOptions(Section):
     layout: Text = Field("rapid-layout", description="What finds figures and tables on pages that are a picture; or none.")
 
 
-class EmbeddingOptions(Section):
-    """What turns text into vectors."""
+class PoolOptions(Section):
+    """How many actors embed, and with what."""
+
+    batch: int = Field(32, ge=1, le=65_536, description="Texts or pictures embedded at once.")
+    workers: Workers | None = Field(None, description="Embedding actors; default: as many as there are CPU cores, or GPUs.")
+    gpus: float = Field(
+        0.0, ge=0, le=64, description="GPUs, or a part of one, that each actor takes; 0, or none there: CPU."
+    )
+
+
+Prefix = Annotated[str, Field(max_length=10_000)]
+Revision = Annotated[Text, Field(min_length=1)]
+
+
+class TextModelOptions(PoolOptions):
+    """A model that turns texts into vectors."""
+
+    model: Text = Field(description="'minilm' (packaged), or a sentence-transformers model name or folder.")
+    revision: Revision | None = Field(None, description="Revision of a model that is not packaged; needed for those.")
+    document_prompt: Prefix | None = Field(
+        None, description="What stands before each text; default: as the model's files say."
+    )
+    query_prompt: Prefix | None = Field(
+        None, description="What stands before a question; default: as the model's files say."
+    )
+
+
+class ImageModelOptions(PoolOptions):
+    """A model of open_clip, that turns pictures and texts into vectors of one space."""
+
+    model: Text = Field(
+        description="A folder with open_clip_config.json, a name on the Hugging Face hub, or an architecture such as ViT-L-14."
+    )
+    revision: Revision = Field(description="Which revision, so that the same name always means the same model.")
+    weights: Text | None = Field(None, description="Of an architecture: the file of its weights.")
+    batch: int = Field(16, ge=1, le=65_536, description="Pictures embedded at once.")
+    gpus: float = Field(
+        1.0, ge=0, le=64, description="GPUs, or a part of one, that each actor takes; 0, or none there: CPU."
+    )
+
+
+class UnifiedOptions(Section):
+    """How the vectors that embeddings.image gives for a picture and for its words become one."""
+
+    combine: Literal["mean", "concatenation"] = Field(
+        "mean", description="mean: weighted, of unit vectors; concatenation: twice as long, its cosine is the mean of both."
+    )
+    image_weight: Share = Field(0.5, description="What the picture counts; its words count the rest.")
+
+
+class LateModelOptions(PoolOptions):
+    """A model of transformers for late interaction: ColPali, ColQwen2."""
+
+    model: Text = Field(description="A folder, or a name on the Hugging Face hub.")
+    revision: Revision = Field(description="Which revision, so that the same name always means the same model.")
+    batch: int = Field(4, ge=1, le=65_536, description="Pictures embedded at once.")
+    gpus: float = Field(
+        1.0, ge=0, le=64, description="GPUs, or a part of one, that each actor takes; 0, or none there: CPU."
+    )
+
+
+class EmbeddingOptions(PoolOptions):
+    """What turns rows into vectors: a space each. Batch, workers and gpus are those of text."""
 
     text: Text = Field("minilm", description="'minilm' (packaged), or a sentence-transformers model name or folder.")
-    revision: Text | None = Field(None, description="Revision of a model that is not packaged; needed for those.")
-    batch: int = Field(32, ge=1, le=65_536, description="Texts embedded at once.")
-    workers: Workers | None = Field(None, description="Embedding actors; default: one a CPU core.")
+    revision: Revision | None = Field(None, description="Revision of a model that is not packaged; needed for those.")
+    document_prompt: Prefix | None = Field(
+        None, description="What stands before each text; default: as the model's files say."
+    )
+    query_prompt: Prefix | None = Field(
+        None, description="What stands before a question; default: as the model's files say."
+    )
+    tables: TextModelOptions | None = Field(
+        None, description="A model for tables alone, beside the one for all text; or none."
+    )
+    image: ImageModelOptions | None = Field(None, description="A model for pictures and questions in one space; or none.")
+    unified: UnifiedOptions | None = Field(
+        None, description="A picture and its words in one vector, by the model of image."
+    )
+    late: LateModelOptions | None = Field(
+        None, description="A model for many vectors a picture, late interaction; or none."
+    )
+
+    @model_validator(mode="after")
+    def _complete(self) -> "EmbeddingOptions":
+        if self.unified is not None and self.image is None:
+            raise ValueError("unified combines what the model of embeddings.image makes: name one there")
+        return self
 
 
 class RayOptions(Section):
@@ -228,6 +309,32 @@ class RayOptions(Section):
         None, description="Address of a Ray cluster; without one Ray runs in this process tree."
     )
     num_cpus: Workers | None = Field(None, description="CPUs a local Ray may take; default: all.")
+    jobs: Annotated[Text, AfterValidator(_without_user)] | None = Field(
+        None,
+        description="Address of the cluster's job server, such as http://head:8265: Airflow has enrich run there as a Ray Job, "
+        "and no worker of Airflow waits for it.",
+    )
+    runtime_env: dict[Text, JsonValue] = Field(
+        {},
+        description="Runtime environment of the cluster's workers, as Ray spells it, such as {pip: [...]}. Inset's own code is "
+        "sent along, unless this names py_modules.",
+    )
+
+    @field_validator("jobs")
+    @classmethod
+    def _served(cls, jobs: str | None) -> str | None:
+        if jobs is not None and urlsplit(jobs).scheme not in ("http", "https"):
+            raise ValueError("write the address of the job server, such as http://head:8265")
+        return jobs and jobs.rstrip("/")
+
+    @field_validator("runtime_env")
+    @classmethod
+    def _without_secrets(cls, runtime_env: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        if "env_vars" in runtime_env:
+            raise ValueError("set environment variables where the cluster's nodes start; a corpus file is stored and shown")
+        if "working_dir" in runtime_env:
+            raise ValueError("a job's working_dir holds its order; bring code as py_modules, or in the image")
+        return runtime_env
 
 
 class Ranking(Section):

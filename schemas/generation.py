@@ -59,3 +59,12 @@ class Description:
     complete: bool = True
     failure: str | None = None
     money: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Likeness:
+    """What a figure looks like, as a perceptual hash in hexadecimal digits, and the figure that stands for it, maybe itself."""
+
+    id: str
+    hash: str
+    stand_in: str

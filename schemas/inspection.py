@@ -1,8 +1,9 @@
-"""What Inset makes of a single PDF, and what is wrong with an installation: the JSON of ``inset parse`` and ``doctor``."""
+"""What Inset makes of a single PDF or of a version's figures, and what is wrong with an installation: results of commands."""
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from schemas.errors import Failure
+from schemas.versions import Spent
 
 
 class _Model(BaseModel):
@@ -94,3 +95,16 @@ class Diagnosis(_Model):
 
     ok: bool
     findings: list[Finding]
+
+
+class CaptionSheet(_Model):
+    """A contact sheet of figures that was written, and what the figures come to, those included that it has no room for."""
+
+    version: str
+    file: str
+    figures: int
+    shown: int
+    flagged: int
+    described_by: dict[str, int]
+    flags: dict[str, int]
+    spent: dict[str, Spent] = Field(description="What their descriptions cost when they were made, by captioner.")

@@ -1,7 +1,8 @@
 """Models as a corpus file names them, and what a model's module offers of one. Light to import: schedulers do."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
@@ -18,12 +19,36 @@ TokenCounter = Callable[[Sequence[str]], list[int]]
 """Texts to how many tokens each has, special ones left out."""
 
 
+Settings = tuple[tuple[str, str | float], ...]
+"""How a model is used, where its vectors depend on that: names and values, sorted by name."""
+
+
 @dataclass(frozen=True, slots=True)
 class ModelName:
-    """A model as a corpus file names it. ``revision`` is None where the model's module pins what it loads."""
+    """A model as a corpus file names it.
+
+    ``revision`` is None where the model's module pins what it loads. ``option`` is where it is named, for messages.
+    """
 
     name: str
     revision: str | None = None
+    settings: Settings = ()
+    option: str = field(default="embeddings.text", compare=False)
+
+    def setting(self, name: str) -> str | float | None:
+        """Return one of its settings; None where it isn't given."""
+        return dict(self.settings).get(name)
+
+
+class Embeds(StrEnum):
+    """What an embedder makes vectors of."""
+
+    TEXTS = "texts"
+    PICTURES = "pictures"
+    PAIRS = "pairs"
+    """Pictures with the words that describe them."""
+    PATCHES = "patches"
+    """Pictures again, each into many vectors, which late interaction compares."""
 
 
 @dataclass(frozen=True)

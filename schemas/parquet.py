@@ -13,7 +13,7 @@ import typing
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from itertools import islice
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -70,12 +70,11 @@ def to_parquet(table: pa.Table) -> bytes:
 
 
 def from_parquet(data: bytes, columns: Sequence[str] | None = None) -> pa.Table:
-    """Decode a table, or some of its columns.
+    """Decode a table, or some of its columns, of bytes that ``check_parquet`` accepts; a store has checked what it returns.
 
     Raises:
-        ValueError: The bytes aren't what was written; the message says what is wrong with them.
+        ValueError: A page isn't what was written; the message says what is wrong with it.
     """
-    check_parquet(data)
     try:
         # Most are small: a pool of threads for each costs more than the reading.
         file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
@@ -84,6 +83,19 @@ def from_parquet(data: bytes, columns: Sequence[str] | None = None) -> pa.Table:
         ).replace_schema_metadata(None)
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"isn't what was written ({str(error).splitlines()[0]})") from error
+
+
+def read_column(file: BinaryIO, name: str) -> "pa.ChunkedArray[Any]":
+    """Read one column of a file and nothing else; its pages' checksums are checked, and not the digest of the file.
+
+    Raises:
+        ValueError: The bytes aren't what was written.
+    """
+    try:
+        read = pq.ParquetFile(file, page_checksum_verification=True).read([name], use_threads=False)
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(str(error).splitlines()[0]) from error
+    return read.column(name)
 
 
 def check_parquet(data: bytes) -> None:

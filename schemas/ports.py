@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +37,10 @@ class ObjectStore(Protocol):
 
     def get(self, name: str) -> bytes:
         """Return an object's bytes; raise ``MissingError``, a ``FileNotFoundError``, where there is none."""
+        ...
+
+    def open(self, name: str) -> BinaryIO:
+        """Open an object's stored bytes to read a part of them, unchecked; raises as ``get`` does where there is none."""
         ...
 
     def put(self, name: str, data: bytes) -> None:
@@ -287,6 +291,68 @@ class LayoutDetector(Protocol):
         Raises:
             BadInputError: The picture can't be decoded.
         """
+        ...
+
+
+class Embedder(Protocol):
+    """Turns questions into vectors of unit length, in the space of whatever else it embeds."""
+
+    name: str
+    revision: str
+    dimension: int
+
+    def embed_query(self, text: str) -> Vector:
+        """Return the vector of a question, shape ``(dimension,)``; of late interaction, its vectors, ``(n, dimension)``."""
+        ...
+
+
+class PictureEmbedder(Embedder, Protocol):
+    """Turns pictures and texts into vectors of one space."""
+
+    def embed_pictures(self, pictures: Sequence[bytes]) -> Vector:
+        """Return one row an encoded picture; no row depends on the pictures beside it but for rounding.
+
+        Raises:
+            BadInputError: A picture can't be decoded.
+            MemoryError: There is no room for so many at once.
+        """
+        ...
+
+    def embed_documents(self, texts: Sequence[str]) -> Vector:
+        """Return one row a text; a long text is cut."""
+        ...
+
+    def embed_query_picture(self, picture: bytes) -> Vector:
+        """Return what is searched by where a picture is the question; shape and errors as for the others."""
+        ...
+
+
+class PairEmbedder(Embedder, Protocol):
+    """Turns a picture together with the words that describe it into one vector."""
+
+    def embed_pairs(self, pictures: Sequence[bytes], texts: Sequence[str]) -> Vector:
+        """Return one row a pair; errors as for ``PictureEmbedder.embed_pictures``."""
+        ...
+
+    def embed_query_picture(self, picture: bytes) -> Vector:
+        """Return what is searched by where a picture is the question."""
+        ...
+
+
+class LateEmbedder(Embedder, Protocol):
+    """Turns a picture, or a question, into many vectors, one a patch or a word: what late interaction compares."""
+
+    def embed_pictures(self, pictures: Sequence[bytes]) -> list[Vector]:
+        """Return the vectors of each encoded picture, shape ``(n, dimension)``, n > 0; none is of padding.
+
+        Raises:
+            BadInputError: A picture can't be decoded.
+            MemoryError: There is no room for so many at once.
+        """
+        ...
+
+    def embed_query_picture(self, picture: bytes) -> Vector:
+        """Return what is searched by where a picture is the question."""
         ...
 
 

@@ -227,10 +227,11 @@ class ModelCard(_Model):
 
 
 class VectorSpace(_Model):
-    """A space of a version: the model that made its vectors, and the key that they are kept under."""
+    """A space of a version: the model that made its vectors, how it was used, and the key that they are kept under."""
 
     model: ModelCard
     key: str
+    settings: dict[str, str | float] = {}
 
 
 class Captions(_Model):

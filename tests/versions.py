@@ -13,6 +13,9 @@ from schemas.tags import TagTemplate
 from tasks.versions import check
 from tasks.versions.assemble import DocumentPieces, make_rows, merge, number_version, taken_from
 
+ALWAYS = ["hybrid", "dense", "bm25"]
+"""The modes that every version can be searched in."""
+
 
 def read_evidence(store: ObjectStore, version: str) -> pa.Table:
     """Return a version's evidence as one table; raises as ``evidence_parts`` does."""

@@ -38,6 +38,9 @@ REFINE_FACTOR = 5
 READ_AHEAD_BYTES = 32 << 20
 """What a scan reads ahead: an index of 400,000 vectors takes 630 MB to build, and 810 with the engine's 2 GB; both as long."""
 
+PARTITION_MB = 96
+"""What a part of a full-text index takes in memory while it is made, or joined with another; the engine's own bound is 2 GB."""
+
 _FIELDS = b"lexical_fields"
 _LAYOUT, _LAYOUT_VERSION = b"layout", b"2"
 """What a table is made like; goes up when a collection of today could not be told from one that is filled."""
@@ -327,6 +330,7 @@ class LanceIndex:
         import lancedb
 
         os.environ.setdefault("LANCE_DEFAULT_IO_BUFFER_SIZE", str(READ_AHEAD_BYTES))
+        os.environ.setdefault("LANCE_FTS_PARTITION_SIZE", str(PARTITION_MB))
         return lancedb.connect(self._uri, storage_options=self._options or None)
 
 

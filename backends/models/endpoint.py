@@ -20,7 +20,6 @@ server that gives models names of its own (a deployment, an alias) is used by na
 
 import base64
 import importlib.util
-import math
 import os
 import re
 import time
@@ -90,8 +89,8 @@ class _Time:
 class Endpoint:
     """A ``LanguageModel`` behind a server.
 
-    ``faults`` are named ``timeouts``, ``broken connections``, ``rate limits``, ``server errors``, ``bad answers``, ``rejected
-    requests``, ``refusals``, ``empty answers`` and ``other models``.
+    ``faults`` are named ``timeouts``, ``broken_connections``, ``rate_limits``, ``server_errors``, ``bad_answers``,
+    ``rejected_requests``, ``refusals``, ``empty_answers`` and ``other_models``.
 
     Args:
         key: The captioner's name in the corpus file, for messages.
@@ -284,7 +283,7 @@ class _Calls:
         except APIConnectionError as error:
             cause = error.__cause__ or error
             used.calls += not isinstance(cause, ConnectError)
-            raise self._fault("broken connections", f"the connection failed: {cause or type(cause).__name__}") from error
+            raise self._fault("broken_connections", f"the connection failed: {cause or type(cause).__name__}") from error
         except APIStatusError as error:
             if self._can_do_without(error, parameters):
                 return await self._attempt(content, used)
@@ -341,15 +340,15 @@ class _Calls:
             answer = _Answer.model_validate_json(content)
         except ValidationError as error:
             shown = self._shown(content.decode(errors="replace"))
-            raise self._fault("bad answers", f"the answer is no chat completion: {shown}") from error
+            raise self._fault("bad_answers", f"the answer is no chat completion: {shown}") from error
         if answer.usage is not None:
             used.input_tokens += answer.usage.prompt_tokens or 0
             used.output_tokens += answer.usage.completion_tokens or 0
         if not answer.choices:
-            raise self._fault("bad answers", "the answer holds no choice")
+            raise self._fault("bad_answers", "the answer holds no choice")
         self._has_answered = True
         if answer.model and not any(_is_the_same(answer.model, name) for name in (self._asked, self._revision)):
-            self._faults["other models"] += 1
+            self._faults["other_models"] += 1
             raise TransientError(
                 f"{self._where}: {self._server} was asked for {self._asked!r} and {answer.model!r} answered; "
                 f"if that is the model you mean, name it in model or revision"
@@ -361,7 +360,7 @@ class _Calls:
             raise BadInputError(f"{self._where}: the model refuses to answer{why}", FailureCode.MODEL_FAILED)
         text = (choice.message.content or "").strip()
         if not text:
-            self._faults["empty answers"] += 1
+            self._faults["empty_answers"] += 1
             limit = "; it used up max_tokens on something else" if choice.finish_reason == "length" else ""
             raise BadInputError(f"{self._where}: the model answered without a word{limit}", FailureCode.MODEL_FAILED)
         return Reply(
@@ -378,17 +377,17 @@ class _Calls:
         status, why = error.status_code, self._shown(_message(error.body))
         if status == 402 or error.code == "insufficient_quota":
             self._end(TransientError(f"{self._where}: {self._server} gives nothing more for this key ({status}): {why}"))
-            return self._fault("rate limits", why)
+            return self._fault("rate_limits", why)
         if status in _AGAIN or status >= 500:
             hold = _hold_s(error.response.headers)
             if hold > LONGEST_HOLD_S:
                 self._end(
                     TransientError(f"{self._where}: {self._server} takes no calls for the next {hold:.0f} s ({status})")
                 )
-            self._next_call = max(self._next_call, self._clock.now() + hold)
-            return self._fault("rate limits" if status == 429 else "server errors", f"it answered {status}: {why}")
+            self._next_call = max(self._next_call, self._clock.now() + hold)  # and no later where hold is no number
+            return self._fault("rate_limits" if status == 429 else "server_errors", f"it answered {status}: {why}")
         if status in _OF_THE_REQUEST:
-            self._faults["rejected requests"] += 1
+            self._faults["rejected_requests"] += 1
             if error.code in _UNKNOWN_PARAMETER and error.param in self._parameters:
                 return UserError(f"{self._where}.{error.param}: {self._server} doesn't take it: {why}")
             self._only_rejected += not self._has_answered
@@ -474,10 +473,9 @@ def _hold_s(headers: Mapping[str, str]) -> float:
     """Return the seconds that a server asks to be left alone; 0 where it doesn't."""
     for name, seconds in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:
-            hold = float(headers[name]) * seconds
+            return float(headers[name]) * seconds
         except (KeyError, ValueError):
             continue
-        return 0.0 if math.isnan(hold) else hold
     try:
         return (parsedate_to_datetime(headers["retry-after"]) - datetime.now(UTC)).total_seconds()
     except (KeyError, ValueError, TypeError):

@@ -39,7 +39,7 @@ Outcome = Reply | BadInputError | TransientError
 class LocalVlm:
     """A ``LanguageModel`` in this process.
 
-    ``faults`` are named ``out of memory``, ``failures`` and ``empty answers``.
+    ``faults`` are named ``out_of_memory``, ``failures`` and ``empty_answers``.
 
     Args:
         key: The captioner's name in the corpus file, for messages.
@@ -101,7 +101,7 @@ class LocalVlm:
         # Out of the handler, so that the failed call's tensors are gone.
         half = len(seen) // 2
         if starved:
-            self.faults["out of memory"] += 1
+            self.faults["out_of_memory"] += 1
             self._batch = max(1, half)
             if self.device == "cuda":
                 torch.cuda.empty_cache()
@@ -149,7 +149,7 @@ class LocalVlm:
         self.usage.add(used)
         text = self._processor.decode(ids[:end], skip_special_tokens=True).strip()
         if not text:
-            self.faults["empty answers"] += 1
+            self.faults["empty_answers"] += 1
             return BadInputError(f"{self._where}: the model answered without a word", FailureCode.MODEL_FAILED)
         return Reply(text, self.name, used.calls, used.input_tokens, used.output_tokens, complete=end is not None)
 

@@ -11,10 +11,17 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from schemas.corpus import ModelCaptioner, Section
 from schemas.errors import UserError
-from schemas.models import NONE, Model, ModelName, TextModel
+from schemas.models import NONE, Embeds, Model, ModelName, TextModel
 
 if TYPE_CHECKING:
-    from schemas.ports import LanguageModel, LayoutDetector, Recogniser
+    from schemas.ports import (
+        LanguageModel,
+        LateEmbedder,
+        LayoutDetector,
+        PairEmbedder,
+        PictureEmbedder,
+        Recogniser,
+    )
     from schemas.versions import ModelCard
 
 Offered = TypeVar("Offered", bound=Model[Any])
@@ -56,7 +63,7 @@ class Kind(Generic[Offered]):
         Raises:
             UserError: There is no such model, or it needs a revision.
         """
-        named = ModelName(getattr(options, self.key), getattr(options, "revision", None))
+        named = ModelName(getattr(options, self.key), getattr(options, "revision", None), option=self.option)
         if named.name not in self.names:
             self._module(named)
         return named
@@ -64,6 +71,9 @@ class Kind(Generic[Offered]):
     def find(self, named: ModelName) -> Offered:
         """Return a model, none of it loaded yet; errors as for ``chosen``."""
         offer = cast(Callable[[ModelName], Offered], pkgutil.resolve_name(f"{self._module(named)}:model"))
+        if named.settings and named.name in self.modules:
+            given = " or ".join(name for name, _ in named.settings)
+            raise UserError(f"{named.option}: {named.name!r} is packaged with all that it needs and takes no {given}")
         return offer(named)
 
     def of(self, options: Section) -> Offered:
@@ -80,10 +90,10 @@ class Kind(Generic[Offered]):
             return self.modules[named.name]
         known = ", ".join(self.names)
         if self.others is None:
-            raise UserError(f"{self.option}: there is no {self.noun} {named.name!r}; known here: {known}")
+            raise UserError(f"{named.option}: there is no {self.noun} {named.name!r}; known here: {known}")
         if named.revision is None:
             raise UserError(
-                f"{self.option}: {named.name!r} needs a revision, so that the same name always means the same model; "
+                f"{named.option}: {named.name!r} needs a revision, so that the same name always means the same model; "
                 f"without one: {known}"
             )
         return self.others
@@ -98,6 +108,26 @@ TEXT_EMBEDDERS: Kind[TextModel] = Kind(
     },
     others="backends.models.sentence_transformer",
 )
+
+IMAGE_EMBEDDERS: "Kind[Model[PictureEmbedder]]" = Kind(
+    noun="embedder of pictures", section="embeddings", key="image", modules={}, others="backends.models.clip"
+)
+
+UNIFIED_EMBEDDERS: "Kind[Model[PairEmbedder]]" = Kind(
+    noun="embedder of pictures with words", section="embeddings", key="image", modules={}, others="backends.models.unified"
+)
+
+LATE_EMBEDDERS: "Kind[Model[LateEmbedder]]" = Kind(
+    noun="late-interaction model", section="embeddings", key="late", modules={}, others="backends.models.late_interaction"
+)
+
+EMBEDDERS: dict[Embeds, Kind[Any]] = {
+    Embeds.TEXTS: TEXT_EMBEDDERS,
+    Embeds.PICTURES: IMAGE_EMBEDDERS,
+    Embeds.PAIRS: UNIFIED_EMBEDDERS,
+    Embeds.PATCHES: LATE_EMBEDDERS,
+}
+"""By what they embed."""
 
 RECOGNISERS: "Kind[Model[Recogniser]]" = Kind(
     noun="recogniser of words",
@@ -120,6 +150,7 @@ DETECTORS: "Kind[Model[LayoutDetector]]" = Kind(
 )
 
 KINDS: tuple[Kind[Any], ...] = (TEXT_EMBEDDERS, RECOGNISERS, DETECTORS)
+"""Those of which some are packaged: a corpus file names one by a word."""
 
 LANGUAGE_MODELS = {
     "vlm": "backends.models.endpoint",

@@ -6,18 +6,18 @@ machine, whatever the batch size, the order and the threads.
 """
 
 import importlib.util
-import json
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from backends.models.devices import best_device, short_of_memory
+from backends.models.files import model_file, model_json
 from backends.models.sentence_embedder import SentenceEmbedder, TokenCounter
-from schemas.errors import ContractError, TransientError, UserError
+from schemas.errors import ContractError, UserError
 from schemas.models import ModelName, TextModel
 from schemas.ports import Vector
 from schemas.versions import ModelCard
@@ -69,54 +69,59 @@ class InBuckets:
 def model(named: ModelName) -> TextModel:
     """Offer any sentence-transformers model to the registry.
 
+    Its prompts are those of its files, unless the settings ``document_prompt`` and ``query_prompt`` say otherwise.
+
     Raises:
         UserError: sentence-transformers is not installed. Planning says so already, before anything is parsed.
     """
-    name, revision = named.name, named.revision
     if importlib.util.find_spec("sentence_transformers") is None:
-        raise UserError(f"embeddings.text: {name!r} needs the extra: pip install -e '.[torch]', or make setup")
-    if revision is None:
+        raise UserError(f"{named.option}: {named.name!r} needs the extra: pip install -e '.[torch]', or make setup")
+    if named.revision is None:
         raise ContractError("a model that is not packaged needs a revision")
     return TextModel(
-        card=lambda: sentence_transformer_card(name, revision),
-        load=lambda batch: open_sentence_transformer(name, revision, batch=batch),
-        token_counter=lambda: TokenCounter(model_file(name, revision, "tokenizer.json")),
+        card=lambda: sentence_transformer_card(named),
+        load=lambda batch: open_sentence_transformer(named, batch=batch),
+        token_counter=lambda: TokenCounter(model_file(named, "tokenizer.json")),
     )
 
 
-def open_sentence_transformer(name: str, revision: str, *, batch: int) -> SentenceEmbedder:
+def open_sentence_transformer(named: ModelName, *, batch: int) -> SentenceEmbedder:
     """Load any sentence-transformers model by folder, or by name from the Hugging Face hub or its local cache.
 
     Raises:
         UserError: There is no such model, or it has no ``tokenizer.json``.
         TransientError: The hub can't be reached and the model is not in its local cache.
     """
-    card = sentence_transformer_card(name, revision)
-    counter = TokenCounter(model_file(name, revision, "tokenizer.json"))
+    card = sentence_transformer_card(named)
+    counter = TokenCounter(model_file(named, "tokenizer.json"))
 
     import torch
     from sentence_transformers import SentenceTransformer
 
-    local = Path(name).is_dir()
-    model = SentenceTransformer(name, revision=None if local else revision, device="cpu", local_files_only=local).eval()
+    local, device = Path(named.name).is_dir(), best_device()
+    revision = None if local else named.revision
+    model = SentenceTransformer(named.name, revision=revision, device=device, local_files_only=local).eval()
 
     def forward(ids: Tokens, mask: Tokens) -> Vector:
-        with torch.inference_mode():
-            found = model({"input_ids": torch.from_numpy(ids), "attention_mask": torch.from_numpy(mask)})
-        vectors: Vector = found["sentence_embedding"].float().numpy()
+        with short_of_memory(named.name), torch.inference_mode():
+            tokens = {"input_ids": torch.from_numpy(ids), "attention_mask": torch.from_numpy(mask)}
+            found = model({name: values.to(device) for name, values in tokens.items()})
+        vectors: Vector = found["sentence_embedding"].float().cpu().numpy()
         return vectors
 
     prompts: dict[str, str] = model.prompts
+    given = (named.setting("document_prompt"), named.setting("query_prompt"))
+    known = (prompts.get("document") or prompts.get("passage") or "", prompts.get("query") or "")
     return SentenceEmbedder(
         card,
         counter,
         InBuckets(forward, card.dimension or 0, batch, model.tokenizer.pad_token_id or 0),
         longest=model.max_seq_length or 512,
-        prompts=(prompts.get("document") or prompts.get("passage") or "", prompts.get("query") or ""),
+        prompts=(str(known[0] if given[0] is None else given[0]), str(known[1] if given[1] is None else given[1])),
     )
 
 
-def sentence_transformer_card(name: str, revision: str) -> ModelCard:
+def sentence_transformer_card(named: ModelName) -> ModelCard:
     """Describe a model by its configuration files; its weights are not touched.
 
     Raises:
@@ -124,37 +129,13 @@ def sentence_transformer_card(name: str, revision: str) -> ModelCard:
         TransientError: The hub can't be reached and the files are not in its local cache.
     """
     dimension: int | None = None
-    for module in _json(name, revision, "modules.json"):
+    for module in model_json(named, "modules.json"):
         if module["path"] and module["type"].rsplit(".", 1)[-1] in {"Pooling", "Dense"}:
-            config = _json(name, revision, f"{module['path']}/config.json")
+            config = model_json(named, f"{module['path']}/config.json")
             sizes = (config.get(size) for size in ("out_features", "word_embedding_dimension", "embedding_dimension"))
             dimension = next((size for size in sizes if size), dimension)
     if dimension is None:
-        raise UserError(f"embeddings.text: {name} does not say how long its vectors are; use a sentence-transformers model")
-    return ModelCard(name=name, revision=revision, dimension=dimension)
-
-
-def model_file(name: str, revision: str, file: str) -> Path:
-    """Find one small file of a model: in its folder, else in the hub's local cache, else at the hub.
-
-    Raises:
-        UserError: The model has no such file.
-        TransientError: The hub can't be reached and the file is not in its local cache.
-    """
-    if Path(name).is_dir():
-        if (found := Path(name, file)).is_file():
-            return found
-        raise UserError(f"embeddings.text: {name} has no {file}; give the folder of a sentence-transformers model")
-    from huggingface_hub import hf_hub_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
-
-    try:
-        return Path(hf_hub_download(name, file, revision=revision))
-    except LocalEntryNotFoundError as error:
-        raise TransientError(f"embeddings.text: {name} is not on this machine and the hub does not answer") from error
-    except (HfHubHTTPError, HFValidationError) as error:
-        raise UserError(f"embeddings.text: no {file} of {name} at revision {revision}: {error}") from error
-
-
-def _json(name: str, revision: str, file: str) -> Any:
-    return json.loads(model_file(name, revision, file).read_text(encoding="utf-8"))
+        raise UserError(
+            f"{named.option}: {named.name} does not say how long its vectors are; use a sentence-transformers model"
+        )
+    return ModelCard(name=named.name, revision=named.revision or "", dimension=dimension)

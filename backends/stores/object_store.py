@@ -9,7 +9,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import tenacity
 
@@ -66,6 +66,13 @@ class FolderStore:
     def get(self, name: str) -> bytes:
         """Return an object's bytes, once they are found to be what was written."""
         return _verified(self.root, name, self._read(name))
+
+    def open(self, name: str) -> BinaryIO:
+        """Open a file, to read a part of it."""
+        try:
+            return self._path(name).open("rb")
+        except OSError as error:
+            raise self._unread(name, error) from error
 
     def put(self, name: str, data: bytes) -> None:
         """Write an object unless it is there already and whole."""
@@ -311,6 +318,10 @@ class S3Store:
     def get(self, name: str) -> bytes:
         """Return an object's bytes, once they are found to be what was written."""
         return _verified(self.root, name, self._read(name)[0])
+
+    def open(self, name: str) -> BinaryIO:
+        """Fetch an object, whole."""
+        return io.BytesIO(self._read(name)[0])
 
     def put(self, name: str, data: bytes) -> None:
         """Write an object unless it is there already and whole."""

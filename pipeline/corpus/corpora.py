@@ -10,7 +10,7 @@ import json
 import os
 import stat
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
 import yaml
 from pydantic import ValidationError
@@ -300,11 +300,14 @@ def _shown(value: object) -> str:
 
 
 def _section(location: tuple[int | str, ...]) -> type[Section]:
-    section: type[Section] = Corpus
+    """Return the section that a place in a corpus file lies in: below an optional one, and one of many by name, too."""
+    kind: Any = Corpus
     for part in location:
-        annotation = section.model_fields[str(part)].annotation
-        if isinstance(annotation, type) and issubclass(annotation, Section):
-            section = annotation
+        named = get_origin(kind) is dict
+        kind = get_args(kind)[-1] if named else kind.model_fields[str(part)].annotation
+        if get_origin(kind) is not dict:
+            kind = next((one for one in get_args(kind) if isinstance(one, type) and issubclass(one, Section)), kind)
+    section: type[Section] = kind
     return section
 
 
@@ -338,6 +341,9 @@ source: {source}          # a folder, a glob such as docs/**/*.pdf, or s3://buck
 #   corrections: captions.csv      # a person's better words, by figure
 # embeddings:
 #   text: {text_model}                   # packaged; or a sentence-transformers model with its revision
+#   image: {{model: models/clip, revision: "1"}}      # of open_clip: pictures, found by words
+#   unified: {{combine: mean, image_weight: 0.5}}     # by that model: a picture and its words in one vector
+#   late: {{model: models/colqwen2, revision: "1"}}   # of transformers: many vectors a picture, late interaction
 # chunks:
 #   tokens: {chunk_tokens}                    # tokens one chunk of text may hold
 # index:

@@ -36,8 +36,7 @@ def find_prompt(
                 f"{setting}: '{kind}' sees no picture, so it can't describe a {subject}; name a model that does"
             )
         return prompt
-    is_file = "/" in name_or_file or "." in name_or_file
-    prompt = _read((folder or Path()) / name_or_file, setting) if is_file else _preset(name_or_file, setting)
+    prompt = _read((folder or Path()) / name_or_file, setting) if is_file(name_or_file) else _preset(name_or_file, setting)
     if prompt.subject not in (None, subject):
         raise UserError(
             f"{setting}: {prompt.name} asks for a {prompt.subject}, not for a {subject}; {_fitting(subject, kind)}"
@@ -47,6 +46,11 @@ def find_prompt(
             f"{setting}: {prompt.name} asks about the picture, which '{kind}' doesn't see; {_fitting(subject, kind)}"
         )
     return prompt
+
+
+def is_file(name: str) -> bool:
+    """Return whether a prompt's name is a file's, and no preset's."""
+    return "/" in name or "." in name
 
 
 def _preset(name: str, setting: str) -> Prompt:

@@ -1,14 +1,15 @@
 """A corpus opened for work: its store, its models' names, its keys and its engine, all from the corpus file."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from backends.engines.lancedb_index import LanceIndex
 from backends.engines.weaviate_index import WeaviateIndex
 from backends.engines.weaviate_server import WeaviateServer
-from backends.models.registry import DETECTORS, RECOGNISERS, TEXT_EMBEDDERS
+from backends.models.registry import DETECTORS, EMBEDDERS, RECOGNISERS
 from backends.stores.object_store import join, open_store
 from backends.stores.objects import read_model
 from backends.stores.sources import open_source, overlaps
@@ -36,11 +37,16 @@ from tasks.versions.check import CHECK_VERSION
 CODE_VERSION = "0.1.0"
 INDEX_FILE = "index.json"
 
-Report = Callable[[str, int, int], None]
-"""Called with progress: step, done, total."""
+
+class Report(Protocol):
+    """Is called with progress."""
+
+    def __call__(self, step: str, done: int, total: int, spent: str = "", /) -> None:
+        """Take note of how far a step is, and what it has spent so far, "" for a step that costs nothing."""
+        ...
 
 
-def silent(_step: str, _done: int, _total: int) -> None:
+def silent(_step: str, _done: int, _total: int, _spent: str = "") -> None:
     """Report to nobody."""
 
 
@@ -150,7 +156,15 @@ def open_workspace(name_or_path: str) -> Workspace:
         UserError: The file is missing or wrong.
     """
     file = find_corpus_file(name_or_path)
-    corpus = load_corpus(str(file))
+    return opened(load_corpus(str(file)), file)
+
+
+def opened(corpus: Corpus, file: Path) -> Workspace:
+    """Open a corpus as its file describes it.
+
+    Raises:
+        UserError: What it describes can't be.
+    """
     if overlaps(corpus.source, corpus.store or ""):
         raise UserError(
             f"{file}: source {corpus.source} and store {corpus.store} overlap, so what is kept would be indexed; "
@@ -177,8 +191,12 @@ def _spaces(corpus: Corpus) -> dict[str, VectorSpace]:
     for space in SPACES.values():
         named = space.model(corpus.embeddings)
         if named is not None:
-            card = TEXT_EMBEDDERS.find(named).card()
-            found[space.name] = VectorSpace(model=card, key=key(model=card.model_dump(), step=space.version))
+            card = EMBEDDERS[space.embeds].find(named).card()
+            settings = dict(named.settings)
+            # Without any, the key is what it always was: its vectors are still right.
+            used = {"settings": settings} if settings else {}
+            made = key(model=card.model_dump(), step=space.version, **used)
+            found[space.name] = VectorSpace(model=card, key=made, settings=settings)
     return found
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.corpus.models import text_embedder
+from pipeline.corpus.models import Embedders
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.evidence import read_placements
 from pipeline.records.inventory import check_index_files
@@ -18,14 +18,14 @@ from pipeline.records.tagged import tagged_copies
 from schemas.corpus import Corpus, TagOptions
 from schemas.errors import NotFoundError
 from schemas.evidence import AnswerResult, CitedRegion, Filters, Hit, SearchResult
-from schemas.ports import SearchIndex, TextEmbedder
+from schemas.ports import Embedder, SearchIndex
 from schemas.tags import TagTemplate
 from schemas.versions import Counts, Status
 from tasks.answering.answer import answer, least_similarity
 from tasks.answering.localise import localise
 from tasks.answering.modes import DEFAULT_MODE, mode_named
 from tasks.answering.retrieve import POOL, retrieve
-from tasks.enriching.spaces import SPACES, TEXT
+from tasks.enriching.spaces import TEXT
 
 NEARNESS = TEXT
 """The space in which a passage must be near enough to a question to answer it."""
@@ -42,7 +42,7 @@ class OpenVersion:
     version: str
     index: SearchIndex
     asked: Callable[[], Corpus]
-    embedders: Mapping[str, TextEmbedder]
+    embedders: Mapping[str, Embedder]
     template: TagTemplate
     counts: Counts
     sources: dict[str, list[str]]
@@ -169,7 +169,7 @@ def open_version(workspace: Workspace, version: str, asked: Callable[[], Corpus]
         version=version,
         index=workspace.index(version),
         asked=asked or (lambda: workspace.corpus),
-        embedders={name: text_embedder(space.model) for name, space in spaces.items() if name in SPACES},
+        embedders=Embedders(spaces),
         template=TagTemplate(tags.template),
         counts=counts,
         sources=sources,

@@ -11,13 +11,15 @@ import pyarrow.compute as pc
 from backends.stores.checksums import damage
 from backends.stores.objects import read_table, reading
 from schemas.errors import DamagedError
-from schemas.parquet import from_parquet, holds_digest, to_parquet
+from schemas.parquet import from_parquet, holds_digest, read_column, to_parquet
 from schemas.ports import ObjectStore
 
-CACHES = ("recognised", "captions", "vectors")
+CACHES = ("recognised", "captions", "likenesses", "vectors")
 """Folders of a store that hold caches, each with a folder a key."""
 
 _RECORDS_A_SHARD = 20_000
+_BYTES_A_SHARD = 256 << 20
+"""Met before the other by records of many vectors, some 400 KB each."""
 
 _SMALL_SHARDS = 64
 """Shards that were never joined, which a cache may have before they are; each costs a request when it is opened."""
@@ -38,6 +40,7 @@ class ShardedCache:
         self.schema = schema
         self._shards: list[str] | None = None
         self._known: dict[str, pa.Array[Any]] = {}
+        self._unchecked: dict[str, pa.ChunkedArray[Any]] = {}
         self._damaged: list[str] = []
 
     @property
@@ -63,13 +66,21 @@ class ShardedCache:
         return [str(name) for name in wanted.to_pylist()]
 
     def read(self, ids: Sequence[str]) -> pa.Table:
-        """Return the records of these ids, each once, in no particular order; unknown ids are left out."""
+        """Return the records of these ids, each once, in no particular order; unknown ids are left out.
+
+        Of a shard that holds none of them only the names are read.
+        """
         wanted, found = pa.array(sorted(set(ids)), pa.string()), [self.schema.empty_table()]
-        for name, names in self._names():
-            held = wanted.filter(pc.is_in(wanted, names))
-            if len(held):
-                shard = self._shard(name)
-                found.append(shard.take(pc.index_in(held, shard.column("id").combine_chunks())))
+        for name in [*self._newest_first()]:
+            try:
+                shard = self._shard_with(name, wanted)
+            except DamagedError:
+                self._lose(name)
+                continue
+            if shard is not None:
+                names = shard.column("id").combine_chunks()
+                held = wanted.filter(pc.is_in(wanted, names))
+                found.append(shard.take(pc.index_in(held, names)))
                 wanted = wanted.filter(pc.invert(pc.is_in(wanted, held)))
             if not len(wanted):
                 break
@@ -80,16 +91,29 @@ class ShardedCache:
         return (names for _, names in self._names())
 
     def shards(self) -> Iterator[pa.Table]:
-        """Yield all records, a shard at a time; one may come twice."""
-        return (self._shard(name) for name, _ in self._names())
+        """Yield all records, a shard at a time; one may come twice.
+
+        Raises:
+            DamagedError: A shard whose names were asked for before has been damaged since.
+        """
+        for name in [*self._newest_first()]:
+            try:
+                shard = self._shard(name)
+            except DamagedError:
+                if name in self._known:
+                    raise
+                self._lose(name)
+                continue
+            yield shard
 
     def append(self, table: pa.Table) -> None:
         """Write records as one more shard."""
         if table.num_rows == 0:
             return
         name = f"{self._folder}/part-{time.time_ns():019}-{uuid.uuid4().hex[:8]}.parquet"
+        others = self._newest_first()  # listed afterwards, it would be among them
         self._store.put(name, to_parquet(table))
-        self._shards = [name, *self._newest_first()]
+        self._shards = [name, *others]
         self._known[name] = table.column("id").combine_chunks()
         self.drop_damaged()
 
@@ -116,19 +140,19 @@ class ShardedCache:
 
     def _rewrite(self, shards: Sequence[str], gone: "pa.Array[Any]") -> None:
         """Write shards anew, some in one, without the records of some ids."""
-        kept, old, rows = [], [], 0
+        kept, old, rows, size = [], [], 0, 0
         for name in [*shards, None]:
             if name is not None:
                 shard = self._shard(name)
                 kept.append(shard.filter(pc.invert(pc.is_in(shard.column("id"), gone))))
                 old.append(name)
-                rows += kept[-1].num_rows
-            if rows >= _RECORDS_A_SHARD or (name is None and old):
+                rows, size = rows + kept[-1].num_rows, size + kept[-1].nbytes
+            if rows >= _RECORDS_A_SHARD or size >= _BYTES_A_SHARD or (name is None and old):
                 self.append(pa.concat_tables(kept))
                 for shard_name in old:
                     self._store.delete(shard_name)
                     self._newest_first().remove(shard_name)
-                kept, old, rows = [], [], 0
+                kept, old, rows, size = [], [], 0, 0
 
     def _newest_first(self) -> list[str]:
         if self._shards is None:
@@ -142,10 +166,14 @@ class ShardedCache:
                 try:
                     self._known[shard] = self._ids(shard)
                 except DamagedError:
-                    self._damaged.append(shard)
-                    self._newest_first().remove(shard)
+                    self._lose(shard)
                     continue
             yield shard, self._known[shard]
+
+    def _lose(self, shard: str) -> None:
+        """Count what a damaged shard held as missing."""
+        self._damaged.append(shard)
+        self._newest_first().remove(shard)
 
     def _ids(self, name: str) -> "pa.Array[Any]":
         data = self._store.get(name)
@@ -154,6 +182,14 @@ class ShardedCache:
             return self._shard(name).column("id").combine_chunks()
         with reading(self._store, name):
             return from_parquet(data, ["id"]).column("id").combine_chunks()
+
+    def _shard_with(self, name: str, ids: "pa.Array[Any]") -> pa.Table | None:
+        """Return a shard; None where its names, which are read first, have none of the ids among them."""
+        if name not in self._unchecked:  # read once, for callers come document by document
+            with self._store.open(name) as file, reading(self._store, name):
+                self._unchecked[name] = read_column(file, "id")
+        names = self._unchecked[name]
+        return self._shard(name) if pc.any(pc.is_in(names, ids)).as_py() else None
 
     def _shard(self, name: str) -> pa.Table:
         table = read_table(self._store, name)

@@ -5,9 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from pipeline.corpus.workspace import Report, Workspace, silent
 from pipeline.records.evidence import search_texts
@@ -16,11 +14,12 @@ from pipeline.records.vectors import SpaceVectors, VectorJoin, passage_of, passa
 from schemas.errors import DamagedError
 from schemas.evidence import EVIDENCE
 from schemas.laws import EXAMPLES
-from schemas.ports import SearchIndex, Vector
+from schemas.ports import SearchIndex
 from schemas.versions import GateResult, Manifest
 from tasks.enriching.spaces import Space
 
-ROWS_A_BATCH = 5_000
+ROWS_A_BATCH, LATE_ROWS_A_BATCH = 5_000, 100
+"""Rows in memory with their vectors; the second where rows have many: those of a page take some 400 KB."""
 
 OF_THE_ENGINE = ("rows read back", "sample read back")
 """Gates on what the engine did: what they refuse says nothing about the inputs, so it is built again."""
@@ -58,7 +57,7 @@ def fill(
             join.settle()
         report("build", 0, total)
         index.create(schema, {vectors.space.name: vectors.dimension for vectors in spaces}, tuple(fields))
-        index.add(_batches(evidence(), joins, schema, total, report))
+        index.add(_batches(evidence(), spaces, joins, schema, total, report))
     index.finish()
     return total
 
@@ -92,8 +91,9 @@ def derive(
         return None
     written = 0
     for part in changed:
-        rows = passages(part)
-        written += index.add(_joined(part, (vectors.of(rows) for vectors in spaces), schema))
+        for rows in _slices(part, spaces):
+            embedded = passages(rows)
+            written += index.add(_joined(rows, (vectors.of(embedded) for vectors in spaces), schema))
     index.finish()
     return written
 
@@ -155,27 +155,30 @@ def _of_the_engine(gate: str, value: int, bound: int, found: str) -> GateResult:
 
 
 def _batches(
-    evidence: Iterable[pa.Table], joins: Sequence[VectorJoin], schema: pa.Schema, total: int, report: Report
+    evidence: Iterable[pa.Table],
+    spaces: Sequence[SpaceVectors],
+    joins: Sequence[VectorJoin],
+    schema: pa.Schema,
+    total: int,
+    report: Report,
 ) -> Iterator[pa.RecordBatch]:
     stop = 0
     for part in evidence:
-        for first in range(0, part.num_rows, ROWS_A_BATCH):
-            rows = part.slice(first, ROWS_A_BATCH)
+        for rows in _slices(part, spaces):
             start, stop = stop, stop + rows.num_rows
             yield from _joined(rows, (join.read(start, stop) for join in joins), schema)
             report("build", stop, total)
 
 
-def _joined(rows: pa.Table, spaces: Iterable[tuple[Vector, NDArray[np.bool_]]], schema: pa.Schema) -> list[pa.RecordBatch]:
-    """Return rows with what BM25 reads of them and, of each space, their vectors and which of them have one."""
-    columns = [*rows.columns, pa.array(search_texts(rows)), *(_column(*vectors) for vectors in spaces)]
-    return pa.table(columns, schema=schema).combine_chunks().to_batches()
+def _slices(part: pa.Table, spaces: Iterable[SpaceVectors]) -> Iterator[pa.Table]:
+    size = LATE_ROWS_A_BATCH if any(vectors.space.late for vectors in spaces) else ROWS_A_BATCH
+    return (part.slice(first, size) for first in range(0, part.num_rows, size))
+
+
+def _joined(rows: pa.Table, vectors: Iterable["pa.Array[Any]"], schema: pa.Schema) -> list[pa.RecordBatch]:
+    """Return rows with what BM25 reads of them and with their vectors of each space."""
+    return pa.table([*rows.columns, pa.array(search_texts(rows)), *vectors], schema=schema).combine_chunks().to_batches()
 
 
 def _schema(spaces: Iterable[SpaceVectors]) -> pa.Schema:
     return pa.schema([*EVIDENCE, pa.field("search_text", pa.string()), *(vectors.column for vectors in spaces)])
-
-
-def _column(vectors: Vector, here: NDArray[np.bool_]) -> "pa.Array[Any]":
-    flat = pa.array(np.ascontiguousarray(vectors).reshape(-1), pa.float32())
-    return pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1], mask=pa.array(~here))

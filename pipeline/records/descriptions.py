@@ -1,15 +1,18 @@
 """What models and people wrote of figures: caches of finished replies, and what of them describes a document's figures."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from backends.models.language import Py3LangId
 from backends.stores.objects import reading
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import ShardedCache
+from pipeline.records.likenesses import Likenesses
 from schemas.corpus import CONTEXT, PERSON, CaptionerKind
 from schemas.documents import Chunk, PlacedFigure, Role
 from schemas.errors import TransientError, UserError
+from schemas.flags import Flag
 from schemas.generation import Description
 from schemas.parquet import rows_of, schema_of
 from schemas.ports import ObjectStore
@@ -49,6 +52,7 @@ class Descriptions:
         self._caches = {
             name: open_descriptions(workspace.store, used.captions.key) for name, used in workspace.captioners.items()
         }
+        self._likenesses = {name: Likenesses(workspace, used) for name, used in workspace.captioners.items()}
         self._languages = Py3LangId()
         self._corrected = _corrected(workspace, figures) if workspace.corrections.entries else Corrected({}, ())
 
@@ -77,12 +81,15 @@ class Descriptions:
         if name == CONTEXT:
             return {}
         used = self._workspace.captioners[name]
-        known = {made.id: made for made in rows_of(Description, self._caches[name].read([*asked]))}
+        stand_ins = self._likenesses[name].of(asked.keys())
+        known = {made.id: made for made in rows_of(Description, self._caches[name].read([*stand_ins.values()]))}
         found = {}
         for figure_id, figure in asked.items():
             around = surroundings(title, figure, chunks, language=used.options.language or "")
-            made = known.get(figure_id)
-            found[figure_id] = wording_of(name, used.options.kind, used.prompt, around, made, self._languages)
+            made = known.get(stand_ins[figure_id])
+            wording = wording_of(name, used.options.kind, used.prompt, around, made, self._languages)
+            is_shared = made is not None and made.id != figure_id
+            found[figure_id] = replace(wording, flags=(*wording.flags, Flag.SHARED)) if is_shared else wording
         return found
 
 

@@ -72,7 +72,9 @@ class DocumentReader:
     def passages(self, doc_id: str, source: str) -> list[Passage]:
         """Return what of each row of a document can be embedded; arguments as for ``read``."""
         parts = self.read(doc_id, source)
-        return [Passage(piece.modality, parts.title, piece.section_path, piece.text) for piece in parts.chunks]
+        return [
+            Passage(piece.modality, parts.title, piece.section_path, piece.text, piece.figure_id) for piece in parts.chunks
+        ]
 
 
 def _digests(workspace: Workspace, documents: Iterable[str], inherited: Inherited) -> Iterator[tuple[str, int]]:

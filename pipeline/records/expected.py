@@ -6,14 +6,15 @@ from itertools import islice
 from pipeline.corpus.workspace import CaptionerInUse, Workspace
 from pipeline.records.cache import ShardedCache
 from pipeline.records.descriptions import captioner_of, figures_to_ask_about, open_descriptions, read_spent
+from pipeline.records.likenesses import Likenesses
 from ray_jobs.documents import is_finished, read_figures, structured_folder
 from schemas.generation import Description
 from schemas.parquet import rows_of
 from schemas.versions import ExpectedCalls, Manifest, PlannedDocument, Spent
 from tasks.enriching.spending import Budget, most, spent_on
 
-FIGURES_A_MEBIBYTE = 9.0
-"""Figures with a row that a PDF holds, where nothing of the corpus is known yet."""
+FIGURES_A_MEBIBYTE = 12.0
+"""Figures with a row that a PDF holds, where nothing of the corpus is known yet: 4,488 in 380 MiB of four corpora."""
 
 DOCUMENTS_AT_ONCE = 64
 """Documents whose figures are looked up together."""
@@ -51,14 +52,14 @@ def expected_calls(
 def _missing(workspace: Workspace, used: CaptionerInUse, doc_ids: Iterable[str], cache: ShardedCache) -> int:
     """Count the figures of structured documents that the captioner hasn't described yet."""
     missing: set[str] = set()
+    likenesses = Likenesses(workspace, used)
     coming = iter(doc_ids)
     while group := list(islice(coming, DOCUMENTS_AT_ONCE)):
         figures: set[str] = set()
         for doc_id in group:
-            figures |= figures_to_ask_about(
-                read_figures(workspace.store, _folder(workspace, doc_id)), used.options.kind
-            ).keys()
-        missing.update(cache.missing(figures))
+            placed = read_figures(workspace.store, _folder(workspace, doc_id))
+            figures |= figures_to_ask_about(placed, used.options.kind).keys()
+        missing.update(cache.missing(likenesses.of(figures).values()))
     return len(missing)
 
 

@@ -14,7 +14,7 @@ from backends.stores.spill import PARTS, Spill
 from pipeline.records.cache import ShardedCache
 from schemas.ports import ObjectStore, Vector
 from schemas.versions import VectorSpace
-from tasks.enriching.embed import text_id
+from tasks.enriching.embed import Content
 from tasks.enriching.spaces import SPACES, Passage, Space
 from tasks.versions.repeat import KEYED, keyed
 
@@ -32,39 +32,71 @@ def passage_of(row: Mapping[str, Any]) -> Passage:
 
 @dataclass(frozen=True)
 class SpaceVectors:
-    """The vectors of a space that one model makes; a record's ``id`` is ``text_id`` of what was embedded."""
+    """The vectors of a space that one model makes; a record's ``id`` names what was embedded."""
 
     space: Space
     dimension: int
     cache: ShardedCache
 
     @property
+    def kind(self) -> pa.DataType:
+        """What a row has: a vector, or a list of them for late interaction."""
+        vector = pa.list_(pa.float32(), self.dimension)
+        return pa.list_(vector) if self.space.late else vector
+
+    @property
     def column(self) -> "pa.Field[pa.DataType]":
         """The column of an index that holds them; null where a row has none."""
-        return pa.field(f"vector_{self.space.name}", pa.list_(pa.float32(), self.dimension))
+        return pa.field(f"vector_{self.space.name}", self.kind)
 
-    def contents(self, rows: Iterable[Passage]) -> dict[str, str]:
+    def contents(self, rows: Iterable[Passage]) -> dict[str, Content]:
         """Return what is embedded of rows, by the names of the records that hold the vectors."""
-        return {text_id(content): content for row in rows if (content := self.space.content(row)) is not None}
+        return {content.id: content for row in rows if (content := self.space.content(row)) is not None}
 
-    def of(self, rows: Iterable[Passage]) -> tuple[Vector, NDArray[np.bool_]]:
-        """Return a vector a row, shape ``(rows, dimension)``, and which rows have one; the others are zero.
+    def names(self, rows: Iterable[Passage]) -> list[str | None]:
+        """Return the name of the record that holds what each row has; None where it has nothing."""
+        contents = [self.space.content(row) for row in rows]
+        return [None if content is None else content.id for content in contents]
+
+    def records(self, vectors: Mapping[str, Vector]) -> pa.Table:
+        """Return vectors by their names as records of the cache; for late interaction each is ``(n, dimension)``."""
+        values = np.concatenate([np.empty((0, self.dimension), np.float32), *map(np.atleast_2d, vectors.values())])
+        column = self.array(values, np.array([len(np.atleast_2d(vector)) for vector in vectors.values()], np.int64))
+        return pa.table([pa.array(list(vectors), pa.string()), column], schema=self.cache.schema)
+
+    def array(self, values: Vector, counts: NDArray[np.int64]) -> "pa.Array[Any]":
+        """Return a column of what rows have, ``counts`` vectors each, in order; null where that is none."""
+        flat = pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(values).reshape(-1)), self.dimension)
+        if self.space.late:
+            ends: Any = pa.array(np.concatenate([[0], np.cumsum(counts)]), pa.int32())
+            many: pa.Array[Any] = pa.ListArray.from_arrays(ends, flat, mask=pa.array(counts == 0))
+            return many
+        places: Any = pa.array(np.cumsum(counts) - 1, mask=counts == 0)
+        return flat.take(places)
+
+    def of(self, rows: Iterable[Passage]) -> "pa.Array[Any]":
+        """Return what each row has; null where that is nothing.
 
         Raises:
-            DamagedError: A row that has one lacks it.
+            DamagedError: A row that has something lacks it.
         """
-        contents = [self.space.content(row) for row in rows]
-        names = [None if content is None else text_id(content) for content in contents]
-        wanted = {name for name in names if name is not None}
-        found = self.cache.read(sorted(wanted))
-        places = {name: place for place, name in enumerate(found.column("id").to_pylist())}
-        if absent := wanted - places.keys():
-            raise self.cache.lacking(len(absent))
-        known = np.asarray(pc.list_flatten(found.column("vector")), np.float32).reshape(-1, self.dimension)
-        here = np.array([name is not None for name in names], bool)
-        vectors = np.zeros((len(names), self.dimension), np.float32)
-        vectors[here] = known[[places[name] for name in names if name is not None]]
-        return vectors, here
+        names = pa.array(self.names(rows), pa.string())
+        wanted = names.drop_null().unique()
+        found = self.cache.read([str(name) for name in wanted.to_pylist()])
+        if absent := len(wanted) - found.num_rows:
+            raise self.cache.lacking(absent)
+        places = pc.index_in(names, found.column("id").combine_chunks())
+        return found.column("vector").combine_chunks().take(places)
+
+
+def flattened(column: "pa.Array[Any]", dimension: int) -> tuple[Vector, NDArray[np.int64]]:
+    """Return all vectors of a column without nulls, shape ``(n, dimension)``, and how many each row has."""
+    if isinstance(column.type, pa.FixedSizeListType):
+        counts = np.ones(len(column), np.int64)
+    else:
+        counts = np.asarray(pc.list_value_length(column), np.int64)
+        column = pc.list_flatten(column)
+    return np.asarray(pc.list_flatten(column), np.float32).reshape(-1, dimension), counts
 
 
 class VectorJoin:
@@ -77,6 +109,7 @@ class VectorJoin:
 
     def __init__(self, folder: Path, vectors: SpaceVectors) -> None:
         self._wanted = Spill(folder / "wanted", KEYED, "key")
+        self._held: Spill | None = None
         self._vectors, self._folder = vectors, folder
         self._rows = 0
 
@@ -87,54 +120,75 @@ class VectorJoin:
 
     def want(self, rows: Iterable[Passage]) -> None:
         """Name the next rows of the version."""
-        contents = [self._vectors.space.content(row) for row in rows]
-        wanted = [(row, text_id(text)) for row, text in enumerate(contents, self._rows) if text is not None]
+        names = self._vectors.names(rows)
+        wanted = [(row, name) for row, name in enumerate(names, self._rows) if name is not None]
         self._wanted.add(keyed([row for row, _ in wanted], [name for _, name in wanted]))
-        self._rows += len(contents)
+        self._rows += len(names)
 
-    def parts(self) -> Iterator[tuple[NDArray[np.int64], Vector]]:
-        """Yield places of rows with a vector each, in no particular order; a row that isn't embedded here has none.
+    def parts(self) -> Iterator[tuple[NDArray[np.int64], Vector, NDArray[np.int64]]]:
+        """Yield places of rows, all their vectors, and how many each has; in no particular order, those that have any.
 
         Raises:
-            DamagedError: A row that has one lacks it.
+            DamagedError: A row that has some lacks them.
         """
-        held = Spill(self._folder / "held", self._vectors.cache.schema, "id")
-        for shard in self._vectors.cache.shards():
-            held.add(shard)
         lacking = 0
         for number in range(PARTS):
-            wanted, found = self._wanted.part(number), held.part(number)
+            wanted, found = self._wanted.part(number), self._cached().part(number)
             places = pc.index_in(wanted.column("key"), found.column("id").combine_chunks())
             lacking += places.null_count
             if wanted.num_rows and not lacking:
-                known = np.asarray(pc.list_flatten(found.column("vector")), np.float32).reshape(-1, self._vectors.dimension)
-                yield wanted.column("row").to_numpy(), known[places.to_numpy()]
+                column = found.column("vector").combine_chunks().take(pa.array(places.to_numpy()))
+                yield wanted.column("row").to_numpy(), *flattened(column, self._vectors.dimension)
         if lacking:
             raise self._vectors.cache.lacking(lacking)
 
     def norms(self) -> NDArray[np.float32]:
-        """Return the length of each row's vector, 1 where it has none: four bytes a row. Raises as ``parts`` does."""
+        """Return the length of each row's vector, of many that which is furthest from 1, and 1 where it has none.
+
+        That is four bytes a row. Raises as ``parts`` does.
+        """
         norms = np.ones(self._rows, np.float32)
-        for rows, vectors in self.parts():
-            norms[rows] = np.linalg.norm(vectors, axis=1)
+        for rows, vectors, counts in self.parts():
+            lengths = np.linalg.norm(vectors, axis=1)
+            starts = np.cumsum(counts) - counts
+            most, least = np.maximum.reduceat(lengths, starts), np.minimum.reduceat(lengths, starts)
+            norms[rows] = np.where(most - 1 > 1 - least, most, least)
         return norms
 
     def settle(self) -> None:
         """Bring the vectors into the order of the rows, for ``read``; raises as ``parts`` does."""
-        self._here = np.zeros(self._rows, bool)
+        self._counts = np.zeros(self._rows, np.int64)
+        for rows, _, counts in self.parts() if self._vectors.space.late else self._one_each():
+            self._counts[rows] = counts
+        ends = np.cumsum(self._counts)
+        self._starts = ends - self._counts
         with self._file.open("wb") as file:
-            file.truncate(self._rows * self._bytes)
-            for rows, vectors in self.parts():
-                self._here[rows] = True
-                for row, vector in zip(rows.tolist(), vectors, strict=True):
-                    file.seek(row * self._bytes)
+            file.truncate(int(ends[-1]) * self._bytes if self._rows else 0)
+            for rows, vectors, counts in self.parts():
+                own = np.split(vectors, np.cumsum(counts)[:-1])
+                for row, vector in zip(rows.tolist(), own, strict=True):
+                    file.seek(int(self._starts[row]) * self._bytes)
                     file.write(vector.tobytes())
 
-    def read(self, start: int, stop: int) -> tuple[Vector, NDArray[np.bool_]]:
-        """Return a vector a row, shape ``(rows, dimension)``, and which rows have one; the others are zero."""
-        count = (stop - start) * self._vectors.dimension
-        vectors = np.fromfile(self._file, np.float32, count, offset=start * self._bytes)
-        return vectors.reshape(-1, self._vectors.dimension), self._here[start:stop]
+    def read(self, start: int, stop: int) -> "pa.Array[Any]":
+        """Return what some rows have, in order; null where that is nothing."""
+        counts = self._counts[start:stop]
+        first = int(self._starts[start]) if start < stop else 0
+        dimension = self._vectors.dimension
+        values = np.fromfile(self._file, np.float32, int(counts.sum()) * dimension, offset=first * self._bytes)
+        return self._vectors.array(values.reshape(-1, dimension), counts)
+
+    def _cached(self) -> Spill:
+        if self._held is None:
+            self._held = Spill(self._folder / "held", self._vectors.cache.schema, "id")
+            for shard in self._vectors.cache.shards():
+                self._held.add(shard)
+        return self._held
+
+    def _one_each(self) -> Iterator[tuple[NDArray[np.int64], None, NDArray[np.int64]]]:
+        for number in range(PARTS):
+            rows = self._wanted.part(number).column("row").to_numpy()
+            yield rows, None, np.ones(len(rows), np.int64)
 
     @property
     def _file(self) -> Path:
@@ -156,6 +210,7 @@ def open_vectors(store: ObjectStore, spaces: Mapping[str, VectorSpace]) -> list[
 
 
 def _opened(store: ObjectStore, space: Space, key: str, dimension: int) -> SpaceVectors:
-    vector = pa.field("vector", pa.list_(pa.float32(), dimension), nullable=False)
-    schema = pa.schema((pa.field("id", pa.string(), nullable=False), vector))
+    vector = pa.list_(pa.float32(), dimension)
+    kept = pa.field("vector", pa.list_(vector) if space.late else vector, nullable=False)
+    schema = pa.schema((pa.field("id", pa.string(), nullable=False), kept))
     return SpaceVectors(space, dimension, ShardedCache(store, f"vectors/{space.name}/{key}", schema))

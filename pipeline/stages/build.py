@@ -3,6 +3,7 @@
 import contextlib
 import time
 
+from backends.engines.heap import share_heaps
 from pipeline.corpus.workspace import Report, Workspace, silent
 from pipeline.records.collection import derive, fill, holds, read_back
 from pipeline.records.delta import Delta, changed_rows, read_delta
@@ -24,6 +25,7 @@ def build(workspace: Workspace, version: str, report: Report = silent) -> StageN
         DamagedError: A row has no vector.
     """
     started = time.monotonic()
+    share_heaps()
     store = workspace.store
     workspace.settle_index(version)
     index, spaces = workspace.index(version), open_vectors(store, workspace.spaces)

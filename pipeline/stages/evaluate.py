@@ -21,7 +21,7 @@ from schemas.gates import NO_QUESTIONS, RECALL_KEPT
 from schemas.geometry import BBox
 from schemas.ids import version_file
 from schemas.stages import Stage
-from schemas.versions import GateResult
+from schemas.versions import GateResult, Manifest
 from tasks.answering.modes import DEFAULT_MODE, MODES, Mode
 from tasks.versions.check import quarantine_ceiling
 
@@ -57,9 +57,13 @@ def evaluate(workspace: Workspace, version: str, report: Report = silent) -> Sta
 def _can_be_asked(workspace: Workspace, version: str) -> bool:
     manifest = readable_manifest(workspace.store, version)
     try:
-        return manifest is not None and holds(workspace, manifest) and all(map(is_here, manifest.spaces.values()))
+        return manifest is not None and holds(workspace, manifest) and _has_models(manifest)
     except TransientError:
         return False
+
+
+def _has_models(manifest: Manifest) -> bool:
+    return all(is_here(name, manifest.spaces[name]) for name in DEFAULT_MODE.spaces)
 
 
 def _reports(

@@ -15,6 +15,7 @@ from pipeline.corpus.workspace import Report, Workspace, silent
 from pipeline.records.cache import CACHES
 from pipeline.records.descriptions import open_descriptions
 from pipeline.records.lease import holding, release
+from pipeline.records.likenesses import likeness_cache
 from pipeline.records.needs import Needs, needs_of
 from pipeline.records.shared import Objects, list_objects
 from pipeline.upkeep.retain import doomed, sweep
@@ -51,7 +52,11 @@ def _prune(workspace: Workspace, folder: Path, *, dry_run: bool, report: Report)
     needs = needs_of(workspace, kept, folder / "needs", report)
     objects = list_objects(store, folder / "objects")
     # What models were paid for stays as long as the corpus file names them: a refresh that died has no version that needs it.
-    paid = {open_descriptions(store, used.captions.key).folder for used in workspace.captioners.values()}
+    paid = {
+        cache.folder
+        for used in workspace.captioners.values()
+        for cache in (open_descriptions(store, used.captions.key), likeness_cache(workspace, used))
+    }
     # Of caches that are needed, single records may be to spare.
     kept_caches = paid | needs.records.keys()
     shards = [name for kind in CACHES for name in store.names(kind) if name.rpartition("/")[0] not in kept_caches]

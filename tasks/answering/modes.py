@@ -6,7 +6,7 @@ To add one is to add a row: the command, the service, its page and the evaluatio
 from dataclasses import dataclass
 
 from schemas.errors import RequestError
-from tasks.enriching.spaces import TEXT, Space
+from tasks.enriching.spaces import IMAGE, LATE, TABLES, TEXT, UNIFIED, Space
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Lexical:
 
 @dataclass(frozen=True)
 class Dense:
-    """Rows whose vector in a space is near to the question's."""
+    """Rows whose vector in a space is near to the question's; where they have many, by late interaction."""
 
     space: Space
 
@@ -50,6 +50,10 @@ _MODES = (
     Mode("hybrid", "Hybrid", "words and meaning together", (Lexical(), Dense(TEXT))),
     Mode("dense", "Dense", "by meaning", (Dense(TEXT),)),
     Mode("bm25", "BM25", "by exact words", (Lexical(),)),
+    Mode("tables", "Tables", "tables by meaning", (Dense(TABLES),)),
+    Mode("image", "Pictures", "by what pictures show", (Dense(IMAGE),)),
+    Mode("unified", "Pictures and words", "by what pictures show and what is said of them", (Dense(UNIFIED),)),
+    Mode("late", "Parts of pictures", "by what parts of pictures show, word by word", (Dense(LATE),)),
 )
 
 MODES: dict[str, Mode] = {mode.name: mode for mode in _MODES}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from schemas.corpus import Ranking
 from schemas.errors import RequestError
 from schemas.evidence import Filters
-from schemas.ports import SearchIndex, TextEmbedder, Vector
+from schemas.ports import Embedder, SearchIndex, Vector
 from tasks.answering.diversify import diversify
 from tasks.answering.fuse import fuse, fuse_scores
 from tasks.answering.modes import Dense, Lexical, Mode, Retriever
@@ -31,7 +31,7 @@ DEFAULT = Ranking()
 
 def retrieve(
     index: SearchIndex,
-    embedders: Mapping[str, TextEmbedder],
+    embedders: Mapping[str, Embedder],
     query: str,
     *,
     mode: Mode,
@@ -56,16 +56,19 @@ def retrieve(
     Raises:
         RequestError: The version has no vectors of a space that the mode needs.
     """
-    if absent := [space for space in mode.spaces if space not in embedders]:
+    wanted = [one.space for one in mode.retrievers if isinstance(one, Dense)]
+    if absent := {space.name: space.option for space in wanted if space.name not in embedders}:
         raise RequestError(
-            f"mode {mode.name} needs vectors {', '.join(absent)}, which this version has not; use another mode"
+            f"mode {mode.name} needs vectors {', '.join(absent)}, which this version has not; use another mode, or name a model "
+            f"as {', '.join(absent.values())} in the corpus file and refresh"
         )
     asked = functools.cache(lambda space: embedders[space].embed_query(query))
     if not ranking.diversity:
         return _ranked(index, asked, query, mode, k, filters, ranking)
     pool = _ranked(index, asked, query, mode, max(POOL, k), filters, ranking)
     names = [name for name, _ in pool]
-    space = next(iter([*mode.spaces, TEXT.name]))
+    # Of many vectors a row, none says how alike two rows are.
+    space = next((space.name for space in wanted if not space.late), TEXT.name)
     return diversify(asked(space), names, index.vectors(names, space), k=k, relevance=1 - ranking.diversity)
 
 
@@ -85,7 +88,8 @@ def _ranked(
             case Lexical():
                 return index.bm25(_searched(query, ranking), k, filters, ranking.weights)
             case Dense(space):
-                return index.dense(asked(space.name), k, filters, space.name)
+                search = index.late if space.late else index.dense
+                return search(asked(space.name), k, filters, space.name)
 
     if len(mode.retrievers) == 1:
         return rank(mode.retrievers[0], k)

@@ -164,7 +164,8 @@ def _from_yaml(text: str) -> Iterator[tuple[str, str, int]]:
     except (yaml.YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         place = f"line {mark.line + 1}: " if mark else ""
-        raise CorrectionsError(f"{place}this is not YAML: {getattr(error, 'problem', None) or error}") from error
+        problem = str(getattr(error, "problem", None) or error).partition("\n")[0]
+        raise CorrectionsError(f"{place}this is not YAML: {problem}") from error
     finally:
         loader.dispose()
     if root is None:

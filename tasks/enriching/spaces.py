@@ -8,18 +8,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from schemas.corpus import EmbeddingOptions
-from schemas.models import ModelName
+from schemas.corpus import EmbeddingOptions, PoolOptions, TextModelOptions
+from schemas.models import Embeds, ModelName, Settings
 from tasks.enriching import embed
+from tasks.enriching.embed import Content
+
+_TABLE = "table"
+"""The modality; its enum comes with Arrow, which takes longer to import than all of this."""
 
 
 class Passage(NamedTuple):
-    """What of a row of evidence can be embedded."""
+    """What of a row of evidence can be embedded. ``figure_id`` names the picture that the row shows, where it shows one."""
 
     modality: str
     title: str
     section_path: Sequence[str]
     text: str
+    figure_id: str | None = None
 
 
 @dataclass(frozen=True)
@@ -31,21 +36,116 @@ class Space:
         version: Goes up when rows are embedded by other content: vectors of before are no longer theirs.
         content: What of a row is embedded; None where the row gets no vector, and then no search in this space finds it.
         model: Which model a corpus file names for it; None where the corpus is to have no such space.
+        embeds: What its models make vectors of.
+        option: What a corpus file names the model by.
+        pool: How many actors embed, as a corpus file says.
     """
 
     name: str
     version: str
-    content: Callable[[Passage], str | None]
+    content: Callable[[Passage], Content | None]
     model: Callable[[EmbeddingOptions], ModelName | None]
+    embeds: Embeds = Embeds.TEXTS
+    option: str = "embeddings.text"
+    pool: Callable[[EmbeddingOptions], PoolOptions] = lambda options: options
+
+    @property
+    def late(self) -> bool:
+        """Whether a row has many vectors, compared by late interaction."""
+        return self.embeds is Embeds.PATCHES
+
+
+def _words(row: Passage) -> Content:
+    return Content(text=embed.search_text(row.title, row.section_path, row.text))
+
+
+def _picture(row: Passage) -> Content | None:
+    return None if row.figure_id is None else Content(picture=row.figure_id)
+
+
+def _settings(**given: str | float | None) -> Settings:
+    return tuple(sorted((name, value) for name, value in given.items() if value is not None))
+
+
+def _text_model(name: str, options: EmbeddingOptions | TextModelOptions, option: str) -> ModelName:
+    prompts = _settings(document_prompt=options.document_prompt, query_prompt=options.query_prompt)
+    return ModelName(name, options.revision, prompts, option)
+
+
+def _table_model(options: EmbeddingOptions) -> ModelName | None:
+    if (tables := options.tables) is None:
+        return None
+    return _text_model(tables.model, tables, "embeddings.tables")
+
+
+def _image_model(options: EmbeddingOptions, **more: str | float) -> ModelName | None:
+    if (image := options.image) is None:
+        return None
+    return ModelName(image.model, image.revision, _settings(weights=image.weights, **more), "embeddings.image")
+
+
+def _unified_model(options: EmbeddingOptions) -> ModelName | None:
+    if (unified := options.unified) is None:
+        return None
+    return _image_model(options, combine=unified.combine, image_weight=unified.image_weight)
+
+
+def _late_model(options: EmbeddingOptions) -> ModelName | None:
+    if (late := options.late) is None:
+        return None
+    return ModelName(late.model, late.revision, (), "embeddings.late")
 
 
 TEXT = Space(
     name="text",
     version=embed.EMBED_VERSION,
-    content=lambda row: embed.search_text(row.title, row.section_path, row.text),
-    model=lambda options: ModelName(options.text, options.revision),
+    content=_words,
+    model=lambda options: _text_model(options.text, options, "embeddings.text"),
 )
 """What every row says. A corpus always has it: chunks are measured by its model, and answers must be near by it."""
 
-SPACES: dict[str, Space] = {space.name: space for space in (TEXT,)}
+TABLES = Space(
+    name="tables",
+    version=embed.EMBED_VERSION,
+    content=lambda row: _words(row) if row.modality == _TABLE else None,
+    model=_table_model,
+    option="embeddings.tables",
+    pool=lambda options: options.tables or options,
+)
+"""What tables say, by a model of their own."""
+
+IMAGE = Space(
+    name="image",
+    version="1",
+    content=_picture,
+    model=_image_model,
+    embeds=Embeds.PICTURES,
+    option="embeddings.image",
+    pool=lambda options: options.image or options,
+)
+"""What pictures show, beside questions in words."""
+
+UNIFIED = Space(
+    name="unified",
+    version="1",
+    content=lambda row: None if row.figure_id is None else Content(text=row.text, picture=row.figure_id),
+    model=_unified_model,
+    embeds=Embeds.PAIRS,
+    option="embeddings.unified",
+    pool=lambda options: options.image or options,
+)
+"""What pictures show and what is said of them, in one vector."""
+
+LATE = Space(
+    name="late",
+    version="1",
+    content=_picture,
+    model=_late_model,
+    embeds=Embeds.PATCHES,
+    option="embeddings.late",
+    pool=lambda options: options.late or options,
+)
+"""What each part of a picture shows, beside each word of a question."""
+
+SPACES: dict[str, Space] = {space.name: space for space in (TEXT, TABLES, IMAGE, UNIFIED, LATE)}
 """By name."""

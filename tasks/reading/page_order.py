@@ -1,14 +1,16 @@
 """Put the blocks of a page into the order that their places show."""
 
 from collections.abc import Sequence
-from itertools import pairwise, takewhile
+from itertools import pairwise
 
 from schemas.documents import BlockKind, Page, Placement
 from schemas.geometry import BBox, is_level, union
+from tasks.reading.join import wraps
 from tasks.reading.order import Standing, leaps, reordered
 from tasks.reading.outline import letters_by_size
 from tasks.reading.pieces import Piece, passage_of
-from tasks.reading.place import places
+from tasks.reading.place import ends_sentence, places
+from tasks.tables.rows import upright
 
 ROW_TIMES_TEXT = 2.0
 """Most height of a picture that makes one row with the text beside it, by the text's: a taller one spans more than that
@@ -44,6 +46,20 @@ def in_page_order(pieces: list[Piece], pictures: Sequence[Placement], page: Page
     return made
 
 
+def with_margins_outside(pieces: Sequence[Piece], page: Page) -> list[Piece]:
+    """Read running heads before the text of their page, and feet after it, whenever they were drawn."""
+    half = upright(BBox(0, 0, page.width_pt, page.height_pt), page.rotation)
+    middle = half.y0 + half.y1
+
+    def part(piece: Piece) -> int:
+        if piece.kind is not BlockKind.MARGIN:
+            return 1
+        box = upright(piece.bbox, page.rotation)
+        return 0 if box.y0 + box.y1 < middle else 2
+
+    return sorted(pieces, key=part)
+
+
 def _with_rows(pieces: Sequence[Piece], pictures: Sequence[Placement], page: Page, *, right_to_left: bool) -> list[BBox]:
     """Return where each piece stands, with the pictures that make a row with it and nothing else."""
     boxes = [piece.bbox for piece in pieces]
@@ -64,11 +80,19 @@ def _is_turned(piece: Piece) -> bool:
 
 
 def _head(piece: Piece) -> BBox:
-    """Return the first row of a piece; all of a table, whose cells may be written in any order."""
+    """Return the first rows of a piece, to the first that runs on; all of a table, whose cells may be written in any order.
+
+    A row that ends with its sentence is no wider than its words: it doesn't show how wide the column is.
+    """
     if piece.kind is BlockKind.TABLE:
         return piece.bbox
-    first = piece.lines[0].bbox
-    return union(line.bbox for line in takewhile(lambda line: is_level(first, line.bbox), piece.lines))
+    head = [piece.lines[0]]
+    for before, line in pairwise(piece.lines):
+        is_over = ends_sentence(before.text) and not wraps(before, line, piece.bbox.x0, piece.bbox.x1)
+        if not is_over and not is_level(before.bbox, line.bbox):
+            break
+        head.append(line)
+    return union(line.bbox for line in head)
 
 
 def _prose(piece: Piece) -> float:

@@ -55,6 +55,11 @@ _BARE_NUMBER = re.compile(r"\s*\d{1,2}\s")
 _SENTENCE_END = re.compile(r"[.:;!?。：；！？]\W*$")
 
 
+def ends_sentence(text: str) -> bool:
+    """Return whether a text ends with a sentence, or with what introduces the next."""
+    return _SENTENCE_END.search(text) is not None
+
+
 class Passage(NamedTuple):
     """A block of a page's text, as pictures are placed by it.
 
@@ -136,7 +141,7 @@ def _goes_on(before: Line, line: Line, above: Passage, passage: Passage, *, is_n
         return -TOUCH_PT <= apart <= NUMBER_GAP_EM * line.size or not is_new
     if above.is_heading or passage.is_heading or _ITEM.match(line.text):
         return False
-    if _BARE_NUMBER.match(line.text) and _SENTENCE_END.search(before.text):
+    if _BARE_NUMBER.match(line.text) and ends_sentence(before.text):
         return False  # else it may be a quantity that a sentence goes on with
     down = line.bbox.y0 - before.bbox.y1
     if is_new:
@@ -179,6 +184,11 @@ class _PageText:
             for spot in self._text
             if not any(is_level(spot.box, other.box) for other in self._text if other is not spot)
         }
+
+    @cached_property
+    def _passages(self) -> dict[int, BBox]:
+        """The boxes of the passages that have words, by their numbers."""
+        return {number: union(spot.box for spot in group) for number, group in groupby(self._text, key=_passage_of)}
 
     def place(self, number: int) -> Place:
         """Return where a picture goes."""
@@ -260,19 +270,38 @@ class _PageText:
             if all(other.y0 >= spot.box.y0 - TOUCH_PT for other in pictures)
         ]
 
-    def _front(self, spots: Iterable[_Spot], box: BBox, *, is_lone: bool) -> list[_Spot]:
+    def _front(self, spots: Sequence[_Spot], box: BBox, *, is_lone: bool) -> list[_Spot]:
         """Return those of the lines above or below a picture, given nearest first, that no other of its column stands before.
 
-        Where the picture has its rows for itself (``is_lone``), so may a line: it stands in every column, if it is the nearest.
+        Where the picture has its rows for itself (``is_lone``), so may a line: it stands in every column, if it is the nearest,
+        unless it is another picture's.
         """
         front: list[_Spot] = []
         for spot in spots:
             if self._overlaps(spot, box):
                 if all(gap(spot.box.x0, spot.box.x1, other.box.x0, other.box.x1) >= 0 for other in front):
                     front.append(spot)
-            elif is_lone and not front and spot.at in self._alone:
+            elif is_lone and not front and spot.at in self._alone and not self._is_of_another(spot, box, spots):
                 return [spot]
         return front
+
+    def _is_of_another(self, spot: _Spot, box: BBox, spots: Sequence[_Spot]) -> bool:
+        """Return whether a line is over or under another picture of a row, and a picture has text of its own level with that.
+
+        Texts under two pictures may begin at different heights: then the first line of one has its row for itself.
+        """
+        own = next((other for other in spots if self._overlaps(other, box)), None)
+        return (
+            own is not None
+            and own.at[0] != spot.at[0]
+            and is_level(self._passages[spot.at[0]], self._passages[own.at[0]])
+            and any(
+                is_level(other, box)
+                and gap(other.x0, other.x1, box.x0, box.x1) > TOUCH_PT
+                and _shares_column(spot.box, other)
+                for other in self._pictures
+            )
+        )
 
     def _amid_column(self, box: BBox, above: Sequence[_Spot], below: Sequence[_Spot]) -> Place | None:
         """Return the place behind the text above or before the text below, whichever is nearer: of several columns, of all."""
@@ -287,7 +316,19 @@ class _PageText:
         return self._behind(self._end_of(max(spot.step for spot in above), box), step)
 
     def _before(self, step: int, read_with: Sequence[tuple[int, int]] = ()) -> Place:
+        """Return the place before a step; before all of a row of cells whose words wrap, such as names under pictures."""
+        while step and self._is_one_row(step - 1, step):
+            step -= 1
         return Place(self._steps[step][0].at, tuple(read_with))
+
+    def _is_one_row(self, one: int, other: int) -> bool:
+        """Return whether the boxes of two steps of one passage reach into each other: nothing stands between them."""
+        box, following = self._boxes[one], self._boxes[other]
+        return (
+            self._steps[one][0].at[0] == self._steps[other][0].at[0]
+            and is_level(box, following)
+            and gap(box.x0, box.x1, following.x0, following.x1) < 0
+        )
 
     def _end_of(self, step: int, box: BBox) -> int:
         """Return the step behind which a picture goes that stands under one: brackets and the like may stand between."""
@@ -338,6 +379,10 @@ class _PageText:
 
     def _lines_of(self, step: int) -> tuple[tuple[int, int], ...]:
         return tuple(spot.at for spot in self._steps[step])
+
+
+def _passage_of(spot: _Spot) -> int:
+    return spot.at[0]
 
 
 def _is_level(line: BBox, box: BBox) -> bool:

@@ -26,16 +26,17 @@ from tasks.reading.icons import with_icons
 from tasks.reading.inside import with_callouts, with_words_of_segments
 from tasks.reading.margins import find_margins
 from tasks.reading.outline import Headings
-from tasks.reading.page_order import in_page_order
+from tasks.reading.page_order import in_page_order, with_margins_outside
 from tasks.reading.paragraphs import paragraphs
 from tasks.reading.pieces import Piece, Sheet
 from tasks.reading.recognise import with_words
 from tasks.reading.set_figures import with_figures
 from tasks.reading.set_tables import with_tables
+from tasks.reading.spreads import halves
 from tasks.tables.align import align
 from tasks.tables.tabulate import holds
 
-STRUCTURE_VERSION = "11"
+STRUCTURE_VERSION = "12"
 
 
 def structure(
@@ -107,6 +108,9 @@ def _pieces(sheet: Sheet, margins: frozenset[Line], headings: Headings) -> list[
         right_to_left=right_to_left,
     )
     framed += [(found.table, found.lines) for found in aligned]
-    pieces = with_tables(paragraphs(free, margins, headings), framed)
-    ordered = in_page_order(pieces, standing, sheet.page, right_to_left=right_to_left)
-    return with_figures(ordered, standing, inner, sheet.page, right_to_left=right_to_left)
+    made: list[Piece] = []
+    whole = with_tables(paragraphs(free, margins, headings), framed)
+    for pieces, pictures in halves(whole, standing, sheet.page, right_to_left=right_to_left):
+        ordered = in_page_order(pieces, pictures, sheet.page, right_to_left=right_to_left)
+        made += with_figures(ordered, pictures, inner, sheet.page, right_to_left=right_to_left)
+    return with_margins_outside(made, sheet.page)

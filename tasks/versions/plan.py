@@ -52,26 +52,32 @@ def compare(
     kept: list[str] = []
     for file in listed:
         row = known.get(file.source)
-        try:
-            doc_id = _doc_id(file, row, digest)
-        except FileNotFoundError:
+        found = _found(file, row, attempt, digest, retry)
+        if found is None:
             continue
-        except BadInputError as error:
-            doc_id = ""
-            carried.append(_unreadable(file, error, attempt))
         here.add(file.source)
-        if row is None:
-            new.append(file.source)
+        if isinstance(found, LedgerRow):
+            carried.append(found)
         else:
-            (kept if row.doc_id == doc_id else changed).append(file.source)
-        if not doc_id:
-            continue
-        if row is not None and _still_quarantined(row, doc_id, attempt) and doc_id not in retry:
-            carried.append(replace(row, stamp=file.stamp))
-        else:
-            documents.append(PlannedDocument(file.source, doc_id, file.size, file.stamp))
+            documents.append(found)
+        (new if row is None else kept if row.doc_id == found.doc_id else changed).append(file.source)
     gone = [source for source in sorted(known) if source not in here]
     return Comparison(tuple(documents), tuple(carried), tuple(new), tuple(changed), tuple(gone), tuple(kept))
+
+
+def _found(
+    file: SourceFile, row: LedgerRow | None, attempt: str, digest: Callable[[str], str], retry: frozenset[str]
+) -> PlannedDocument | LedgerRow | None:
+    """Return the document to plan for a file, or its row where it is in quarantine; None where it went away."""
+    try:
+        doc_id = _doc_id(file, row, digest)
+    except FileNotFoundError:
+        return None
+    except BadInputError as error:
+        return _unreadable(file, error, attempt)
+    if row is not None and _still_quarantined(row, doc_id, attempt) and doc_id not in retry:
+        return replace(row, stamp=file.stamp)
+    return PlannedDocument(file.source, doc_id, file.size, file.stamp)
 
 
 def _doc_id(file: SourceFile, row: LedgerRow | None, digest: Callable[[str], str]) -> str:

@@ -31,6 +31,9 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ObjectStor
 def test_what_is_put_is_got(store: ObjectStore) -> None:
     store.put("figures/a.png", b"pixels")
     assert store.get("figures/a.png") == b"pixels"
+    with store.open("figures/a.png") as file:
+        file.seek(2)
+        assert file.read(3) == b"xel"
     assert store.exists("figures/a.png")
     assert not store.exists("figures/b.png")
 
@@ -38,6 +41,8 @@ def test_what_is_put_is_got(store: ObjectStore) -> None:
 def test_an_absent_object_is_said_so(store: ObjectStore) -> None:
     with pytest.raises(FileNotFoundError):
         store.get("nothing")
+    with pytest.raises(FileNotFoundError):
+        store.open("nothing")
     assert store.read_mutable("nothing") is None
     assert store.names("nothing") == []
     assert store.folders("nothing") == []

@@ -15,12 +15,13 @@ from tests.pipeline.conftest import write_corpus
 pytestmark = pytest.mark.slow
 
 
-def _airflow(env: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+def airflow(env: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command of Airflow."""
     command = [str(Path(sys.executable).parent / "airflow"), *arguments]
     return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
 
 
-def _states(env: dict[str, str]) -> dict[str, str]:
+def states(env: dict[str, str]) -> dict[str, str]:
     """Return the state of each task of the last run."""
     with sqlite3.connect(Path(env["AIRFLOW_HOME"]) / "airflow.db") as database:
         (last,) = database.execute("select run_id from dag_run order by id desc limit 1").fetchone()
@@ -34,12 +35,12 @@ def test_the_dag_refreshes_and_does_nothing_twice(tmp_path: Path, airflow_env: d
     (tmp_path / "pdfs" / "page.pdf").write_text("<html>moved</html>")
     corpus = write_corpus(tmp_path, "gates: {max_quarantined: 0.5}\n")
     env = airflow_env | {"INSET_CORPORA": str(corpus.parent)}
-    migrated = _airflow(env, "db", "migrate")
+    migrated = airflow(env, "db", "migrate")
     assert migrated.returncode == 0, migrated.stderr
 
-    first = _airflow(env, "dags", "test", "refresh_manuals")
-    states = _states(env)
-    assert set(states.values()) == {"success"}, first.stdout + first.stderr
+    first = airflow(env, "dags", "test", "refresh_manuals")
+    found = states(env)
+    assert set(found.values()) == {"success"}, first.stdout + first.stderr
     workspace = open_workspace(str(corpus))
     live = read_pointer(workspace.store)
     assert live is not None
@@ -49,10 +50,10 @@ def test_the_dag_refreshes_and_does_nothing_twice(tmp_path: Path, airflow_env: d
         (largest,) = database.execute("select max(length(value)) from xcom").fetchone()
     assert largest < 500  # references, never data
 
-    _airflow(env, "dags", "test", "refresh_manuals")
-    states = _states(env)
-    assert {states[name] for name in ("parse", "enrich", "build", "publish")} == {"skipped"}
-    assert states["plan"] == "success"
+    airflow(env, "dags", "test", "refresh_manuals")
+    found = states(env)
+    assert {found[name] for name in ("parse", "enrich", "build", "publish")} == {"skipped"}
+    assert found["plan"] == "success"
     again = read_pointer(workspace.store)
     assert again is not None
     assert again.version == live.version

@@ -13,8 +13,8 @@ from pipeline.stages.publish import put_live, take_back
 from pipeline.upkeep.doctor import diagnose
 from pipeline.upkeep.prune import prune
 from schemas.errors import TransientError, UserError
-from tasks.answering.modes import MODES
 from tests.manuals import write_manual
+from tests.versions import ALWAYS
 
 pytestmark = pytest.mark.slow
 
@@ -37,7 +37,7 @@ def test_a_corpus_lives_in_s3(tmp_path: Path, s3_bucket: str) -> None:
     assert not refresh(workspace).published, "an ETag says that nothing changed"
 
     published = PublishedCorpus(workspace)
-    for mode in MODES:
+    for mode in ALWAYS:
         assert {hit.source for hit in published.search("screws of the steel winch", mode=mode, k=3).hits} == {"winch.pdf"}
     answer = published.answer("How many bar does the steel winch take?")
     assert all(published.files.figure(part.figure_id)[0] for part in answer.parts if part.type == "figure")

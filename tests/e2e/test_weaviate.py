@@ -12,7 +12,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from backends.engines.weaviate_server import WeaviateServer
-from pipeline.corpus.models import text_embedder
+from pipeline.corpus.models import embedder
 from pipeline.corpus.workspace import open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.ledger import read_ledger
@@ -24,10 +24,10 @@ from pipeline.upkeep.mirror import mirror
 from query_service.app import create_app
 from schemas.errors import UserError
 from schemas.evidence import FigurePart, Filters
-from tasks.answering.modes import MODES
 from tasks.enriching.spaces import TEXT
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
+from tests.versions import ALWAYS
 
 pytestmark = pytest.mark.live
 
@@ -64,7 +64,7 @@ def test_a_corpus_lives_on_a_server(corpus_file: Path, weaviate: WeaviateServer)
 
     published = PublishedCorpus(workspace)
     try:
-        for mode in MODES:
+        for mode in ALWAYS:
             hits = published.search("screws of the steel winch", mode=mode, k=3).hits
             assert {hit.source for hit in hits} == {"winch.pdf"}
         assert published.search("pump", filters=Filters(documents=["winch.pdf"], pages=[1])).hits[0].page == 1
@@ -114,7 +114,7 @@ def test_a_version_is_mirrored_from_lancedb_to_a_server(corpus_file: Path, weavi
     assert manifest is not None
     assert weaviate.alias("Manuals") == manifest.collection
     here, there = PublishedCorpus(embedded), PublishedCorpus(target)
-    for mode in MODES:
+    for mode in ALWAYS:
         question = "How many bar does the steel winch take?"
         ours, theirs = (each.search(question, mode=mode, k=3).hits for each in (here, there))
         assert ours[0].evidence_id == theirs[0].evidence_id
@@ -183,7 +183,7 @@ def test_switching_under_load_loses_no_request_and_mixes_no_versions(corpus_file
     published = PublishedCorpus(workspace)
     client = TestClient(create_app(lambda _: published, lambda: ["manuals"]), base_url="http://localhost")
     question = "How many screws has the steel pump?"
-    vector = text_embedder(workspace.spaces[TEXT.name].model).embed_query(question).tolist()
+    vector = embedder(TEXT, workspace.spaces[TEXT.name]).embed_query(question).tolist()
     alias = weaviate.client().collections.use("Manuals").query
 
     def through_the_service() -> set[str]:

@@ -14,8 +14,8 @@ from pipeline.upkeep.doctor import diagnose
 from schemas.corpus import IndexOptions
 from schemas.errors import TransientError
 from schemas.stages import Stage
-from tasks.answering.modes import MODES
 from tests.pipeline.conftest import write_corpus
+from tests.versions import ALWAYS
 
 RANKED = "ranking: {weights: {title: 2, text: 1}, stop_words: english, fusion: weighted, alpha: 0.4, diversity: 0.2}\n"
 NOWHERE = "index: {engine: weaviate, url: 'http://127.0.0.1:9', replicas: 2}\n"
@@ -82,7 +82,7 @@ def test_a_server_that_is_gone_for_good_stops_no_refresh_elsewhere(published: Wo
 
 def test_pages_follow_each_other_without_gap_or_repeat(published: Workspace) -> None:
     opened = PublishedCorpus(published)
-    for mode in MODES:
+    for mode in ALWAYS:
         whole = opened.search("screws of the steel winch", mode=mode, k=9).hits
         pages = [opened.search("screws of the steel winch", mode=mode, k=3, offset=offset).hits for offset in (0, 3, 6)]
         assert [hit for page in pages for hit in page] == whole
@@ -94,7 +94,7 @@ def test_ranking_by_the_corpus_file(corpus_file: Path) -> None:
     assert refresh(workspace).published
     published = PublishedCorpus(workspace)
     try:
-        for mode in MODES:
+        for mode in ALWAYS:
             hits = published.search("what does the steel winch take", mode=mode, k=3).hits
             assert hits[0].source == "winch.pdf"
             assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)

@@ -218,7 +218,7 @@ def test_figures_that_never_come_right_cost_their_documents(
     figures = Path(workspace.store.root) / "figures"
     before = set(figures.iterdir())
 
-    def report(step: str, done: int, _total: int) -> None:
+    def report(step: str, done: int, _total: int, _spent: str = "") -> None:
         if (step, done) == ("check", 1):
             for figure in set(figures.iterdir()) - before:
                 spoil(figure)

@@ -300,8 +300,8 @@ def test_a_rollback_holds_and_publish_lets_go(corpus_file: Path) -> None:
 @pytest.mark.slow
 def test_the_result_does_not_depend_on_the_number_of_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
-    for few in ("FEW_TEXTS", "FEW_DOCUMENTS"):  # so that Ray does the work, and not this process
-        monkeypatch.setattr(f"ray_jobs.enrich.{few}", 0)
+    for few in ("embed.FEW_TEXTS", "enrich.FEW_DOCUMENTS"):  # so that Ray does the work, and not this process
+        monkeypatch.setattr(f"ray_jobs.{few}", 0)
     for workers in (1, 2):
         folder = tmp_path / str(workers)
         for number in range(3):

@@ -18,7 +18,7 @@ from tests.pipeline.conftest import write_corpus
 
 
 def _after_plan(do: Callable[[], object]) -> Report:
-    def report(step: str, done: int, total: int) -> None:
+    def report(step: str, done: int, total: int, _spent: str = "") -> None:
         if (step, done) == ("plan", 1):
             do()
 

@@ -14,7 +14,7 @@ from backends.engines.memory_index import MemoryIndex
 from backends.engines.weaviate_server import WeaviateServer
 from backends.models.registry import TEXT_EMBEDDERS
 from pipeline.corpus import workspace as workspace_module
-from pipeline.corpus.models import text_embedder
+from pipeline.corpus.models import loaded
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.notes import read_notes
@@ -33,9 +33,10 @@ from schemas.ports import Vector
 from schemas.stages import Stage
 from schemas.versions import ModelCard
 from tasks.answering.modes import MODES, Dense, Lexical, Mode
+from tasks.enriching.embed import Content
 from tasks.enriching.spaces import SPACES, TEXT, Space
 from tests.pipeline.conftest import write_corpus
-from tests.versions import read_evidence
+from tests.versions import ALWAYS, read_evidence
 
 CARD = ModelCard(name="hashed", revision="1", dimension=16)
 QUESTION = "Service of the steel winch"
@@ -66,7 +67,7 @@ def model(_named: ModelName) -> TextModel:
 SECTIONS = Space(
     name="sections",
     version="1",
-    content=lambda row: row.section_path[-1] if row.section_path and row.modality != "figure" else None,
+    content=lambda row: Content(text=row.section_path[-1]) if row.section_path and row.modality != "figure" else None,
     model=lambda _options: ModelName("hashed"),
 )
 BY_SECTION = Mode("section", "Section", "by the title of its section", (Dense(SECTIONS),))
@@ -123,7 +124,7 @@ def test_a_space_that_is_declared_is_embedded_built_and_searched(workspace: Work
 
     published = PublishedCorpus(workspace)
     try:
-        assert [mode.name for mode in published.overview().modes] == [*MODES]
+        assert [mode.name for mode in published.overview().modes] == [*ALWAYS, "section", "all"]
         found = published.search(QUESTION, mode="section", k=1000).hits
         assert {hit.evidence_id for hit in found} == titled, "rows without a vector are never found there"
         embedder = Hashed()
@@ -141,7 +142,7 @@ def test_a_space_that_is_new_costs_its_vectors_alone(published: Workspace, decla
     workspace = open_workspace(str(published.file))
     assert workspace.spaces[TEXT.name] == before[TEXT.name], "the others keep their keys"
     old = PublishedCorpus(published)
-    assert [mode.name for mode in old.overview().modes] == ["hybrid", "dense", "bm25"]
+    assert [mode.name for mode in old.overview().modes] == ALWAYS
     with pytest.raises(UserError, match="mode section needs vectors sections"):
         old.search(QUESTION, mode="section")
     old.close()
@@ -162,7 +163,7 @@ def test_a_live_version_of_another_revision_is_neither_searched_nor_compared_wit
     first = refresh(open_workspace(file))
     assert first.published
     monkeypatch.setattr(sys.modules[__name__], "CARD", CARD.model_copy(update={"revision": "2"}))
-    text_embedder.cache_clear()  # another release of a model comes with another process
+    loaded.cache_clear()  # another release of a model comes with another process
     workspace = open_workspace(file)
     published = PublishedCorpus(workspace)
     client = TestClient(create_app(lambda _: published, lambda: ["manuals"]), base_url="http://localhost")

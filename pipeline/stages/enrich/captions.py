@@ -9,6 +9,7 @@ from itertools import chain, islice
 
 from pipeline.corpus.workspace import CaptionerInUse, Report, Workspace
 from pipeline.records.descriptions import add_spent, captioner_of, figures_to_ask_about, open_descriptions, read_spent
+from pipeline.records.likenesses import Likenesses
 from ray_jobs.caption import Asked, Calls, caption
 from ray_jobs.documents import read_chunks, read_figures, read_head, structured_folder
 from ray_jobs.rows import Outcome
@@ -59,6 +60,7 @@ def caption_figures(
     for name, used in workspace.captioners.items():
         its = [doc_id for doc_id in documents if captioner_of(workspace, sources[doc_id]) == name]
         work = _Work(workspace, used, its, budget)
+        work.compare()
         calls = Calls()
         done.spent[name] = _describe(workspace, name, used, work, calls, report)
         done.counts.update({f"calls_with_{fault}": count for fault, count in calls.faults.items()})
@@ -77,6 +79,7 @@ class _Work:
         self.unanswered: dict[str, str] = {}
         self._workspace, self._used, self._budget = workspace, used, budget
         self._cache, self._lock = open_descriptions(workspace.store, used.captions.key), threading.Lock()
+        self._likenesses = Likenesses(workspace, used)
         self._reserved: dict[str, Spent] = {}
         self._found = self._looked = 0
 
@@ -93,7 +96,8 @@ class _Work:
                 if name in seen:
                     continue
                 seen.add(name)
-                asked = Asked(figure_id, self._prompt(*found[figure_id]))
+                doc_id, figure = found[figure_id]
+                asked = Asked(figure_id, str(figure.placement.figure_id), self._prompt(doc_id, figure))
                 price = most(self._used.options, asked.prompt)
                 if self._budget.reserve(price):
                     self._found += 1
@@ -102,14 +106,23 @@ class _Work:
                 else:
                     self.over_budget += 1
 
+    def compare(self) -> None:
+        """Find figures that look nearly the same, where the corpus file asks for it."""
+        if self._workspace.corpus.captions.near_duplicates is not None:
+            self._likenesses.compare(figure_id for doc_id in self.documents for figure_id in self.figures(doc_id))
+
     def missing(self) -> Iterator[tuple[dict[str, tuple[str, PlacedFigure]], list[str]]]:
-        """Yield figures of some documents, where each comes first, and which of them have no answer yet."""
+        """Yield figures of some documents, where each comes first, and which of them have no answer yet.
+
+        One that looks nearly like another goes by the name of that one.
+        """
         coming = iter(self.documents)
         while group := list(islice(coming, DOCUMENTS_AT_ONCE)):
             found: dict[str, tuple[str, PlacedFigure]] = {}
             for doc_id in group:
-                for figure_id, figure in self.figures(doc_id).items():
-                    found.setdefault(figure_id, (doc_id, figure))
+                figures = self.figures(doc_id)
+                for figure_id, stand_in in self._likenesses.of(figures.keys()).items():
+                    found.setdefault(stand_in, (doc_id, figures[figure_id]))
             self._looked += len(group)
             with self._lock:  # a model may ask for work from a thread of its own
                 missing = self._cache.missing(found)
@@ -178,7 +191,7 @@ def _describe(workspace: Workspace, name: str, used: CaptionerInUse, work: _Work
             chain([first], coming), name, used.options, workspace.store.root, workspace.corpus.ray, calls
         ):
             held += [made for outcome in outcomes if (made := work.settle(outcome)) is not None]
-            report(Step.CAPTION, work.answered, max(work.total, work.answered))
+            report(Step.CAPTION, work.answered, max(work.total, work.answered), _in_words(total + spent_on(held)))
             if len(held) >= _SHARD_RECORDS or time.monotonic() - since > _SHARD_SECONDS:
                 flush()
     finally:
@@ -186,6 +199,11 @@ def _describe(workspace: Workspace, name: str, used: CaptionerInUse, work: _Work
     if calls.usage.calls > total.calls:  # some were paid for and came to nothing
         total += _counted(workspace, _cost(used, calls.usage) - total)
     return total
+
+
+def _in_words(spent: Spent) -> str:
+    tokens = f"{spent.input_tokens + spent.output_tokens:,} tokens"
+    return f"{tokens}, {spent.money:,.2f}" if spent.money else tokens
 
 
 def _counted(workspace: Workspace, spent: Spent) -> Spent:
@@ -203,21 +221,24 @@ def _undescribed(
     workspace: Workspace, used: CaptionerInUse, work: _Work, sources: Mapping[str, str], run_id: str
 ) -> Iterator[Failure]:
     """Yield a failure for each document with figures that have no answer yet, on the page of the first of them."""
-    cache = open_descriptions(workspace.store, used.captions.key)
+    cache, likenesses = open_descriptions(workspace.store, used.captions.key), Likenesses(workspace, used)
     for doc_id in work.documents:
         figures = work.figures(doc_id)
-        missing = cache.missing(figures)
+        stand_ins = likenesses.of(figures.keys())
+        missing = set(cache.missing(stand_ins.values()))
         if not missing:
             continue
-        page = min(figures[name].placement.page for name in missing)
-        why = next((work.unanswered[name] for name in missing if name in work.unanswered), None)
+        page = min(figure.placement.page for name, figure in figures.items() if stand_ins[name] in missing)
+        unanswered = sorted(missing & work.unanswered.keys())
+        reasons = ["the budget was spent"] if len(unanswered) < len(missing) else []
+        reasons += [work.unanswered[name] for name in unanswered[:1]]
         count = f"{len(missing)} figures have" if len(missing) > 1 else "a figure has"
         yield Failure(
             source=sources[doc_id],
             doc_id=doc_id,
             page=page,
             step=Step.CAPTION,
-            code=FailureCode.OVER_BUDGET if why is None else FailureCode.MODEL_UNREACHABLE,
-            message=f"{count} no description yet: {why or 'the budget was spent'}; the next refresh goes on",
+            code=FailureCode.MODEL_UNREACHABLE if unanswered else FailureCode.OVER_BUDGET,
+            message=f"{count} no description yet: {'; '.join(reasons)}; the next refresh goes on",
             run_id=run_id,
         )

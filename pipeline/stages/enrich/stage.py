@@ -26,13 +26,12 @@ from ray_jobs.documents import (
     read_pages,
     structured_folder,
 )
+from ray_jobs.embed import embed, is_few
 from ray_jobs.enrich import (
     FEW_DOCUMENTS,
     FEW_PAGES,
     FEW_PICTURES,
-    FEW_TEXTS,
     Unstructured,
-    embed,
     recognise,
     segment,
     structure_all,
@@ -232,25 +231,24 @@ def _passages(
 def _embed_in(
     workspace: Workspace, vectors: SpaceVectors, rows: Sequence[Passage], before: int, ray: _OnDemand, report: Report
 ) -> int:
-    """Embed what of some rows has no vector in a space yet; return how many texts that was, ``before`` came already."""
-    corpus = workspace.corpus
-    contents, cache, model = vectors.contents(rows), vectors.cache, vectors.space.model(corpus.embeddings)
+    """Embed what of some rows has no vector in a space yet; return how many that was, ``before`` came already."""
+    store, corpus, space = workspace.store, workspace.corpus, vectors.space
+    contents, cache = vectors.contents(rows), vectors.cache
     missing = cache.missing(contents)
-    if missing and model is not None:
-        ray(len(missing) > FEW_TEXTS)
-        batches = embed(((name, contents[name]) for name in missing), model, corpus.embeddings, corpus.ray)
+    if missing:
+        ray(not is_few(space, len(missing), corpus.embeddings, corpus.ray))
+        batches = embed(missing, contents, space, corpus.embeddings, store.root, corpus.ray)
         died: list[RowFailure] = []
-        found = (_vectors(outcomes, cache.schema, died) for outcomes in batches)
+        found = (_records(outcomes, vectors, died) for outcomes in batches)
         keep(cache, found, Step.EMBED, len(missing), report, before)
         if died:
             raise TransientError(
-                f"{len(died)} texts have no vector ({died[0].message}); refresh again: the others are kept"
+                f"{len(died)} rows have no vector {space.name} ({died[0].message}); refresh again: the others are kept"
             )
     return len(missing)
 
 
-def _vectors(outcomes: Sequence[Outcome[Vector]], schema: pa.Schema, died: list[RowFailure]) -> pa.Table:
-    """Return vectors as records; a text whose model died has none, and is put among those that have."""
+def _records(outcomes: Sequence[Outcome[Vector]], vectors: SpaceVectors, died: list[RowFailure]) -> pa.Table:
+    """Return vectors as records; an input whose model died has none, and is put among those that have."""
     died += [outcome.failure for outcome in outcomes if outcome.failure is not None]
-    rows = [{"id": outcome.row_id, "vector": outcome.value} for outcome in outcomes if outcome.value is not None]
-    return pa.Table.from_pylist(rows, schema=schema)
+    return vectors.records({outcome.row_id: outcome.value for outcome in outcomes if outcome.value is not None})

@@ -189,13 +189,13 @@ def _split(text: str) -> tuple[_FrontMatter, str]:
     try:
         held = yaml.safe_load("\n".join(lines[:end])) or {}
         return _FrontMatter.model_validate(held), "\n".join(lines[end + 1 :])
-    except (yaml.YAMLError, RecursionError) as error:
-        raise PromptError("its front matter is not YAML") from error
     except ValidationError as error:
         mistake = error.errors()[0]
         place = ".".join(str(part) for part in mistake["loc"]) or "front matter"
         known = f"; known are {', '.join(_FrontMatter.model_fields)}" if mistake["type"] == "extra_forbidden" else ""
         raise PromptError(f"{place}: {mistake['msg'].removeprefix('Value error, ')}{known}") from error
+    except (yaml.YAMLError, RecursionError, ValueError) as error:  # dates that are none, numbers of thousands of digits
+        raise PromptError("its front matter is not YAML") from error
 
 
 @functools.cache

@@ -2,16 +2,18 @@
 
 import io
 import threading
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
 
+import anyio
 import numpy as np
 import pytest
 from PIL import Image
 
-from backends.models.endpoint import FAILURES_IN_A_ROW, LONGEST_HOLD_S, Endpoint, Outcome
+from backends.models.endpoint import FAILURES_IN_A_ROW, LONGEST_HOLD_S, LONGEST_WAIT_S, Endpoint, Outcome
 from schemas.corpus import EndpointOptions, ModelCaptioner
 from schemas.errors import BadInputError, FailureCode, TransientError, UserError
 from schemas.generation import Reply, Request
@@ -70,18 +72,18 @@ def message(outcome: Outcome) -> str:
 
 
 RETRIED: dict[str, tuple[Reaction, str, int]] = {
-    "500": (status(500), "server errors", 1),
-    "503": (status(503), "server errors", 1),
-    "408": (status(408), "server errors", 1),
-    "409": (status(409), "server errors", 1),
-    "429": (status(429), "rate limits", 1),
-    "half an answer": (cut(), "broken connections", 2),
-    "invalid JSON": (text('{"choices": [{"mess'), "bad answers", 2),
-    "a page of a proxy": (text("<html>busy</html>"), "bad answers", 2),
-    "events of a stream": (text('data: {"choices": []}\n\n'), "bad answers", 2),
-    "no choice": (whole({"choices": [], "model": "tiny"}), "bad answers", 2),
-    "choices that are none": (whole({"choices": [{}]}), "bad answers", 2),
-    "an error called success": (whole({"error": {"message": "busy"}}), "bad answers", 2),
+    "500": (status(500), "server_errors", 1),
+    "503": (status(503), "server_errors", 1),
+    "408": (status(408), "server_errors", 1),
+    "409": (status(409), "server_errors", 1),
+    "429": (status(429), "rate_limits", 1),
+    "half an answer": (cut(), "broken_connections", 2),
+    "invalid JSON": (text('{"choices": [{"mess'), "bad_answers", 2),
+    "a page of a proxy": (text("<html>busy</html>"), "bad_answers", 2),
+    "events of a stream": (text('data: {"choices": []}\n\n'), "bad_answers", 2),
+    "no choice": (whole({"choices": [], "model": "tiny"}), "bad_answers", 2),
+    "choices that are none": (whole({"choices": [{}]}), "bad_answers", 2),
+    "an error called success": (whole({"error": {"message": "busy"}}), "bad_answers", 2),
 }
 
 
@@ -132,7 +134,7 @@ def test_where_no_server_listens_nothing_was_paid(endpoint: EndpointServer) -> N
     model = made(endpoint)
     endpoint.close()
     assert "the connection failed" in message(asked(model, "it")["it"])
-    assert model.faults == {"broken connections": 5}
+    assert model.faults == {"broken_connections": 5}
     assert model.usage.calls == 0
 
 
@@ -190,24 +192,25 @@ def test_a_dead_server_costs_a_few_requests_not_all(endpoint: EndpointServer) ->
     assert len(endpoint.calls) == 2 * FAILURES_IN_A_ROW
 
 
-def test_failures_that_are_not_in_a_row_end_nothing(endpoint: EndpointServer) -> None:
+@pytest.mark.parametrize("between", [answer("Words."), answer("")])
+def test_failures_that_are_not_in_a_row_end_nothing(endpoint: EndpointServer, between: Reaction) -> None:
     turns = iter(range(1000))
-    endpoint.replies = lambda _: status(500) if next(turns) % FAILURES_IN_A_ROW else "Words."
+    endpoint.replies = lambda _: status(500) if next(turns) % FAILURES_IN_A_ROW else between
     found = asked(made(endpoint, options={"concurrency": 1, "retries": 0}), *map(str, range(60)))
-    assert sum(isinstance(outcome, Reply) for outcome in found.values()) == 3
+    assert sum(not isinstance(outcome, TransientError) for outcome in found.values()) == 3
     assert len(endpoint.calls) == 60
 
 
 REFUSED: dict[str, tuple[Reaction, str, str]] = {
     "a refusal": (answer(None, refusal="I can't help with that."), "refusals", "I can't help with that"),
     "a content filter": (answer("", finish_reason="content_filter"), "refusals", "content filter"),
-    "an empty string": (answer(""), "empty answers", "without a word"),
-    "spaces": (answer(" \n"), "empty answers", "without a word"),
-    "null": (answer(None), "empty answers", "without a word"),
-    "only thoughts": (answer("", finish_reason="length"), "empty answers", "max_tokens"),
-    "400": (status(400, "the picture is too small"), "rejected requests", "the picture is too small"),
-    "413": (status(413, "too large"), "rejected requests", "too large"),
-    "422": (status(422, "no"), "rejected requests", "422"),
+    "an empty string": (answer(""), "empty_answers", "without a word"),
+    "spaces": (answer(" \n"), "empty_answers", "without a word"),
+    "null": (answer(None), "empty_answers", "without a word"),
+    "only thoughts": (answer("", finish_reason="length"), "empty_answers", "max_tokens"),
+    "400": (status(400, "the picture is too small"), "rejected_requests", "the picture is too small"),
+    "413": (status(413, "too large"), "rejected_requests", "too large"),
+    "422": (status(422, "no"), "rejected_requests", "422"),
 }
 
 
@@ -265,7 +268,7 @@ def test_words_of_another_model_are_not_kept(endpoint: EndpointServer, named: st
     assert type(found["a"]) is TransientError
     assert f"asked for {named!r} and {answered!r} answered" in found["a"].message
     assert isinstance(found["b"], Reply)
-    assert model.faults == {"other models": 1}
+    assert model.faults == {"other_models": 1}
     assert len(endpoint.calls) == 2
 
 
@@ -280,38 +283,49 @@ def test_a_mistake_in_the_corpus_file_ends_it_after_what_was_under_way(endpoint:
 
     def replies(call: Call) -> str | Reaction:
         both_there.wait()
-        return status(401, f"Incorrect API key provided: {KEY}") if call.prompt == "a" else "Words."
+        if call.prompt == "a":
+            return status(401, f"Incorrect API key provided: {KEY}")
+        while model._calls._ended is None:
+            time.sleep(0.001)
+        return "Words."
 
     endpoint.replies = replies
     model = made(endpoint, options={"concurrency": 2, "api_key_env": "VLM_KEY"})
     found: list[tuple[str, Outcome]] = []
+    waiting = iter("abcdef")
     with pytest.raises(
         UserError, match=r"captions\.models\.shapes\.endpoint\.api_key_env: http.* refuses the API key in VLM_KEY"
     ):
-        found.extend(model.replies(Request(name, name) for name in "abcdef"))
+        found.extend(model.replies(Request(name, name) for name in waiting))
     assert [name for name, _ in found] == ["b"]
-    assert len(endpoint.calls) == 2
+    assert [*waiting] == [*"cdef"], "no more requests are taken"
     endpoint.replies = lambda _: "Words."
     assert isinstance(asked(model, "c")["c"], Reply), "the mistake is corrected"
 
 
-def test_who_waits_to_try_again_does_not_outlast_the_end(endpoint: EndpointServer) -> None:
-    """The real clock: its hold of nine minutes has to be cut short."""
-    held = threading.Event()
+@pytest.mark.parametrize(
+    ("reaction", "endless_s"), [(status(500), 0.0), (status(429, headers={"Retry-After": "540"}), LONGEST_WAIT_S)]
+)
+def test_who_waits_to_try_again_does_not_outlast_the_end(
+    endpoint: EndpointServer, reaction: Reaction, endless_s: float
+) -> None:
+    waits = threading.Event()
+
+    class Endless(Clock):
+        async def sleep(self, seconds: float) -> None:
+            if seconds > endless_s:
+                waits.set()
+                await anyio.sleep_forever()
 
     def replies(call: Call) -> Reaction:
         if call.prompt == "a":
-            held.set()
-            return status(429, headers={"Retry-After": "540"})
-        held.wait()
+            return reaction
+        assert waits.wait(60)
         return status(404)
 
     endpoint.replies = replies
-    captioner = ModelCaptioner(
-        kind="vlm", model="tiny", revision="1", endpoint=EndpointOptions(url=endpoint.url, concurrency=2)
-    )
     with pytest.raises(UserError, match="knows no model 'tiny'"):
-        list(Endpoint("shapes", captioner).replies(Request(name, name) for name in "ab"))
+        asked(made(endpoint, Endless(), options={"concurrency": 2}), "a", "b")
 
 
 @pytest.mark.parametrize(

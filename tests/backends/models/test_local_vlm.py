@@ -67,7 +67,7 @@ def test_a_batch_that_runs_out_of_memory_is_halved(vlm_folder: Path) -> None:
     sizes = failing(model, lambda ids: short if len(ids) > 2 else None)
     assert asked(model, 8) == undisturbed
     assert sizes == [4, 2, 2, 2, 2], "later batches start at the size that fitted"
-    assert model.faults == {"out of memory": 1}
+    assert model.faults == {"out_of_memory": 1}
 
 
 @pytest.mark.parametrize(
@@ -121,6 +121,15 @@ def test_a_model_that_fails_on_everything_is_a_mistake_of_the_corpus_file(vlm_fo
         asked(model, FAILURES_FROM_THE_START + 8)
 
 
+def test_many_failures_are_their_own_fault_where_others_are_answered(vlm_folder: Path) -> None:
+    model = made(vlm_folder, batch=8, max_tokens=1)
+    first = model._processor.tokenizer("0.")["input_ids"]
+    failing(model, lambda ids: None if len(ids) == 1 and _holds(ids, first) else RuntimeError("shapes differ"))
+    found = asked(model, FAILURES_FROM_THE_START + 8)
+    assert isinstance(found.pop("request-0"), Reply)
+    assert {type(outcome) for name, outcome in found.items() if name not in ("request-10", "request-20")} == {BadInputError}
+
+
 def test_a_device_that_is_lost_is_nobodys_request(vlm_folder: Path) -> None:
     model = made(vlm_folder)
     failing(model, lambda _: torch.AcceleratorError("CUDA error: an illegal memory access was encountered"))
@@ -153,7 +162,7 @@ def test_a_model_that_writes_nothing_says_so(vlm_folder: Path) -> None:
     ending(model, after=1)
     found = asked(model, 2)
     assert all(isinstance(outcome, BadInputError) and "without a word" in outcome.message for outcome in found.values())
-    assert model.faults == {"empty answers": 2}
+    assert model.faults == {"empty_answers": 2}
     assert model.usage.calls == 2
 
 

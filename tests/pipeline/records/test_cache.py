@@ -1,6 +1,7 @@
 """Records of finished work are found by id, in the newest shard that holds them."""
 
 from pathlib import Path
+from typing import BinaryIO
 
 import pyarrow as pa
 import pytest
@@ -39,22 +40,30 @@ def test_what_was_appended_is_found_by_another_process(store: ObjectStore) -> No
         assert opened.ids() == {"id01", "id02", "id03", "id04"}
 
 
-def test_only_as_many_shards_are_read_as_are_needed(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_shards_without_a_record_wanted_only_the_names_are_read(
+    store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cache = _open(store)
     for first in range(0, 40, 10):
         cache.append(_records(*range(first, first + 10)))
-    opened, read = _open(store), set()
-    get = type(store).get
+    whole, names = set(), set()
+    get, opening = type(store).get, type(store).open
 
     def counted(self: ObjectStore, name: str) -> bytes:
-        read.add(name)
+        whole.add(name)
         return get(self, name)
 
+    def counted_too(self: ObjectStore, name: str) -> BinaryIO:
+        names.add(name)
+        return opening(self, name)
+
     monkeypatch.setattr(type(store), "get", counted)
+    monkeypatch.setattr(type(store), "open", counted_too)
+    opened = _open(store)
     assert _values(opened.read(["id33", "id35"])) == [33, 35]
-    assert len(read) == 1
+    assert len(names) == len(whole) == 1
     assert _values(opened.read(["id01", "id39"])) == [1, 39]
-    assert len(read) == 4
+    assert (len(names), len(whole)) == (4, 2)
 
 
 def test_a_damaged_shard_holds_no_record_and_goes_with_the_next_one(store: ObjectStore) -> None:
@@ -62,11 +71,24 @@ def test_a_damaged_shard_holds_no_record_and_goes_with_the_next_one(store: Objec
     cache.append(_records(1, 2))
     damaged = Path(store.root, *store.names(cache.folder))
     damaged.write_bytes(damaged.read_bytes()[:-9])
-    cache = _open(store)
-    assert cache.missing(["id01"]) == ["id01"]
+    for cache in (_open(store), _open(store), _open(store)):
+        assert cache.read(["id01"]).num_rows == 0
+        assert list(cache.shards()) == []
+        assert cache.missing(["id01"]) == ["id01"]
     cache.append(_records(1))
     assert not damaged.exists()
     assert _values(_open(store).read(["id01", "id02"])) == [1]
+
+
+def test_a_record_is_read_from_an_older_shard_where_the_newest_that_holds_it_is_damaged(store: ObjectStore) -> None:
+    cache = _open(store)
+    cache.append(_records(1, 2))
+    cache.append(_records(2, 3))
+    newest = Path(store.root, store.names(cache.folder)[-1])
+    data = bytearray(newest.read_bytes())
+    data[-20] ^= 1  # past the names, which alone are looked at first
+    newest.write_bytes(bytes(data))
+    assert _values(_open(store).read(["id01", "id02", "id03"])) == [1, 2]
 
 
 def test_what_is_forgotten_is_missing_and_other_shards_stay_as_they_are(store: ObjectStore) -> None:
@@ -81,3 +103,13 @@ def test_what_is_forgotten_is_missing_and_other_shards_stay_as_they_are(store: O
         assert [name for name in before if name in store.names(cache.folder)] == before[-1:]
     cache.forget(["id01", "id03", "id04", "id06", "id07"])
     assert _open(store).ids() == set()
+
+
+def test_shards_are_joined_as_far_as_their_bytes_go(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = _open(store)
+    for first in range(0, 60, 10):
+        cache.append(_records(*range(first, first + 10)))
+    monkeypatch.setattr("pipeline.records.cache._BYTES_A_SHARD", 2 * _records(*range(9)).nbytes)
+    cache.forget([f"id{first:02}" for first in range(0, 60, 10)])
+    assert len(store.names("vectors/text/key")) == 3
+    assert len(_open(store).ids()) == 54

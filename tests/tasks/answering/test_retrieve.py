@@ -1,7 +1,6 @@
 """Retrieval over the reference engine: modes, stop words, fusion and diversity."""
 
 import dataclasses
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -17,23 +16,23 @@ from tasks.answering.diversify import diversify
 from tasks.answering.fuse import fuse_scores
 from tasks.answering.modes import MODES, Dense, Lexical, Mode, mode_named
 from tasks.answering.retrieve import STOP_WORDS, retrieve, without
-from tasks.enriching.spaces import TEXT
-from tests.contract.test_search_index import ROWS, VECTORS, fill, ids, places
+from tasks.enriching.spaces import IMAGE, LATE, TEXT
+from tests.contract.test_search_index import IMAGES, PAGES, ROWS, VECTORS, fill, ids, places
 
 
-class Nearest:
-    """An embedder that knows one question's vector."""
+@dataclasses.dataclass
+class Asked:
+    """An embedder that knows one question's vector, or its vectors."""
 
-    name, revision, dimension, max_tokens = "fixed", "1", 32, 256
-
-    def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        return [len(text.split()) for text in texts]
-
-    def embed_documents(self, texts: Sequence[str]) -> Vector:
-        return VECTORS[: len(texts)]
+    vector: Vector
+    name, revision, dimension = "fixed", "1", 0
 
     def embed_query(self, text: str) -> Vector:
-        return np.asarray(VECTORS[25], np.float32)
+        return np.asarray(self.vector, np.float32)
+
+
+EMBEDDERS = {TEXT.name: Asked(VECTORS[25]), IMAGE.name: Asked(IMAGES[25]), LATE.name: Asked(PAGES[25])}
+SEARCHED = [name for name, mode in MODES.items() if EMBEDDERS.keys() >= set(mode.spaces)]
 
 
 @pytest.fixture(scope="module")
@@ -46,15 +45,24 @@ def index() -> MemoryIndex:
 def search(index: MemoryIndex, query: str, mode: str | Mode, k: int, **ranking: object) -> list[tuple[str, float]]:
     chosen = Ranking.model_validate(ranking)
     named = MODES[mode] if isinstance(mode, str) else mode
-    return retrieve(index, {TEXT.name: Nearest()}, query, mode=named, k=k, filters=Filters(), ranking=chosen)
+    return retrieve(index, EMBEDDERS, query, mode=named, k=k, filters=Filters(), ranking=chosen)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", SEARCHED)
 @pytest.mark.parametrize("ranking", [{}, {"fusion": "weighted", "alpha": 0.3}, {"diversity": 0.5}])
 def test_pages_are_stable_in_every_mode(index: MemoryIndex, mode: str, ranking: dict[str, object]) -> None:
     longest = search(index, "the register of document 1", mode, 40, **ranking)
     assert longest == sorted(longest, key=lambda pair: -pair[1])
     assert all(search(index, "the register of document 1", mode, k, **ranking) == longest[:k] for k in (1, 7, 20))
+
+
+def test_a_row_with_many_vectors_is_compared_by_all_of_them(index: MemoryIndex) -> None:
+    found = search(index, "", "late", 60)
+    assert places(found) == set(range(0, 60, 3))
+    for name, score in found:
+        (place,) = places([(name, score)])
+        cosines = PAGES[25] @ PAGES[place][: place % 4 + 1].T  # they have length 1
+        assert score == pytest.approx(float(cosines.max(axis=1).sum()), abs=1e-5)
 
 
 def test_alpha_goes_from_words_to_meaning(index: MemoryIndex) -> None:

@@ -301,6 +301,14 @@ def test_a_page_is_a_list_of_short_lines() -> None:
 
 
 @pytest.mark.parametrize(
+    "piece", ["\n", " ", ".", "-", "|", "*", "[", "<b ", "---|", " \n", "1,", "\n #", "sorry I ", "9", "阀"]
+)
+def test_whatever_a_model_goes_on_with_is_judged_at_once(piece: str) -> None:
+    text = f"{GOOD}\n{piece * 40_000}x"
+    assert set(flags(described(text), FIGURE, replace(AROUND, words=text), languages=LANGUAGES)) <= set(Flag)
+
+
+@pytest.mark.parametrize(
     ("words", "text", "missing"),
     [
         ("P1 12.5 kW 400 V 1450 rpm 37", "A name plate: 12,5 kW, 400 V, 1450 rpm.", False),

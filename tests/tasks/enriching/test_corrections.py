@@ -110,7 +110,7 @@ def test_two_names_of_one_figure_must_agree() -> None:
         ("12345678: a\n12345678: b", "yaml", "line 2: figure 12345678 stands in line 1 already"),
         ("12345678: a\nABCDEF12: b\nabcdef12: c", "yaml", "line 3: figure abcdef12 stands in line 2"),
         ("12345678: [a", "yaml", "line [12]: this is not YAML"),
-        ("12345678: 'a\x07'", "yaml", "not YAML"),
+        ("12345678: 'a\x07'", "yaml", "not YAML: [^\n]*$"),
         ("figure,text\n12345678,a", "csv", "line 1: there is no column 'text'; known are figure and description"),
         ("figure\n12345678", "csv", "line 1: it must name the columns"),
         ("", "csv", "line 1: it must name the columns"),

@@ -95,6 +95,8 @@ def test_a_prompt_travels() -> None:
         ("---\nsource: x\nDescribe", "no end"),
         ("---\nsource: [x\n---\nDescribe", "not YAML"),
         ("---\n- x\n---\nDescribe", "front matter"),
+        ("---\nsource: 2024-99-99\n---\nDescribe", "not YAML"),
+        ("---\nwords: [1, " + "9" * 5000 + "]\n---\nDescribe", "not YAML"),
         ("---\nword: [1, 2]\n---\nDescribe", "word: .*known are source, subject, picture, words, bullets"),
         ("---\nwords: [6, 2]\n---\nDescribe", "the least and the most"),
         ("---\nsubject: photo\n---\nDescribe", "subject"),

@@ -73,3 +73,25 @@ def test_a_page_that_is_turned_over_keeps_its_order() -> None:
     for number, words in enumerate(("First", "Second", "Third")):
         page.insert_text(pymupdf.Point(72, 200 + 100 * number) * page.derotation_matrix, words, fontsize=10, rotate=180)
     assert starts(structured(document)) == ["First", "Second", "Third"]
+
+
+def test_running_heads_come_before_the_text_of_their_page_and_feet_after_it() -> None:
+    document = pymupdf.open()
+    for number in range(4):
+        page = document.new_page(width=595, height=842)
+        page.insert_text((72, 810), f"Issue 1 of the service manual, page {number + 1}", fontsize=8)
+        paragraph(page, "Text", 120)
+        page.insert_image((150, 400, 350, 500), stream=picture(number))
+        page.insert_text((72, 40), "Service manual of the pump", fontsize=8)
+    assert starts(structured(document)) == ["Service", "Text", "FIGURE", "Issue"] * 4
+
+
+def test_a_note_whose_first_line_is_short_is_read_after_all_that_stands_over_it() -> None:
+    document = pymupdf.open()
+    page = document.new_page(width=595, height=842)
+    page.insert_text((80, 200), "Increase, keep, decrease", fontsize=9)
+    note = "Note: Answers are not shown.\nSource: a survey of all who have bought a pump, or had one repaired, in the year"
+    page.insert_textbox((72, 330, 540, 390), note, fontsize=9)
+    page.insert_text((270, 200), "Germans, as they answered", fontsize=9)
+    page.insert_image((80, 210, 530, 320), stream=picture(1))
+    assert starts(structured(document)) == ["Increase,", "Germans,", "FIGURE", "Note:"]

@@ -183,3 +183,30 @@ def test_a_line_that_begins_with_a_quantity_goes_on_with_its_sentence() -> None:
     assert _order([_beside(0, 360)], [step]) == ["P0", "a"]
     items = _passage("1 Tighten the screw.", "2 Close the lid.", y0=100)
     assert _order([BBox(360, 112, 400, 130)], [items]) == ["P0", "a"]
+
+
+def test_of_two_pictures_in_a_row_each_is_read_with_the_text_under_it_though_the_texts_begin_at_two_heights() -> None:
+    left = _passage("1. Queen takes", "2. Rook takes", "3. Check", x0=72, y0=230, width=180)
+    right = _passage("1. Knight takes", "2. Pawn takes", "3. Castle", "4. Mate", x0=310, y0=216, width=180)
+    pictures = [BBox(110, 100, 215, 205), BBox(350, 100, 455, 205)]
+    assert _order(pictures, [left, right]) == ["a", "P0", "b", "P1"]
+
+
+def test_a_short_heading_over_the_first_of_two_pictures_heads_both() -> None:
+    passages = [
+        _passage("The pump is stopped before it is", "opened.", y0=60),
+        _passage("The parts", y0=100, width=90, is_heading=True),
+        _passage("Both parts are", "cleaned.", y0=250),
+    ]
+    assert _order([BBox(80, 120, 200, 220), BBox(250, 120, 330, 220)], passages) == ["P0", "P1", "a", "b", "P2"]
+
+
+def test_a_row_of_names_under_pictures_is_not_parted_where_one_of_them_wraps() -> None:
+    names = (
+        Line(1, 0, BBox(80, 216, 166, 228), "• 24 Volt Power", 11, False),
+        Line(1, 0, BBox(113, 226, 150, 238), "Supply", 11, False),
+        Line(1, 0, BBox(200, 220, 290, 232), "Power Cable 1.8m", 11, False),
+        Line(1, 0, BBox(320, 220, 400, 232), "VGA Cable", 11, False),
+    )
+    row = Passage(BBox(80, 216, 400, 238), names)
+    assert _order([BBox(70, 120, 170, 205), BBox(205, 120, 285, 205), BBox(325, 120, 410, 205)], [row])[-1] == "P0"

@@ -1,0 +1,174 @@
+"""Any model of open_clip: pictures and texts in one space.
+
+On a GPU it computes in bfloat16, beside the CPU's float32: the vectors of one machine are alike to the last bits, those of both
+to two digits. So one corpus is embedded on one kind of machine, or loses no more than neighbours that were equally near.
+"""
+
+import difflib
+import importlib.util
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from backends.models.devices import best_device, short_of_memory
+from backends.models.files import model_folder, model_json
+from backends.models.pictures import open_picture
+from schemas.errors import UserError
+from schemas.models import Model, ModelName
+from schemas.ports import PictureEmbedder, Vector
+from schemas.versions import ModelCard
+
+CONFIG = "open_clip_config.json"
+WEIGHTS = ("*.safetensors", "*.bin", "*.pth")
+LARGEST_SIDE_PX = 2048
+"""Pixels of a picture's longer side that are looked at: no model of open_clip takes more than 1,024."""
+
+THREADS = 8
+
+
+def model(named: ModelName) -> Model[PictureEmbedder]:
+    """Offer any model of open_clip to the registry.
+
+    Raises:
+        UserError: open_clip is not installed.
+    """
+    if importlib.util.find_spec("open_clip") is None:
+        raise UserError(f"{named.option}: {named.name!r} needs the extra: pip install -e '.[torch]', or make setup")
+    return Model(card=lambda: clip_card(named), load=lambda batch: Clip(named, batch))
+
+
+def clip_card(named: ModelName) -> ModelCard:
+    """Describe a model by its configuration, and see that its weights are where they should be; they aren't read.
+
+    Raises:
+        UserError: There is no such model, or no weights of it.
+        TransientError: The hub can't be reached and the model is not in its local cache.
+    """
+    return ModelCard(name=named.name, revision=named.revision or "", dimension=int(_configuration(named)["embed_dim"]))
+
+
+class Clip:
+    """A ``PictureEmbedder``.
+
+    Args:
+        named: A folder, a name on the hub, or an architecture with the file of its weights as setting ``weights``.
+        batch: Pictures or texts that the model is given at once.
+
+    Raises:
+        UserError: The model isn't there, or its weights are another model's.
+        TransientError: The hub can't be reached and the model is not in its local cache.
+    """
+
+    def __init__(self, named: ModelName, batch: int) -> None:
+        card = clip_card(named)
+        self.name, self.revision, self.dimension = card.name, card.revision, card.dimension or 0
+        self._batch, self._device = batch, best_device()
+        weights = named.setting("weights")
+        place = named.name if weights is not None else f"local-dir:{_folder(named)}"
+
+        import open_clip
+
+        try:
+            self._model, self._prepare = open_clip.create_model_from_pretrained(
+                place, pretrained=None if weights is None else str(weights), device=self._device
+            )
+            self._tokenize: Callable[[list[str]], Any] = open_clip.get_tokenizer(place)
+        except Exception as error:
+            cause = " ".join(str(error).split())[:300] or type(error).__name__
+            raise UserError(f"{named.option}: open_clip can't load {named.name}: {cause}") from error
+        self._model.eval()
+
+    def embed_pictures(self, pictures: Sequence[bytes]) -> Vector:
+        """Return one unit vector a picture, shape ``(pictures, dimension)``.
+
+        Raises:
+            BadInputError: A picture can't be decoded.
+            MemoryError: There is no room for so many at once.
+        """
+        # The next ones are decoded while the model looks at these.
+        with ThreadPoolExecutor(min(THREADS, os.cpu_count() or 1)) as threads:
+            prepared = threads.map(lambda picture: self._prepare(open_picture(picture, LARGEST_SIDE_PX)), pictures)
+            return self._in_batches(prepared, self._model.encode_image)
+
+    def embed_documents(self, texts: Sequence[str]) -> Vector:
+        """Return one unit vector a text, shape ``(texts, dimension)``; what is longer than the model takes is cut."""
+        return self._in_batches(iter(self._tokenize(list(texts)) if texts else []), self._model.encode_text)
+
+    def embed_query(self, text: str) -> Vector:
+        """Return the unit vector of a question, shape ``(dimension,)``."""
+        row: Vector = self.embed_documents([text])[0]
+        return row
+
+    def embed_query_picture(self, picture: bytes) -> Vector:
+        """Return the unit vector of a picture that is the question; errors as for ``embed_pictures``."""
+        row: Vector = self.embed_pictures([picture])[0]
+        return row
+
+    def _in_batches(self, items: Iterator[Any], encode: Callable[..., Any]) -> Vector:
+        import torch
+
+        made = [np.empty((0, self.dimension), np.float32)]
+        while some := list(islice(items, self._batch)):
+            with (
+                short_of_memory(self.name),
+                torch.inference_mode(),
+                torch.autocast(self._device, torch.bfloat16, enabled=self._device != "cpu"),
+            ):
+                made.append(encode(torch.stack(some).to(self._device)).float().cpu().numpy())
+        vectors = np.concatenate(made)
+        return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), np.float32)
+
+
+def _configuration(named: ModelName) -> Any:
+    """Return the configuration of a model; errors as for ``clip_card``."""
+    weights = named.setting("weights")
+    if weights is not None:
+        if not Path(str(weights)).is_file():
+            raise UserError(
+                f"{named.option}: there are no weights at {weights}; bring the file that belongs to {named.name} there, or "
+                f"name a folder that has {CONFIG} beside its weights"
+            )
+        return _architecture(named)
+    if _architectures().get(named.name) and not Path(named.name).is_dir():
+        raise UserError(
+            f"{named.option}: {named.name} is an architecture; name the file of its weights too: weights: models/clip.safetensors"
+        )
+    configuration = model_json(named, CONFIG)
+    if Path(named.name).is_dir() and not any(True for kind in WEIGHTS for _ in Path(named.name).glob(kind)):
+        raise UserError(
+            f"{named.option}: the folder {named.name} has no weights; bring them there: one of {', '.join(WEIGHTS)}"
+        )
+    if "embed_dim" not in configuration.get("model_cfg", {}):
+        raise UserError(f"{named.option}: {CONFIG} of {named.name} describes no model: it has no model_cfg with embed_dim")
+    return configuration["model_cfg"]
+
+
+def _architecture(named: ModelName) -> Any:
+    known = _architectures()
+    if named.name not in known:
+        near = ", ".join(difflib.get_close_matches(named.name, known, n=3, cutoff=0.3))
+        raise UserError(f"{named.option}: open_clip has no architecture {named.name!r}; near to it: {near or 'none'}")
+    return json.loads(known[named.name].read_text(encoding="utf-8"))
+
+
+def _architectures() -> dict[str, Path]:
+    """Return the files that describe the architectures of open_clip, by name; importing it would take torch."""
+    found = importlib.util.find_spec("open_clip")
+    (folder,) = found.submodule_search_locations or ["."] if found else ["."]
+    return {file.stem: file for file in Path(folder, "model_configs").glob("*.json")}
+
+
+def _folder(named: ModelName) -> Path:
+    """Return the folder with a model's configuration, tokenizer and weights."""
+    if Path(named.name).is_dir():
+        return Path(named.name)
+    folder = model_folder(named, ("*.json", "*.txt", "*.model", "open_clip_*.safetensors"))
+    if not any(folder.glob("*.safetensors")):
+        folder = model_folder(named, ("*.json", "*.txt", "*.model", "open_clip_*.bin"))
+    return folder

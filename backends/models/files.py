@@ -1,0 +1,82 @@
+"""The files of a model that a corpus file names: by a folder, or by a name on the Hugging Face hub and its local cache."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from schemas.errors import TransientError, UserError
+from schemas.models import ModelName
+
+
+def model_file(named: ModelName, file: str) -> Path:
+    """Return one file of a model; from the hub it is fetched where the cache lacks it.
+
+    Raises:
+        UserError: The model has no such file; or the local cache has not, and the hub may not be asked.
+        TransientError: The hub can't be reached and the file is not in its local cache.
+    """
+    if Path(named.name).is_dir():
+        if (found := Path(named.name, file)).is_file():
+            return found
+        raise UserError(f"{named.option}: the folder {named.name} has no {file}")
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    try:
+        return Path(hf_hub_download(named.name, file, revision=named.revision))
+    except LocalEntryNotFoundError as error:
+        raise _absent(named) from error
+    except (HfHubHTTPError, HFValidationError) as error:
+        raise UserError(
+            f"{named.option}: no {file} of {named.name} at revision {named.revision}: {_first_line(error)}"
+        ) from error
+
+
+def model_folder(named: ModelName, files: Sequence[str]) -> Path:
+    """Return the folder of a model's files; from the hub those are fetched that the cache lacks.
+
+    Args:
+        named: The model.
+        files: Patterns of those that are needed, such as ``*.json``.
+
+    Raises:
+        UserError: There is no such model; or it isn't in the local cache, and the hub may not be asked.
+        TransientError: The hub can't be reached and the model is not in its local cache.
+    """
+    if Path(named.name).is_dir():
+        return Path(named.name)
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    try:
+        return Path(snapshot_download(named.name, revision=named.revision, allow_patterns=list(files)))
+    except LocalEntryNotFoundError as error:
+        raise _absent(named) from error
+    except (HfHubHTTPError, HFValidationError) as error:
+        raise UserError(f"{named.option}: no {named.name} at revision {named.revision}: {_first_line(error)}") from error
+
+
+def model_json(named: ModelName, file: str) -> Any:
+    """Return what a model's file of JSON holds; errors as for ``model_file``, and ``UserError`` where it holds none."""
+    path = model_file(named, file)
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UserError(f"{named.option}: {path} is no JSON: {error}") from error
+
+
+def _absent(named: ModelName) -> UserError | TransientError:
+    from huggingface_hub.constants import HF_HUB_OFFLINE
+
+    why = "the hub is not asked (HF_HUB_OFFLINE)" if HF_HUB_OFFLINE else "the hub does not answer"
+    kind = UserError if HF_HUB_OFFLINE else TransientError
+    return kind(
+        f"{named.option}: {named.name} at revision {named.revision} is not on this machine, and {why}. Name the folder that it "
+        f"lies in; or, where there is a network: hf download {named.name} --revision {named.revision}, and bring the cache that "
+        f"this fills (HF_HOME) here"
+    )
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,129 @@
+"""Any model of transformers for late interaction, such as ColPali and ColQwen2: many vectors a picture, many a question.
+
+They are compared by MaxSim: for each vector of the question the nearest of the picture, summed. On a GPU the model runs in
+bfloat16, on a CPU in float32.
+"""
+
+import importlib.util
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from backends.models.devices import best_device, short_of_memory
+from backends.models.files import model_folder, model_json
+from backends.models.pictures import open_picture
+from schemas.errors import UserError
+from schemas.models import Model, ModelName
+from schemas.ports import LateEmbedder, Vector
+from schemas.versions import ModelCard
+
+ARCHITECTURES = ("ColPaliForRetrieval", "ColQwen2ForRetrieval", "ColModernVBertForRetrieval")
+FILES = ("*.json", "*.txt", "*.model", "*.jinja", "*.safetensors")
+DIMENSION = 128
+"""Of a model whose configuration doesn't say another."""
+
+LARGEST_SIDE_PX = 4096
+"""Pixels of a picture's longer side that a model's own processor is given, which scales it down to what the model takes."""
+
+
+def model(named: ModelName) -> Model[LateEmbedder]:
+    """Offer models for late interaction to the registry.
+
+    Raises:
+        UserError: transformers is not installed.
+    """
+    if importlib.util.find_spec("transformers") is None or importlib.util.find_spec("torch") is None:
+        raise UserError(f"{named.option}: {named.name!r} needs the extra: pip install -e '.[torch]', or make setup")
+    return Model(card=lambda: late_card(named), load=lambda batch: LateInteraction(named, batch))
+
+
+def late_card(named: ModelName) -> ModelCard:
+    """Describe a model by its configuration; its weights are not touched.
+
+    Raises:
+        UserError: There is no such model, or it is none for late interaction.
+        TransientError: The hub can't be reached and the model is not in its local cache.
+    """
+    configuration = model_json(named, "config.json")
+    _architecture(named, configuration)
+    dimension = int(configuration.get("embedding_dim", DIMENSION))
+    return ModelCard(name=named.name, revision=named.revision or "", dimension=dimension)
+
+
+class LateInteraction:
+    """A ``LateEmbedder``.
+
+    Args:
+        named: A folder, or a name on the hub.
+        batch: Pictures that the model is given at once.
+
+    Raises:
+        UserError: The model isn't there, or its weights can't be loaded.
+        TransientError: The hub can't be reached and the model is not in its local cache.
+    """
+
+    def __init__(self, named: ModelName, batch: int) -> None:
+        card = late_card(named)
+        self.name, self.revision, self.dimension = card.name, card.revision, card.dimension or 0
+        architecture = _architecture(named, model_json(named, "config.json"))
+        folder = model_folder(named, FILES)
+
+        import torch
+        import transformers
+
+        transformers.utils.logging.disable_progress_bar()
+        self._batch, self._device = batch, best_device()
+        dtype = torch.float32 if self._device == "cpu" else torch.bfloat16
+        try:
+            self._processor: Any = transformers.AutoProcessor.from_pretrained(folder, local_files_only=True)
+            loaded, report = getattr(transformers, architecture).from_pretrained(
+                folder, local_files_only=True, dtype=dtype, output_loading_info=True
+            )
+        except Exception as error:
+            cause = " ".join(str(error).split())[:300] or type(error).__name__
+            raise UserError(f"{named.option}: transformers can't load {named.name}: {cause}") from error
+        if lacking := sorted(report["missing_keys"]):  # they would be random
+            raise UserError(f"{named.option}: the weights of {named.name} are not all that the model has: no {lacking[0]}")
+        self._model: Any = loaded.to(self._device).eval()
+
+    def embed_pictures(self, pictures: Sequence[bytes]) -> list[Vector]:
+        """Return the unit vectors of each picture, shape ``(n, dimension)``; none is of padding.
+
+        Raises:
+            BadInputError: A picture can't be decoded.
+            MemoryError: There is no room for so many at once.
+        """
+        made: list[Vector] = []
+        for start in range(0, len(pictures), self._batch):
+            images = [open_picture(picture, LARGEST_SIDE_PX) for picture in pictures[start : start + self._batch]]
+            made += self._embed(self._processor.process_images(images=images))
+        return made
+
+    def embed_query(self, text: str) -> Vector:
+        """Return the unit vectors of a question, shape ``(n, dimension)``."""
+        return self._embed(self._processor.process_queries(text=[text]))[0]
+
+    def embed_query_picture(self, picture: bytes) -> Vector:
+        """Return the unit vectors of a picture that is the question; errors as for ``embed_pictures``."""
+        return self.embed_pictures([picture])[0]
+
+    def _embed(self, inputs: Any) -> list[Vector]:
+        import torch
+
+        inputs.pop("labels", None)  # what training compares with
+        with short_of_memory(self.name), torch.inference_mode():
+            found = self._model(**inputs.to(self._device)).embeddings.float().cpu().numpy()
+        masks = inputs["attention_mask"].cpu().numpy().astype(bool)
+        own = (vectors[mask] for vectors, mask in zip(found, masks, strict=True))
+        return [np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), np.float32) for vectors in own]
+
+
+def _architecture(named: ModelName, configuration: Any) -> str:
+    for name in configuration.get("architectures") or ():
+        if name in ARCHITECTURES:
+            return str(name)
+    raise UserError(
+        f"{named.option}: {named.name} is no model for late interaction that transformers has: those are "
+        f"{', '.join(ARCHITECTURES)}"
+    )

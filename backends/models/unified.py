@@ -1,0 +1,80 @@
+"""A picture and the words that describe it in one vector, by any model of open_clip."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from backends.models import clip
+from schemas.models import Model, ModelName
+from schemas.ports import PairEmbedder, PictureEmbedder, Vector
+from schemas.versions import ModelCard
+
+CONCATENATION = "concatenation"
+COMBINE, IMAGE_WEIGHT = "combine", "image_weight"
+"""The settings that say how; what else is set is open_clip's."""
+
+
+def model(named: ModelName) -> Model[PairEmbedder]:
+    """Offer any model of open_clip to the registry; errors as for ``clip.model``."""
+    towers = clip.model(_towers(named))
+    return Model(card=lambda: _card(named, towers.card()), load=lambda batch: Unified(named, towers.load(batch)))
+
+
+def combine(pictures: Vector, words: Vector, *, how: str, image_weight: float) -> Vector:
+    """Return one unit vector a row, of that of a picture and that of its words.
+
+    A mean lies between the two. A concatenation is twice as long, and its cosine with a question that is combined likewise is the
+    weighted mean of both cosines. With a weight of 1 or 0 either ranks as the picture, or the words, alone.
+
+    Args:
+        pictures: Unit vectors, shape ``(rows, dimension)``.
+        words: Likewise.
+        how: ``concatenation``; all else is a mean.
+        image_weight: What the picture counts, 0 to 1; the words count the rest.
+    """
+    if how == CONCATENATION:
+        return np.hstack([np.sqrt(image_weight) * pictures, np.sqrt(1 - image_weight) * words]).astype(np.float32)
+    mean = image_weight * pictures + (1 - image_weight) * words
+    return np.asarray(mean / np.linalg.norm(mean, axis=1, keepdims=True), np.float32)
+
+
+class Unified:
+    """A ``PairEmbedder``: a question, of words or a picture, is combined with itself.
+
+    Args:
+        named: The model, and how its vectors are combined.
+        towers: Makes vectors of pictures and of words, of one space.
+    """
+
+    def __init__(self, named: ModelName, towers: PictureEmbedder) -> None:
+        self._towers = towers
+        self._how, self._image_weight = str(named.setting(COMBINE)), float(named.setting(IMAGE_WEIGHT) or 0)
+        card = _card(named, ModelCard(name=towers.name, revision=towers.revision, dimension=towers.dimension))
+        self.name, self.revision, self.dimension = card.name, card.revision, card.dimension or 0
+
+    def embed_pairs(self, pictures: Sequence[bytes], texts: Sequence[str]) -> Vector:
+        """Return one unit vector a pair; errors as for ``Clip.embed_pictures``."""
+        return self._combined(self._towers.embed_pictures(pictures), self._towers.embed_documents(texts))
+
+    def embed_query(self, text: str) -> Vector:
+        """Return the unit vector of a question."""
+        vector = self._towers.embed_documents([text])
+        return np.asarray(self._combined(vector, vector)[0])
+
+    def embed_query_picture(self, picture: bytes) -> Vector:
+        """Return the unit vector of a picture that is the question; errors as for ``Clip.embed_pictures``."""
+        vector = self._towers.embed_pictures([picture])
+        return np.asarray(self._combined(vector, vector)[0])
+
+    def _combined(self, pictures: Vector, words: Vector) -> Vector:
+        return combine(pictures, words, how=self._how, image_weight=self._image_weight)
+
+
+def _card(named: ModelName, towers: ModelCard) -> ModelCard:
+    times = 2 if named.setting(COMBINE) == CONCATENATION else 1
+    return towers.model_copy(update={"dimension": times * (towers.dimension or 0)})
+
+
+def _towers(named: ModelName) -> ModelName:
+    left = tuple(pair for pair in named.settings if pair[0] not in (COMBINE, IMAGE_WEIGHT))
+    return ModelName(named.name, named.revision, left, named.option)

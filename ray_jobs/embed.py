@@ -1,0 +1,166 @@
+"""The models that embed, as actors over batches."""
+
+import functools
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from backends.models.pictures import open_picture
+from backends.models.registry import EMBEDDERS
+from backends.stores.object_store import open_store
+from ray_jobs.cluster import actors, connected
+from ray_jobs.pools import cut_batches, run_pool
+from ray_jobs.rows import Outcome, RowFailure
+from schemas.corpus import EmbeddingOptions, RayOptions
+from schemas.errors import BadInputError, DamagedError, FailureCode
+from schemas.ids import figure_file
+from schemas.models import Embeds, ModelName
+from schemas.ports import Vector
+from tasks.enriching.embed import Content, check_vectors
+from tasks.enriching.spaces import Space
+
+BATCHES_A_CALL = 4
+"""Batches of a model that an actor gets at once, so that it can sort them by length, and decode the next one meanwhile."""
+
+FEW_TEXTS, FEW_PICTURES = 512, 16
+"""Up to that many are embedded in this process: starting Ray would take longer than the work."""
+
+FETCHES_AT_ONCE = 8
+
+
+class EmbedderActor:
+    """Turns texts and stored pictures into vectors.
+
+    A batch for which there is no memory is halved and tried again, and so are all that follow.
+
+    Args:
+        embeds: What the model makes vectors of.
+        model: Which.
+        batch: Inputs that the model is given at once.
+        store_address: The corpus's store.
+    """
+
+    def __init__(self, embeds: Embeds, model: ModelName, batch: int, store_address: str) -> None:
+        self._embeds = embeds
+        self._embedder: Any = EMBEDDERS[embeds].find(model).load(batch)
+        self._store = open_store(store_address)
+        self._at_once = batch * BATCHES_A_CALL
+
+    def run(self, batch: Sequence[tuple[str, Content]]) -> list[Outcome[Vector]]:
+        """Return what was made of each input: a vector, or many of a picture for late interaction.
+
+        Raises:
+            ContractError: The model makes something else than its card promises.
+            DamagedError: A stored picture isn't what was stored.
+        """
+        made: list[Outcome[Vector]] = []
+        while len(made) < len(batch):
+            some = batch[len(made) : len(made) + self._at_once]
+            try:
+                vectors = self._vectors([content for _, content in some])
+            except MemoryError as error:
+                # Tried again below: what this error holds of the failed attempt is in memory until then.
+                starved = str(error)
+            else:
+                made += [Outcome(name, vector) for (name, _), vector in zip(some, vectors, strict=True)]
+                continue
+            if len(some) > 1:
+                self._at_once = len(some) // 2
+            else:
+                name, _ = some[0]
+                made.append(Outcome(name, None, RowFailure(name, FailureCode.MEMORY_LIMIT, starved)))
+        return made
+
+    def _vectors(self, contents: Sequence[Content]) -> Sequence[Vector]:
+        texts = [content.text or "" for content in contents]
+        vectors: Sequence[Vector]
+        match self._embeds:
+            case Embeds.TEXTS:
+                vectors = self._embedder.embed_documents(texts)
+            case Embeds.PAIRS:
+                vectors = self._of_pictures(contents, lambda pictures: self._embedder.embed_pairs(pictures, texts))
+            case _:
+                vectors = self._of_pictures(contents, self._embedder.embed_pictures)
+        late = self._embeds is Embeds.PATCHES
+        check_vectors(vectors, contents, self._embedder.name, self._embedder.dimension, late=late)
+        return vectors
+
+    def _of_pictures(
+        self, contents: Sequence[Content], embed: Callable[[list[bytes]], Sequence[Vector]]
+    ) -> Sequence[Vector]:
+        names = [figure_file(content.picture or "") for content in contents]
+        with ThreadPoolExecutor(FETCHES_AT_ONCE) as threads:
+            pictures = list(threads.map(self._store.get, names))
+        try:
+            return embed(pictures)
+        except BadInputError as error:
+            # It could be decoded when it was stored.
+            raise DamagedError(f"{self._store.root}: {error.message}", _undecodable(pictures, names)) from error
+
+
+def _undecodable(pictures: Sequence[bytes], names: Sequence[str]) -> str:
+    """Return the name of the first picture that can't be decoded."""
+    for name, picture in zip(names, pictures, strict=True):
+        try:
+            open_picture(picture, 1)
+        except BadInputError:
+            return name
+    return names[0]
+
+
+class _RemoteEmbedder(EmbedderActor):
+    """An embedder in a process of its own."""
+
+    def __init__(self, gpus: float, *arguments: Any) -> None:
+        if not gpus:
+            # Ray leaves all GPUs in sight of an actor that asks for none.
+            os.environ["CUDA_VISIBLE_DEVICES"] = ""
+        super().__init__(*arguments)
+
+
+@functools.lru_cache(maxsize=2)
+def _local_embedder(embeds: Embeds, model: ModelName, batch: int, store_address: str) -> EmbedderActor:
+    return EmbedderActor(embeds, model, batch, store_address)
+
+
+def is_few(space: Space, count: int, options: EmbeddingOptions, ray: RayOptions) -> bool:
+    """Return whether so many inputs are embedded in this process. A model for GPUs isn't loaded here beside a cluster."""
+    if space.pool(options).gpus and ray.address:
+        return False
+    return count <= (FEW_TEXTS if space.embeds is Embeds.TEXTS else FEW_PICTURES)
+
+
+def embed(
+    names: Sequence[str],
+    contents: Mapping[str, Content],
+    space: Space,
+    options: EmbeddingOptions,
+    store_address: str,
+    ray: RayOptions,
+) -> Iterator[list[Outcome[Vector]]]:
+    """Yield the vectors of texts and stored pictures, a batch at a time; none where the corpus has no such space.
+
+    Args:
+        names: What to embed.
+        contents: What each of them is.
+        space: The space, whose model it is.
+        options: Which model that is, and how many actors run it.
+        store_address: The corpus's store, where the pictures are.
+        ray: Where to work.
+
+    Raises:
+        ContractError: A model makes something else than its card promises.
+        DamagedError: A stored picture isn't what was stored.
+    """
+    model, pool = space.model(options), space.pool(options)
+    if model is None:
+        return
+    arguments = (space.embeds, model, pool.batch, store_address)
+    batches = cut_batches(((name, contents[name]) for name in names), pool.batch * BATCHES_A_CALL)
+    if is_few(space, len(names), options, ray):
+        yield from map(_local_embedder(*arguments).run, batches)
+        return
+    with connected(ray) as cpus:
+        workers, gpus = actors(pool.gpus, pool.workers, cpus)
+        yield from run_pool(_RemoteEmbedder, (gpus, *arguments), batches, workers=workers, num_gpus=gpus)

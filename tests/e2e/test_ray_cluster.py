@@ -1,0 +1,88 @@
+"""Enrich on two real nodes of Ray, its corpus in S3: a node dies, and nobody can see it in what was made."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from backends.stores.object_store import open_store
+from pipeline import steps
+from pipeline.corpus.workspace import Workspace, open_workspace
+from pipeline.stages.enrich.stage import enrich
+from schemas.parquet import from_parquet
+from schemas.ports import ObjectStore
+from schemas.stages import Stage, Step
+from tests import ray_cluster
+
+pytestmark = pytest.mark.slow
+
+MANUALS = Path(__file__).parent.parent.parent / "examples" / "manuals" / "pdfs"
+
+
+@pytest.fixture
+def cluster(s3_bucket: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[ray_cluster.RayCluster]:
+    """A head and a node, each with a CPU; they know where S3 is, as this process does."""
+    for name, value in ray_cluster.AUTH.items():
+        monkeypatch.setenv(name, value)
+    assert s3_bucket
+    with ray_cluster.running(1, 1) as found:
+        yield found
+
+
+def _corpus(folder: Path, store: str, more: str = "") -> str:
+    file = folder / "corpora" / "manuals.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text(
+        f"name: manuals\nsource: {MANUALS}\nstore: {store}\ncaptions: {{layout: none}}\nparse: {{workers: 2}}\n{more}"
+    )
+    return str(file)
+
+
+def records(store: ObjectStore) -> dict[str, Counter[str]]:
+    """Return every record of the caches of models, and how often it is there."""
+    found: dict[str, Counter[str]] = {}
+    for folder in ("recognised", "vectors"):
+        for name in store.names(folder):
+            cache = found.setdefault(name.rpartition("/")[0], Counter())
+            rows = from_parquet(store.get(name)).to_pylist()
+            cache.update(json.dumps(row, sort_keys=True) for row in rows)
+    return found
+
+
+def _copy(here: ObjectStore, there: ObjectStore) -> None:
+    for name in here.names(""):
+        there.replace(name, here.get(name))
+
+
+def test_a_node_dies_and_the_caches_are_those_of_an_undisturbed_run(
+    cluster: ray_cluster.RayCluster, s3_bucket: str, tmp_path: Path
+) -> None:
+    alone = _corpus(tmp_path / "alone", str(tmp_path / "store"))
+    planned = steps.plan(alone, "run")
+    for group in planned.groups:
+        steps.parse_shards(alone, "run", planned.version, group)
+    address = f"s3://{s3_bucket}/inset"
+    _copy(open_workspace(alone).store, open_store(f"{address}/manuals"))
+    steps.run_stage(Stage.ENRICH, alone, "run", planned.version)
+
+    workspace = open_workspace(_corpus(tmp_path / "there", address, f"ray: {{address: '{cluster.address}'}}\n"))
+    _enrich_and_lose_a_node(workspace, planned.version, cluster)
+    made, wanted = records(workspace.store), records(open_workspace(alone).store)
+    assert made.keys() == wanted.keys()
+    for name, cache in wanted.items():
+        assert made[name] == cache, "record by record, and none made twice"
+
+
+def _enrich_and_lose_a_node(workspace: Workspace, version: str, cluster: ray_cluster.RayCluster) -> None:
+    """Enrich a version; the second node dies in the middle of the texts."""
+    lost: list[int] = []
+
+    def report(step: str, done: int, total: int, _note: str = "", /) -> None:
+        if step == Step.EMBED and total / 4 < done < total and not lost:
+            lost.append(done)
+            cluster.kill(cluster.nodes[1])
+
+    enrich(workspace, version, report)
+    assert lost, "the node died while there was work"

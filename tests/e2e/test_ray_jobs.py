@@ -1,0 +1,151 @@
+"""Enrich on a real Ray cluster, from Airflow: submitted once, followed, and ended with its task."""
+
+import asyncio
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ray_jobs.cluster import runtime_env
+from ray_jobs.submission import Job, JobServer
+from schemas.corpus import RayOptions
+from schemas.errors import TransientError
+from tests import ray_cluster
+from tests.e2e.test_dag import airflow, states
+from tests.manuals import write_manual
+from tests.pipeline.conftest import write_corpus
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:ssl=None is deprecated:DeprecationWarning"),  # how Ray's client calls aiohttp
+]
+
+_WAITS = "import time; print('begun', flush=True); time.sleep(3600)"
+
+_FOLLOW = """
+import asyncio, json, sys
+from airflow.sdk.exceptions import AirflowFailException
+from plugins.enrich import Enrich, JobTrigger
+from schemas.errors import TransientError
+
+async def followed(trigger):
+    async for event in trigger.run():
+        return event.payload
+
+server, store, *names = sys.argv[1:]
+found = {}
+for name in names:
+    trigger = JobTrigger(server=server, job=name, store=store, run="run")
+    if name == "waits-1":
+        asyncio.run(trigger.on_kill())
+    event = asyncio.run(followed(trigger))
+    try:
+        Enrich(task_id="enrich", corpus="").finish({}, event)
+        found[name] = ["done", ""]
+    except (AirflowFailException, TransientError) as error:
+        found[name] = [type(error).__name__, str(error)]
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[ray_cluster.RayCluster]:
+    """A cluster of one node, whose token is in the environment."""
+    with pytest.MonkeyPatch.context() as patch, ray_cluster.running(2) as found:
+        for name, value in ray_cluster.AUTH.items():
+            patch.setenv(name, value)
+        yield found
+
+
+def python(name: str, code: str) -> Job:
+    return Job(name, f'python -c "{code}"', {}, runtime_env(RayOptions()), {})
+
+
+async def lines_until(server: JobServer, name: str, wanted: str) -> None:
+    async with contextlib.aclosing(server.lines(name)) as texts:
+        async for text in texts:
+            if text == wanted:
+                return
+    raise AssertionError(f"{name} never prints {wanted}")
+
+
+async def lines_of(server: JobServer, name: str) -> list[str]:
+    return [text async for text in server.lines(name)]
+
+
+def test_the_dag_enriches_on_the_cluster(
+    cluster: ray_cluster.RayCluster, tmp_path: Path, airflow_env: dict[str, str]
+) -> None:
+    write_manual(tmp_path / "pdfs" / "pump.pdf", "water pump", seed=1)
+    corpus = write_corpus(tmp_path, f"ray: {{jobs: '{cluster.jobs}'}}\n")
+    env = airflow_env | ray_cluster.AUTH | {"INSET_CORPORA": str(corpus.parent)}
+    migrated = airflow(env, "db", "migrate")
+    assert migrated.returncode == 0, migrated.stderr
+    done = airflow(env, "dags", "test", "refresh_manuals")
+    assert set(states(env).values()) == {"success"}, done.stdout + done.stderr
+    said = done.stdout + done.stderr
+    assert "submitted Ray job inset-manuals-" in said
+    assert "progress: embed" in said
+    assert f"at {cluster.jobs}" in said
+
+
+def test_a_job_is_started_once_and_found_again_until_it_is_over(cluster: ray_cluster.RayCluster) -> None:
+    server = JobServer(cluster.jobs)
+    assert server.look("once-1") is None
+    server.stop("once-1")
+    job = python("once", _WAITS)
+    assert server.start(job) == ("once-1", True)
+    asyncio.run(lines_until(server, "once-1", "begun"))
+    assert JobServer(cluster.jobs).start(job) == ("once-1", False)
+    server.stop("once-1")
+    ray_cluster.wait_until(lambda: (state := server.look("once-1")) and state.over, "a job that was stopped")
+    assert server.start(python("once", "print('again')")) == ("once-2", True)
+    assert "again" in asyncio.run(lines_of(server, "once-2"))
+
+
+def test_the_code_that_is_here_is_what_a_job_runs(cluster: ray_cluster.RayCluster) -> None:
+    server = JobServer(cluster.jobs)
+    server.start(python("code", "import pipeline.job, schemas; print(schemas.__file__)"))
+    (*_, place) = asyncio.run(lines_of(server, "code-1"))
+    assert "runtime_resources" in place
+
+
+def test_a_task_follows_its_job_and_fails_with_the_line_that_matters(
+    cluster: ray_cluster.RayCluster, tmp_path: Path, airflow_env: dict[str, str]
+) -> None:
+    server = JobServer(cluster.jobs)
+    codes = {
+        "good": "print('fine')",
+        "refused": "import sys; print('ERROR the store is not there'); sys.exit(2)",
+        "bug": "{}['bug']",
+        "shot": "import os; os.kill(os.getpid(), 9)",
+        "waits": _WAITS,
+    }
+    jobs = [server.start(python(name, code))[0] for name, code in codes.items()]
+    asyncio.run(lines_until(server, "waits-1", "begun"))
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", _FOLLOW, cluster.jobs, str(tmp_path), *jobs, "gone"],
+        env=airflow_env | ray_cluster.AUTH,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["good-1"] == ["done", ""]
+    assert found["refused-1"] == ["AirflowFailException", "the store is not there"]
+    assert found["bug-1"] == ["TransientError", "KeyError: 'bug'"]
+    assert found["shot-1"][0] == "TransientError"
+    assert "exit code 137" in found["shot-1"][1]
+    assert found["waits-1"] == ["TransientError", "the Ray job waits-1 stopped: Job was intentionally stopped."]
+    assert found["gone"] == ["TransientError", "the Ray job gone is gone"]
+    assert (tmp_path / "LEASE").is_file(), "whoever waits for a job holds the lease"
+
+
+def test_a_server_that_is_not_there_is_tried_again() -> None:
+    with pytest.raises(TransientError, match=r"^Ray's job server at http://127.0.0.1:1: "):
+        JobServer("http://127.0.0.1:1")

@@ -1,0 +1,209 @@
+"""The contact sheet of figures and what describes them."""
+
+import re
+import shutil
+import subprocess
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from cli.main import app
+from pipeline.corpus.workspace import Workspace, open_workspace
+from pipeline.inspection import captions
+from pipeline.inspection.captions import Card, SheetFacts, caption_sheet, write_captions
+from pipeline.refresh import refresh
+from schemas.errors import NotFoundError, UserError
+from schemas.flags import Flag
+from schemas.generation import Description
+from schemas.ids import figure_file
+from schemas.versions import Spent
+from tests.endpoint_server import Call, EndpointServer, status
+from tests.pipeline.conftest import write_corpus
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+def _card(number: int, **more: Any) -> Card:
+    facts: dict[str, Any] = {
+        "figure_id": f"{number:064x}",
+        "tag": f"{number:08d}",
+        "source": "pump.pdf",
+        "page": number,
+        "section": "Maintenance",
+        "caption": f"Figure {number}",
+        "description": f"The pump number {number}.",
+        "described_by": "vlm",
+        "flags": (),
+    }
+    return Card(**facts | more)
+
+
+def _sheet(cards: list[Card], facts: SheetFacts | None = None, *, flagged: bool = False) -> str:
+    facts = facts or SheetFacts("v1")
+    return "".join(caption_sheet("manuals", facts, cards, lambda name: f"picture-{name[-1]}", flagged=flagged))
+
+
+def _articles(page: str) -> list[str]:
+    return re.findall(r"<article.*?</article>", page, re.DOTALL)
+
+
+def test_a_figure_with_all_that_is_known_of_it() -> None:
+    made = Description("1", "The pump.", "tiny-vlm-2", 2, 900, 40, money=0.0123)
+    (article,) = _articles(_sheet([_card(1, made=made, model="vlm", places=3, flags=("numbers_missing",))]))
+    words = " ".join(unescape(re.sub(r"<[^>]+>", " ", article)).split())
+    assert "pump.pdf, page 1, and 2 more places" in words
+    assert "The pump number 1." in words
+    assert "by vlm · tiny-vlm-2 · 2 calls, 900 + 40 tokens · 0.0123" in words
+    assert "numbers missing" in words
+    assert f"tag 00000001 id {1:064x}" in words
+    assert 'src="picture-1"' in article
+
+
+def test_what_was_refused_is_shown_and_struck_out() -> None:
+    made = Description("1", "I'm sorry, I can't\nassist.", "tiny-vlm", 1, 900, 8)
+    card = _card(1, description="", described_by="context", flags=("refusal",), made=made, model="vlm")
+    (article,) = _articles(_sheet([card]))
+    assert '<p class="refused" dir="auto">I&#x27;m sorry, I can&#x27;t assist.</p>' in article
+    assert '<span class="flag refuses">refusal</span>' in article
+    assert "by context instead of vlm" in article
+
+
+def test_nothing_that_a_document_or_a_model_says_is_markup() -> None:
+    nasty = "<script>alert(1)</script>\" onload='x'"
+    made = Description("1", nasty, nasty, 1, 1, 1)
+    card = _card(
+        1, caption=nasty, section=nasty, source=nasty, description="", described_by=nasty, flags=(nasty,), made=made
+    )
+    facts = SheetFacts("v1", models={nasty: nasty})
+    facts.described_by[nasty] += 1
+    page = _sheet([card], facts)
+    assert "<script>alert" not in page
+    assert len(re.findall("<script>", page)) == 1
+    assert "' onload='" not in page.replace("&#x27;", "")
+
+
+def test_the_summary_counts_all_and_says_what_is_left_out() -> None:
+    facts = SheetFacts(
+        "v1", flagged=3, models={"vlm": "tiny-vlm r1"}, spent={"vlm": Spent(calls=7, input_tokens=7000, money=0.5)}
+    )
+    facts.described_by.update({"vlm": 5, "context": 15})
+    facts.refresh = {"vlm": Spent(calls=2, money=0.1)}
+    page = _sheet([_card(1)], facts)
+    words = " ".join(unescape(re.sub(r"<[^>]+>", " ", page.partition("<main>")[0])).split())
+    assert "20 figures, 3 of them flagged. Here are 1, flagged ones first." in words
+    assert "context 15" in words
+    assert "vlm tiny-vlm r1 5 7 7,000 0 0.5000 2 calls, 0.1000" in words
+
+
+@pytest.fixture
+def described(published: Workspace, endpoint: EndpointServer) -> Workspace:
+    """The published corpus, one figure refused by its model's server, the others described."""
+
+    def reply(call: Call) -> Any:
+        if "Figure 1: The water pump" in call.prompt:
+            return status(400, "bad picture")
+        return f"A photograph on a bench, lit from the left, beside a sign that reads {len(call.prompt)} < 9."
+
+    endpoint.replies = reply
+    file = yaml.safe_load(published.file.read_text())
+    asked = {"url": endpoint.url, "retries": 0}
+    model = {"kind": "vlm", "model": "tiny-vlm", "revision": "1", "endpoint": asked, "price": {"input": 2.0}}
+    file["captions"] = {"ocr": "none", "captioner": "vlm", "models": {"vlm": model}}
+    published.file.write_text(yaml.safe_dump(file))
+    workspace = open_workspace(str(published.file))
+    assert refresh(workspace).published
+    return workspace
+
+
+def test_the_sheet_of_a_version(described: Workspace, tmp_path: Path) -> None:
+    out = tmp_path / "new" / "sheet.html"
+    made = write_captions(described, out)
+    page = out.read_text(encoding="utf-8")
+    assert (made.figures, made.shown, made.flagged) == (4, 4, 1)
+    assert made.described_by == {"vlm": 3, "context": 1}
+    assert made.flags == {Flag.FAILED: 1}
+    assert (made.spent["vlm"].calls >= 3, made.spent["vlm"].money > 0) == (True, True)
+    articles = _articles(page)
+    assert len(articles) == page.count("data:image/webp;base64,") == 4
+    assert sum("tiny-vlm" in article for article in articles) == 4
+    assert len(re.findall(r"tag <code>\d{8}</code>", page)) == 4
+    only = write_captions(described, out, flagged=True)
+    assert (only.figures, only.shown) == (4, 1)
+    assert 'data-flags="failed"' in _articles(out.read_text(encoding="utf-8"))[0]
+
+
+def test_a_sheet_has_its_bounds_and_a_lost_picture_costs_only_itself(
+    described: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(captions, "SHEET_FIGURES", 2)
+    monkeypatch.setattr(captions, "EMBED_BYTES", 1)
+    made = write_captions(described, tmp_path / "sheet.html")
+    page = (tmp_path / "sheet.html").read_text(encoding="utf-8")
+    assert (made.figures, made.shown) == (4, 2)
+    assert page.count('data-flags="failed"') == 1
+    assert (page.count("data:image"), page.count('src="file:///')) == (1, 1)
+    figure_id = re.findall(r"id <code>([0-9a-f]{64})", page)[0]
+    described.store.delete(figure_file(figure_id))
+    assert write_captions(described, tmp_path / "sheet.html").shown == 2
+    assert (tmp_path / "sheet.html").read_text(encoding="utf-8").count("no picture here") == 1
+
+
+def test_a_version_without_captioners_has_a_sheet_too(published: Workspace, tmp_path: Path) -> None:
+    made = write_captions(published, tmp_path / "sheet.html")
+    assert made.described_by == {"context": 4}
+    assert made.spent == {}
+
+
+def test_what_cant_be_written_or_is_not_there(published: Workspace, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="can't write"):
+        write_captions(published, tmp_path / "file" / "sheet.html")
+    empty = tmp_path / "empty"
+    (empty / "pdfs").mkdir(parents=True)
+    with pytest.raises(NotFoundError, match="nothing is published yet"):
+        write_captions(open_workspace(str(write_corpus(empty))), tmp_path / "sheet.html")
+
+
+def test_the_command(published: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, ["captions", str(published.file)])
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "captions-manuals.html").is_file()
+    assert "4 of 4 figures" in done.output
+
+
+# Presses a button, and leaves what is shown where --dump-dom finds it.
+PRESS = """<script>
+document.querySelector('nav button[data-flag="refusal"]').click();
+document.title = [...document.querySelectorAll("article:not([hidden])")].map((card) => card.dataset.by).join();
+</script></body>"""
+
+
+@pytest.mark.live
+@pytest.mark.skipif(BROWSER is None, reason="needs Chromium or Chrome on PATH")
+def test_a_button_narrows_the_sheet(tmp_path: Path) -> None:
+    cards = [_card(number) for number in range(3)] + [_card(9, described_by="context", flags=("refusal",))]
+    file = tmp_path / "sheet.html"
+    file.write_text(_sheet(cards).replace("</body>", PRESS), encoding="utf-8")
+    assert BROWSER is not None
+    done = subprocess.run(
+        [
+            BROWSER,
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            f"--user-data-dir={tmp_path}/b",
+            "--dump-dom",
+            file.as_uri(),
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert "<title>context</title>" in done.stdout
+    assert ">1 of 4</output>" in done.stdout

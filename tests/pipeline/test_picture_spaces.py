@@ -1,0 +1,268 @@
+"""Spaces of pictures: a corpus file names their models, and the same refresh embeds, checks, builds and searches them."""
+
+import dataclasses
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from backends.models.registry import IMAGE_EMBEDDERS, LATE_EMBEDDERS, UNIFIED_EMBEDDERS
+from backends.stores.object_store import open_store
+from pipeline.corpus.models import loaded
+from pipeline.corpus.workspace import Workspace, open_workspace
+from pipeline.published.corpus import PublishedCorpus
+from pipeline.records.cache import ShardedCache
+from pipeline.records.notes import read_notes
+from pipeline.records.vectors import VectorJoin, open_vectors, passages
+from pipeline.refresh import refresh
+from schemas.errors import ContractError, RequestError, UserError
+from schemas.ids import figure_file
+from schemas.models import ModelName
+from schemas.stages import Stage
+from schemas.versions import RefreshResult
+from tasks.enriching.spaces import IMAGE, LATE, UNIFIED, Passage, Space
+from tests.manuals import write_manual
+from tests.pipeline.conftest import write_corpus
+from tests.tiny_models import LATE_DIMENSION, write_clip, write_colqwen2
+from tests.versions import ALWAYS, read_evidence
+
+QUESTION = "the steel winch seen from a side"
+
+
+@pytest.fixture(scope="session")
+def clip_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_clip(tmp_path_factory.mktemp("models") / "clip")
+
+
+@pytest.fixture(scope="session")
+def spaces_wanted(clip_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+    return {
+        "late": {"model": str(write_colqwen2(tmp_path_factory.mktemp("models") / "late")), "revision": "1", "batch": 2},
+        "image": {"model": str(clip_folder), "revision": "1", "batch": 2},
+        "unified": {"combine": "concatenation", "image_weight": 0.25},
+        "tables": {"model": "minilm"},
+    }
+
+
+def write(folder: Path, embeddings: dict[str, object], more: str = "") -> str:
+    return str(write_corpus(folder, f"embeddings: {json.dumps(embeddings)}\n{more}"))
+
+
+@pytest.fixture(scope="session")
+def made_once(
+    tmp_path_factory: pytest.TempPathFactory, spaces_wanted: dict[str, object]
+) -> tuple[Workspace, RefreshResult]:
+    folder = tmp_path_factory.mktemp("pictures")
+    write_manual(folder / "pdfs" / "pump.pdf", "water pump", seed=1)
+    write_manual(folder / "pdfs" / "winch.pdf", "steel winch", seed=2)
+    workspace = open_workspace(write(folder, spaces_wanted))
+    return workspace, refresh(workspace)
+
+
+def figures(workspace: Workspace, version: str) -> dict[str, dict[str, object]]:
+    rows: Iterable[dict[str, object]] = read_evidence(workspace.store, version).to_pylist()
+    return {str(row["evidence_id"]): row for row in rows if row["modality"] == "figure"}
+
+
+def test_figures_and_they_alone_are_found_by_their_pictures(made_once: tuple[Workspace, RefreshResult]) -> None:
+    workspace, made = made_once
+    assert made.published
+    version = str(made.version)
+    rows = figures(workspace, version)
+    assert len(rows) == 4
+    for space in ("image", "unified", "late"):
+        assert workspace.index(version).vectors(list(rows), space).keys() == rows.keys()
+        assert any(gate.gate == f"rows: a vector {space} has length 1" and gate.passed for gate in made.gates)
+    options = workspace.corpus.embeddings
+    image = IMAGE_EMBEDDERS.find(IMAGE.model(options) or ModelName("")).load(1)
+    unified = UNIFIED_EMBEDDERS.find(UNIFIED.model(options) or ModelName("")).load(1)
+    late = LATE_EMBEDDERS.find(LATE.model(options) or ModelName("")).load(1)
+    published = PublishedCorpus(workspace)
+    try:
+        found = {mode: published.search(QUESTION, mode=mode, k=50).hits for mode in ("image", "unified", "late")}
+        assert [mode.name for mode in published.overview().modes] == [*ALWAYS, "tables", "image", "unified", "late"]
+        assert published.search(QUESTION, mode="tables").hits == [], "these manuals have no tables"
+    finally:
+        published.close()
+    for mode, hits in found.items():
+        assert {hit.evidence_id for hit in hits} == rows.keys()
+        for hit in hits:
+            row = rows[hit.evidence_id]
+            picture = workspace.store.get(figure_file(str(row["figure_id"])))
+            if mode == "image":
+                near = image.embed_query_picture(picture) @ image.embed_query(QUESTION)
+            elif mode == "late":
+                near = (late.embed_query(QUESTION) @ late.embed_query_picture(picture).T).max(axis=1).sum()
+            else:
+                near = unified.embed_pairs([picture], [str(row["text"])])[0] @ unified.embed_query(QUESTION)
+            assert hit.score == pytest.approx(float(near), abs=1e-3)
+        assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+
+
+def test_a_search_by_words_loads_no_model_of_pictures(
+    made_once: tuple[Workspace, RefreshResult], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load(*_arguments: object) -> None:
+        raise AssertionError("nobody asked for it")
+
+    for model in ("clip.Clip", "late_interaction.LateInteraction"):
+        monkeypatch.setattr(f"backends.models.{model}", load)
+    loaded.cache_clear()
+    published = PublishedCorpus(made_once[0])
+    try:
+        assert published.search(QUESTION).hits
+        assert published.answer("How many bar does the steel winch take?").parts
+        with pytest.raises(AssertionError):
+            published.search(QUESTION, mode="image")
+    finally:
+        published.close()
+        loaded.cache_clear()
+
+
+def test_one_vector_a_distinct_picture_and_nothing_is_embedded_twice(
+    spaces_wanted: dict[str, object], tmp_path: Path
+) -> None:
+    write_manual(tmp_path / "pdfs" / "pump.pdf", "water pump", seed=1)
+    file = write(tmp_path, spaces_wanted)
+    first = open_workspace(file)
+    assert refresh(first).published
+    vectors = {one.space.name: one for one in open_vectors(first.store, first.spaces)}
+    before = {name: one.cache.ids() for name, one in vectors.items()}
+    assert len(before["image"]) == len(before["unified"]) == len(before["late"]) == 2
+    for subject in ("winch", "crane", "drill", "press", "lathe"):  # the same pictures under other words
+        write_manual(tmp_path / "pdfs" / f"{subject}.pdf", subject, seed=1)
+    again = open_workspace(file)
+    assert refresh(again).published
+    write_manual(tmp_path / "pdfs" / "lathe.pdf", "brass lathe", seed=1)
+    made = refresh(open_workspace(file))
+    assert made.published
+    after = {one.space.name: one.cache.ids() for one in open_vectors(again.store, again.spaces)}
+    assert (after["image"], after["late"]) == (before["image"], before["late"])
+    assert len(after["unified"]) == 14
+    rows = figures(again, str(made.version))
+    for space in ("image", "unified", "late"):
+        assert again.index(str(made.version)).vectors(list(rows), space).keys() == rows.keys()
+    notes = read_notes(again.store, str(made.version))
+    assert notes[Stage.BUILD].counts["rows_written"] < notes[Stage.BUILD].counts["rows_built"]
+    assert refresh(open_workspace(file)).version == made.version
+
+
+def test_what_a_version_lacks_is_named_with_its_setting(published: Workspace) -> None:
+    corpus = PublishedCorpus(published)
+    try:
+        with pytest.raises(
+            RequestError, match=r"mode image needs vectors image.* name a model as embeddings\.image in the"
+        ):
+            corpus.search(QUESTION, mode="image")
+        with pytest.raises(RequestError, match=r"embeddings\.late"):
+            corpus.search(QUESTION, mode="late")
+    finally:
+        corpus.close()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "says"),
+    [
+        ({"unified": {}}, "unified combines what the model of embeddings.image makes: name one there"),
+        ({"image": {"model": "x"}}, r"embeddings\.image\.revision: this key is required"),
+        (
+            {"image": {"model": "x", "revision": "1", "wieghts": "y"}},
+            r"embeddings\.image\.wieghts: unknown key; .*'weights'",
+        ),
+        ({"image": []}, r"embeddings\.image: Input should be a valid dictionary"),
+        ({"tables": {"model": "acme/x"}}, r"embeddings\.tables: 'acme/x' needs a revision"),
+        ({"text": "minilm", "query_prompt": "Q: "}, r"embeddings\.text: 'minilm' is packaged .* takes no query_prompt"),
+        (
+            {"image": {"model": "no/folder", "revision": "1", "weights": "y"}},
+            r"embeddings\.image: there are no weights at y",
+        ),
+    ],
+)
+def test_a_mistake_in_the_corpus_file_is_one_line(wanted: dict[str, object], says: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=says) as caught:
+        open_workspace(write(tmp_path, wanted))
+    assert len(caught.value.args) == 1
+
+
+def test_settings_are_part_of_the_key_and_only_of_their_space(clip_folder: Path, tmp_path: Path) -> None:
+    def keys(**more: object) -> dict[str, str]:
+        wanted = {"image": {"model": str(clip_folder), "revision": "1"}, "unified": more}
+        return {name: space.key for name, space in open_workspace(write(tmp_path, wanted)).spaces.items()}
+
+    mean, heavier, long = keys(), keys(image_weight=0.75), keys(combine="concatenation")
+    assert len({mean["unified"], heavier["unified"], long["unified"]}) == 3
+    assert mean["image"] == heavier["image"] == long["image"]
+    assert mean["text"] == open_workspace(str(write_corpus(tmp_path))).spaces["text"].key
+
+
+@pytest.mark.parametrize(
+    ("made", "says"),
+    [
+        (np.full(16, np.nan, np.float32), "values that are no numbers"),
+        (np.ones(16, np.float32), "whose length is 3 off 1"),
+        (np.ones(3, np.float32), r"an array of shape \(3,\) where its card promises \(16,\)"),
+    ],
+)
+def test_a_vector_that_is_none_never_reaches_the_cache(
+    made: np.ndarray[tuple[int, ...], np.dtype[np.float32]],
+    says: str,
+    spaces_wanted: dict[str, object],
+    corpus_file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from backends.models.clip import Clip
+
+    monkeypatch.setattr(Clip, "embed_pictures", lambda _self, pictures: np.stack([made for _ in pictures]))
+    workspace = open_workspace(write(corpus_file.parent.parent, {"image": spaces_wanted["image"]}))
+    with pytest.raises(ContractError, match=rf"clip made .*{says}.*of figure [0-9a-f]{{64}}"):
+        refresh(workspace)
+    (_, image) = open_vectors(workspace.store, workspace.spaces)
+    assert image.cache.ids() == set()
+
+
+@pytest.mark.parametrize("space", [IMAGE, LATE], ids=["image", "late"])
+def test_vectors_are_joined_to_their_rows_whatever_the_order_of_the_cache(
+    space: Space, made_once: tuple[Workspace, RefreshResult], tmp_path: Path
+) -> None:
+    workspace, made = made_once
+    vectors = next(one for one in open_vectors(workspace.store, workspace.spaces) if one.space is space)
+    rows = passages(read_evidence(workspace.store, str(made.version)))
+    join = VectorJoin(tmp_path / "join", vectors)
+    for start in range(0, len(rows), 3):
+        join.want(rows[start : start + 3])
+    join.settle()
+    wanted = vectors.of(rows)
+    assert wanted.type == vectors.column.type
+    assert [value is None for value in wanted.to_pylist()] == [row.figure_id is None for row in rows]
+    assert pa.concat_arrays([join.read(0, 2), join.read(2, 2), join.read(2, len(rows))]).equals(wanted)
+    assert join.norms() == pytest.approx(np.ones(len(rows)), abs=1e-5)
+
+
+def test_of_many_vectors_the_length_furthest_from_one_is_judged(
+    made_once: tuple[Workspace, RefreshResult], tmp_path: Path
+) -> None:
+    workspace, _ = made_once
+    late = next(one for one in open_vectors(workspace.store, workspace.spaces) if one.space is LATE)
+    cache = ShardedCache(open_store(str(tmp_path / "store")), "vectors", late.cache.schema)
+    kept = dataclasses.replace(late, cache=cache)
+    rows = [Passage("figure", "", [], "", figure_id=name) for name in ("long", "short", "none", "well")]
+    unit = np.eye(3, LATE_DIMENSION, dtype=np.float32)
+    cache.append(
+        kept.records({"well": unit, "none": unit * np.nan, "short": unit * 0.5, "long": np.vstack([unit, 2 * unit])})
+    )
+    join = VectorJoin(tmp_path / "join", kept)
+    join.want(rows)
+    assert join.norms() == pytest.approx([2, 0.5, np.nan, 1], nan_ok=True)
+
+
+def test_a_column_of_vectors_holds_null_where_there_are_none(made_once: tuple[Workspace, RefreshResult]) -> None:
+    workspace, _ = made_once
+    image = next(one for one in open_vectors(workspace.store, workspace.spaces) if one.space is IMAGE)
+    values = np.arange(32, dtype=np.float32).reshape(2, 16)
+    column = image.array(values, np.array([0, 1, 0, 1, 0]))
+    assert column.type == pa.list_(pa.float32(), 16)
+    assert [row is None for row in column.to_pylist()] == [True, False, True, False, True]
+    assert np.array_equal(np.array(column.drop_null().to_pylist(), np.float32), values)

@@ -1,0 +1,117 @@
+"""A Ray cluster for tests: real nodes on this machine, each with its own raylet, and without Inset's code."""
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+import venv
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+_HOST = "127.0.0.1"
+_STORE_BYTES = 100_000_000
+_WITHIN_S = 180.0
+
+AUTH = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "a-token-that-only-this-cluster-of-tests-knows"}
+"""What clients of a cluster have in their environment."""
+
+
+@dataclass
+class RayCluster:
+    """A head, and the nodes that joined it."""
+
+    folder: Path
+    environment: Mapping[str, str]
+    address: str = ""
+    jobs: str = ""
+    nodes: "list[subprocess.Popen[bytes]]" = field(default_factory=list)
+
+    def add(self, *, cpus: int, head: bool = False) -> "subprocess.Popen[bytes]":
+        """Start a node, and wait until it is one."""
+        where = ["--address", self.address]
+        if head:
+            port, dashboard = _free_port(), _free_port()
+            self.address, self.jobs = f"{_HOST}:{port}", f"http://{_HOST}:{dashboard}"
+            where = ["--head", "--port", str(port), "--include-dashboard", "true", "--dashboard-port", str(dashboard)]
+            where += ["--ray-client-server-port", str(_free_port()), "--temp-dir", str(self.folder / "r")]
+        number = len(self.nodes)
+        command = [
+            *(str(self.folder / "venv" / "bin" / "python"), "-m", "ray.scripts.scripts", "start", "--block", *where),
+            *("--node-ip-address", _HOST, "--num-cpus", str(cpus), "--object-store-memory", str(_STORE_BYTES)),
+            *("--dashboard-agent-listen-port", str(_free_port()), "--min-worker-port", "0", "--max-worker-port", "0"),
+        ]
+        log = self.folder / f"node-{number}.log"
+        with log.open("wb") as out:
+            node = subprocess.Popen(
+                command, cwd=self.folder, env=dict(self.environment), stdout=out, stderr=out, start_new_session=True
+            )
+        self.nodes.append(node)
+        wait_until(lambda: node.poll() is not None or b"Ray runtime started" in log.read_bytes(), "a node of Ray")
+        assert node.poll() is None, log.read_text()
+        return node
+
+    def kill(self, node: "subprocess.Popen[bytes]") -> None:
+        """End a node as a machine ends that loses its power: all its processes, at once."""
+        processes = [*psutil.Process(node.pid).children(recursive=True), psutil.Process(node.pid)]
+        for process in processes:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.send_signal(signal.SIGKILL)
+        node.wait()
+
+    def close(self) -> None:
+        """End all nodes."""
+        for node in self.nodes:
+            if node.poll() is None:
+                self.kill(node)
+
+
+@contextlib.contextmanager
+def running(*cpus: int, environment: Mapping[str, str] | None = None) -> Iterator[RayCluster]:
+    """Lend a cluster until the block ends.
+
+    Args:
+        cpus: CPUs of each node, the head's first.
+        environment: What its nodes have in their environment beside what is here.
+    """
+    # A socket's path has 107 bytes at most, and Ray puts folders of its own into it.
+    folder = Path(tempfile.mkdtemp(prefix="ray-"))
+    venv.create(folder / "venv", symlinks=True)
+    # What is installed here but for Inset: of a folder that is named in a .pth, the .pth files aren't read.
+    installed = sysconfig.get_path("purelib")
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    (folder / "venv" / "lib" / version / "site-packages" / "installed.pth").write_text(f"{installed}\n")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("RAY", "INSET", "PYTHON", "AIRFLOW"))}
+    path = os.pathsep.join([str(folder / "venv" / "bin"), kept.get("PATH", os.defpath)])
+    here = kept | AUTH | {"PATH": path, "RAY_USAGE_STATS_ENABLED": "0"} | dict(environment or {})
+    cluster = RayCluster(folder, here)
+    try:
+        for number, count in enumerate(cpus):
+            cluster.add(cpus=count, head=number == 0)
+        yield cluster
+    finally:
+        cluster.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def wait_until(holds: Callable[[], object], what: str) -> None:
+    """Return once something holds."""
+    deadline = time.monotonic() + _WITHIN_S
+    while not holds():
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.1)
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind((_HOST, 0))
+        port: int = free.getsockname()[1]
+        return port

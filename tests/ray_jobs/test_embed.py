@@ -1,0 +1,123 @@
+"""Actors that embed: batches for which there is no memory, pictures that are damaged, and a pool on Ray."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from backends.stores.object_store import open_store
+from ray_jobs.cluster import connected
+from ray_jobs.embed import EmbedderActor, embed
+from ray_jobs.rows import Outcome
+from schemas.corpus import EmbeddingOptions, ImageModelOptions, RayOptions
+from schemas.errors import DamagedError, FailureCode
+from schemas.ids import figure_file
+from schemas.models import Embeds, ModelName
+from schemas.ports import Vector
+from tasks.enriching.embed import Content
+from tasks.enriching.spaces import IMAGE
+from tests.tiny_models import draw, write_clip
+
+COUNT = 21
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_clip(tmp_path_factory.mktemp("clip"))
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> str:
+    made = open_store(str(tmp_path_factory.mktemp("store")))
+    for number in range(COUNT):
+        made.put(figure_file(str(number)), draw(number))
+    return made.root
+
+
+@pytest.fixture
+def actor(folder: Path, store: str) -> EmbedderActor:
+    return EmbedderActor(Embeds.PICTURES, ModelName(str(folder), "1", (), "embeddings.image"), 4, store)
+
+
+ROWS = [(str(number), Content(picture=str(number))) for number in range(COUNT)]
+
+
+def by_name(outcomes: Sequence[Outcome[Vector]]) -> dict[str, Vector | None]:
+    return {outcome.row_id: outcome.value for outcome in outcomes}
+
+
+def starving(monkeypatch: pytest.MonkeyPatch, most: int) -> list[int]:
+    """Let the model have room for so many pictures at once; return what it is given."""
+    import open_clip
+    import torch
+
+    given: list[int] = []
+    encode: Any = open_clip.CLIP.encode_image
+
+    def encode_some(self: Any, image: Any, *, normalize: bool = False) -> Any:
+        given.append(len(image))
+        if len(image) > most:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+        return encode(self, image, normalize=normalize)
+
+    monkeypatch.setattr("open_clip.CLIP.encode_image", encode_some)
+    return given
+
+
+def test_a_batch_without_room_is_halved_and_so_are_those_that_follow(
+    actor: EmbedderActor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = by_name(actor.run(ROWS))
+    given = starving(monkeypatch, 3)
+    halved = by_name(actor.run(ROWS))
+    assert [*halved] == [*whole] == [name for name, _ in ROWS]
+    for name, vector in whole.items():
+        assert halved[name] == pytest.approx(vector, abs=1e-5)
+    refused = [count for count in given if count > 3]
+    assert len(refused) == 3, "16 at once, then 8, then 4"
+    given.clear()
+    assert len(actor.run(ROWS)) == COUNT
+    assert max(given) <= 3
+
+
+def test_a_single_input_without_room_fails_alone(actor: EmbedderActor, monkeypatch: pytest.MonkeyPatch) -> None:
+    starving(monkeypatch, 0)
+    failed = actor.run(ROWS[:2])
+    assert [(made.row_id, made.value) for made in failed] == [("0", None), ("1", None)]
+    assert all(made.failure is not None and made.failure.code is FailureCode.MEMORY_LIMIT for made in failed)
+
+
+def test_a_stored_picture_that_can_t_be_decoded_is_damage(folder: Path, tmp_path: Path) -> None:
+    made = open_store(str(tmp_path))
+    made.put(figure_file("whole"), draw(1))
+    made.put(figure_file("broken"), draw(2)[:60])
+    actor = EmbedderActor(Embeds.PICTURES, ModelName(str(folder), "1"), 4, made.root)
+    with pytest.raises(DamagedError, match="can't be decoded") as caught:
+        actor.run([(name, Content(picture=name)) for name in ("whole", "broken")])
+    assert caught.value.name == figure_file("broken")
+
+
+@pytest.mark.slow  # each actor imports torch
+def test_a_pool_makes_the_vectors_of_one_process_and_does_without_a_gpu(
+    folder: Path, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = EmbeddingOptions(image=ImageModelOptions(model=str(folder), revision="1", batch=1, workers=2, gpus=0.5))
+    names, contents, ray = [name for name, _ in ROWS], dict(ROWS), RayOptions(num_cpus=2)
+
+    def embedded() -> dict[str, Vector | None]:
+        batches = embed(names, contents, IMAGE, options, store, ray)
+        return by_name([outcome for outcomes in batches for outcome in outcomes])
+
+    monkeypatch.setattr("ray_jobs.embed.FEW_PICTURES", COUNT)
+    here = embedded()
+    monkeypatch.setattr("ray_jobs.embed.FEW_PICTURES", 0)
+    with connected(ray):
+        there = embedded()
+    assert there.keys() == here.keys() == contents.keys()
+    assert all(np.array_equal(np.asarray(there[name]), np.asarray(here[name])) for name in here)
+
+
+def test_a_corpus_without_the_space_has_nothing_to_embed(store: str) -> None:
+    assert list(embed(["0"], dict(ROWS), IMAGE, EmbeddingOptions(), store, RayOptions())) == []

@@ -1,0 +1,65 @@
+"""Sheets that show two pages of a book."""
+
+import pymupdf
+import pytest
+
+from schemas.documents import BlockKind
+from tests.manuals import picture
+from tests.tasks.reading.pages import paragraph, starts, structured
+
+MIDDLE = 421.0
+
+
+def _spread(*, numbers: tuple[str, str] = ("{left}", "{right}"), sheets: int = 5, over: str = "") -> pymupdf.Document:
+    """Return sheets whose right page is written before the left one, with the numbers of both at their foot."""
+    document = pymupdf.open()
+    for sheet in range(sheets):
+        page = document.new_page(width=2 * MIDDLE, height=595)
+        page.insert_text((470, 90), "Right of the fold are the parts")
+        page.insert_image((440, 260, 800, 520), stream=picture(10 + sheet))
+        page.insert_text((40, 90), "Left of the fold are the tools")
+        paragraph(page, "Below", 300, left=40, right=400)
+        if over:
+            page.insert_text((300, 60), over, fontsize=11)
+        for number, at in zip(numbers, (40, 780), strict=True):
+            page.insert_text((at, 575), number.format(left=2 * sheet + 2, right=2 * sheet + 3), fontsize=9)
+    return document
+
+
+def test_the_left_page_is_read_before_the_right_one_and_each_keeps_its_pictures() -> None:
+    found = structured(_spread())
+    assert starts(found)[:10] == [
+        *("Left", "Below", "Right", "FIGURE", "2"),
+        *("Left", "Below", "Right", "FIGURE", "4"),
+    ]
+
+
+def test_a_picture_over_both_pages_is_read_once() -> None:
+    document = _spread()
+    for number, page in enumerate(document):
+        page.insert_image((0, 200, 2 * MIDDLE, 250), stream=picture(20 + number))
+    found = structured(document)
+    first = [block.kind for block in found.blocks if block.page == 1]
+    assert first.count(BlockKind.FIGURE) == 2
+    assert starts(found)[:3] == ["Left", "FIGURE", "Below"]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "over"),
+    [(("{left}", ""), ""), (("{right}", "{left}"), ""), (("{left}", "{right}"), "A line that reaches over the middle")],
+    ids=["one number", "numbers that go down", "text over the middle"],
+)
+def test_a_sheet_that_is_one_page_keeps_its_order(numbers: tuple[str, str], over: str) -> None:
+    found = [word for word in starts(structured(_spread(numbers=numbers, over=over))) if word in ("Left", "Right")]
+    assert found[:2] == ["Right", "Left"]
+
+
+def test_the_right_page_is_read_first_where_text_runs_from_right_to_left() -> None:
+    document = pymupdf.open()
+    for sheet in range(5):
+        page = document.new_page(width=2 * MIDDLE, height=595)
+        for word, at, top in (("שמאל", 40, 80), ("ימין", 470, 140)):
+            page.insert_htmlbox((at, top, at + 330, top + 40), f"<p dir=rtl>{word} של הספר והמשאבה</p>")
+        for number, at in ((2 * sheet + 3, 40), (2 * sheet + 2, 780)):
+            page.insert_text((at, 575), str(number), fontsize=9)
+    assert [word for word in starts(structured(document)) if not word.isdigit()][:2] == ["ימין", "שמאל"]

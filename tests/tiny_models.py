@@ -1,0 +1,139 @@
+"""Real architectures with random weights of some thousand parameters, saved to folders as real models are."""
+
+import io
+import json
+import random
+from pathlib import Path
+
+from PIL import Image, ImageDraw
+from tokenizers.pre_tokenizers import ByteLevel
+
+CLIP_DIMENSION, LATE_DIMENSION = 16, 24
+
+_CLIP = {
+    "embed_dim": CLIP_DIMENSION,
+    "vision_cfg": {"image_size": 32, "layers": 2, "width": 32, "head_width": 16, "patch_size": 8},
+    "text_cfg": {"context_length": 77, "vocab_size": 49408, "width": 16, "heads": 2, "layers": 2},
+}
+
+
+def write_clip(folder: Path, *, seed: int = 0) -> Path:
+    """Write a folder that open_clip loads: its configuration beside its weights."""
+    import open_clip
+    import torch
+    from safetensors.torch import save_file
+
+    folder.mkdir(parents=True, exist_ok=True)
+    configuration = {"model_cfg": _CLIP, "preprocess_cfg": {"mean": [0.48, 0.46, 0.41], "std": [0.27, 0.26, 0.28]}}
+    (folder / "open_clip_config.json").write_text(json.dumps(configuration))
+    torch.manual_seed(seed)
+    model = open_clip.create_model(f"local-dir:{folder}", load_weights=False)
+    save_file(model.state_dict(), folder / "open_clip_model.safetensors")
+    return folder
+
+
+def write_colqwen2(folder: Path, *, seed: int = 0) -> Path:
+    """Write a folder of ColQwen2: configuration, weights, tokenizer and processor, as the real model has them."""
+    import torch
+    from transformers import (
+        ColQwen2Config,
+        ColQwen2ForRetrieval,
+        ColQwen2Processor,
+        Qwen2Tokenizer,
+        Qwen2VLConfig,
+        Qwen2VLImageProcessor,
+    )
+
+    special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>", "<|image_pad|>"]
+    vocabulary = {letter: place for place, letter in enumerate(sorted(ByteLevel.alphabet()))}
+    tokenizer = Qwen2Tokenizer(vocab=vocabulary, merges=[], additional_special_tokens=special)
+    tokens = dict(zip(special, tokenizer.convert_tokens_to_ids(special), strict=True))
+    pictures = Qwen2VLImageProcessor(min_pixels=56 * 56, max_pixels=112 * 112)
+    ColQwen2Processor(pictures, tokenizer).save_pretrained(folder)
+    seen = Qwen2VLConfig(
+        text_config=_TEXT | {"vocab_size": len(tokenizer), "rope_parameters": _ROPE},
+        vision_config={"depth": 2, "embed_dim": 32, "hidden_size": 32, "num_heads": 2, "mlp_ratio": 2},
+        image_token_id=tokens["<|image_pad|>"],
+        vision_start_token_id=tokens["<|vision_start|>"],
+        vision_end_token_id=tokens["<|vision_end|>"],
+    )
+    torch.manual_seed(seed)
+    ColQwen2ForRetrieval(ColQwen2Config(vlm_config=seen, embedding_dim=LATE_DIMENSION)).save_pretrained(folder)
+    return folder
+
+
+_ROPE = {"rope_type": "default", "mrope_section": [2, 3, 3], "rope_theta": 10_000.0}
+_TEXT = {
+    "hidden_size": 32,
+    "intermediate_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+    "max_position_embeddings": 4096,
+    "initializer_range": 0.3,
+}
+
+
+def write_colpali(folder: Path, *, seed: int = 0) -> Path:
+    """Write a folder of ColPali, likewise."""
+    import torch
+    from transformers import (
+        ColPaliConfig,
+        ColPaliForRetrieval,
+        ColPaliProcessor,
+        GemmaTokenizer,
+        PaliGemmaConfig,
+        SiglipImageProcessor,
+    )
+
+    letters = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>", "<image>", "\n", "▁", *map(chr, range(33, 127))]
+    tokenizer = GemmaTokenizer(
+        vocab={letter: place for place, letter in enumerate(letters)}, merges=[], additional_special_tokens=["<image>"]
+    )
+    pictures = SiglipImageProcessor(size={"height": 32, "width": 32})
+    pictures.image_seq_length = 16
+    processor = ColPaliProcessor(pictures, tokenizer)
+    processor.save_pretrained(folder)
+    seen = PaliGemmaConfig(
+        text_config=_TEXT | {"model_type": "gemma", "vocab_size": len(tokenizer), "head_dim": 16},
+        vision_config={
+            "model_type": "siglip_vision_model",
+            "hidden_size": 32,
+            "intermediate_size": 32,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "image_size": 32,
+            "patch_size": 8,
+            "vision_use_head": False,
+        },
+        image_token_index=processor.image_token_id,
+        projection_dim=32,
+    )
+    torch.manual_seed(seed)
+    ColPaliForRetrieval(ColPaliConfig(vlm_config=seen, embedding_dim=LATE_DIMENSION)).save_pretrained(folder)
+    return folder
+
+
+def draw(seed: int, width: int = 60, height: int = 40) -> bytes:
+    """Return a PNG of coloured rectangles; the same for the same seed."""
+    chance = random.Random(seed)
+    image = Image.new("RGB", (width, height), "white")
+    for _ in range(6):
+        x, y = chance.randrange(width), chance.randrange(height)
+        box = (x, y, x + chance.randrange(1, 30), y + chance.randrange(1, 30))
+        ImageDraw.Draw(image).rectangle(box, fill=tuple(chance.randrange(256) for _ in range(3)))
+    return png(image)
+
+
+def square(colour: str) -> bytes:
+    """Return a PNG of a square of one colour on white."""
+    image = Image.new("RGB", (224, 224), "white")
+    ImageDraw.Draw(image).rectangle((40, 40, 184, 184), fill=colour)
+    return png(image)
+
+
+def png(image: Image.Image) -> bytes:
+    """Return a picture, encoded."""
+    data = io.BytesIO()
+    image.save(data, "png")
+    return data.getvalue()

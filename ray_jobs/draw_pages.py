@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from backends.pdf.opening import open_pdf, refusing
 from backends.pdf.page_renderer import Box, Mark, draw_page
@@ -19,6 +19,9 @@ from backends.stores.object_store import open_store
 from ray_jobs.children import POLL_S, Done, Hiccup, Refused, Running, last_word, run_each, start
 from schemas.corpus import ParseOptions
 from schemas.errors import BadInputError, FailureCode, InsetError, NotFoundError, TransientError
+
+if TYPE_CHECKING:
+    import pymupdf
 
 LIMITS = ParseOptions(timeout_s=10, timeout_s_per_page=0, memory_mb=1024)
 """What one page may cost. Of 692 pages of catalogues, manuals and brochures the dearest takes 0.3 s of CPU at 110 dpi."""
@@ -314,14 +317,21 @@ def refusal(drawing: Drawing, last: Refused, limits: ParseOptions) -> BadInputEr
 
 def draw_here(drawing: Drawing, _opened: Callable[[int], None]) -> Drawn:
     """Draw a page in this process, which must be a child with limits."""
+    with open_here(drawing) as pdf:
+        if drawing.page > pdf.page_count:
+            return Drawn(None, pdf.page_count)
+        picture = draw_page(pdf, drawing.page, highlight=drawing.highlight, marks=drawing.marks, dpi=drawing.dpi)
+        return Drawn(picture, pdf.page_count)
+
+
+@contextlib.contextmanager
+def open_here(drawing: Drawing) -> Iterator["pymupdf.Document"]:
+    """Open the document of a page in this process, which must be a child with limits; errors are those of the page."""
     os.nice(_NICE)
     try:
         data = open_store(drawing.store_address).get(drawing.name)
     except OSError as error:
         raise TransientError(f"the store can't give {drawing.name}: {error.strerror or error}") from error
-    with open_pdf(data, drawing.passwords) as pdf:
-        if drawing.page > pdf.page_count:
-            return Drawn(None, pdf.page_count)
-        with refusing(f"page {drawing.page} can't be drawn", FailureCode.PAGE_UNREADABLE, drawing.page):
-            picture = draw_page(pdf, drawing.page, highlight=drawing.highlight, marks=drawing.marks, dpi=drawing.dpi)
-        return Drawn(picture, pdf.page_count)
+    what = f"page {drawing.page} can't be drawn"
+    with open_pdf(data, drawing.passwords) as pdf, refusing(what, FailureCode.PAGE_UNREADABLE, drawing.page):
+        yield pdf

@@ -2,18 +2,14 @@
 
 import contextlib
 import importlib.metadata
-import io
 from collections.abc import Callable, Iterator, Sequence
 
-import numpy as np
-from PIL import Image
-
+from backends.pdf.page_renderer import page_pixels
 from backends.stores.object_store import open_store
 from ray_jobs.children import Refused, run_each
-from ray_jobs.draw_pages import Drawing, draw_here, refusal
+from ray_jobs.draw_pages import Drawing, open_here, refusal
 from schemas.corpus import ParseOptions
 from schemas.documents import DrawnPage, drawn_page_id
-from schemas.errors import ContractError
 from schemas.ids import document_file, figure_file, key
 from tasks.figures.render import encode, is_blank, scaled
 
@@ -60,13 +56,10 @@ def keep_pictures(
                 yield DrawnPage(orders[drawing], last.result)
 
 
-def _keep(drawing: Drawing, opened: Callable[[int], None]) -> str | None:
+def _keep(drawing: Drawing, _opened: Callable[[int], None]) -> str | None:
     """Store the picture of a page, and return its figure's id; None where the page is blank."""
-    made = draw_here(drawing, opened)
-    if made.picture is None:
-        raise ContractError(f"{drawing.name} was parsed with a page {drawing.page}, and has {made.pages}")
-    with Image.open(io.BytesIO(made.picture)) as image:
-        pixels = np.asarray(image.convert("RGB"))
+    with open_here(drawing) as pdf:
+        pixels = page_pixels(pdf, drawing.page, dpi=drawing.dpi)
     if is_blank(pixels):
         return None
     figure, data = encode(scaled(pixels, MAX_PIXELS))

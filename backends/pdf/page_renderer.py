@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from schemas.drawings import MAX_SIDE_PT
+import numpy as np
+
+from schemas.drawings import MAX_SIDE_PT, Pixels
 from schemas.errors import BadInputError, FailureCode
 
 if TYPE_CHECKING:
@@ -45,8 +47,7 @@ def draw_page(
     """
     import pymupdf
 
-    drawn = pdf[page - 1]
-    _check_size(drawn.rect.width, drawn.rect.height, page, dpi)
+    drawn = _sized(pdf, page, dpi)
     for box in highlight:
         rect = pymupdf.Rect(box[0] - 2, box[1] - 2, box[2] + 2, box[3] + 2)
         drawn.draw_rect(
@@ -56,6 +57,19 @@ def draw_page(
     if marks:
         pixels = _marked(drawn, pixels, marks, dpi)
     return bytes(pixels.tobytes("png"))
+
+
+def page_pixels(pdf: "pymupdf.Document", page: int, *, dpi: int) -> Pixels:
+    """Return a page's pixels; arguments and errors as for ``draw_page``."""
+    made = _sized(pdf, page, dpi).get_pixmap(dpi=dpi, alpha=False, colorspace="rgb")
+    rows = np.frombuffer(made.samples_mv, np.uint8).reshape(made.height, made.stride)
+    return rows[:, : made.width * 3].reshape(made.height, made.width, 3)
+
+
+def _sized(pdf: "pymupdf.Document", page: int, dpi: int) -> "pymupdf.Page":
+    drawn = pdf[page - 1]
+    _check_size(drawn.rect.width, drawn.rect.height, page, dpi)
+    return drawn
 
 
 def _check_size(width_pt: float, height_pt: float, page: int, dpi: int) -> None:

@@ -218,6 +218,16 @@ class TestContentConserved:
         document = self.document(placements=())
         assert "(page 1)" in self.messages(content_conserved([document], self.rows(page=9), placements(), NAMES))[0]
 
+    def test_a_row_of_the_whole_page_hides_no_lost_words_and_must_be_there_where_it_has_a_picture(self) -> None:
+        whole = [{**row, "modality": "page"} for row in self.rows(page=1, figure=BLUE).to_pylist()]
+        alone = pa.Table.from_pylist(whole, schema=EVIDENCE)
+        document = self.document(placements=())
+        gates = content_conserved([document], alone, placements(), NAMES)
+        assert self.messages(gates) == ["pages conserved: a page has words and no row (page 1)"]
+        pictured = self.document(placements=(), pictured={1, 4})
+        gates = content_conserved([pictured], pa.concat_tables([self.rows(), alone]), placements(), NAMES)
+        assert self.messages(gates) == ["pages conserved: a page has a picture and no row of its own (page 4)"]
+
     def test_fails_where_a_placement_is_missing(self) -> None:
         document = self.document()
         gates = content_conserved([document], self.rows(), self.placed(document).slice(1), NAMES)

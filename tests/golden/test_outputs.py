@@ -37,6 +37,7 @@ from tasks.enriching.caption import describe
 from tasks.enriching.caption_quality import flags
 from tasks.enriching.chunk import chunk
 from tasks.enriching.embed import search_text
+from tasks.enriching.page_rows import rows_of_pages, words_of_pages
 from tasks.enriching.prompts import Surroundings, presets
 from tasks.figures.segment import cut, pictures_to_segment
 from tasks.reading.parse import parse
@@ -158,6 +159,17 @@ def _caption(made: list[_Made]) -> Outputs:
     return {one.name: (digest([one.structured.figures, one.cut]), digest(one.chunks)) for one in made}
 
 
+def _pages(made: list[_Made]) -> Outputs:
+    found: dict[str, tuple[str, str]] = {}
+    for one in made:
+        document = one.structured
+        pictures = {page.page: f"{page.page:064x}" for page in document.pages}
+        words = words_of_pages(document.pages, document.blocks)
+        rows = rows_of_pages(document.pages, words, pictures, document.figures)
+        found[one.name] = digest([document, pictures]), digest([words, rows])
+    return found
+
+
 _REPLIES = (
     "The picture shows a pump with two valves and a red handle, seen from the side.",
     "Das Bild zeigt eine Pumpe mit zwei Ventilen und einem roten Griff, von der Seite gesehen, und eine Leitung zum Tank.",
@@ -246,6 +258,7 @@ STEPS = {
     "structure": (_structure, "tasks.reading.structure"),
     "chunk": (_chunk, "tasks.enriching.chunk"),
     "caption": (_caption, "tasks.enriching.caption"),
+    "pages": (_pages, "tasks.enriching.page_rows"),
     "quality": (_quality, "tasks.enriching.caption_quality"),
     "assemble": (_assemble, "tasks.versions.assemble"),
     "embed": (_embed, "tasks.enriching.embed"),

@@ -2,9 +2,11 @@
 
 The settings are for screenshots and charts, whose words stand upright: no orientation classifier, no enlarging before
 detection, lines recognised one by one (padded to each other they cost more than they share). On 28 figures of manuals and
-papers that takes 0.6 CPU-seconds a figure instead of 1.4 with the package's own settings, and reads as much.
+papers that takes 0.6 CPU-seconds a figure instead of 1.4 with the package's own settings, and reads as much. onnxruntime keeps
+the memory of tensors from one picture to the next, which changes no result (docs/decisions/0032).
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -28,14 +30,16 @@ CARD = ModelCard(name="rapidocr", revision=f"{DETECTOR[1][:8]}-{READER[1][:8]}-{
 LEAST_SIDE_PX = 12
 LARGEST_SIDE_PX = 2000
 
-_PARAMETERS: dict[str, object] = {
+PARAMETERS: Mapping[str, object] = {
     "Global.use_cls": False,
     "Global.log_level": "error",
     "Det.limit_type": "max",
     "Det.limit_side_len": 1280,
     "Rec.rec_batch_num": 1,
     "Rec.rec_img_shape": [3, 48, 96],
+    "EngineConfig.onnxruntime.enable_cpu_mem_arena": True,
 }
+"""What differs from the package's own configuration."""
 
 
 class RapidOcr:
@@ -43,13 +47,14 @@ class RapidOcr:
 
     Args:
         threads: Threads of the engine; one, because several recognisers run beside each other.
+        parameters: Settings of the package, by their names there; a benchmark compares others.
 
     Raises:
         UserError: rapidocr is not installed.
         ContractError: The models are not those whose digests are pinned here.
     """
 
-    def __init__(self, threads: int = 1) -> None:
+    def __init__(self, threads: int = 1, parameters: Mapping[str, object] = PARAMETERS) -> None:
         self.name = CARD.name
         self.revision = CARD.revision
         wanted_by = "captions.ocr: 'rapidocr'"
@@ -62,7 +67,7 @@ class RapidOcr:
         # A path leaves the package nothing to look for, and so nothing to download.
         self._engine: Any = RapidOCR(
             params={
-                **_PARAMETERS,
+                **parameters,
                 "Det.model_path": str(detector),
                 "Rec.model_path": str(reader),
                 "EngineConfig.onnxruntime.intra_op_num_threads": threads,

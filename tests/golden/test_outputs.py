@@ -12,6 +12,7 @@ import pytest
 
 import backends.pdf
 import tasks
+from backends.models.language import Py3LangId
 from backends.models.registry import TEXT_EMBEDDERS
 from backends.pdf.document import open_document
 from backends.pdf.inscribe import Inscription, inscribe
@@ -28,12 +29,16 @@ from schemas.documents import (
     Segmented,
     StructuredDocument,
 )
+from schemas.generation import Description
 from schemas.geometry import BBox
 from schemas.ids import sha256
 from schemas.tags import TagTemplate
 from tasks.enriching.caption import describe
+from tasks.enriching.caption_quality import flags
 from tasks.enriching.chunk import chunk
 from tasks.enriching.embed import search_text
+from tasks.enriching.page_rows import rows_of_pages, words_of_pages
+from tasks.enriching.prompts import Surroundings, presets
 from tasks.figures.segment import cut, pictures_to_segment
 from tasks.reading.parse import parse
 from tasks.reading.recognise import pictures_to_recognise
@@ -154,6 +159,39 @@ def _caption(made: list[_Made]) -> Outputs:
     return {one.name: (digest([one.structured.figures, one.cut]), digest(one.chunks)) for one in made}
 
 
+def _pages(made: list[_Made]) -> Outputs:
+    found: dict[str, tuple[str, str]] = {}
+    for one in made:
+        document = one.structured
+        pictures = {page.page: f"{page.page:064x}" for page in document.pages}
+        words = words_of_pages(document.pages, document.blocks)
+        rows = rows_of_pages(document.pages, words, pictures, document.figures)
+        found[one.name] = digest([document, pictures]), digest([words, rows])
+    return found
+
+
+_REPLIES = (
+    "The picture shows a pump with two valves and a red handle, seen from the side.",
+    "Das Bild zeigt eine Pumpe mit zwei Ventilen und einem roten Griff, von der Seite gesehen, und eine Leitung zum Tank.",
+    "I'm sorry, but I can't help with that image.",
+    "the valve and the pump and " * 30,
+    "## A pump\n\n- **valve**\n- handle",
+    "Pump.",
+    "",
+)
+"""What models may answer, good and bad."""
+
+
+def _quality(made: list[_Made]) -> Outputs:
+    replies = [Description("", text, "model", 1, 0, 0) for text in _REPLIES]
+    found: dict[str, tuple[str, str]] = {}
+    for name, prompt in presets().items():
+        around = Surroundings(words="VALVE 12 34 56", before=made[0].chunks[0].text, page="7")
+        judged = [flags(reply, prompt, around, languages=Py3LangId()) for reply in replies]
+        found[name] = digest([_REPLIES, prompt, around]), digest(judged)
+    return found
+
+
 def _assemble(made: list[_Made]) -> Outputs:
     rows = assemble([one.pieces for one in made], TEMPLATE, DIGITS)
     return {"all": (digest([one.pieces for one in made]), digest([rows.evidence, rows.placements]))}
@@ -220,6 +258,8 @@ STEPS = {
     "structure": (_structure, "tasks.reading.structure"),
     "chunk": (_chunk, "tasks.enriching.chunk"),
     "caption": (_caption, "tasks.enriching.caption"),
+    "pages": (_pages, "tasks.enriching.page_rows"),
+    "quality": (_quality, "tasks.enriching.caption_quality"),
     "assemble": (_assemble, "tasks.versions.assemble"),
     "embed": (_embed, "tasks.enriching.embed"),
     "check": (_check, "tasks.versions.check"),

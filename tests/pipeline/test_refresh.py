@@ -314,7 +314,7 @@ def test_the_result_does_not_depend_on_the_number_of_workers(tmp_path: Path, mon
 
 def test_the_result_does_not_depend_on_how_many_rows_are_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refreshed(rows: int) -> tuple[pa.Table, pa.Table, list[tuple[int, int]]]:
-        monkeypatch.setattr("pipeline.stages.enrich.ROWS_AT_ONCE", rows)
+        monkeypatch.setattr("pipeline.stages.enrich.stage.ROWS_AT_ONCE", rows)
         monkeypatch.setattr("pipeline.records.evidence.ROWS_A_FILE", rows)
         folder = tmp_path / str(rows)
         for number in range(2):

@@ -1,0 +1,66 @@
+"""The whole path with every model that a corpus file can name, over the example manuals: nothing is asked or embedded twice."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from pipeline.corpus.workspace import Workspace, open_workspace
+from pipeline.published.corpus import PublishedCorpus
+from pipeline.records.notes import read_notes
+from pipeline.refresh import refresh
+from schemas.stages import Stage
+from tests.endpoint_server import Call, EndpointServer
+from tests.tiny_models import write_clip, write_colqwen2
+
+MANUALS = Path(__file__).parents[2] / "examples" / "manuals" / "pdfs"
+
+
+def _write(folder: Path, endpoint: EndpointServer, **model: Any) -> Workspace:
+    described = {"kind": "vlm", "model": "tiny-vlm", "revision": "1", "endpoint": {"url": endpoint.url}} | model
+    image = {"model": str(folder / "clip"), "revision": "1"}
+    late = {"model": str(folder / "late"), "revision": "1"}
+    corpus = {
+        "name": "manuals",
+        "source": str(MANUALS),
+        "captions": {"ocr": "none", "captioner": "vlm", "models": {"vlm": described}},
+        "embeddings": {"image": image, "unified": {}, "late": late, "tables": {"model": "minilm"}},
+    }
+    file = folder / "corpora" / "manuals.yaml"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(yaml.safe_dump(corpus))
+    return open_workspace(str(file))
+
+
+def _seen(call: Call) -> str:
+    assert call.picture
+    return f"A technical drawing of {len(call.picture)} bytes with labels, arrows and a frame around its parts."
+
+
+@pytest.mark.slow
+def test_every_model_works_once(tmp_path: Path, endpoint: EndpointServer) -> None:
+    write_clip(tmp_path / "clip")
+    write_colqwen2(tmp_path / "late")
+    endpoint.replies = _seen
+    workspace = _write(tmp_path, endpoint)
+    made = refresh(workspace)
+    assert made.published
+    asked = len(endpoint.calls)
+    assert asked > 80
+    for mode in ("image", "late", "hybrid"):
+        assert PublishedCorpus(workspace).search("a line drawing with arrows", mode=mode, k=3).hits
+
+    assert refresh(workspace).version == made.version
+    assert len(endpoint.calls) == asked
+
+    (tmp_path / "corpora" / "ours.md").write_text("Say in one sentence what the picture shows.\nCaption: $caption\n")
+    endpoint.replies = lambda call: f"{_seen(call)} It is drawn to scale."
+    again = refresh(_write(tmp_path, endpoint, prompt="ours.md"))
+    assert again.published
+    assert len(endpoint.calls) == 2 * asked
+    counts = {stage: note.counts for stage, note in read_notes(workspace.store, str(again.version)).items()}
+    assert (counts[Stage.PARSE]["parsed"], counts[Stage.ENRICH]["structured"]) == (0, 0)
+    # Figures' words anew, as text and beside their pictures; no other text, and no picture by itself.
+    figures = again.counts.rows_by_modality["figure"]
+    assert 0 < counts[Stage.ENRICH]["embedded"] <= 2 * figures

@@ -166,7 +166,7 @@ def test_a_document_of_the_live_version_that_breaks_a_law_leaves_it_and_comes_ba
     def read_chunks(store: ObjectStore, folder: str) -> tuple[Chunk, ...]:
         return tuple(piece for piece in real(store, folder) if winch not in folder or piece.modality != "figure")
 
-    monkeypatch.setattr("pipeline.records.documents.read_chunks", read_chunks)
+    monkeypatch.setattr("pipeline.records.subjects.read_chunks", read_chunks)
     result = refresh(workspace)
     assert result.published
     assert [(failure.source, failure.code) for failure in result.failures] == [("winch.pdf", FailureCode.LAW_BROKEN)]

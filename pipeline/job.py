@@ -113,8 +113,7 @@ def run(order: Order) -> None:
 
 
 def main() -> int:
-    """Do what the order in the working folder asks for, and print what happens: the last line says why it failed."""
-    logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(levelname)s %(message)s", force=True)
+    """Do what the order in the working folder asks for, and log what happens: the last line says why it failed."""
     try:
         run(Order.model_validate_json(Path(_ORDER).read_bytes()))
     except TransientError as error:
@@ -127,4 +126,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(levelname)s %(message)s", force=True)
     sys.exit(main())

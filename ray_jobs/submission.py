@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import itertools
+import logging
 import tempfile
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
@@ -66,6 +67,8 @@ class JobServer:
             from ray.job_submission import JobSubmissionClient
         except ImportError as error:
             raise UserError("Ray is not installed; run: pip install 'inset[ray]'") from error
+        # What it packs, and where it sends it, is no news; on standard error, Airflow takes it for errors.
+        logging.getLogger("ray").setLevel(logging.WARNING)
         self._address = address
         self._client: Any = self._asked(lambda: JobSubmissionClient(address))
 
@@ -165,7 +168,14 @@ class JobServer:
         return state is None or state.over
 
     def _asked(self, ask: Callable[[], Answer]) -> Answer:
+        from ray.exceptions import AuthenticationError
+
         try:
             return ask()
+        except AuthenticationError as error:
+            raise UserError(
+                f"Ray's job server at {self._address} wants a token, or another one: set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN "
+                "where this runs"
+            ) from error
         except (RuntimeError, OSError) as error:  # what requests raises is an OSError
             raise TransientError(f"Ray's job server at {self._address}: {line(str(error))}"[:500]) from error

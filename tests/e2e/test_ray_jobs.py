@@ -30,7 +30,7 @@ _FOLLOW = """
 import asyncio, json, sys
 from airflow.sdk.exceptions import AirflowFailException
 from plugins.enrich import Enrich, JobTrigger
-from schemas.errors import TransientError
+from schemas.errors import TransientError, UserError
 
 async def followed(trigger):
     async for event in trigger.run():
@@ -149,3 +149,14 @@ def test_a_task_follows_its_job_and_fails_with_the_line_that_matters(
 def test_a_server_that_is_not_there_is_tried_again() -> None:
     with pytest.raises(TransientError, match=r"^Ray's job server at http://127.0.0.1:1: "):
         JobServer("http://127.0.0.1:1")
+
+
+def test_a_cluster_that_wants_another_token_says_so_in_one_line(
+    cluster: ray_cluster.RayCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "another-token-than-that-of-the-cluster")
+    asked = "from ray_jobs.submission import JobServer; import sys; JobServer(sys.argv[1])"
+    done = subprocess.run(
+        [sys.executable, "-c", asked, cluster.jobs], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert f"UserError: Ray's job server at {cluster.jobs} wants a token, or another one: set RAY_AUTH_MODE" in done.stderr

@@ -81,7 +81,7 @@ def test_without_a_job_server_there_is_no_job(corpus_file: Path) -> None:
     ],
 )
 def test_a_job_that_would_fail_again_is_refused(
-    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
     change: dict[str, str],
     why: str,
 ) -> None:
@@ -89,8 +89,7 @@ def test_a_job_that_would_fail_again_is_refused(
     order = job.Order.model_validate_json(file.read_bytes()).model_copy(update=change)
     file.write_text(order.model_dump_json())
     assert job.main() == job.REFUSED
-    last = capsys.readouterr().out.splitlines()[-1]
-    assert last.startswith(f"ERROR {why}")
+    assert caplog.messages[-1].startswith(why)
 
 
 @pytest.mark.parametrize(

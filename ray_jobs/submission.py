@@ -68,7 +68,8 @@ class JobServer:
         except ImportError as error:
             raise UserError("Ray is not installed; run: pip install 'inset[ray]'") from error
         # What it packs, and where it sends it, is no news; on standard error, Airflow takes it for errors.
-        logging.getLogger("ray").setLevel(logging.WARNING)
+        for name in ("ray", "ray.dashboard.modules.dashboard_sdk", "ray.dashboard.modules.job.sdk"):
+            logging.getLogger(name).setLevel(logging.WARNING)
         self._address = address
         self._client: Any = self._asked(lambda: JobSubmissionClient(address))
 

@@ -44,7 +44,8 @@ format: $(DEVELOPED) ## format the code and mend what lint can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-lock: $(INSTALLED) ## resolve the dependencies anew, as far as pyproject.toml asks for it
+lock: ## resolve the dependencies anew, as far as pyproject.toml asks for it
+	@test -x $(BIN)/uv || $(MAKE) install  # not by a prerequisite: what the lock lacks can't be installed by it
 	$(BIN)/uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-annotate --custom-compile-command "make lock" --quiet -o $(LOCK)
 

@@ -111,12 +111,21 @@ class TagOptions(Section):
         return TagTemplate(NAMED_TEMPLATES.get(template, template)).template
 
 
+def _served(address: str) -> str:
+    """Refuse what is no address of a server, before anything is asked of it."""
+    parts = urlsplit(address)
+    if parts.scheme not in ("http", "https") or not parts.netloc or parts.query or parts.fragment:
+        raise ValueError("write an address such as http://host:8000/v1")
+    return address.rstrip("/")
+
+
+Server = Annotated[Text, AfterValidator(_without_user), AfterValidator(_served)]
+
+
 class EndpointOptions(Section):
     """A server that speaks OpenAI's protocol: vLLM, Ollama, a cloud."""
 
-    url: Annotated[Text, AfterValidator(_without_user)] = Field(
-        description="Its address up to the version, such as http://localhost:8000/v1."
-    )
+    url: Server = Field(description="Its address up to the version, such as http://localhost:8000/v1.")
     api_key_env: Variable | None = Field(None, description="Environment variable with its API key, where it wants one.")
     concurrency: int = Field(8, ge=1, le=1024, description="Calls at once.")
     requests_per_minute: float | None = Field(None, gt=0, le=1e6, description="Calls a minute at most; none: no limit.")
@@ -313,7 +322,7 @@ class RayOptions(Section):
         None, description="Address of a Ray cluster; without one Ray runs in this process tree."
     )
     num_cpus: Workers | None = Field(None, description="CPUs a local Ray may take; default: all.")
-    jobs: Annotated[Text, AfterValidator(_without_user)] | None = Field(
+    jobs: Server | None = Field(
         None,
         description="Address of the cluster's job server, such as http://head:8265: Airflow has enrich run there as a Ray Job, "
         "and no worker of Airflow waits for it.",
@@ -323,13 +332,6 @@ class RayOptions(Section):
         description="Runtime environment of the cluster's workers, as Ray spells it, such as {pip: [...]}. Inset's own code is "
         "sent along, unless this names py_modules.",
     )
-
-    @field_validator("jobs")
-    @classmethod
-    def _served(cls, jobs: str | None) -> str | None:
-        if jobs is not None and urlsplit(jobs).scheme not in ("http", "https"):
-            raise ValueError("write the address of the job server, such as http://head:8265")
-        return jobs and jobs.rstrip("/")
 
     @field_validator("runtime_env")
     @classmethod

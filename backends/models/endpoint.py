@@ -153,10 +153,8 @@ def model(key: str, captioner: ModelCaptioner) -> Model[LanguageModel]:
     """Offer a model behind an endpoint to the registry. How many calls run at once is the endpoint's ``concurrency`` alone.
 
     Raises:
-        UserError: openai is not installed, or the address is none. Planning says so already, before anything is parsed.
+        UserError: openai is not installed.
     """
-    if captioner.endpoint is not None:
-        _server(captioner.endpoint.url, f"captions.models.{key}")
     if importlib.util.find_spec("openai") is None:
         raise UserError(
             f"captions.models.{key}: an endpoint needs the extra: pip install -e '.[endpoints]', or make install"
@@ -186,7 +184,7 @@ class _Calls:
         self._where, self._options, self._clock = where, options, clock
         self._usage, self._faults = usage, faults
         self._asked, self._revision, self._max_side_px = captioner.model, captioner.revision, captioner.max_side_px
-        self._server = _server(options.url, where)
+        self._server = _server(options.url)
         self._api_key = _api_key(options.api_key_env, where)
         self._parameters: dict[str, Any] = {
             "temperature": captioner.temperature,
@@ -489,15 +487,9 @@ def _message(body: object) -> str:
     return str(body or "")
 
 
-def _server(url: str, where: str) -> str:
-    """Return a server's address without the path.
-
-    Raises:
-        UserError: It is none.
-    """
+def _server(url: str) -> str:
+    """Return a server's address without the path."""
     parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.netloc:
-        raise UserError(f"{where}.endpoint.url: use an address up to the version, such as http://localhost:8000/v1")
     return f"{parts.scheme}://{parts.netloc}"
 
 

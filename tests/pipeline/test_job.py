@@ -95,7 +95,7 @@ def test_a_job_that_would_fail_again_is_refused(
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"jobs": "head:8265"}, "the address of the job server"),
+        ({"jobs": "head:8265"}, "write an address such as"),
         ({"jobs": "http://me:secret@head:8265"}, "no user or password"),
         ({"runtime_env": {"working_dir": "."}}, "holds its order"),
         ({"runtime_env": {"env_vars": {"AWS_SECRET_ACCESS_KEY": "secret"}}}, "where the cluster's nodes start"),

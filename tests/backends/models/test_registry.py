@@ -98,7 +98,7 @@ def test_a_captioner_whose_extra_is_missing_names_it(
         language_model("shapes", captioner(kind))
 
 
-@pytest.mark.parametrize("url", ["localhost:8000/v1", "file:///v1", "http://", "v1"])
-def test_an_address_that_is_none_is_named_before_anything_is_loaded(url: str) -> None:
-    with pytest.raises(UserError, match=r"captions\.models\.shapes\.endpoint\.url: use an address"):
-        language_model("shapes", captioner("vlm", url))
+@pytest.mark.parametrize("url", ["localhost:8000/v1", "file:///v1", "http://", "v1", "http://host/v1?key=secret"])
+def test_an_address_that_is_none_is_refused_with_the_corpus_file(url: str) -> None:
+    with pytest.raises(ValueError, match="write an address such as http://host:8000/v1"):
+        captioner("vlm", url)

@@ -17,6 +17,7 @@ from schemas.printing import line
 
 Answer = TypeVar("Answer")
 
+_LOOKS_AT_LOG = 3
 _POLL_S = 2.0
 _SILENT_S = 60.0
 """Seconds without a word of the server, after which it is asked whether it is there."""
@@ -155,11 +156,13 @@ class JobServer:
             await asyncio.sleep(_POLL_S)
 
     def _printed(self, job_id: str) -> list[str]:
-        try:
-            found: str = self._asked(lambda: self._client.get_job_logs(job_id))
-        except TransientError:
-            return []  # nobody waits for what a job printed when the job is over
-        return found.removesuffix("\n").split("\n")
+        for _ in range(_LOOKS_AT_LOG):  # its last line says why it failed
+            try:
+                found: str = self._asked(lambda: self._client.get_job_logs(job_id))
+            except TransientError:
+                continue
+            return found.removesuffix("\n").split("\n")
+        return []  # nobody waits for what a job printed when the job is over
 
     async def _is_over(self, job_id: str) -> bool:
         try:

@@ -36,6 +36,9 @@ class Words(_Retriever):
     weights: dict[str, Weight] | None = Field(
         None, min_length=1, description="Fields, and how much each counts; none: ranking.weights of the corpus file."
     )
+    stop_words: Literal["english"] | list[Text] | None = Field(
+        None, description="Words left out of the question; none: ranking.stop_words of the corpus file."
+    )
 
     @field_validator("weights")
     @classmethod
@@ -52,7 +55,27 @@ class Vectors(_Retriever):
     space: Name = Field("text", description="Whose vectors: text, tables, image, unified, late.")
 
 
-Retriever = Annotated[Words | Vectors, Field(discriminator="by")]
+class Places(_Retriever):
+    """Rows where the question says to look: on a page that it names, or of a figure or table by its number.
+
+    Both mean something inside a document only, so it gives rows where the search is narrowed to documents, and all alike.
+    """
+
+    by: Literal["places"]
+
+
+AnyRetriever = Words | Vectors | Places
+Retriever = Annotated[AnyRetriever, Field(discriminator="by")]
+
+
+class Glossary(Section):
+    """Ask for what terms of the question are made of, too: a measure's parts stand in documents, its name may not."""
+
+    by: Literal["glossary"]
+    name: Literal["finance"] = Field(description="A glossary beside the presets.")
+
+
+Rewriter = Glossary
 
 
 class DocumentStep(Section):
@@ -65,9 +88,10 @@ class DocumentStep(Section):
 class Fuse(Section):
     """How several rankings become one. What is left out is as ``ranking`` of the corpus file has it."""
 
-    method: Literal["rrf", "weighted", "in_turn"] | None = Field(
+    method: Literal["rrf", "weighted", "shares", "in_turn"] | None = Field(
         None,
-        description="By rank (rrf), by scores brought to one scale (weighted), or one ranking behind the other (in_turn).",
+        description="By rank (rrf), by scores brought to one scale (weighted), by their shares of each ranking's best score "
+        "(shares), or one ranking behind the other (in_turn).",
     )
     rrf_k: int | None = Field(None, gt=0, le=1_000_000, description="Rank offset of reciprocal rank fusion.")
     weights: list[Weight] | None = Field(None, description="What each retriever counts, in their order.")
@@ -81,7 +105,24 @@ class Nearness(Section):
     pool: Rows = Field(50, description="Candidates that are looked at; the others keep their order behind them.")
 
 
-Reranker = Nearness
+class Pages(Section):
+    """Rank pages, each by its best row and by the question's words on it; further rows of a page come behind its first.
+
+    A page is judged by the rows of it that are looked at.
+    """
+
+    by: Literal["pages"]
+    pool: Rows = Field(100, description="Candidates that are looked at; the others keep their order behind them.")
+    words: Annotated[float, Field(ge=0, le=100)] = Field(
+        0.25, description="What the words of a page count, its best row counts 1."
+    )
+    further: Share = Field(
+        0.7, description="What each further row of a page keeps of its score, times that of the one before."
+    )
+
+
+AnyReranker = Nearness | Pages
+Reranker = Annotated[AnyReranker, Field(discriminator="by")]
 
 
 class Select(Section):
@@ -101,6 +142,7 @@ class Select(Section):
 class Steps(Section):
     """The steps of a plan, in the order in which they run; what is left out doesn't happen."""
 
+    rewrite: Rewriter | None = Field(None, description="Look for more than the question says.")
     documents: DocumentStep | None = Field(None, description="Look in the best documents only.")
     retrieve: list[Retriever] = Field(min_length=1, max_length=10, description="What is asked of the index.")
     fuse: Fuse = Fuse()
@@ -114,7 +156,7 @@ class Steps(Section):
         return self
 
     @property
-    def retrievers(self) -> Iterator[Words | Vectors]:
+    def retrievers(self) -> Iterator[AnyRetriever]:
         """All that ask the index, in the order in which they do."""
         if self.documents is not None:
             yield self.documents.by
@@ -124,12 +166,13 @@ class Steps(Section):
     def spaces(self) -> list[str]:
         """The spaces that they need, each once."""
         asked = [one.space for one in self.retrievers if isinstance(one, Vectors)]
-        return list(dict.fromkeys([*asked, *(one.space for one in self.rerank)]))
+        return list(dict.fromkeys([*asked, *(one.space for one in self.rerank if isinstance(one, Nearness))]))
 
 
 class ChangedSteps(Section):
     """Steps of a preset that are otherwise for one request: what a step leaves out stays as it is; a list is taken whole."""
 
+    rewrite: Rewriter | None = None
     documents: DocumentStep | None = None
     retrieve: list[Retriever] | None = Field(None, min_length=1, max_length=10)
     fuse: Fuse | None = None
@@ -142,7 +185,7 @@ class ChangedSteps(Section):
         return {
             name: step
             for name, step in self.model_dump(exclude_unset=True).items()
-            if step is not None or name == "documents"
+            if step is not None or name in ("rewrite", "documents")
         }
 
 

@@ -1,19 +1,35 @@
 """Find evidence in one version's index, as a plan says."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Literal
 
 from schemas.corpus import Ranking
 from schemas.errors import RequestError
 from schemas.evidence import NO_FILTERS, Filters, Modality
 from schemas.models import Embeds
 from schemas.ports import SearchIndex
-from schemas.retrieval import DocumentStep, Nearness, Preset, Steps, Vectors, Words
+from schemas.retrieval import (
+    AnyReranker,
+    AnyRetriever,
+    DocumentStep,
+    Nearness,
+    Pages,
+    Places,
+    Preset,
+    Steps,
+    Vectors,
+    Words,
+)
 from tasks.answering.asked import Asked
 from tasks.answering.diversify import diversify
-from tasks.answering.fuse import fuse, fuse_scores, in_turn, summed
+from tasks.answering.fuse import fuse, fuse_scores, fuse_shares, in_turn, summed
+from tasks.answering.glossaries import expanded
+from tasks.answering.pages import Page, judge_pages
+from tasks.answering.places import Label, label_of, labels_named, pages_named
 from tasks.answering.rerank import cosine, reordered
 from tasks.answering.trace import Trace
+from tasks.enriching.embed import search_text, searched_words
 from tasks.enriching.spaces import SPACES, TEXT
 
 POOL = 200
@@ -86,11 +102,16 @@ class _Run:
     def __init__(self, index: SearchIndex, asked: Asked, ranking: Ranking, trace: Trace, has_pages: bool) -> None:
         self._index = index
         self._asked = asked
+        self._wanted = asked  # as it was rewritten
         self._ranking = ranking
         self._trace = trace
         self._has_pages = has_pages
 
     def ranked(self, plan: Steps, k: int, filters: Filters) -> Ranked:
+        if plan.rewrite is not None:
+            with self._trace.step(f"rewrite: {plan.rewrite.by} {plan.rewrite.name}", self._asked.words) as doing:
+                self._wanted = self._asked.reworded(expanded(self._asked.words, plan.rewrite.name))
+                doing.note = self._wanted.words
         if plan.documents is not None:
             filters = self._in_documents(plan.documents, filters)
         diversity = self._ranking.diversity if plan.select.diversity is None else plan.select.diversity
@@ -99,9 +120,9 @@ class _Run:
         rankings: list[Ranked] = []
         for retriever in plan.retrieve:
             rankings.append(self._asks(retriever, depth, filters, rankings))
-        ranked = self._fused(plan, rankings)
+        ranked = self._fused(plan, rankings, depth)
         for step in plan.rerank:
-            ranked = self._nearest_first(step, ranked)
+            ranked = self._reranked(step, ranked)
         return self._selected(plan, ranked, k, diversity)
 
     def _in_documents(self, step: DocumentStep, filters: Filters) -> Filters:
@@ -115,8 +136,8 @@ class _Run:
             best = doing.gave(summed([[vote] for vote in votes])[: step.k])
         return filters.model_copy(update={"documents": _ids(best)}) if best else filters
 
-    def _asks(self, retriever: Words | Vectors, depth: int, filters: Filters, before: Sequence[Ranked]) -> Ranked:
-        asked = self._asked if retriever.asks == "question" else self._with_evidence(before)
+    def _asks(self, retriever: AnyRetriever, depth: int, filters: Filters, before: Sequence[Ranked]) -> Ranked:
+        asked = self._wanted if retriever.asks == "question" else self._with_evidence(before)
         k = min(depth, retriever.k or depth)
         with self._trace.step(_title(retriever), asked.words) as doing:
             narrowed = both(filters, retriever.filters)
@@ -125,13 +146,34 @@ class _Run:
             if self._has_pages and not narrowed.modalities and not _looks(retriever):
                 narrowed = without_pages(narrowed)
             match retriever:
-                case Words(weights=weights):
-                    words = _searched(asked.words, self._ranking)
+                case Words(weights=weights, stop_words=stop_words):
+                    words = _searched(asked.words, self._ranking.stop_words if stop_words is None else stop_words)
                     found = self._index.bm25(words, k, narrowed, weights or self._ranking.weights)
                 case Vectors(space=space):
                     search = self._index.late if SPACES[space].late else self._index.dense
                     found = search(asked.vector(space), k, narrowed, space)
+                case Places():
+                    found = self._at_places(k, narrowed)
             return doing.gave(_above(found, retriever.floor))
+
+    def _at_places(self, k: int, filters: Filters) -> Ranked:
+        """Return rows on pages, and of figures and tables, that the question names; it isn't embedded for them."""
+        if not filters.documents:
+            return []
+        words = self._asked.words
+        found: list[str] = []
+        if (pages := pages_named(words)) and (on := both(Filters(pages=sorted(pages)), filters)) is not None:
+            found += _ids(self._index.bm25(words, k, on, self._ranking.weights))
+            found += _ids(self._index.dense(self._wanted.vector(TEXT.name), k, on, TEXT.name))
+        if labels := labels_named(words):
+            pictured = both(filters, Filters(modalities=[Modality.FIGURE, Modality.TABLE]))
+            found += self._labelled(labels, pictured) if pictured is not None else []
+        return [(name, 1.0) for name in sorted(dict.fromkeys(found))][:k]
+
+    def _labelled(self, labels: Collection[Label], filters: Filters) -> list[str]:
+        spelled = " ".join(f"{kind} {number}" for kind, number in sorted(labels))
+        rows = self._index.fetch(_ids(self._index.bm25(spelled, POOL, filters)))
+        return [str(row["evidence_id"]) for row in rows if label_of(str(row["caption"])) in labels]
 
     def _with_evidence(self, before: Sequence[Ranked]) -> Asked:
         """Return the question with the beginning of the best text found so far."""
@@ -139,7 +181,7 @@ class _Run:
         texts = [str(row["text"]) for row in self._index.fetch([best])] if best else []
         return self._asked.reworded("\n".join([self._asked.words, *(text[:CONTEXT_CHARS] for text in texts)]).strip())
 
-    def _fused(self, plan: Steps, rankings: Sequence[Ranked]) -> Ranked:
+    def _fused(self, plan: Steps, rankings: Sequence[Ranked], depth: int) -> Ranked:
         if len(rankings) == 1:
             return rankings[0]
         method, weights = plan.fuse.method or self._ranking.fusion, plan.fuse.weights
@@ -150,8 +192,27 @@ class _Run:
                     return doing.gave(fuse([_ids(one) for one in rankings], k=k, weights=weights))
                 case "weighted":
                     return doing.gave(fuse_scores(rankings, weights or _shares(plan.retrieve, self._ranking.alpha)))
+                case "shares":
+                    counts = weights or _shares(plan.retrieve, self._ranking.alpha)
+                    return doing.gave(fuse_shares(rankings, counts, depth=depth))
                 case "in_turn":
                     return doing.gave(in_turn(rankings))
+
+    def _reranked(self, step: AnyReranker, ranked: Ranked) -> Ranked:
+        match step:
+            case Nearness():
+                return self._nearest_first(step, ranked)
+            case Pages():
+                return self._pages_first(step, ranked)
+
+    def _pages_first(self, step: Pages, ranked: Ranked) -> Ranked:
+        with self._trace.step(f"rerank: {step.by}", self._asked.words) as doing:
+            looked_at = ranked[: step.pool]
+            rows = {str(row["evidence_id"]): _page_of(row) for row in self._index.fetch(_ids(looked_at))}
+            scores = judge_pages(
+                without(self._asked.words, STOP_WORDS), looked_at, rows, words=step.words, further=step.further
+            )
+            return doing.gave(reordered(ranked, scores))
 
     def _nearest_first(self, step: Nearness, ranked: Ranked) -> Ranked:
         with self._trace.step(f"rerank: {step.by} {step.space}", self._asked.words) as doing:
@@ -212,12 +273,17 @@ def without_pages(filters: Filters) -> Filters:
     return filters.model_copy(update={"modalities": [one for one in Modality if one is not Modality.PAGE]})
 
 
-def _looks(retriever: Words | Vectors) -> bool:
+def _page_of(row: Mapping[str, Any]) -> Page:
+    words = searched_words(row["modality"], row["text"], row.get("description"))
+    return Page(row["doc_id"], row["page"], search_text(row["title"], row["section_path"], words))
+
+
+def _looks(retriever: AnyRetriever) -> bool:
     """Return whether a retriever looks at pictures: only such a one finds rows of whole pages unasked."""
     return isinstance(retriever, Vectors) and SPACES[retriever.space].embeds is not Embeds.TEXTS
 
 
-def _title(retriever: Words | Vectors) -> str:
+def _title(retriever: AnyRetriever) -> str:
     return f"retrieve: {retriever.by}" + (f" {retriever.space}" if isinstance(retriever, Vectors) else "")
 
 
@@ -225,7 +291,7 @@ def _above(ranked: Ranked, floor: float | None) -> Ranked:
     return ranked if floor is None else [pair for pair in ranked if pair[1] >= floor]
 
 
-def _shares(retrievers: Sequence[Words | Vectors], alpha: float) -> list[float]:
+def _shares(retrievers: Sequence[AnyRetriever], alpha: float) -> list[float]:
     """Return what each ranking counts in a weighted fusion: ``alpha`` is shared by the dense ones, the rest by the lexical."""
     dense = [isinstance(retriever, Vectors) for retriever in retrievers]
     if len(set(dense)) == 1:
@@ -233,8 +299,8 @@ def _shares(retrievers: Sequence[Words | Vectors], alpha: float) -> list[float]:
     return [alpha / sum(dense) if one else (1 - alpha) / (len(dense) - sum(dense)) for one in dense]
 
 
-def _searched(query: str, ranking: Ranking) -> str:
-    stopped = STOP_WORDS if ranking.stop_words == "english" else {word.lower() for word in ranking.stop_words}
+def _searched(query: str, stop_words: Literal["english"] | Sequence[str]) -> str:
+    stopped = STOP_WORDS if stop_words == "english" else {word.lower() for word in stop_words}
     return without(query, stopped)
 
 

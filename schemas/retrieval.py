@@ -55,6 +55,16 @@ class Vectors(_Retriever):
     space: Name = Field("text", description="Whose vectors: text, tables, image, unified, late.")
 
 
+class Sections(_Retriever):
+    """Rows of the sections that a generative model picks from the table of contents of the documents looked at."""
+
+    by: Literal["sections"]
+    model: Name = Field("llm", description="One of retrieval.models.")
+    order: Literal["sections", "nearness"] = Field(
+        "sections", description="How its rows are ranked: section after section as they were picked, or by meaning."
+    )
+
+
 class Places(_Retriever):
     """Rows where the question says to look: on a page that it names, or of a figure or table by its number.
 
@@ -64,18 +74,19 @@ class Places(_Retriever):
     by: Literal["places"]
 
 
-AnyRetriever = Words | Vectors | Places
-Retriever = Annotated[AnyRetriever, Field(discriminator="by")]
+Retriever = Annotated[Words | Vectors | Sections | Places, Field(discriminator="by")]
 
 
-class Glossary(Section):
-    """Ask for what terms of the question are made of, too: a measure's parts stand in documents, its name may not."""
+class Rewrite(Section):
+    """Have a generative model put the question into the words that documents use."""
 
-    by: Literal["glossary"]
-    name: Literal["finance"] = Field(description="A glossary beside the presets.")
+    model: Name = Field("llm", description="One of retrieval.models.")
 
 
-Rewriter = Glossary
+class Expand(Section):
+    """Look for what terms of the question are made of, too: a measure's parts stand in documents, its name may not."""
+
+    glossary: Literal["finance"] = Field(description="Which terms: finance has the measures of annual reports.")
 
 
 class DocumentStep(Section):
@@ -83,6 +94,9 @@ class DocumentStep(Section):
 
     by: Retriever = Field(description="What ranks rows; a document counts by the ranks of its rows.")
     k: Rows = Field(3, description="Documents kept.")
+    reranked_by: Name | None = Field(
+        None, description="One of retrieval.models that orders the documents anew, by their titles."
+    )
 
 
 class Fuse(Section):
@@ -105,6 +119,22 @@ class Nearness(Section):
     pool: Rows = Field(50, description="Candidates that are looked at; the others keep their order behind them.")
 
 
+class Judged(Section):
+    """Have a generative model order the best candidates."""
+
+    by: Literal["llm"]
+    model: Name = Field("llm", description="One of retrieval.models.")
+    pool: Rows = Field(20, description="Candidates that it is shown; the others keep their order behind them.")
+
+
+class Scored(Section):
+    """Rank candidates by a model that reads question and passage together, or token by token."""
+
+    by: Literal["cross_encoder", "late"]
+    model: Name | None = Field(None, description="One of retrieval.models; none: that of the kind's name.")
+    pool: Rows = Field(50, description="Candidates that are looked at; the others keep their order behind them.")
+
+
 class Pages(Section):
     """Rank pages, each by its best row and by the question's words on it; further rows of a page come behind its first.
 
@@ -114,15 +144,14 @@ class Pages(Section):
     by: Literal["pages"]
     pool: Rows = Field(100, description="Candidates that are looked at; the others keep their order behind them.")
     words: Annotated[float, Field(ge=0, le=100)] = Field(
-        0.25, description="What the words of a page count, its best row counts 1."
+        0.25, description="What the words of a page count; its best row counts 1."
     )
     further: Share = Field(
         0.7, description="What each further row of a page keeps of its score, times that of the one before."
     )
 
 
-AnyReranker = Nearness | Pages
-Reranker = Annotated[AnyReranker, Field(discriminator="by")]
+Reranker = Annotated[Nearness | Judged | Scored | Pages, Field(discriminator="by")]
 
 
 class Select(Section):
@@ -142,7 +171,8 @@ class Select(Section):
 class Steps(Section):
     """The steps of a plan, in the order in which they run; what is left out doesn't happen."""
 
-    rewrite: Rewriter | None = Field(None, description="Look for more than the question says.")
+    rewrite: Rewrite | None = Field(None, description="Put the question into other words.")
+    expand: Expand | None = Field(None, description="Look for more words than the question has.")
     documents: DocumentStep | None = Field(None, description="Look in the best documents only.")
     retrieve: list[Retriever] = Field(min_length=1, max_length=10, description="What is asked of the index.")
     fuse: Fuse = Fuse()
@@ -156,7 +186,7 @@ class Steps(Section):
         return self
 
     @property
-    def retrievers(self) -> Iterator[AnyRetriever]:
+    def retrievers(self) -> Iterator[Words | Vectors | Sections | Places]:
         """All that ask the index, in the order in which they do."""
         if self.documents is not None:
             yield self.documents.by
@@ -168,11 +198,23 @@ class Steps(Section):
         asked = [one.space for one in self.retrievers if isinstance(one, Vectors)]
         return list(dict.fromkeys([*asked, *(one.space for one in self.rerank if isinstance(one, Nearness))]))
 
+    @property
+    def models(self) -> list[str]:
+        """The names of the models that they need of ``retrieval.models``, each once."""
+        asked = [self.rewrite.model] if self.rewrite is not None else []
+        asked += [one.model for one in self.retrievers if isinstance(one, Sections)]
+        asked += [self.documents.reranked_by] if self.documents is not None and self.documents.reranked_by else []
+        asked += [
+            one.model if one.by == "llm" else one.model or one.by for one in self.rerank if isinstance(one, Judged | Scored)
+        ]
+        return list(dict.fromkeys(asked))
+
 
 class ChangedSteps(Section):
     """Steps of a preset that are otherwise for one request: what a step leaves out stays as it is; a list is taken whole."""
 
-    rewrite: Rewriter | None = None
+    rewrite: Rewrite | None = None
+    expand: Expand | None = None
     documents: DocumentStep | None = None
     retrieve: list[Retriever] | None = Field(None, min_length=1, max_length=10)
     fuse: Fuse | None = None

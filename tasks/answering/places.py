@@ -1,7 +1,6 @@
 """Find what places a question names: pages by number, figures and tables by label."""
 
 import re
-from collections.abc import Iterator
 
 Label = tuple[str, str]
 """What it is, ``figure`` or such, and its number as printed, such as ``3-2``."""
@@ -20,7 +19,8 @@ _KINDS = {
 }
 
 _NUMBERED = re.compile(
-    r"\b(?:pages?|slides?|pp?\.)\s*(?:no\.?\s*|number\s*)?(\d{1,4})(?:\s*(?:-|–|to|through|and)\s*(?:pages?\s*|slides?\s*)?(\d{1,4}))?\b",
+    r"\b(?:pages?|slides?|pp?\.)\s*(?:no\.?\s*|number\s*)?(\d{1,4})"
+    r"(?:\s*(?:-|–|to|through|and)\s*(?:pages?\s*|slides?\s*)?(\d{1,4}))?\b",
     re.IGNORECASE,
 )
 _COUNTED = re.compile(rf"\b({'|'.join(_ORDINALS)}|\d{{1,4}}(?:st|nd|rd|th))\s+(?:page|slide)\b", re.IGNORECASE)
@@ -41,15 +41,14 @@ def pages_named(question: str) -> set[int]:
 
 def labels_named(question: str) -> set[Label]:
     """Return the figures and tables that a question names by number: "Figure 3-2", "table 4"."""
-    return set(_labels(question, _LABEL.finditer(question)))
+    return {_label(match) for match in _LABEL.finditer(question)}
 
 
 def label_of(caption: str) -> Label | None:
     """Return the label that a caption begins with; None where it has none."""
     match = _LABEL.match(caption.lstrip())
-    return next(_labels(caption, [match])) if match else None
+    return _label(match) if match else None
 
 
-def _labels(_text: str, matches: "Iterator[re.Match[str]] | list[re.Match[str]]") -> Iterator[Label]:
-    for match in matches:
-        yield _KINDS[match[1].lower()], match[2].lower()
+def _label(match: re.Match[str]) -> Label:
+    return _KINDS[match[1].lower()], match[2].lower()

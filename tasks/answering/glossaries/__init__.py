@@ -1,4 +1,4 @@
-"""Terms and what they are made of. A YAML file beside this module is a glossary: where one of ``asked`` is, ``also`` is looked for.
+"""Terms and what they are made of. A YAML file beside this is a glossary: where one of ``asked`` is, ``also`` is looked for.
 
 Documents hold the parts of a measure, and maybe never its name: no annual report prints its quick ratio.
 """

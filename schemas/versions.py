@@ -218,6 +218,7 @@ class Counts(_Model):
     tags: int = 0
     rows: int = 0
     rows_by_modality: dict[str, int] = {}
+    documents_by_language: dict[str, int] = Field({}, description="Those whose language is known, the most frequent first.")
 
 
 class ModelCard(_Model):

@@ -684,6 +684,30 @@ class TestLanceDB:
         # One folder a field, and a segment a turn of each of the two spaces that are indexed.
         assert len([*(tmp_path / "3" / "T3.lance" / "_indices").iterdir()]) <= len(FIELDS) + 2 * (1 + 3)
 
+    def test_a_table_of_other_terms_is_no_base(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        earlier, index = LanceIndex(str(tmp_path / "1"), "T1"), LanceIndex(str(tmp_path / "2"), "T2")
+        with monkeypatch.context() as before:
+            before.setattr("backends.engines.lancedb_index._LAYOUT_VERSION", b"3, terms 0")
+            fill(earlier, ROWS[:5], VECTORS[:5])
+        assert not index.derive(earlier, SCHEMA, FIELDS, [])
+
+    def test_a_table_of_a_release_that_kept_no_terms_is_searched_as_it_was_made(self, tmp_path: Path) -> None:
+        import lancedb
+        from lancedb.index import FTS
+
+        columns = SCHEMA.remove(SCHEMA.get_field_index("language"))
+        columns = columns.append(pa.field("filter_names", pa.list_(pa.string())))
+        columns = columns.with_metadata({"lexical_fields": "search_text,title", "layout": "2"})
+        rows = table(ROWS, VECTORS).drop_columns(["language"])
+        rows = rows.append_column("filter_names", pa.array([row["sources"] for row in ROWS], pa.list_(pa.string())))
+        made = lancedb.connect(str(tmp_path)).create_table("T", rows.cast(columns), schema=columns)
+        for field in ("search_text", "title"):
+            made.create_index(field, config=FTS(base_tokenizer="icu/split", remove_stop_words=False))
+        index = LanceIndex(str(tmp_path), "T", languages=["en"])
+        assert len(index.bm25("Registers?", 60, ANY)) == 6
+        assert places(index.bm25("register", 60, Filters(documents=[QUOTED]), {"title": 1.0})) == {3}
+        assert index.fetch([evidence_id(1)])[0]["text"] == ROWS[1]["text"]
+
     def test_a_space_in_which_no_row_has_a_vector_is_built_all_the_same(self, tmp_path: Path) -> None:
         index = LanceIndex(str(tmp_path), "T", exact_below=10)
         words = [row for row in ROWS if row["modality"] != Modality.FIGURE]

@@ -464,6 +464,8 @@ class Collection(IndexOptions):
 
     model_config = ConfigDict(extra="ignore")
 
+    languages: list[str] = Field([], description="Those of its documents, by which questions are analysed.")
+
 
 class AnswerOptions(Section):
     """How answers are made."""

@@ -265,6 +265,7 @@ class ImageModelOptions(PoolOptions):
     )
     revision: Revision = Field(description="Which revision, so that the same name always means the same model.")
     weights: Text | None = Field(None, description="Of an architecture: the file of its weights.")
+    texts: bool = Field(False, description="Embed rows without a picture by it, too: space joint.")
     batch: int = Field(16, ge=1, le=65_536, description="Pictures embedded at once.")
     gpus: float = Field(
         1.0, ge=0, le=64, description="GPUs, or a part of one, that each actor takes; 0, or none there: CPU."

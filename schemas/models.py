@@ -47,6 +47,8 @@ class Embeds(StrEnum):
     PICTURES = "pictures"
     PAIRS = "pairs"
     """Pictures with the words that describe them."""
+    EITHER = "either"
+    """Pictures, and the texts of rows that show none, by one model of both."""
     PATCHES = "patches"
     """Pictures again, each into many vectors, which late interaction compares."""
 

@@ -17,21 +17,24 @@ import numpy as np
 import pyarrow as pa
 
 from backends.engines.rows import (
+    FIGURES,
     FILTERED,
     NAMES,
     PAGES,
+    SECTIONS,
     Ranked,
     check_columns,
+    check_filters,
     dimension_of,
     encodable,
+    filtered,
     first,
     is_late,
-    names_of,
-    pages_of,
 )
 from schemas.errors import ContractError, DamagedError, InsetError, TransientError, UserError
 from schemas.evidence import EVIDENCE, Filters
 from schemas.ports import WHOLE_TEXT, SearchIndex, Vector
+from schemas.words import folded
 
 EXACT_BELOW_ROWS = 20_000
 REFINE_FACTOR = 5
@@ -186,23 +189,26 @@ class LanceIndex:
             with self._writing():
                 shutil.rmtree(self._uri)
 
-    def bm25(self, query: str, k: int, filters: Filters, weights: Mapping[str, float] = WHOLE_TEXT) -> Ranked:
+    def bm25(
+        self, query: str, k: int, filters: Filters, weights: Mapping[str, float] = WHOLE_TEXT, *, every: bool = False
+    ) -> Ranked:
         """Return ``(evidence_id, BM25 score)``; any term may match, and no character of a query has a meaning.
 
         Raises:
             ContractError: The table was made without one of the fields.
         """
-        from lancedb.query import BooleanQuery, MatchQuery, Occur
+        from lancedb.query import BooleanQuery, FullTextOperator, MatchQuery, Occur
 
         words = encodable(query)
-        table, where = self._table(), _predicate(filters)
+        table, where = self._narrowed(filters)
         if absent := set(weights) - set(self._fields()):
             raise ContractError(
                 f"{self._name} has no lexical index of {', '.join(sorted(absent))}; build the version again"
             )
         if not words.strip():
             return []
-        asked = [MatchQuery(words, field, boost=weight) for field, weight in weights.items()]
+        terms = FullTextOperator.AND if every else FullTextOperator.OR
+        asked = [MatchQuery(words, field, boost=weight, operator=terms) for field, weight in weights.items()]
         together = asked[0] if len(asked) == 1 else BooleanQuery([(Occur.SHOULD, one) for one in asked])
 
         def search(limit: int) -> Ranked:
@@ -244,7 +250,7 @@ class LanceIndex:
 
     def _nearest(self, query: Vector, k: int, filters: Filters, space: str) -> Ranked:
         """Return ``(evidence_id, distance)``, nearest first: what the best cosine of each query vector lacks to 1, summed."""
-        table, where = self._table(), _predicate(filters)
+        table, where = self._narrowed(filters)
         if dimension_of(table.schema, space) != query.shape[-1] or is_late(table.schema, space) != (query.ndim > 1):
             raise ContractError(
                 f"{self._name} has no vectors '{space}' of length {query.shape[-1]}; refresh after changing models"
@@ -266,6 +272,12 @@ class LanceIndex:
                 found = self._table().search().select(list(columns))
                 rows = found.where(f"evidence_id IN ({_listed(wanted)})").limit(len(wanted)).to_arrow().to_pylist()
             yield from rows
+
+    def _narrowed(self, filters: Filters) -> tuple[Any, str]:
+        """Return the table, and the filters in its language; "" where there are none."""
+        table = self._table()
+        check_filters(filters, table.schema.names)
+        return table, _predicate(filters)
 
     def _fields(self) -> list[str]:
         named = (self._table().schema.metadata or {}).get(_FIELDS)
@@ -366,10 +378,10 @@ def _link(file: str, place: str) -> None:
 
 def _extend(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Add the columns that filters look at."""
-    rows = batch.select(["doc_id", "sources", "page", "regions"]).to_pylist()
-    names, pages = [names_of(row) for row in rows], [pages_of(row) for row in rows]
+    looked_at = ["doc_id", "sources", "page", "regions", "section_path", "figure_refs", "figure_id"]
+    rows = [filtered(row) for row in batch.select(looked_at).to_pylist()]
     columns: dict[str, pa.Array[Any]] = {name: batch.column(name) for name in batch.schema.names}
-    columns |= {NAMES: pa.array(names, FILTERED[0].type), PAGES: pa.array(pages, FILTERED[1].type)}
+    columns |= {field.name: pa.array([row[field.name] for row in rows], field.type) for field in FILTERED}
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
 
 
@@ -387,6 +399,16 @@ def _predicate(filters: Filters) -> str:
         parts.append(f"array_has_any({PAGES}, make_array({numbers}))")
     if filters.modalities:
         parts.append(f"modality IN ({_listed(filters.modalities)})")
+    if filters.sections:
+        parts.append(f"array_has_any({SECTIONS}, make_array({_listed([folded(name) for name in filters.sections])}))")
+    if filters.has_figure is not None:
+        parts.append(f"{FIGURES} = {str(filters.has_figure).lower()}")
+    if filters.since is not None:
+        parts.append(f"date >= '{filters.since}'")
+    if filters.until is not None:
+        parts.append(f"date <= '{filters.until}'")
+    if filters.evidence_ids:
+        parts.append(f"evidence_id IN ({_listed(filters.evidence_ids)})")
     return " AND ".join(parts)
 
 

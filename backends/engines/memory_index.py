@@ -3,16 +3,28 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from backends.engines.rows import Ranked, check_columns, dimension_of, is_late, names_of, pages_of
+from backends.engines.rows import (
+    FIGURES,
+    NAMES,
+    PAGES,
+    SECTIONS,
+    Ranked,
+    check_columns,
+    check_filters,
+    dimension_of,
+    filtered,
+    is_late,
+)
 from schemas.errors import ContractError, DamagedError
 from schemas.evidence import EVIDENCE, Filters
 from schemas.ports import WHOLE_TEXT, SearchIndex, Vector
+from schemas.words import folded
 
 K1 = 1.2
 B = 0.75
@@ -94,8 +106,10 @@ class MemoryIndex:
         """Forget everything."""
         MemoryIndex.__init__(self)
 
-    def bm25(self, query: str, k: int, filters: Filters, weights: Mapping[str, float] = WHOLE_TEXT) -> Ranked:
-        """Return ``(evidence_id, BM25 score)``; any word may match.
+    def bm25(
+        self, query: str, k: int, filters: Filters, weights: Mapping[str, float] = WHOLE_TEXT, *, every: bool = False
+    ) -> Ranked:
+        """Return ``(evidence_id, BM25 score)``; any word may match, or ``every`` one has to.
 
         Raises:
             ContractError: There is no such field.
@@ -114,7 +128,8 @@ class MemoryIndex:
                 for word in asked
                 if words[word]
             ]
-            return math.fsum(found) if found else None
+            lacks = every and not any(words[name].keys() >= set(asked) for words in map(self._words.__getitem__, weights))
+            return math.fsum(found) if found and not lacks else None
 
         return self._top(score, k, filters)
 
@@ -165,6 +180,7 @@ class MemoryIndex:
         return score
 
     def _top(self, score: Callable[[str], float | None], k: int, filters: Filters) -> Ranked:
+        check_filters(filters, {*self._created().names, SECTIONS, FIGURES})
         scored = (
             (name, found)
             for name, row in self._rows.items()
@@ -183,8 +199,19 @@ def _unit(vectors: Vector) -> NDArray[np.float64]:
 
 
 def _allows(filters: Filters, row: Mapping[str, object]) -> bool:
+    compared = filtered(row)
+    date = str(row["date"] or "")
     return (
-        (not filters.documents or not set(names_of(row)).isdisjoint(filters.documents))
-        and (not filters.pages or not set(pages_of(row)).isdisjoint(filters.pages))
-        and (not filters.modalities or row["modality"] in filters.modalities)
+        _shares(filters.documents, compared[NAMES])
+        and _shares(filters.pages, compared[PAGES])
+        and _shares([folded(name) for name in filters.sections], compared[SECTIONS])
+        and _shares(filters.modalities, [row["modality"]])
+        and _shares(filters.evidence_ids, [row["evidence_id"]])
+        and filters.has_figure in (None, compared[FIGURES])
+        and (filters.since is None or date >= str(filters.since))
+        and (filters.until is None or "" < date <= str(filters.until))
     )
+
+
+def _shares(wanted: Collection[object], there: Iterable[object]) -> bool:
+    return not wanted or not set(wanted).isdisjoint(there)

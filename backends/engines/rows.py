@@ -1,30 +1,68 @@
 """What the index engines share: what filters look at, and a first page that ties can't shuffle."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from schemas.errors import ContractError
+from schemas.errors import ContractError, RequestError
+from schemas.evidence import Filters
+from schemas.words import section_names
 
 Ranked = list[tuple[str, float]]
 
 POOL = 128
 
-NAMES, PAGES = "filter_names", "filter_pages"
-FILTERED = (pa.field(NAMES, pa.list_(pa.string())), pa.field(PAGES, pa.list_(pa.int32())))
-"""Columns that an engine adds, so that every filter is a list predicate: what a row's document is called, and its pages."""
+NAMES, PAGES, SECTIONS, FIGURES = "filter_names", "filter_pages", "filter_sections", "filter_figures"
+FILTERED = (
+    pa.field(NAMES, pa.list_(pa.string())),
+    pa.field(PAGES, pa.list_(pa.int32())),
+    pa.field(SECTIONS, pa.list_(pa.string())),
+    pa.field(FIGURES, pa.bool_()),
+)
+"""Columns that an engine adds for filters: what a row's document is called, its pages and sections, whether it has figures."""
 
 
-def names_of(row: Mapping[str, Any]) -> list[str]:
-    """Return every name that a row's document goes by: its id, its sources and their file names."""
-    files = (source.rpartition("/")[2] for source in row["sources"])
-    return sorted({row["doc_id"], *row["sources"], *files})
+def filtered(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what filters look at, by column.
+
+    A document's names are its id, its sources, their file names, and their folders with a slash at the end.
+    """
+    names = {row["doc_id"]}
+    for source in row["sources"]:
+        parts = source.split("/")
+        names |= {source, parts[-1], *("/".join(parts[:depth]) + "/" for depth in range(1, len(parts)))}
+    return {
+        NAMES: sorted(names),
+        PAGES: sorted({row["page"], *(region["page"] for region in row["regions"])}),
+        SECTIONS: section_names(row["section_path"]),
+        FIGURES: bool(row["figure_refs"] or row["figure_id"]),
+    }
 
 
-def pages_of(row: Mapping[str, Any]) -> list[int]:
-    """Return every page that a row touches."""
-    return sorted({row["page"], *(region["page"] for region in row["regions"])})
+def check_filters(filters: Filters, columns: Container[str]) -> None:
+    """Refuse what the rows of a collection can't be narrowed by.
+
+    Args:
+        filters: Asked for.
+        columns: Of the collection.
+
+    Raises:
+        ContractError: Globs, page ranges or phrases are still to be resolved: engines know nothing of them.
+        RequestError: The collection is of an earlier release, which kept nothing to compare with.
+    """
+    if filters.sources or filters.page_ranges or filters.phrases:
+        raise ContractError("globs, page ranges and phrases are to be resolved before an engine is asked")
+    needed = {
+        "a section": SECTIONS if filters.sections else None,
+        "figures": FIGURES if filters.has_figure is not None else None,
+        "dates": "date" if filters.since or filters.until else None,
+        "folders": SECTIONS if any(name.endswith("/") for name in filters.documents) else None,
+    }
+    if absent := [what for what, column in needed.items() if column is not None and column not in columns]:
+        raise RequestError(
+            f"this version can't be filtered by {', '.join(absent)}: it was made by an earlier release; refresh the corpus first"
+        )
 
 
 def check_columns(schema: pa.Schema, dimensions: Mapping[str, int], fields: Sequence[str]) -> None:

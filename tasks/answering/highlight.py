@@ -1,0 +1,94 @@
+"""Say what of a row matched: the words of the question that it holds, and the sentence that is nearest to it."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from schemas.evidence import Span
+from schemas.ports import TextEmbedder, Vector
+from schemas.words import Word, folded, words
+
+_ASKING = frozenset(
+    re.findall(
+        r"\w+",
+        "a an and are as at be but by can could did do does for from had has have how i if in into is it its me my not of on or "
+        "our should so such that the their them then there these they this to was we were what when where which who why will "
+        "with would you your",
+    )
+)
+"""English words that ask or bind, and are nothing to look at; a question that is made of nothing else means them."""
+
+_END = re.compile(
+    r"(?<!\A\d)(?<!\n\d)(?<!\n\d\d)(?<![.!?…])[.!?…]++[)\]\"'”’»]*(?=\s+[^\sa-z])"
+    r"|[。！？]+|\n\s*\n|\n(?=\s*(?:[-•*–]|\d+[.)])\s)"
+)
+"""Where a sentence ends; the number of a list's item ends none."""
+
+
+def highlights(text: str, query: str, phrases: Sequence[str] = ()) -> list[Span]:
+    """Return where words of a question, and phrases, stand in a text: ``[start, end)`` in characters, in order, apart.
+
+    Args:
+        text: Of a row.
+        query: The question. Words are compared whole, whatever case.
+        phrases: Each is marked from its first word to its last one.
+    """
+    there = list(words(text))
+    asked = {word.folded for word in words(query)}
+    wanted = asked - _ASKING or asked
+    spans = [(word.start, word.end) for word in there if word.folded in wanted]
+    for phrase in phrases:
+        spans += _runs(there, folded(phrase).split(" "))
+    return _apart(spans)
+
+
+def _runs(there: Sequence[Word], phrase: Sequence[str]) -> Iterable[Span]:
+    length = len(phrase)
+    for place in range(len(there) - length + 1):
+        run = there[place : place + length]
+        if [word.folded for word in run] == list(phrase):
+            yield run[0].start, run[-1].end
+
+
+def _apart(spans: Iterable[Span]) -> list[Span]:
+    found: list[Span] = []
+    for start, end in sorted(spans):
+        if found and start < found[-1][1]:
+            found[-1] = found[-1][0], max(end, found[-1][1])
+        else:
+            found.append((start, end))
+    return found
+
+
+def sentences(text: str) -> list[Span]:
+    """Return the sentences of a text: ``[start, end)`` in characters, in order; what has no word is none.
+
+    A sentence ends at a full stop, question or exclamation mark before white space and no small letter, at a CJK full stop, at
+    an empty line, and before an item of a list.
+    """
+    ends = [*(found.end() for found in _END.finditer(text)), len(text)]
+    spans = []
+    for start, end in zip([0, *ends], ends, strict=False):
+        piece = text[start:end]
+        if folded(piece):
+            spans.append((start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip())))
+    return spans
+
+
+def nearest_sentences(texts: Sequence[str], asked: Vector, embedder: TextEmbedder) -> list[Span | None]:
+    """Return of each text the sentence whose vector is nearest to the question's; None where it has no sentence.
+
+    Args:
+        texts: Of rows.
+        asked: The question's vector in the embedder's space.
+        embedder: Of texts. It embeds the sentences of all texts that have more than one in one call.
+    """
+    spans = [sentences(text) for text in texts]
+    pieces = [text[start:end] for text, found in zip(texts, spans, strict=True) if len(found) > 1 for start, end in found]
+    near = iter(embedder.embed_documents(pieces) @ asked if pieces else [])
+    chosen: list[Span | None] = []
+    for found in spans:
+        scores = [next(near) for _ in found] if len(found) > 1 else [0.0] * len(found)
+        chosen.append(found[int(np.argmax(scores))] if found else None)
+    return chosen

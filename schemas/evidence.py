@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from schemas.documents import BBOX
+from schemas.trace import TraceStep
 
 
 class Modality(StrEnum):
@@ -277,8 +278,9 @@ class SearchResult(_Model):
     """Hits, best first, and the version that they all come from."""
 
     version: str
-    mode: str = Field(description="The name of the mode that was searched in.")
+    preset: str = Field(description="The name of the preset that was searched by.")
     hits: list[Hit]
+    trace: list[TraceStep] | None = Field(None, description="What each step did, where the request asks for it.")
 
 
 class Citation(_Model):
@@ -337,3 +339,4 @@ class AnswerResult(_Model):
     abstained: bool
     parts: list[Part]
     citations: list[Citation]
+    trace: list[TraceStep] | None = Field(None, description="What each step did, where the request asks for it.")

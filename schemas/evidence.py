@@ -4,11 +4,11 @@ import datetime
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 from schemas.documents import BBOX
 from schemas.trace import TraceStep
@@ -148,26 +148,11 @@ MAX_PAGE = 2**31 - 1
 PageNumber = Annotated[int, Field(ge=1, le=MAX_PAGE)]
 
 
-def _has_words(phrase: str) -> str:
-    if not any(character.isalnum() for character in phrase):
-        raise ValueError("a phrase has at least one letter or digit")
-    return phrase
-
-
-Phrase = Annotated[str, AfterValidator(_has_words)]
-
-
 class PageRange(_Model):
-    """Pages one after another, the first and the last one included."""
+    """Pages one after another, the first and the last one included; none where the last one comes before."""
 
     first: PageNumber = 1
     last: PageNumber | None = Field(None, description="null: to the end of the document.")
-
-    @model_validator(mode="after")
-    def _in_order(self) -> Self:
-        if self.last is not None and self.last < self.first:
-            raise ValueError(f"pages {self.first}-{self.last} end before they begin")
-        return self
 
 
 class Filters(_Model):
@@ -200,7 +185,7 @@ class Filters(_Model):
         "without a date are left out.",
     )
     until: datetime.date | None = Field(None, description="Documents of that day or earlier, in the same way.")
-    phrases: list[Phrase] = Field(
+    phrases: list[str] = Field(
         [],
         description="Rows whose text has each of these phrases, word for word; case, punctuation and white space don't matter.",
     )

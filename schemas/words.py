@@ -24,7 +24,11 @@ class Word(NamedTuple):
 def words(text: str) -> Iterator[Word]:
     """Yield the words of a text, in order."""
     for found in _WORD.finditer(text):
-        plain = unicodedata.normalize("NFKC", found[0].replace(_SOFT_HYPHEN, "")).casefold()
+        plain = found[0]
+        # Most are: and then there is nothing to normalise.
+        plain = (
+            plain.lower() if plain.isascii() else unicodedata.normalize("NFKC", plain.replace(_SOFT_HYPHEN, "")).casefold()
+        )
         if plain:
             yield Word(plain, found.start(), found.end())
 

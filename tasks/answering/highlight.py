@@ -61,6 +61,19 @@ def _apart(spans: Iterable[Span]) -> list[Span]:
     return found
 
 
+def excerpt(length: int, spans: Sequence[Span], most: int) -> Span:
+    """Return the part of a text to show where there is room for ``most`` characters: from a little before its first mark.
+
+    Args:
+        length: Of the text.
+        spans: What is marked in it.
+        most: Characters at most.
+    """
+    first = min((start for start, _ in spans), default=0)
+    start = 0 if first < most // 2 else min(first - most // 6, max(length - most, 0))
+    return start, min(start + most, length)
+
+
 def sentences(text: str) -> list[Span]:
     """Return the sentences of a text: ``[start, end)`` in characters, in order; what has no word is none.
 

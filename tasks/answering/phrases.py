@@ -1,6 +1,5 @@
 """Find the rows that hold a phrase, in whatever engine: words first, by its own index, then their order, by their text."""
 
-import re
 from collections.abc import Sequence
 
 from schemas.evidence import Filters
@@ -14,21 +13,6 @@ HOLDERS = 1_000
 """Rows that hold the phrases at most; of more, those that BM25 ranks best by them."""
 
 _FIRST = 500
-
-_QUOTED = re.compile(r"""(?:(?<=^)|(?<=[\s(\[]))(?:"([^"]+)"|“([^”“]+)”|„([^“”„]+)[“”]|«([^«»]+)»)(?=$|[\s.,;:!?)\]])""")
-"""A quotation mark after a digit is an inch: ``the 5" disc with 3" rim`` has no phrase."""
-
-
-def quoted(query: str) -> list[str]:
-    """Return the phrases that stand in quotation marks in a query, each once."""
-    found = ("".join(filter(None, phrase)) for phrase in _QUOTED.findall(query))
-    return list(dict.fromkeys(phrase.strip() for phrase in found if folded(phrase)))
-
-
-def with_quoted(query: str, filters: Filters) -> Filters:
-    """Narrow a search to rows that hold what its query has in quotation marks."""
-    phrases = quoted(query)
-    return filters.model_copy(update={"phrases": [*filters.phrases, *phrases]}) if phrases else filters
 
 
 def holding(index: SearchIndex, filters: Filters) -> list[str]:

@@ -12,6 +12,7 @@ from schemas.retrieval import DocumentStep, Nearness, Preset, Steps, Vectors, Wo
 from tasks.answering.asked import Asked
 from tasks.answering.diversify import diversify
 from tasks.answering.fuse import fuse, fuse_scores, in_turn, summed
+from tasks.answering.narrow import both
 from tasks.answering.rerank import cosine, reordered
 from tasks.answering.trace import Trace
 from tasks.enriching.spaces import SPACES, TEXT
@@ -190,21 +191,6 @@ class _Run:
 
 def _called(plan: Steps) -> str:
     return f"preset {plan.name}" if isinstance(plan, Preset) else "this search"
-
-
-def both(one: Filters, other: Filters) -> Filters | None:
-    """Return filters that let through what both do; None where that is nothing. What can't be joined is as ``one`` has it."""
-    joined: dict[str, object] = {}
-    for name in other.model_fields_set:
-        here, there = getattr(one, name), getattr(other, name)
-        if isinstance(here, list) and here and there:
-            there = [value for value in here if value in there]
-            if not there:
-                return None
-        elif name in one.model_fields_set:
-            there = here
-        joined[name] = there
-    return one.model_copy(update=joined)
 
 
 def without_pages(filters: Filters) -> Filters:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from schemas.evidence import Span
 from schemas.ports import Vector
-from tasks.answering.highlight import highlights, nearest_sentences, sentences
+from tasks.answering.highlight import excerpt, highlights, nearest_sentences, sentences
 
 
 def _marked(text: str, spans: list[Span]) -> list[str]:
@@ -38,6 +38,21 @@ def test_spans_are_in_order_and_apart(text: str, query: str, phrases: list[str])
     ends = [0, *(edge for span in spans for edge in span), len(text)]
     assert ends == sorted(ends)
     assert all(start < end for start, end in spans)
+
+
+@pytest.mark.parametrize(
+    ("length", "spans", "part"),
+    [
+        (50, [(40, 45)], (0, 50)),
+        (900, [], (0, 300)),
+        (900, [(99, 120), (880, 890)], (0, 300)),
+        (900, [(500, 510)], (450, 750)),
+        (900, [(890, 899)], (600, 900)),
+        (0, [], (0, 0)),
+    ],
+)
+def test_an_excerpt_shows_the_first_mark(length: int, spans: list[Span], part: Span) -> None:
+    assert excerpt(length, spans, 300) == part
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Globs and page ranges become documents and pages."""
 
 import random
+from datetime import date
 from fnmatch import fnmatchcase
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from schemas.errors import RequestError
 from schemas.evidence import Filters, Modality, PageRange
 from tasks.answering import narrow
-from tasks.answering.narrow import NOTHING, resolve
+from tasks.answering.narrow import NOTHING, both, resolve
 
 SOURCES = {
     "d1": ["phones/a/one.pdf"],
@@ -57,8 +58,13 @@ def test_ranges_become_pages_that_there_are(filters: Filters, pages: list[int]) 
     assert (found.page_ranges, found.pages) == ([], pages)
 
 
+def test_a_phrase_of_no_words_stands_everywhere() -> None:
+    assert resolve(Filters(phrases=["?!", "oil filter", ""]), SOURCES, 10).phrases == ["oil filter"]
+
+
 def test_pages_behind_the_last_one_are_nothing() -> None:
-    assert resolve(Filters(page_ranges=[PageRange(first=11)]), SOURCES, 10) == NOTHING
+    for pages in (PageRange(first=11), PageRange(first=9, last=3)):
+        assert resolve(Filters(page_ranges=[pages]), SOURCES, 10) == NOTHING
 
 
 def test_the_rest_stays_as_it_is() -> None:
@@ -90,3 +96,26 @@ def test_a_folder_of_a_hundred_thousand_documents_is_one_name() -> None:
         f"d{number}": [f"{'phones' if number % 3 else 'pumps'}/{number % 50}/{number}.pdf"] for number in range(100_000)
     }
     assert resolve(Filters(sources=["phones/**"]), sources, 1).documents == ["phones/"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "joined"),
+    [
+        (Filters(), Filters(pages=[3]), Filters(pages=[3])),
+        (Filters(documents=[]), Filters(documents=["a"]), Filters(documents=["a"])),  # as a caller that always sends it
+        (Filters(documents=["a", "b"]), Filters(documents=["c", "b"]), Filters(documents=["b"])),
+        (Filters(documents=["a"]), Filters(documents=["b"]), None),
+        (Filters(has_figure=True), Filters(has_figure=False), None),
+        (Filters(has_figure=False), Filters(), Filters(has_figure=False)),
+        (Filters(since=date(2024, 1, 1)), Filters(since=date(2023, 1, 1)), Filters(since=date(2024, 1, 1))),
+        (
+            Filters(until=date(2024, 1, 1)),
+            Filters(until=date(2023, 1, 1), since=date(2022, 1, 1)),
+            Filters(until=date(2023, 1, 1), since=date(2022, 1, 1)),
+        ),
+        (Filters(pages=[1]), NOTHING, Filters(pages=[1], evidence_ids=NOTHING.evidence_ids)),
+        (Filters(evidence_ids=["a"]), NOTHING, None),
+    ],
+)
+def test_both_let_through(one: Filters, other: Filters, joined: Filters | None) -> None:
+    assert both(one, other) == both(other, one) == joined

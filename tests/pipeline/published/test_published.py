@@ -117,9 +117,8 @@ def test_an_answer_is_narrowed(published: Workspace, opened: Open) -> None:
 
 def test_a_hit_says_what_matched(published: Workspace, opened: Open) -> None:
     corpus = opened(published)
-    (hit, *_) = corpus.search(
-        "How many screws has the winch?", filters=Filters(documents=["winch.pdf"], modalities=[Modality.TEXT])
-    ).hits
+    winch = Filters(documents=["winch.pdf"], modalities=[Modality.TEXT])
+    (hit, *_) = corpus.search("How many screws has the winch?", filters=winch).hits
     assert hit.date == "2024-03-01"
     assert {hit.text[start:end].lower() for start, end in hit.highlights} >= {"winch", "screws"}
     assert hit.nearest_sentence is None

@@ -425,11 +425,12 @@ def _page_range(written: str) -> "PageRange":
 
     first, dash, last = (part.strip() for part in written.partition("-"))
     try:
-        return PageRange(first=int(first), last=int(last or first) if last or not dash else None)
-    except (ValueError, ValidationError) as error:
-        raise UserError(
-            f"--pages {written}: write a page such as 3, or pages such as 3-9 or 12-, counted from 1"
-        ) from error
+        pages = PageRange(first=int(first), last=int(last or first) if last or not dash else None)
+    except (ValueError, ValidationError):
+        pages = None
+    if pages is None or (pages.last is not None and pages.last < pages.first):
+        raise UserError(f"--pages {written}: write a page such as 3, or pages such as 3-9 or 12-, counted from 1")
+    return pages
 
 
 def _changes(settings: Sequence[str]) -> dict[str, Any]:

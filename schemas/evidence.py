@@ -45,6 +45,7 @@ EVIDENCE = pa.schema(
         pa.field("described_by", pa.string()),
         pa.field("flags", pa.list_(pa.string())),
         pa.field("date", pa.string()),
+        pa.field("language", pa.string()),
     )
 )
 """A row of the index, without vectors: ``build`` joins those. ``page`` and ``bbox`` are the first of ``regions``.
@@ -55,6 +56,8 @@ EVIDENCE = pa.schema(
 searched in place of ``text``; ``described_by`` is who did, ``context`` where nobody did, and ``flags`` what is doubtful about it;
 null where nothing describes rows of that modality. ``date`` is the day that the row's document names itself, such as
 2024-03-31: when it was changed last, or else made; null where it names none, and in versions from before dates were kept.
+``language`` is that of the document, in ISO 639-1 (639-3 where it has none); null where it isn't known, and in versions from
+before it was looked for.
 """
 
 
@@ -185,6 +188,7 @@ class Filters(_Model):
         "without a date are left out.",
     )
     until: datetime.date | None = Field(None, description="Documents of that day or earlier, in the same way.")
+    languages: list[str] = Field([], description="Documents in these languages, in ISO 639-1: en, de.")
     phrases: list[str] = Field(
         [],
         description="Rows whose text has each of these phrases, word for word; case, punctuation and white space don't matter.",

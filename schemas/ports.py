@@ -514,7 +514,7 @@ class SearchIndex(Protocol):
             k: Rows at most.
             filters: What the rows are narrowed to; globs, page ranges and phrases must be resolved.
             weights: Fields, with what each counts.
-            every: Every term has to match, in one field; otherwise any.
+            every: Every word has to match as it is written, in one field; otherwise any, in any of its forms.
 
         Raises:
             RequestError: Filters look at what this collection has no column of.

@@ -1,12 +1,13 @@
-"""What the index engines share: what filters look at, and a first page that ties can't shuffle."""
+"""What the index engines share: what filters and BM25 look at, and a first page that ties can't shuffle."""
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from backends.engines.analyser import terms
 from schemas.errors import ContractError, RequestError
-from schemas.evidence import Filters
+from schemas.evidence import EVIDENCE, Filters
 from schemas.words import section_names
 
 Ranked = list[tuple[str, float]]
@@ -40,6 +41,43 @@ def filtered(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+_TERMS = "terms_"
+
+
+def terms_column(field: str) -> str:
+    """Return the column that an engine adds for the terms of a field."""
+    return f"{_TERMS}{field}"
+
+
+def is_terms(column: str) -> bool:
+    """Return whether a column holds terms."""
+    return column.startswith(_TERMS)
+
+
+def kept_columns(schema: pa.Schema, fields: Sequence[str]) -> list["pa.Field[Any]"]:
+    """Return the columns of an engine's rows, vectors among them.
+
+    What is there for BM25 alone is kept as terms, and not as it is written.
+    """
+    rows = [column for column in schema if column.name not in fields or column.name in EVIDENCE.names]
+    return [*rows, *FILTERED, *(pa.field(terms_column(field), pa.string()) for field in fields)]
+
+
+def added_columns(batch: pa.RecordBatch, fields: Sequence[str]) -> dict[str, list[Any]]:
+    """Return the columns that an engine adds to rows."""
+    looked_at = ["doc_id", "sources", "page", "regions", "section_path", "figure_refs", "figure_id"]
+    rows = [filtered(row) for row in batch.select(looked_at).to_pylist()]
+    languages = batch.column("language").to_pylist() if "language" in batch.schema.names else [None] * batch.num_rows
+    added: dict[str, list[Any]] = {column.name: [row[column.name] for row in rows] for column in FILTERED}
+    for field in fields:
+        texts: list[Any] = batch.column(field).to_pylist()
+        added[terms_column(field)] = [
+            terms(text if isinstance(text, str) else "\n".join(text), language)
+            for text, language in zip(texts, languages, strict=True)
+        ]
+    return added
+
+
 def check_filters(filters: Filters, columns: Container[str]) -> None:
     """Refuse what the rows of a collection can't be narrowed by.
 
@@ -57,6 +95,7 @@ def check_filters(filters: Filters, columns: Container[str]) -> None:
         "a section": SECTIONS if filters.sections else None,
         "figures": FIGURES if filters.has_figure is not None else None,
         "dates": "date" if filters.since or filters.until else None,
+        "languages": "language" if filters.languages else None,
         "folders": SECTIONS if any(name.endswith("/") for name in filters.documents) else None,
     }
     if absent := [what for what, column in needed.items() if column is not None and column not in columns]:

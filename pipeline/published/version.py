@@ -9,6 +9,7 @@ from typing import Any, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from backends.engines.analyser import query_terms, spans
 from pipeline.corpus.models import Embedders, QueryModels
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.evidence import evidence_parts, page_rows, read_placements
@@ -18,7 +19,7 @@ from pipeline.records.publication import read_manifest
 from pipeline.records.tagged import tagged_copies
 from schemas.corpus import Corpus, TagOptions
 from schemas.errors import NotFoundError
-from schemas.evidence import AnswerResult, CitedRegion, Filters, Hit, Modality, SearchResult
+from schemas.evidence import AnswerResult, CitedRegion, Filters, Hit, Modality, SearchResult, Span
 from schemas.ports import Embedder, SearchIndex, TextEmbedder
 from schemas.retrieval import Preset
 from schemas.tags import TagTemplate
@@ -26,7 +27,7 @@ from schemas.versions import Counts, Status
 from tasks.answering.answer import answer, least_similarity
 from tasks.answering.asked import Asked
 from tasks.answering.group import GROUPED, GroupBy, Leader, group
-from tasks.answering.highlight import highlights, nearest_sentences
+from tasks.answering.highlight import highlights, nearest_sentences, telling
 from tasks.answering.localise import localise
 from tasks.answering.narrow import NOTHING, resolve, with_filters
 from tasks.answering.phrases import holding
@@ -88,15 +89,8 @@ class OpenVersion:
             best = self._grouped(self._ranked(asked, plan, GROUPED, narrowed, trace), group_by)[: offset + k]
             ranked = [(leader.evidence_id, leader.score) for leader in best]
             others = {leader.evidence_id: leader.others for leader in best}
-        hits = [
-            hit.model_copy(
-                update={
-                    "highlights": highlights(hit.text, asked.words, filters.phrases),
-                    "more": others.get(hit.evidence_id, 0),
-                }
-            )
-            for hit in self._hits(ranked[offset:])
-        ]
+        found = self._hits(ranked[offset:], self._marker(asked.words, filters.phrases))
+        hits = [hit.model_copy(update={"more": others.get(hit.evidence_id, 0)}) for hit in found]
         if highlight and asked.words:
             with trace.step(f"highlight: {NEARNESS.name}", asked.words):
                 hits = self._with_sentences(hits, asked)
@@ -124,6 +118,8 @@ class OpenVersion:
     def lacks(self, plan: Preset) -> list[str]:
         """Return what a plan needs and this version has not, each with the setting that brings it."""
         absent = lacking_vectors(plan, self.embedders) | lacking_models(plan, self._models())
+        if plan.looks_at_pages_alone and not self.has_pages:
+            absent["rows of pages"] = "captions.pages"
         return [f"{what} (set {option})" for what, option in absent.items()]
 
     def _models(self) -> QueryModels:
@@ -228,7 +224,16 @@ class OpenVersion:
         parts = evidence_parts(self.workspace.store, self.version)
         return frozenset(picture for part in parts for _, _, picture in page_rows(part))
 
-    def _hits(self, ranked: Sequence[tuple[str, float]]) -> list[Hit]:
+    def _marker(self, words: str, phrases: Sequence[str]) -> Callable[[str, str | None], list[Span]]:
+        """Return what finds the places to mark in a text of a language, or of one that isn't known."""
+        wanted = query_terms(telling(words), self.counts.documents_by_language)
+        return lambda text, language: highlights(text, spans(text, language, wanted), phrases)
+
+    def _hits(
+        self,
+        ranked: Sequence[tuple[str, float]],
+        marked: Callable[[str, str | None], list[Span]] = lambda _text, _language: [],
+    ) -> list[Hit]:
         scores = dict(ranked)
         rows: list[dict[str, Any]] = self.index.fetch(list(scores))
         figures = sorted({figure_id for row in rows for figure_id in row["figure_refs"]})
@@ -236,9 +241,11 @@ class OpenVersion:
         if figures:
             tagged = self._figures.filter(pc.is_valid(self._figures.column("number")))
             placements = tagged.filter(pc.is_in(tagged.column("figure_id"), pa.array(figures))).to_pylist()
-        return [self._hit(row, scores[row["evidence_id"]], placements) for row in rows]
+        return [
+            self._hit(row, scores[row["evidence_id"]], placements, marked(row["text"], row.get("language"))) for row in rows
+        ]
 
-    def _hit(self, row: dict[str, Any], score: float, placements: Sequence[dict[str, Any]]) -> Hit:
+    def _hit(self, row: dict[str, Any], score: float, placements: Sequence[dict[str, Any]], marks: Sequence[Span]) -> Hit:
         fields = {name: value for name, value in row.items() if name in Hit.model_fields}
         cells = row.get("tagged_rows") or []
         regions = [CitedRegion.model_validate(region) for region in row["regions"]]
@@ -246,6 +253,7 @@ class OpenVersion:
             fields
             | {
                 "score": score,
+                "highlights": marks,
                 "rows": [[self.template.without(cell) for cell in line] for line in cells],
                 "tagged_rows": cells,
                 "source": row["sources"][0],

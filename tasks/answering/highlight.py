@@ -26,21 +26,26 @@ _END = re.compile(
 """Where a sentence ends; the number of a list's item ends none."""
 
 
-def highlights(text: str, query: str, phrases: Sequence[str] = ()) -> list[Span]:
-    """Return where words of a question, and phrases, stand in a text: ``[start, end)`` in characters, in order, apart.
+def telling(query: str) -> str:
+    """Return a question without English words that only ask; one that is made of nothing else as it is."""
+    there = list(words(query))
+    asking = [word for word in there if word.folded in _ASKING]
+    if len(asking) == len(there):
+        return query
+    ends = [0, *(word.end for word in asking)]
+    return "".join(query[start:stop] for start, stop in zip(ends, [*(word.start for word in asking), None], strict=True))
+
+
+def highlights(text: str, matched: Iterable[Span], phrases: Sequence[str] = ()) -> list[Span]:
+    """Return what to mark in a text: ``[start, end)`` in characters, in order, apart.
 
     Args:
         text: Of a row.
-        query: The question. Words are compared whole, whatever case.
+        matched: Where words of the question stand in it.
         phrases: Each is marked from its first word to its last one.
     """
-    there = list(words(text))
-    asked = {word.folded for word in words(query)}
-    wanted = asked - _ASKING or asked
-    spans = [(word.start, word.end) for word in there if word.folded in wanted]
-    for phrase in phrases:
-        spans += _runs(there, folded(phrase).split(" "))
-    return _apart(spans)
+    there = list(words(text)) if phrases else []
+    return _apart([*matched, *(span for phrase in phrases for span in _runs(there, folded(phrase).split(" ")))])
 
 
 def _runs(there: Sequence[Word], phrase: Sequence[str]) -> Iterable[Span]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from schemas.evidence import Filters
 from schemas.ports import SearchIndex
-from schemas.words import folded
+from schemas.words import folded, words
 
 EXAMINED = 8_000
 """Rows whose text is read at most, those that hold all the words, best first; a tenth of a second for 5,000."""
@@ -25,11 +25,13 @@ def holding(index: SearchIndex, filters: Filters) -> list[str]:
         RequestError: The version can't be narrowed so.
     """
     wanted = [f" {folded(phrase)} " for phrase in filters.phrases]
-    words, others = " ".join(filters.phrases), filters.model_copy(update={"phrases": []})
+    # What signs join is one term of an engine as well as several, and a phrase is compared without signs.
+    spelled = " ".join(phrase[word.start : word.end] for phrase in filters.phrases for word in words(phrase))
+    others = filters.model_copy(update={"phrases": []})
     found: list[str] = []
     seen, limit = 0, _FIRST
     while True:
-        ranked = [evidence_id for evidence_id, _ in index.bm25(words, limit, others, {"text": 1.0}, every=True)]
+        ranked = [evidence_id for evidence_id, _ in index.bm25(spelled, limit, others, {"text": 1.0}, every=True)]
         found += _holders(index, ranked[seen:], wanted)
         if len(ranked) < limit or limit == EXAMINED or len(found) >= HOLDERS:
             return found[:HOLDERS]

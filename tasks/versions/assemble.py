@@ -28,7 +28,7 @@ NUMBERED = pa.schema([(_ENDING, pa.string()), (_FIGURE, pa.string()), (_NUMBER, 
 
 @dataclass(frozen=True)
 class DocumentPieces:
-    """What a document brings into a version. ``captions`` goes by the order of the placement."""
+    """What a document brings into a version. ``captions`` goes by the order of the placement; ``language`` may be unknown."""
 
     doc_id: str
     title: str
@@ -39,6 +39,7 @@ class DocumentPieces:
     captions: Mapping[int, str]
     wordings: Wordings = field(default_factory=dict)
     date: str | None = None
+    language: str | None = None
 
 
 @dataclass(frozen=True)
@@ -267,6 +268,7 @@ def _evidence(document: DocumentPieces, tags: Mapping[int, str]) -> Iterator[dic
             "figure_id": piece.figure_id,
             "tagged_rows": tagged_rows,
             "date": document.date,
+            "language": document.language,
         } | _description(document, piece)
 
 

@@ -7,6 +7,8 @@ from schemas.documents import Chunk
 from schemas.evidence import Modality
 from schemas.ports import LanguageDetector
 
+LANGUAGE_VERSION = "1"
+
 PASSAGES = 16
 PASSAGE_CHARACTERS = 300
 LEAST_LETTERS = 40

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.engines.memory_index import MemoryIndex
-from backends.engines.rows import pages_of
+from backends.engines.rows import PAGES as PAGE_COLUMN
+from backends.engines.rows import filtered
 from schemas.corpus import Ranking
 from schemas.errors import UserError
 from schemas.evidence import Filters, Modality
@@ -143,7 +144,7 @@ def test_a_question_that_names_a_place_is_answered_there_inside_documents_only(i
     there = steps(retrieve=[{"by": "places"}])
     asked, document = Asked(EMBEDDERS, "What is drawn on page 4?"), Filters(documents=[str(ROWS[25]["doc_id"])])
     found = retrieve(index, asked, there, k=60, filters=document)
-    assert places(found) == {place for place in range(20, 40) if 4 in pages_of(ROWS[place])}
+    assert places(found) == {place for place in range(20, 40) if 4 in filtered(ROWS[place])[PAGE_COLUMN]}
     assert {score for _, score in found} == {1.0}
     assert retrieve(index, asked, there, k=60) == [], "page 4 of which document?"
     narrowed = document.model_copy(update={"pages": [9]})

@@ -7,6 +7,7 @@ from schemas.models import Embeds
 from schemas.retrieval import MOST_ROWS, Places, Retriever, Sections, Vectors, Words
 from tasks.answering.ask_model import filled, numbers_in, reply
 from tasks.answering.asked import Asked
+from tasks.answering.narrow import both
 from tasks.answering.places import Label, label_of, labels_named, pages_named
 from tasks.answering.search import POOL, Ranked, Search, ids
 from tasks.answering.sections import MOST_SECTIONS, contents_of, printed, rows_under
@@ -61,21 +62,6 @@ def title_of(retriever: Retriever) -> str:
 def above(ranked: Ranked, floor: float | None) -> Ranked:
     """Return the rows that score no less than a floor."""
     return ranked if floor is None else [pair for pair in ranked if pair[1] >= floor]
-
-
-def both(one: Filters, other: Filters) -> Filters | None:
-    """Return filters that let through what both do; None where that is nothing. What can't be joined is as ``one`` has it."""
-    joined: dict[str, object] = {}
-    for name in other.model_fields_set:
-        here, there = getattr(one, name), getattr(other, name)
-        if isinstance(here, list) and here and there:
-            there = [value for value in here if value in there]
-            if not there:
-                return None
-        elif name in one.model_fields_set:
-            there = here
-        joined[name] = there
-    return one.model_copy(update=joined)
 
 
 def without_pages(filters: Filters) -> Filters:

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.engines.memory_index import MemoryIndex
-from backends.engines.rows import pages_of
+from backends.engines.rows import PAGES as PAGE_COLUMN
+from backends.engines.rows import filtered
 from schemas.corpus import Ranking
 from schemas.errors import UserError
 from schemas.evidence import Filters, Modality
@@ -37,7 +38,11 @@ class Fixed:
 
 
 EMBEDDERS = {TEXT.name: Fixed(VECTORS[25]), IMAGE.name: Fixed(IMAGES[25]), LATE.name: Fixed(PAGES[25])}
-SEARCHED = [name for name, preset in packaged().items() if EMBEDDERS.keys() >= set(preset.spaces)]
+SEARCHED = [
+    name
+    for name, preset in packaged().items()
+    if EMBEDDERS.keys() >= set(preset.spaces) and not preset.models and not preset.looks_at_pages_alone
+]
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +81,8 @@ def test_a_row_with_many_vectors_is_compared_by_all_of_them(index: MemoryIndex) 
 def test_alpha_goes_from_words_to_meaning(index: MemoryIndex) -> None:
     words = search(index, "firmware", "hybrid", 6, fusion="weighted", alpha=0)
     meaning = search(index, "firmware", "hybrid", 6, fusion="weighted", alpha=1)
-    assert places(words) == {3, 13, 23, 33, 43, 53}
+    # The worst row of a ranking counts for nothing: four of the six score alike, below two in a language that isn't known.
+    assert ids(words)[:2] == ids(search(index, "firmware", "bm25", 2))
     assert ids(meaning) == ids(search(index, "firmware", "dense", 6))
 
 
@@ -113,9 +119,8 @@ def test_weights_of_a_fusion_say_what_each_retriever_counts(index: MemoryIndex) 
     hardly = {"weights": [1, 1e-6]}
     words = search(index, "firmware", "bm25", 6)
     for method in ("rrf", "weighted"):
-        assert places(
-            search(index, "firmware", steps(retrieve=[BM25, DENSE], fuse={"method": method, **hardly}), 6)
-        ) == places(words)
+        plan = steps(retrieve=[BM25, DENSE], fuse={"method": method, **hardly})
+        assert places(search(index, "firmware", plan, 2)) == places(words[:2])
     with pytest.raises(ValueError, match=r"fuse\.weights has 2 numbers for 1 retrievers"):
         steps(retrieve=[BM25], fuse=hardly)
 
@@ -139,7 +144,7 @@ def test_a_question_that_names_a_place_is_answered_there_inside_documents_only(i
     there = steps(retrieve=[{"by": "places"}])
     asked, document = Asked(EMBEDDERS, "What is drawn on page 4?"), Filters(documents=[str(ROWS[25]["doc_id"])])
     found = retrieve(index, asked, there, k=60, filters=document)
-    assert places(found) == {place for place in range(20, 40) if 4 in pages_of(ROWS[place])}
+    assert places(found) == {place for place in range(20, 40) if 4 in filtered(ROWS[place])[PAGE_COLUMN]}
     assert {score for _, score in found} == {1.0}
     assert retrieve(index, asked, there, k=60) == [], "page 4 of which document?"
     narrowed = document.model_copy(update={"pages": [9]})

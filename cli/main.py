@@ -342,6 +342,7 @@ def search(
         typer.Option(formats=_DAYS, help="Only PDFs changed, or else made, that day or later, by themselves."),
     ] = None,
     until: Annotated[datetime | None, typer.Option(formats=_DAYS, help="Only those of that day or earlier.")] = None,
+    language: Annotated[list[str] | None, typer.Option(help="Only documents in this language: en, de.")] = None,
     phrase: Annotated[list[str] | None, typer.Option(help="Only what has this phrase, word for word.")] = None,
     group: Annotated[str | None, typer.Option(help="The best hit of each page or document: page, document.")] = None,
     highlight: Annotated[
@@ -375,6 +376,7 @@ def search(
         has_figure=has_figure,
         since=since.date() if since else None,
         until=until.date() if until else None,
+        languages=language or [],
         phrases=phrase or [],
     )
     otherwise = _changes(steps or [])

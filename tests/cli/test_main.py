@@ -174,6 +174,8 @@ def _narrowed(inset: Inset) -> None:
     grouped = inset(*search, "--group", "document", "--has-figure", "--modality", "text", "-k", "100")
     assert grouped.out.count(" more in this document") <= 3
     assert len([line for line in grouped.out.splitlines() if line[:1].isdigit()]) == 3
+    assert inset(*search, "--language", "en", "--json").json["hits"]
+    assert inset(*search, "--language", "fr", "--json").json["hits"] == []
     assert inset(*search, "--source", "x*").err.strip().endswith("or use * for any characters")
 
 

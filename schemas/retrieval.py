@@ -55,6 +55,12 @@ class Vectors(_Retriever):
 Retriever = Annotated[Words | Vectors, Field(discriminator="by")]
 
 
+class Describe(Section):
+    """Have a vision-language model describe the picture that is asked by; what it writes is added to the words."""
+
+    model: Name = Field(description="One of retrieval.models of the corpus file.")
+
+
 class DocumentStep(Section):
     """Which documents are looked at: those whose rows rank best."""
 
@@ -101,6 +107,7 @@ class Select(Section):
 class Steps(Section):
     """The steps of a plan, in the order in which they run; what is left out doesn't happen."""
 
+    describe: Describe | None = Field(None, description="Add a description of the picture to the words.")
     documents: DocumentStep | None = Field(None, description="Look in the best documents only.")
     retrieve: list[Retriever] = Field(min_length=1, max_length=10, description="What is asked of the index.")
     fuse: Fuse = Fuse()
@@ -130,6 +137,7 @@ class Steps(Section):
 class ChangedSteps(Section):
     """Steps of a preset that are otherwise for one request: what a step leaves out stays as it is; a list is taken whole."""
 
+    describe: Describe | None = None
     documents: DocumentStep | None = None
     retrieve: list[Retriever] | None = Field(None, min_length=1, max_length=10)
     fuse: Fuse | None = None
@@ -142,7 +150,7 @@ class ChangedSteps(Section):
         return {
             name: step
             for name, step in self.model_dump(exclude_unset=True).items()
-            if step is not None or name == "documents"
+            if step is not None or name in ("describe", "documents")
         }
 
 

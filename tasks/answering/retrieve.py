@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
 from schemas.corpus import Ranking
 from schemas.errors import RequestError
@@ -10,6 +12,7 @@ from schemas.models import Embeds
 from schemas.ports import SearchIndex
 from schemas.retrieval import DocumentStep, Nearness, Preset, Steps, Vectors, Words
 from tasks.answering.asked import Asked
+from tasks.answering.describe import describe
 from tasks.answering.diversify import diversify
 from tasks.answering.fuse import fuse, fuse_scores, in_turn, summed
 from tasks.answering.rerank import cosine, reordered
@@ -35,6 +38,7 @@ STOP_WORDS = frozenset(
 """Lucene's English ones."""
 
 DEFAULT = Ranking()
+NO_MODELS: Mapping[str, Any] = MappingProxyType({})
 
 
 def retrieve(
@@ -46,6 +50,7 @@ def retrieve(
     filters: Filters = NO_FILTERS,
     ranking: Ranking = DEFAULT,
     has_pages: bool = False,
+    models: Mapping[str, Any] = NO_MODELS,
     trace: Trace | None = None,
 ) -> Ranked:
     """Return the best ``k`` rows for a question; fewer of them begin more of them, up to ``POOL``.
@@ -58,20 +63,44 @@ def retrieve(
         filters: What the search is narrowed to.
         ranking: What the plan leaves open.
         has_pages: Whether the version has rows of whole pages.
+        models: Generative models, by the names that plans know them by.
         trace: Keeps what each step did.
 
     Returns:
         ``(evidence_id, score)``, best first, larger is better; scores compare within one call only.
 
     Raises:
-        RequestError: The version has no vectors of a space that the plan needs, or the question has nothing to embed there.
+        RequestError: The version has no vectors of a space that the plan needs, or the question has a picture, and nothing in
+            the plan looks at it.
+        UserError: There is nothing but a description of a picture to search by, and the model gives none now.
     """
     if absent := lacking(plan.spaces, asked.embedders):
         raise RequestError(
             f"{_called(plan)} needs {', '.join(absent)}, which this version has not; use another preset, or name a model as "
             f"{', '.join(absent.values())} in the corpus file and refresh"
         )
-    return _Run(index, asked, ranking, trace or Trace(), has_pages).ranked(plan, k, filters)
+    trace = trace or Trace()
+    asked = _seen(asked, plan, models, trace)
+    return _Run(index, asked, ranking, trace, has_pages).ranked(plan, k, filters)
+
+
+def _seen(asked: Asked, plan: Steps, models: Mapping[str, Any], trace: Trace) -> Asked:
+    """Return a question with its picture put into words, where the plan wants that."""
+    if asked.picture is None:
+        return asked
+    looks = any(SPACES[space].embeds is not Embeds.TEXTS for space in plan.spaces)
+    if plan.describe is None:
+        if not looks:
+            raise RequestError(
+                f"{_called(plan)} looks at no picture: ask in words alone, or by a preset of vectors of pictures, or of a model "
+                f"that describes them"
+            )
+        return asked
+    name = plan.describe.model
+    if name not in models:
+        raise RequestError(f"{_called(plan)} needs model {name}; name it under retrieval.models in the corpus file")
+    with trace.step(f"describe: {name}", asked.words) as doing:
+        return describe(asked, models[name], doing, needed=not (asked.words or looks))
 
 
 def lacking(spaces: Iterable[str], known: Iterable[str]) -> dict[str, str]:
@@ -124,6 +153,9 @@ class _Run:
                 return doing.gave([])
             if self._has_pages and not narrowed.modalities and not _looks(retriever):
                 narrowed = without_pages(narrowed)
+            if asked.has_no_words and not _looks(retriever):
+                doing.note = "there are no words to search by"
+                return doing.gave([])
             match retriever:
                 case Words(weights=weights):
                     words = _searched(asked.words, self._ranking)
@@ -155,6 +187,9 @@ class _Run:
 
     def _nearest_first(self, step: Nearness, ranked: Ranked) -> Ranked:
         with self._trace.step(f"rerank: {step.by} {step.space}", self._asked.words) as doing:
+            if not self._asked.can_embed(step.space):
+                doing.note = "there are no words to compare with"
+                return doing.gave(ranked)
             looked_at = _ids(ranked[: step.pool])
             vectors = self._index.vectors(looked_at, step.space)
             asked = self._asked.vector(step.space)
@@ -171,9 +206,12 @@ class _Run:
             if diversity:
                 pool = _ids(ranked[: max(select.pool, k)])
                 # Of many vectors a row, none says how alike two rows are.
-                space = next((name for name in plan.spaces if not SPACES[name].late), TEXT.name)
-                vectors = self._index.vectors(pool, space)
-                ranked = diversify(self._asked.vector(space), pool, vectors, k=k, relevance=1 - diversity)
+                single = (name for name in (*plan.spaces, TEXT.name) if not SPACES[name].late)
+                if space := next(filter(self._asked.can_embed, single), None):
+                    vectors = self._index.vectors(pool, space)
+                    ranked = diversify(self._asked.vector(space), pool, vectors, k=k, relevance=1 - diversity)
+                else:
+                    doing.note = "there are no words to compare rows by, so none is kept back for being like another"
             return doing.gave(ranked[:k])
 
     def _within(self, quota: Mapping[Modality, int], ranked: Ranked) -> Ranked:

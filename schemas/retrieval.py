@@ -52,13 +52,29 @@ class Vectors(_Retriever):
     space: Name = Field("text", description="Whose vectors: text, tables, image, unified, late.")
 
 
-Retriever = Annotated[Words | Vectors, Field(discriminator="by")]
+class Sections(_Retriever):
+    """Rows of the sections that a generative model picks from the table of contents of the documents looked at."""
+
+    by: Literal["sections"]
+    model: Name = Field("llm", description="One of retrieval.models.")
+    order: Literal["sections", "nearness"] = Field(
+        "sections", description="How its rows are ranked: section after section as they were picked, or by meaning."
+    )
+
+
+Retriever = Annotated[Words | Vectors | Sections, Field(discriminator="by")]
 
 
 class Describe(Section):
     """Have a vision-language model describe the picture that is asked by; what it writes is added to the words."""
 
-    model: Name = Field(description="One of retrieval.models of the corpus file.")
+    model: Name = Field("vlm", description="One of retrieval.models, which sees pictures.")
+
+
+class Rewrite(Section):
+    """Have a generative model put the question into the words that documents use."""
+
+    model: Name = Field("llm", description="One of retrieval.models.")
 
 
 class DocumentStep(Section):
@@ -66,6 +82,9 @@ class DocumentStep(Section):
 
     by: Retriever = Field(description="What ranks rows; a document counts by the ranks of its rows.")
     k: Rows = Field(3, description="Documents kept.")
+    reranked_by: Name | None = Field(
+        None, description="One of retrieval.models that orders the documents anew, by their titles."
+    )
 
 
 class Fuse(Section):
@@ -87,7 +106,23 @@ class Nearness(Section):
     pool: Rows = Field(50, description="Candidates that are looked at; the others keep their order behind them.")
 
 
-Reranker = Nearness
+class Judged(Section):
+    """Have a generative model order the best candidates."""
+
+    by: Literal["llm"]
+    model: Name = Field("llm", description="One of retrieval.models.")
+    pool: Rows = Field(20, description="Candidates that it is shown; the others keep their order behind them.")
+
+
+class Scored(Section):
+    """Rank candidates by a model that reads question and passage together, or token by token."""
+
+    by: Literal["cross_encoder", "late"]
+    model: Name | None = Field(None, description="One of retrieval.models; none: that of the kind's name.")
+    pool: Rows = Field(50, description="Candidates that are looked at; the others keep their order behind them.")
+
+
+Reranker = Annotated[Nearness | Judged | Scored, Field(discriminator="by")]
 
 
 class Select(Section):
@@ -108,6 +143,7 @@ class Steps(Section):
     """The steps of a plan, in the order in which they run; what is left out doesn't happen."""
 
     describe: Describe | None = Field(None, description="Add a description of the picture to the words.")
+    rewrite: Rewrite | None = Field(None, description="Put the question into other words.")
     documents: DocumentStep | None = Field(None, description="Look in the best documents only.")
     retrieve: list[Retriever] = Field(min_length=1, max_length=10, description="What is asked of the index.")
     fuse: Fuse = Fuse()
@@ -121,7 +157,7 @@ class Steps(Section):
         return self
 
     @property
-    def retrievers(self) -> Iterator[Words | Vectors]:
+    def retrievers(self) -> Iterator[Words | Vectors | Sections]:
         """All that ask the index, in the order in which they do."""
         if self.documents is not None:
             yield self.documents.by
@@ -131,13 +167,25 @@ class Steps(Section):
     def spaces(self) -> list[str]:
         """The spaces that they need, each once."""
         asked = [one.space for one in self.retrievers if isinstance(one, Vectors)]
-        return list(dict.fromkeys([*asked, *(one.space for one in self.rerank)]))
+        return list(dict.fromkeys([*asked, *(one.space for one in self.rerank if isinstance(one, Nearness))]))
+
+    @property
+    def models(self) -> list[str]:
+        """The names of the models that they need of ``retrieval.models``, each once."""
+        asked = [step.model for step in (self.describe, self.rewrite) if step is not None]
+        asked += [one.model for one in self.retrievers if isinstance(one, Sections)]
+        asked += [self.documents.reranked_by] if self.documents is not None and self.documents.reranked_by else []
+        asked += [
+            one.model if one.by == "llm" else one.model or one.by for one in self.rerank if not isinstance(one, Nearness)
+        ]
+        return list(dict.fromkeys(asked))
 
 
 class ChangedSteps(Section):
     """Steps of a preset that are otherwise for one request: what a step leaves out stays as it is; a list is taken whole."""
 
     describe: Describe | None = None
+    rewrite: Rewrite | None = None
     documents: DocumentStep | None = None
     retrieve: list[Retriever] | None = Field(None, min_length=1, max_length=10)
     fuse: Fuse | None = None
@@ -150,7 +198,7 @@ class ChangedSteps(Section):
         return {
             name: step
             for name, step in self.model_dump(exclude_unset=True).items()
-            if step is not None or name in ("describe", "documents")
+            if step is not None or name in ("describe", "rewrite", "documents")
         }
 
 

@@ -114,6 +114,9 @@ Changes = Annotated[
 ]
 
 
+_BASE64 = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
+
+
 def _decoded(written: str) -> bytes:
     try:
         picture = base64.b64decode(written, validate=True)
@@ -127,7 +130,7 @@ def _decoded(written: str) -> bytes:
 Picture = Annotated[
     bytes,
     BeforeValidator(lambda written: _decoded(written) if isinstance(written, str) else written),
-    WithJsonSchema({"type": "string", "contentEncoding": "base64"}),
+    WithJsonSchema({"type": "string", "contentEncoding": "base64", "minLength": 4, "pattern": _BASE64}),
 ]
 
 
@@ -138,7 +141,15 @@ class SearchRequest(BaseModel):
     out, whatever is published meanwhile.
     """
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "anyOf": [
+                {"required": ["query"], "properties": {"query": {"type": "string", "minLength": 1}}},
+                {"required": ["picture"], "properties": {"picture": {"type": "string"}}},
+            ]
+        },
+    )
 
     query: Annotated[str, StringConstraints(strip_whitespace=True, max_length=QUERY_LIMIT)] = Field(
         "", description="In plain words; may be left out where there is a picture."

@@ -265,6 +265,7 @@ class ImageModelOptions(PoolOptions):
     )
     revision: Revision = Field(description="Which revision, so that the same name always means the same model.")
     weights: Text | None = Field(None, description="Of an architecture: the file of its weights.")
+    texts: bool = Field(False, description="Embed rows without a picture by it, too: space joint.")
     batch: int = Field(16, ge=1, le=65_536, description="Pictures embedded at once.")
     gpus: float = Field(
         1.0, ge=0, le=64, description="GPUs, or a part of one, that each actor takes; 0, or none there: CPU."
@@ -462,6 +463,8 @@ class Collection(IndexOptions):
     """Where a version's collection is, as it was written down then: with keys that nothing reads any more."""
 
     model_config = ConfigDict(extra="ignore")
+
+    languages: list[str] = Field([], description="Those of its documents, by which questions are analysed.")
 
 
 class AnswerOptions(Section):

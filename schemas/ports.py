@@ -372,6 +372,10 @@ class TextEmbedder(Protocol):
         """Return one row a text; a row never depends on the texts beside it."""
         ...
 
+    def embed_queries(self, texts: Sequence[str]) -> Vector:
+        """Return one row a question: what ``embed_query`` returns of it, but for rounding."""
+        ...
+
     def embed_query(self, text: str) -> Vector:
         """Return the vector of a question, shape ``(dimension,)``."""
         ...

@@ -170,6 +170,11 @@ class Steps(Section):
         return list(dict.fromkeys([*asked, *(one.space for one in self.rerank if isinstance(one, Nearness))]))
 
     @property
+    def looks_at_pages_alone(self) -> bool:
+        """Whether a retriever finds nothing in a version without rows of whole pages."""
+        return any(one.filters.modalities == [Modality.PAGE] for one in self.retrievers)
+
+    @property
     def models(self) -> list[str]:
         """The names of the models that they need of ``retrieval.models``, each once."""
         asked = [step.model for step in (self.describe, self.rewrite) if step is not None]

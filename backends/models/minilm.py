@@ -9,6 +9,7 @@ import numpy as np
 from backends.models.bert import Bert
 from backends.models.packaged import verify
 from backends.models.sentence_embedder import SentenceEmbedder, TokenCounter
+from backends.models.text_languages import ENGLISH
 from schemas.errors import UserError
 from schemas.models import ModelName, TextModel
 from schemas.ports import Vector
@@ -86,7 +87,12 @@ def packaged_folder() -> Path:
 
 def model(_named: ModelName) -> TextModel:
     """Offer MiniLM to the registry."""
-    return TextModel(card=lambda: CARD, load=lambda _batch: MiniLM(), token_counter=lambda: _counter(packaged_folder()))
+    return TextModel(
+        card=lambda: CARD,
+        load=lambda _batch: MiniLM(),
+        token_counter=lambda: _counter(packaged_folder()),
+        languages=ENGLISH,
+    )
 
 
 def _counter(folder: Path) -> TokenCounter:

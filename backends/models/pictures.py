@@ -128,11 +128,11 @@ def _received(picture: bytes) -> bytes:
     with _OPENING, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         image = Image.open(io.BytesIO(picture), formats=RECEIVED_FORMATS)
-        is_turned = image.getexif().get(ExifTags.Base.Orientation, 1) != 1
     if image.width * image.height > RECEIVED_PIXELS:
         raise RequestError(_TOO_LARGE)
     fits = max(image.size) <= _RECEIVED_SIDE
     image.draft("RGB", (_RECEIVED_SIDE, _RECEIVED_SIDE))
+    is_turned = image.getexif().get(ExifTags.Base.Orientation, 1) != 1  # of a PNG, it may decode all of it
     rgb = _on_white(ImageOps.exif_transpose(image) if is_turned else image)  # decodes all of it
     if fits and not is_turned and image.format in ("PNG", "JPEG"):
         return picture

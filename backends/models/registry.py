@@ -126,6 +126,7 @@ LATE_EMBEDDERS: "Kind[Model[LateEmbedder]]" = Kind(
 EMBEDDERS: dict[Embeds, Kind[Any]] = {
     Embeds.TEXTS: TEXT_EMBEDDERS,
     Embeds.PICTURES: IMAGE_EMBEDDERS,
+    Embeds.EITHER: IMAGE_EMBEDDERS,
     Embeds.PAIRS: UNIFIED_EMBEDDERS,
     Embeds.PATCHES: LATE_EMBEDDERS,
 }

@@ -1,6 +1,6 @@
 """The read side of a corpus: what is live, searched, answered and shown."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from backends.models.pictures import receive
@@ -23,6 +23,8 @@ K = 10
 
 LOOKING_S = 3.0
 """How long somebody who asks for look-alikes waits, where hashes are still to be computed."""
+
+QUERIES_AT_ONCE = 256
 
 _SUGGESTIONS = 6
 _SOURCES_LISTED = 500
@@ -103,6 +105,28 @@ class PublishedCorpus:
         with self._versions.opened(version) as opened:
             return opened.look_alikes(figure_id, hashes, k=k or K)
 
+    def search_each(
+        self,
+        queries: Sequence[tuple[str, Filters]],
+        *,
+        preset: str | None = None,
+        steps: Mapping[str, Any] = NO_CHANGES,
+        k: int,
+        version: str | None = None,
+    ) -> Iterator[SearchResult]:
+        """Yield the best ``k`` rows for each query, all of one version: the live one, or ``version``.
+
+        Queries are embedded together, some hundred at once.
+        """
+        plan = self._plan(preset, steps)
+        for start in range(0, len(queries), QUERIES_AT_ONCE):
+            some = queries[start : start + QUERIES_AT_ONCE]
+            with self._versions.opened(version) as opened:
+                version = opened.version  # whatever is published meanwhile
+                found = zip(opened.questions([query for query, _ in some], plan), some, strict=True)
+                for asked, (_, filters) in found:
+                    yield opened.search(asked, plan, k=k, filters=filters)
+
     def answer(
         self,
         question: str,
@@ -152,6 +176,7 @@ class PublishedCorpus:
             pages=counts.pages,
             figures=counts.figures,
             rows=counts.rows,
+            languages=counts.documents_by_language,
             modalities=[modality for modality in Modality if counts.rows_by_modality.get(modality)],
             suggestions=self._suggestions(),
             sources=sources[:_SOURCES_LISTED],

@@ -124,9 +124,15 @@ class OpenVersion:
         """Return a question as the models of this version embed it."""
         return Asked(self.embedders, words, picture)
 
+    def questions(self, questions: Sequence[str], plan: Preset) -> list[Asked]:
+        """Return many questions as a plan asks for them, embedded together."""
+        return Asked.together(self.embedders, questions, plan.spaces)
+
     def lacks(self, plan: Preset) -> list[str]:
         """Return what a plan needs and this version has not, each with the setting that brings it."""
         absent = lacking_vectors(plan, self.embedders) | lacking_models(plan, self._models())
+        if plan.looks_at_pages_alone and not self.has_pages:
+            absent["rows of pages"] = "captions.pages"
         return [f"{what} (set {option})" for what, option in absent.items()]
 
     def _models(self) -> QueryModels:

@@ -63,6 +63,11 @@ def retrieve(
             f"{name} needs {', '.join(absent)}, which this version has not; use another preset, or name a model as "
             f"{', '.join(absent.values())} in the corpus file and refresh"
         )
+    if plan.looks_at_pages_alone and not resources.has_pages:
+        raise RequestError(
+            f"{name} needs rows of pages, which this version has not; use another preset, or set captions.pages in the corpus "
+            f"file and refresh"
+        )
     if absent := lacking_models(plan, resources.models):
         raise RequestError(
             f"{name} needs {', '.join(absent)}; use another preset, or name it as {', '.join(absent.values())} in the corpus file"

@@ -106,12 +106,14 @@ def steps_of(preset: Preset) -> dict[str, Any]:
 def preset_info(preset: Preset, missing: Sequence[str] = ()) -> PresetInfo:
     """Return a preset as it is listed; ``missing`` is what a version lacks for it."""
     steps = Steps.model_validate(preset.model_dump(include=set(Steps.model_fields), exclude_unset=True))
+    vectors, models = [f"vectors {space}" for space in preset.spaces], [f"a model {name}" for name in preset.models]
+    pages = ["rows of pages"] if preset.looks_at_pages_alone else []
     return PresetInfo(
         name=preset.name,
         label=preset.label,
         sentence=preset.sentence,
         source=preset.source,
-        needs=[*(f"vectors {space}" for space in preset.spaces), *(f"a model {name}" for name in preset.models)],
+        needs=[*vectors, *models, *pages],
         missing=list(missing),
         steps=steps,
     )

@@ -207,6 +207,19 @@ def test_a_question_is_embedded_once(index: MemoryIndex, monkeypatch: pytest.Mon
     assert asked == ["firmware"]
 
 
+def test_many_questions_are_embedded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[list[str]] = []
+
+    def embed(texts: list[str]) -> Vector:
+        calls.append(list(texts))
+        return np.stack([np.full(3, len(text), np.float32) for text in texts])
+
+    monkeypatch.setattr(EMBEDDERS["text"], "embed_queries", embed, raising=False)
+    asked = Asked.together(EMBEDDERS, ["a", "bb"], ["text", "late"])
+    assert [float(one.vector("text")[0]) for one in asked] == [1, 2]
+    assert calls == [["a", "bb"]]
+
+
 def test_a_plan_over_vectors_that_a_version_has_not_is_the_callers_mistake(index: MemoryIndex) -> None:
     with pytest.raises(UserError, match=r"preset unified needs vectors unified, which .* as embeddings.unified in the"):
         search(index, "pump", "unified", 3)
@@ -225,7 +238,7 @@ def test_any_step_is_changed_for_one_request(index: MemoryIndex) -> None:
     assert changed(diverse, {"select": {"k": 3}}).select.diversity == 0.6, "what a step leaves out stays"
     assert changed(hybrid, {"retrieve": [BM25]}).retrieve == packaged()["bm25"].retrieve
     with pytest.raises(
-        UserError, match=r"no step 'rank'; its steps are rewrite, documents, retrieve, fuse, rerank, select"
+        UserError, match=r"no step 'rank'; its steps are describe, rewrite, documents, retrieve, fuse, rerank, select"
     ):
         changed(hybrid, {"rank": 3})
     with pytest.raises(UserError, match=r"steps: select.k: Input should be"):

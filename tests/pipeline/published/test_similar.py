@@ -84,7 +84,7 @@ def test_a_picture_that_hardly_differs_comes_first_and_each_figure_once(publishe
         best = corpus.similar(pump, by="hash", k=1, wait_s=math.inf).hits[0]
         assert best.figure_id == _id(shaded)
         for by in ("hash", "vector"):
-            found = corpus.similar(winch, by=by, wait_s=math.inf).hits  # type: ignore[arg-type]
+            found = corpus.similar(winch, by=by, wait_s=math.inf).hits
             names = [hit.figure_id for hit in found]
             assert winch not in names
             assert len(names) == len(set(names)) == len(_figures(workspace)) - 1

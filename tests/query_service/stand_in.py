@@ -70,7 +70,7 @@ LIKE = HIT.model_copy(
         "figure_id": OTHER_ID,
         "figure_refs": [OTHER_ID],
         "figures": [
-            CitedFigure(figure_id=OTHER_ID, number="87654321", caption="Figure <2>", page=9, bbox=(5.0, 6.0, 7.0, 8.0))
+            CitedFigure(figure_id=OTHER_ID, number="87654321", caption="Figure <2>", page=5, bbox=(5.0, 6.0, 7.0, 8.0))
         ],
     }
 )

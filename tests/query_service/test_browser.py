@@ -122,12 +122,12 @@ def test_similar_figures_are_shown_below_a_figure_and_each_leads_on(tmp_path: Pa
     asked = ["figure .picture", "%23lightbox[open] %23similar-ask"]
     html = _page_after(corpus, asked, tmp_path)
     assert "Figures that show the like" in html
-    assert re.search(r'aria-label="Show Figure (<|&lt;)2(>|&gt;), pump.pdf, page 9"', html)
+    assert re.search(r'aria-label="Show Figure (<|&lt;)2(>|&gt;), pump.pdf, page 5"', html)
     assert f"figures/{OTHER_ID}?version={LIVE}" in html
     assert [one["by"] for one in corpus.asked if "like" in one] == ["vector"]
     html = _page_after(corpus, [*asked, "%23similar-figures .picture"], tmp_path)
     assert re.search(r'<h2 id="lightbox-caption">Figure (<|&lt;)2(>|&gt;)</h2>', html)
-    assert "See it on its page (page 9)" in html
+    assert "See it on its page (page 5)" in html
     html = _page_after(corpus, [*asked, "%23similar-otherwise:not([hidden])"], tmp_path)
     assert "Figures that look alike from afar" in html
     assert corpus.asked[-1]["by"] == "hash"

@@ -18,11 +18,14 @@ import pyarrow as pa
 
 from backends.engines.analyser import ANALYSIS_VERSION, query_terms
 from backends.engines.rows import (
+    FIGURES,
     NAMES,
     PAGES,
+    SECTIONS,
     Ranked,
     added_columns,
     check_columns,
+    check_filters,
     dimension_of,
     encodable,
     first,
@@ -33,6 +36,7 @@ from backends.engines.rows import (
 from schemas.errors import ContractError, DamagedError, InsetError, TransientError, UserError
 from schemas.evidence import EVIDENCE, Filters
 from schemas.ports import WHOLE_TEXT, SearchIndex, Vector
+from schemas.words import folded
 
 EXACT_BELOW_ROWS = 20_000
 REFINE_FACTOR = 5
@@ -190,25 +194,28 @@ class LanceIndex:
             with self._writing():
                 shutil.rmtree(self._uri)
 
-    def bm25(self, query: str, k: int, filters: Filters, weights: Mapping[str, float] = WHOLE_TEXT) -> Ranked:
+    def bm25(
+        self, query: str, k: int, filters: Filters, weights: Mapping[str, float] = WHOLE_TEXT, *, every: bool = False
+    ) -> Ranked:
         """Return ``(evidence_id, BM25 score)``; any term may match, and no character of a query has a meaning.
 
         Raises:
             ContractError: The table was made without one of the fields.
         """
-        from lancedb.query import BooleanQuery, MatchQuery, Occur
+        from lancedb.query import BooleanQuery, FullTextOperator, MatchQuery, Occur
 
-        table, where = self._table(), _predicate(filters)
+        table, where = self._narrowed(filters)
         if absent := set(weights) - set(self._fields()):
             raise ContractError(
                 f"{self._name} has no lexical index of {', '.join(sorted(absent))}; build the version again"
             )
         analysed = terms_column(next(iter(weights))) in table.schema.names  # one of an earlier release splits words itself
-        words = " ".join(query_terms(encodable(query), self._languages)) if analysed else encodable(query)
+        words = " ".join(query_terms(encodable(query), () if every else self._languages)) if analysed else encodable(query)
         if not words.strip():
             return []
         columns = {terms_column(field) if analysed else field: weight for field, weight in weights.items()}
-        asked = [MatchQuery(words, column, boost=weight) for column, weight in columns.items()]
+        operator = FullTextOperator.AND if every else FullTextOperator.OR
+        asked = [MatchQuery(words, column, boost=weight, operator=operator) for column, weight in columns.items()]
         together = asked[0] if len(asked) == 1 else BooleanQuery([(Occur.SHOULD, one) for one in asked])
 
         def search(limit: int) -> Ranked:
@@ -250,7 +257,7 @@ class LanceIndex:
 
     def _nearest(self, query: Vector, k: int, filters: Filters, space: str) -> Ranked:
         """Return ``(evidence_id, distance)``, nearest first: what the best cosine of each query vector lacks to 1, summed."""
-        table, where = self._table(), _predicate(filters)
+        table, where = self._narrowed(filters)
         if dimension_of(table.schema, space) != query.shape[-1] or is_late(table.schema, space) != (query.ndim > 1):
             raise ContractError(
                 f"{self._name} has no vectors '{space}' of length {query.shape[-1]}; refresh after changing models"
@@ -272,6 +279,12 @@ class LanceIndex:
                 found = self._table().search().select(list(columns))
                 rows = found.where(f"evidence_id IN ({_listed(wanted)})").limit(len(wanted)).to_arrow().to_pylist()
             yield from rows
+
+    def _narrowed(self, filters: Filters) -> tuple[Any, str]:
+        """Return the table, and the filters in its language; "" where there are none."""
+        table = self._table()
+        check_filters(filters, table.schema.names)
+        return table, _predicate(filters)
 
     def _fields(self) -> list[str]:
         named = (self._table().schema.metadata or {}).get(_FIELDS)
@@ -404,6 +417,18 @@ def _predicate(filters: Filters) -> str:
         parts.append(f"array_has_any({PAGES}, make_array({numbers}))")
     if filters.modalities:
         parts.append(f"modality IN ({_listed(filters.modalities)})")
+    if filters.languages:
+        parts.append(f"language IN ({_listed(filters.languages)})")
+    if filters.sections:
+        parts.append(f"array_has_any({SECTIONS}, make_array({_listed([folded(name) for name in filters.sections])}))")
+    if filters.has_figure is not None:
+        parts.append(f"{FIGURES} = {str(filters.has_figure).lower()}")
+    if filters.since is not None:
+        parts.append(f"date >= '{filters.since}'")
+    if filters.until is not None:
+        parts.append(f"date <= '{filters.until}'")
+    if filters.evidence_ids:
+        parts.append(f"evidence_id IN ({_listed(filters.evidence_ids)})")
     return " AND ".join(parts)
 
 

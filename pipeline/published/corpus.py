@@ -16,6 +16,7 @@ from schemas.evidence import NO_FILTERS, AnswerResult, Filters, Modality, Resemb
 from schemas.overview import CorpusOverview, SearchPreset
 from schemas.retrieval import Preset, PresetInfo
 from schemas.versions import VersionList
+from tasks.answering.group import GroupBy
 from tasks.answering.presets import NO_CHANGES, changed, preset_info, preset_named
 
 K = 10
@@ -68,6 +69,8 @@ class PublishedCorpus:
         offset: int = 0,
         filters: Filters = NO_FILTERS,
         version: str | None = None,
+        group_by: GroupBy | None = None,
+        highlight: bool = False,
         trace: bool = False,
     ) -> SearchResult:
         """Return the best ``k`` rows behind the first ``offset``, of the live version or of ``version``."""
@@ -75,7 +78,16 @@ class PublishedCorpus:
         seen = None if picture is None else receive(picture)
         with self._versions.opened(version) as opened:
             asked, most = opened.question(query, seen), k or plan.select.k or K
-            return opened.search(asked, plan, k=most, offset=offset, filters=filters, traced=trace)
+            return opened.search(
+                asked,
+                plan,
+                k=most,
+                offset=offset,
+                filters=filters,
+                group_by=group_by,
+                highlight=highlight,
+                traced=trace,
+            )
 
     def similar(
         self,

@@ -11,7 +11,8 @@ from schemas.retrieval import DocumentStep, Preset, Retriever, Steps, Words
 from tasks.answering.asked import Asked
 from tasks.answering.describe import described
 from tasks.answering.diversify import diversify
-from tasks.answering.fuse import fuse, fuse_scores, in_turn, summed
+from tasks.answering.fuse import fuse, fuse_scores, fuse_shares, in_turn, summed
+from tasks.answering.glossaries import expanded
 from tasks.answering.rerank import judged, reranked
 from tasks.answering.retrievers import above, ask_index
 from tasks.answering.rewrite import rewritten
@@ -85,16 +86,21 @@ def retrieve(
     if plan.rewrite is not None and not asked.has_no_words:
         with search.trace.step("rewrite", asked.words) as doing:
             asked = asked.reworded(rewritten(asked.words, resources.models[plan.rewrite.model], doing))
+    wanted = asked
+    if plan.expand is not None and not asked.has_no_words:
+        with search.trace.step(f"expand: {plan.expand.glossary}", asked.words) as doing:
+            wanted = asked.reworded(expanded(asked.words, plan.expand.glossary))
+            doing.note = wanted.words.removeprefix(asked.words).strip()
     if plan.documents is not None:
-        filters = _in_documents(search, plan.documents, asked, filters)
+        filters = _in_documents(search, plan.documents, wanted, filters)
     diversity = ranking.diversity if plan.select.diversity is None else plan.select.diversity
     is_chosen = len(plan.retrieve) > 1 or plan.rerank or plan.select.quota or diversity
     depth = max(POOL, k) if is_chosen else k
     rankings: list[Ranked] = []
     for retriever in plan.retrieve:
-        words = asked if retriever.asks == "question" else _with_evidence(search, asked, rankings)
+        words = wanted if retriever.asks == "question" else _with_evidence(search, wanted, rankings)
         rankings.append(ask_index(search, retriever, words, depth, filters))
-    ranked = _fused(search, plan, rankings)
+    ranked = _fused(search, plan, rankings, depth)
     for step in plan.rerank:
         ranked = reranked(search, step, asked, ranked)
     return _selected(search, plan, asked, ranked, k, diversity)
@@ -140,7 +146,7 @@ def _with_evidence(search: Search, asked: Asked, before: Sequence[Ranked]) -> As
     return asked.reworded("\n".join([asked.words, *texts]).strip())
 
 
-def _fused(search: Search, plan: Steps, rankings: Sequence[Ranked]) -> Ranked:
+def _fused(search: Search, plan: Steps, rankings: Sequence[Ranked], depth: int) -> Ranked:
     if len(rankings) == 1:
         return rankings[0]
     method, weights = plan.fuse.method or search.ranking.fusion, plan.fuse.weights
@@ -151,6 +157,9 @@ def _fused(search: Search, plan: Steps, rankings: Sequence[Ranked]) -> Ranked:
                 return doing.gave(fuse([ids(one) for one in rankings], k=offset, weights=weights))
             case "weighted":
                 return doing.gave(fuse_scores(rankings, weights or _shares(plan.retrieve, search.ranking.alpha)))
+            case "shares":
+                counts = weights or _shares(plan.retrieve, search.ranking.alpha)
+                return doing.gave(fuse_shares(rankings, counts, depth=depth))
             case "in_turn":
                 return doing.gave(in_turn(rankings))
 

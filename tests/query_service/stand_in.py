@@ -38,6 +38,7 @@ from schemas.evidence import (
 from schemas.overview import CorpusOverview
 from schemas.retrieval import PresetInfo
 from schemas.versions import VersionList, VersionRow
+from tasks.answering.group import GroupBy
 from tasks.answering.presets import NO_CHANGES, packaged, preset_info
 
 LIVE = "20260301T061502Z-1a2b3c4d"
@@ -93,11 +94,12 @@ def client_of(app: FastAPI) -> TestClient:
 
 
 class StandIn:
-    def __init__(self, name: str, live: bool = True, tagged: bool = True, table: bool = False) -> None:
+    def __init__(self, name: str, live: bool = True, tagged: bool = True, table: bool = False, text: str = "") -> None:
         self._name = name
         self._live = live
         self._tagged = {"tagged_pdf": tagged}
         self._table = table
+        self._text = text
         self.asked: list[dict[str, object]] = []
         self.drawing: Future[bytes] | None = None
 
@@ -132,12 +134,16 @@ class StandIn:
         offset: int = 0,
         filters: Filters = NO_FILTERS,
         version: str | None = None,
+        group_by: GroupBy | None = None,
+        highlight: bool = False,
         trace: bool = False,
     ) -> SearchResult:
         asked: dict[str, object] = {"query": query, "preset": preset, "k": k, "offset": offset}
         asked |= {"filters": filters, "version": version}
         asked |= {"steps": dict(steps)} if steps else {}
         asked |= {"picture": picture} if picture is not None else {}
+        asked |= {"group_by": group_by} if group_by else {}
+        asked |= {"highlight": highlight} if highlight else {}
         self.asked.append(asked)
         match query:
             case "busy":
@@ -153,9 +159,19 @@ class StandIn:
             case "bug":
                 raise ZeroDivisionError("a secret")
         cells = {"rows": [["Key", "Does | says"], ["7", "<i>turns</i>"]]} if self._table else {}
-        return SearchResult(
-            version=version or LIVE, preset=preset or "hybrid", hits=[HIT.model_copy(update=self._tagged | cells)]
-        )
+        hit = HIT.model_copy(update=self._tagged | cells)
+        if self._text:
+            # The stars around what matched are no part of the text; what is before them is the nearest sentence.
+            before, match, after = self._text.split("*")
+            hit = hit.model_copy(
+                update={
+                    "text": before + match + after,
+                    "highlights": [(len(before), len(before + match))],
+                    "nearest_sentence": (0, len(before + match)) if highlight else None,
+                    "more": 2 if group_by else 0,
+                }
+            )
+        return SearchResult(version=version or LIVE, preset=preset or "hybrid", hits=[hit])
 
     def similar(
         self, figure_id: str, *, by: Resemblance = "vector", k: int | None = None, version: str | None = None

@@ -4,12 +4,13 @@ Exit codes: 0 done, 1 something outside failed or a bug of ours, 2 the user's mi
 by a gate.
 """
 
+import math
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast, get_args
 
 import typer
 
@@ -18,7 +19,8 @@ from schemas.errors import OF_THE_SOURCE, BadInputError, Failure, GateError, Ins
 from schemas.stages import Step
 
 if TYPE_CHECKING:
-    from schemas.evidence import Hit, PageRange
+    from pipeline.published.corpus import PublishedCorpus
+    from schemas.evidence import Hit, PageRange, Resemblance
     from schemas.inspection import InspectedPage
     from schemas.trace import TraceStep
 
@@ -349,6 +351,16 @@ def search(
         bool, typer.Option("--highlight", help="Mark the sentence nearest in meaning too, which takes longer.")
     ] = False,
     version: Annotated[str | None, typer.Option(help="A version other than the live one.")] = None,
+    image: Annotated[
+        Path | None, typer.Option(help="A picture to search by, alone or with QUERY; for presets that look at pictures.")
+    ] = None,
+    like: Annotated[str | None, typer.Option(help="Instead of a query: figures like this one, by its id.")] = None,
+    by: Annotated[
+        str,
+        typer.Option(
+            help="With --like: by vector, which is what figures show or what is said of them, or by hash: their look."
+        ),
+    ] = "vector",
     questions: Annotated[
         Path | None, typer.Option(help="Answer every question of a JSONL file (id, question, doc).")
     ] = None,
@@ -381,6 +393,11 @@ def search(
     )
     otherwise = _changes(steps or [])
     published = open_published(corpus)
+    if like is not None:
+        if query or image or questions:
+            raise UserError("--like takes no QUERY, no --image and no --questions")
+        _show_similar(published, like, by, k, version, as_json=as_json)
+        return
     if questions is not None:
         if rankings is None:
             raise UserError("--questions needs --out RANKINGS.jsonl")
@@ -401,10 +418,11 @@ def search(
         else:
             say(f"{summary['questions']} questions ranked in {rankings}")
         return
-    if not query:
-        raise UserError("what should be searched for? Give a QUERY, or --questions FILE.jsonl with --out")
+    if not query and image is None:
+        raise UserError("what should be searched for? Give a QUERY, an --image, or --questions FILE.jsonl with --out")
     result = published.search(
-        query,
+        query or "",
+        picture=None if image is None else _read(image),
         preset=preset,
         steps=otherwise,
         k=k,
@@ -419,6 +437,31 @@ def search(
     else:
         _show_hits(result.hits, group)
         _show_trace(result.trace or [])
+
+
+def _read(image: Path) -> bytes:
+    try:
+        return image.read_bytes()
+    except OSError as error:
+        raise UserError(f"--image {image}: {error.strerror}") from error
+
+
+def _show_similar(
+    published: "PublishedCorpus", figure_id: str, by: str, k: int | None, version: str | None, *, as_json: bool
+) -> None:
+    from schemas.evidence import Resemblance
+
+    if by not in get_args(Resemblance):
+        raise UserError(f"--by {by}: use one of {', '.join(get_args(Resemblance))}")
+    with reporting() as report:
+        found = published.similar(
+            figure_id, by=cast("Resemblance", by), k=k, version=version, wait_s=math.inf, report=report
+        )
+    if as_json:
+        print_json(found)
+        return
+    say(f"by {'their look' if found.space is None else f'vectors {found.space}'}")
+    _show_hits(found.hits)
 
 
 def _page_range(written: str) -> "PageRange":

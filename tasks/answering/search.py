@@ -15,6 +15,9 @@ Ranked = list[tuple[str, float]]
 POOL = 200
 """Rows each retriever contributes to a fusion, or to a choice of diverse rows, at least: up to there, pages are stable."""
 
+NO_WORDS = "there are no words to search by"
+"""What a trace says of a step that looks at words, where a picture is all there is."""
+
 SHOWN_CHARS = 600
 """Characters of a text that go along where a retriever asks for evidence, or that a generative model reads: some 150 tokens."""
 

@@ -73,6 +73,9 @@ def _api(corpus: PublishedCorpus, mode: GenerationMode) -> Any:
             if isinstance(body.get("filters"), dict) and body["filters"].get("sources"):
                 body["filters"]["sources"] = ["*.pdf"]
             body.update({name: ALWAYS[0] for name in ("preset", "mode") if isinstance(body.get(name), str)})
+            # No preset here looks at pictures.
+            if body.pop("picture", None) is not None and not body.get("query"):
+                body["query"] = "winch"
             if isinstance(body.get("steps"), dict):
                 body["steps"] = {name: step for name, step in body["steps"].items() if name == "select"}
         return body

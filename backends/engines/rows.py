@@ -1,13 +1,15 @@
 """What the index engines share: what filters look at, and a first page that ties can't shuffle."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from schemas.errors import ContractError
 
 Ranked = list[tuple[str, float]]
+Name = TypeVar("Name")
 
 POOL = 128
 
@@ -64,8 +66,24 @@ def encodable(text: str) -> str:
 def first(search: Callable[[int], Ranked], k: int) -> Ranked:
     """Return the best ``k`` of an engine that orders ties as it likes.
 
+    Args:
+        search: As for ``deciding``.
+        k: Rows wanted; [] where it isn't positive.
+    """
+    return in_order(deciding(search, k))[:k]
+
+
+def in_order(found: Ranked) -> Ranked:
+    """Return rows best first, ties by id."""
+    return sorted(found, key=lambda pair: (-pair[1], pair[0]))
+
+
+def deciding(search: Callable[[int], list[tuple[Name, float]]], k: int) -> list[tuple[Name, float]]:
+    """Return the rows that score as high as the ``k``-th best, in no order: those among which ties decide.
+
     More rows are asked for until the last one scores below the ``k``-th, so that no tie is cut by chance. The first
-    request is the same for every small ``k``: a short answer is the beginning of a longer one.
+    request is the same for every small ``k``: a short answer is the beginning of a longer one. A quarter more than ``k``
+    rows are asked for at least, since an approximate index is least sure of the last ones.
 
     Args:
         search: Returns the best rows, at most as many as it is asked for; fewer mean that there are no more.
@@ -74,10 +92,12 @@ def first(search: Callable[[int], Ranked], k: int) -> Ranked:
     if k <= 0:
         return []
     limit = POOL
-    while limit <= k:
+    while limit < 1.25 * k:
         limit *= 2
     while True:
-        ranked = sorted(search(limit), key=lambda pair: (-pair[1], pair[0]))
-        if len(ranked) < limit or ranked[k - 1][1] > ranked[-1][1]:
-            return ranked[:k]
+        found = search(limit)
+        scores = sorted((score for _, score in found), reverse=True)
+        if len(found) < limit or scores[k - 1] > scores[-1]:
+            least = scores[k - 1] if k <= len(scores) else -math.inf
+            return [pair for pair in found if pair[1] >= least]
         limit *= 2

@@ -312,7 +312,7 @@ class _Readers:
 
     def _ask(self) -> None:
         """Ask for every row; all must be there, and of one version."""
-        result = self._published.search(_QUESTION, mode="dense", k=_ALL_ROWS)
+        result = self._published.search(_QUESTION, preset="dense", k=_ALL_ROWS)
         manifest = read_manifest(self._workspace.store, result.version)
         rows = manifest.counts.rows if manifest else -1
         documents = {row.doc_id for row in read_ledger(self._workspace.store, result.version)}

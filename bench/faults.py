@@ -499,7 +499,7 @@ def _ask(workspace: Workspace, what: str, outcome: Outcome) -> None:
     """Ask for every row of the live version; all must be there, and those of one version, and every source accounted for."""
     published = PublishedCorpus(workspace)
     try:
-        result = published.search(_QUESTION, mode="dense", k=10_000)
+        result = published.search(_QUESTION, preset="dense", k=10_000)
         manifest = read_manifest(workspace.store, result.version)
         ledger = read_ledger(workspace.store, result.version)
         indexed = {row.doc_id for row in ledger if row.status is Status.INDEXED}

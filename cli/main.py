@@ -8,18 +8,18 @@ import sys
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from cli.terminal import print_json, print_markdown, print_table, reporting, say, show, show_text, show_title
 from schemas.errors import OF_THE_SOURCE, BadInputError, Failure, GateError, InsetError, UserError
 from schemas.stages import Step
-from tasks.answering.modes import DEFAULT_MODE, IN_WORDS, mode_named
 
 if TYPE_CHECKING:
     from schemas.evidence import Hit
     from schemas.inspection import InspectedPage
+    from schemas.trace import TraceStep
 
 app = typer.Typer(
     help="Turn technical PDFs into a versioned, searchable index in which every figure stands where its page put it.",
@@ -311,7 +311,12 @@ def quarantine(
 def search(
     corpus: CorpusArgument,
     query: Annotated[str | None, typer.Argument(help="What to look for.")] = None,
-    mode: Annotated[str, typer.Option(help=f"How to search. {IN_WORDS}.")] = DEFAULT_MODE.name,
+    preset: Annotated[
+        str | None, typer.Option("--preset", "--mode", help="How to search; 'inset presets CORPUS' lists what there is.")
+    ] = None,
+    steps: Annotated[
+        list[str] | None, typer.Option("--set", help="A step of the preset that is otherwise: select.diversity=0.5.")
+    ] = None,
     k: Annotated[
         int | None, typer.Option("-k", "--k", min=1, max=1000, help="Hits at most; 10, or 50 with --questions.")
     ] = None,
@@ -323,6 +328,7 @@ def search(
         Path | None, typer.Option(help="Answer every question of a JSONL file (id, question, doc).")
     ] = None,
     rankings: Annotated[Path | None, typer.Option("--out", help="Where the rankings of --questions go, JSONL.")] = None,
+    trace: Annotated[bool, typer.Option("--trace", help="Show what each step did.")] = False,
     as_json: Json = False,
 ) -> None:
     """Search the live version."""
@@ -330,17 +336,25 @@ def search(
     from pipeline.published.rankings import rank_questions
     from schemas.evidence import Filters, Modality
 
-    mode_named(mode)
     if unknown := [name for name in modality or [] if name not in set(Modality)]:
         raise UserError(f"--modality {unknown[0]}: use one of {', '.join(Modality)}")
     filters = Filters(documents=document or [], pages=page or [], modalities=[Modality(name) for name in modality or []])
+    otherwise = _changes(steps or [])
     published = open_published(corpus)
     if questions is not None:
         if rankings is None:
             raise UserError("--questions needs --out RANKINGS.jsonl")
         with reporting() as report:
             summary = rank_questions(
-                published, questions, rankings, mode=mode, k=k or 50, filters=filters, version=version, report=report
+                published,
+                questions,
+                rankings,
+                preset=preset,
+                steps=otherwise,
+                k=k or 50,
+                filters=filters,
+                version=version,
+                report=report,
             )
         if as_json:
             print_json(summary)
@@ -349,11 +363,65 @@ def search(
         return
     if not query:
         raise UserError("what should be searched for? Give a QUERY, or --questions FILE.jsonl with --out")
-    result = published.search(query, mode=mode, k=k or 10, filters=filters, version=version)
+    result = published.search(query, preset=preset, steps=otherwise, k=k, filters=filters, version=version, trace=trace)
     if as_json:
         print_json(result)
     else:
         _show_hits(result.hits)
+        _show_trace(result.trace or [])
+
+
+def _changes(settings: Sequence[str]) -> dict[str, Any]:
+    """Return steps out of settings such as ``select.diversity=0.5``; a value is read as YAML has it."""
+    import yaml
+
+    steps: dict[str, Any] = {}
+    for setting in settings:
+        path, found, value = setting.partition("=")
+        *outer, name = path.split(".")
+        place = steps
+        for part in outer:
+            place = place.setdefault(part, {})
+            if not isinstance(place, dict):
+                raise UserError(f"--set {setting}: {part} is set to a value already")
+        try:
+            place[name] = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise UserError(
+                f"--set {setting}: the value can't be read; quote it, such as --set 'fuse.method=rrf'"
+            ) from error
+        if not (found and name):
+            raise UserError(f"--set {setting}: write STEP.KEY=VALUE, such as select.diversity=0.5")
+    return steps
+
+
+def _show_trace(steps: "Sequence[TraceStep]") -> None:
+    if steps:
+        rows = [
+            (step.step, f"{step.seconds * 1000:.1f}", step.candidates, _shortened(step.asked), step.note) for step in steps
+        ]
+        print_table("steps", ("step", "ms", "rows", "asked", "note"), rows)
+
+
+def _shortened(text: str) -> str:
+    words = " ".join(text.split())
+    return words if len(words) <= 60 else f"{words[:59]}…"
+
+
+@app.command()
+def presets(corpus: CorpusArgument, as_json: Json = False) -> None:
+    """List every way to search a corpus, and what its live version lacks for some."""
+    from pipeline.published.corpus import open_published
+
+    found = open_published(corpus).presets()
+    if as_json:
+        print_json({"presets": [preset.model_dump(mode="json") for preset in found]})
+        return
+    rows = [
+        (preset.name, preset.sentence, preset.source, "; ".join(preset.missing) and f"lacks {'; '.join(preset.missing)}")
+        for preset in found
+    ]
+    print_table("", ("preset", "what it does", "source", "here"), rows)
 
 
 def _show_hits(hits: "Sequence[Hit]") -> None:

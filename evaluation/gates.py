@@ -1,6 +1,6 @@
 """Judge a version by what its golden questions find."""
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence, Set
 
 from evaluation.golden import ModeReport
 from evaluation.metrics import paired_bootstrap
@@ -8,14 +8,13 @@ from evaluation.questions import Question
 from schemas.gates import FUSION_HELPS, NO_QUESTIONS, RECALL, RECALL_KEPT, Bounds, Gate
 from schemas.laws import EXAMPLES
 from schemas.versions import GateResult
-from tasks.answering.modes import DEFAULT_MODE, MODES
 
 OF_RETRIEVAL = frozenset(gate.name for gate in (RECALL, FUSION_HELPS, RECALL_KEPT))
 """Gates on what questions find: what they refuse by one ranking they may let pass by another."""
 
 
 def retrieval_gates(
-    questions: Sequence[Question], ours: Mapping[str, ModeReport], live: ModeReport | None, bounds: Bounds
+    questions: Sequence[Question], fused: ModeReport, parts: Sequence[ModeReport], live: ModeReport | None, bounds: Bounds
 ) -> list[GateResult]:
     """Hold that a version finds enough, no less than the live one, and by fusion no less than by its best single retriever.
 
@@ -24,23 +23,22 @@ def retrieval_gates(
 
     Args:
         questions: The golden questions.
-        ours: A report a mode, by its name, on the same questions; the default mode's is among them.
-        live: The default mode's report of the live version; None where there is none.
+        fused: The default preset's report.
+        parts: A report for each of its retrievers alone, on the same questions; [] where it has but one.
+        live: The default preset's report of the live version; None where there is none.
         bounds: The margins.
     """
-    fused = ours[DEFAULT_MODE.name]
     recall = fused.recall_at_10
     if recall is None:
         message = "no golden question can be answered; retrieval is not judged"
         return [GateResult(gate=NO_QUESTIONS, passed=True, value=None, bound=None, message=message)]
     least = f"at least {bounds.of(RECALL):.0%} is wanted"
-    found = f"{DEFAULT_MODE.name} finds the page of {recall:.0%} of the golden questions; {least}"
+    found = f"{fused.mode} finds the page of {recall:.0%} of the golden questions; {least}"
     missed = _named(questions, {score.id for score in fused.scores if score.page_rank is None})
     gates = [RECALL.judge(recall, bounds, found, questions=missed)]
-    single = [report for name, report in ours.items() if len(MODES[name].retrievers) == 1]
-    if single:
-        best = max(single, key=lambda report: report.recall_at_10 or 0.0)
-        gates.append(_not_lost(FUSION_HELPS, questions, (fused, best), f"{best.mode}, the best single mode", bounds))
+    if parts:
+        best = max(parts, key=lambda report: report.recall_at_10 or 0.0)
+        gates.append(_not_lost(FUSION_HELPS, questions, (fused, best), f"{best.mode}, the best of its retrievers", bounds))
     if live:
         gates.append(_not_lost(RECALL_KEPT, questions, (fused, live), "the live version", bounds))
     return gates

@@ -11,8 +11,8 @@ from schemas.geometry import BBox
 
 DEPTH = 10
 
-Search = Callable[[str, str, int], Sequence[Hit]]
-"""Query, mode and k to hits, best first."""
+Search = Callable[[str, int], Sequence[Hit]]
+"""Query and k to hits, best first."""
 
 Placed = Mapping[str, Sequence[tuple[str, int, BBox]]]
 """Figure id to where it stands: source's file name, page, bbox."""
@@ -29,7 +29,7 @@ class QuestionScore(BaseModel):
 
 
 class ModeReport(BaseModel):
-    """How one mode fared on all answerable questions; a metric is None where no question asks for it."""
+    """How one way to search fared on all answerable questions; a metric is None where no question asks for it."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -44,7 +44,7 @@ class ModeReport(BaseModel):
 
 
 def ask(questions: Sequence[Question], search: Search, mode: str, placed: Placed) -> ModeReport:
-    """Ask the answerable questions in one mode.
+    """Ask the answerable questions by one way to search.
 
     A page counts as found by a hit any of whose regions is on it. A figure counts by a hit that carries it, overlapping
     the gold box by half (IoU).
@@ -52,11 +52,11 @@ def ask(questions: Sequence[Question], search: Search, mode: str, placed: Placed
     Args:
         questions: Golden questions; those that nothing answers are left out.
         search: The version's retrieval.
-        mode: How it searches.
+        mode: The name of the way to search.
         placed: Where the version's figures stand.
     """
     answerable = [question for question in questions if question.answerable]
-    scores = [_score(question, search(question.question, mode, DEPTH), placed) for question in answerable]
+    scores = [_score(question, search(question.question, DEPTH), placed) for question in answerable]
     pages = [score.page_rank for score in scores]
     asked = {question.id for question in answerable if question.figures}
     figures = [score.figure_rank for score in scores if score.id in asked]

@@ -7,6 +7,8 @@
     GET  /v1/corpora                      every corpus served here, at a glance
     GET  /v1/corpora/{corpus}             one of them
     GET  /v1/corpora/{corpus}/versions
+    GET  /v1/corpora/{corpus}/presets     every way to search it, and what its version lacks for some
+    GET  /v1/presets                      those that Inset brings
     GET  /v1/corpora/{corpus}/figures/{figure_id}
     GET  /v1/corpora/{corpus}/documents/{doc_id}.pdf
     GET  /v1/corpora/{corpus}/documents/{doc_id}/tagged.pdf
@@ -39,7 +41,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse
 from fastapi.routing import APIRoute
 from fastapi.staticfiles import StaticFiles
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, StringConstraints
 
 from query_service import errors
 from query_service.errors import ErrorBody, one_line
@@ -49,8 +51,9 @@ from query_service.ports import Box, PublishedCorpus
 from schemas.errors import InsetError, NotFoundError
 from schemas.evidence import AnswerResult, Filters, SearchResult
 from schemas.overview import CorpusOverview
+from schemas.retrieval import ChangedSteps, PresetInfo
 from schemas.versions import VersionList
-from tasks.answering.modes import DEFAULT_MODE, IN_WORDS, MODES
+from tasks.answering.presets import packaged, preset_info
 
 API_VERSION = "1.0.0"
 QUERY_LIMIT = 2000
@@ -93,13 +96,10 @@ Question = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1,
 BoxText = Annotated[str, StringConstraints(max_length=120), AfterValidator(_is_box)]
 
 
-def _is_mode(name: str) -> str:
-    if name not in MODES:
-        raise ValueError(f"use one of {', '.join(MODES)}")
-    return name
-
-
-ModeName = Annotated[str, AfterValidator(_is_mode), Field(json_schema_extra={"enum": [*MODES]})]
+PresetName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,59}$")]
+Changes = Annotated[
+    ChangedSteps, Field(description='Steps of the preset that are otherwise this time: {"select": {"diversity": 0.5}}.')
+]
 
 
 class SearchRequest(BaseModel):
@@ -112,11 +112,18 @@ class SearchRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     query: Question
-    mode: ModeName = Field(DEFAULT_MODE.name, description=f"How to search. {IN_WORDS}.")
-    k: int = Field(10, ge=1, le=100, description="Hits at most.")
+    preset: PresetName | None = Field(
+        None,
+        validation_alias=AliasChoices("preset", "mode"),
+        description="How to search, as /v1/corpora/{corpus}/presets lists it; null is the corpus's default. mode is its "
+        "earlier name.",
+    )
+    steps: Changes = ChangedSteps()
+    k: int | None = Field(None, ge=1, le=100, description="Hits at most; as the preset says, or 10, where none is given.")
     offset: int = Field(0, ge=0, le=100, description="Hits to leave out at the beginning.")
     filters: Filters = Filters()
     version: VersionName | None = None
+    trace: bool = Field(False, description="Return what each step did, too.")
 
 
 class AnswerRequest(BaseModel):
@@ -125,8 +132,11 @@ class AnswerRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     question: Question
+    preset: PresetName | None = Field(None, description="How passages are searched; null is the corpus's default.")
+    steps: Changes = ChangedSteps()
     filters: Filters = Filters()
     version: VersionName | None = None
+    trace: bool = Field(False, description="Return what each step did, too.")
 
 
 class Health(BaseModel):
@@ -218,6 +228,18 @@ def overview(corpus: Opened) -> CorpusOverview:
     return corpus.overview()
 
 
+@_listing.get("/v1/presets", tags=["corpora"])
+def packaged_presets() -> list[PresetInfo]:
+    """The ways to search that Inset brings, the default first; a corpus may have more, and may lack what some of them need."""
+    return [preset_info(preset) for preset in packaged().values()]
+
+
+@_v1.get("/{corpus}/presets", tags=["corpora"])
+def presets(corpus: Opened, version: VersionParameter = None) -> list[PresetInfo]:
+    """Every way to search a corpus, its default first; ``missing`` is what the version lacks for one."""
+    return corpus.presets(version)
+
+
 @_v1.get("/{corpus}/versions", tags=["corpora"])
 def versions(corpus: Opened) -> VersionList:
     """A corpus's versions, newest first. Any that is live or ready can be named in a search, an answer or a document."""
@@ -228,7 +250,14 @@ def versions(corpus: Opened) -> VersionList:
 def search(corpus: Opened, asked: SearchRequest) -> SearchResult:
     """Evidence for a query, best first: chunks of text, tables and figures, each with its page and bbox."""
     return corpus.search(
-        asked.query, mode=asked.mode, k=asked.k, offset=asked.offset, filters=asked.filters, version=asked.version
+        asked.query,
+        preset=asked.preset,
+        steps=asked.steps.given,
+        k=asked.k,
+        offset=asked.offset,
+        filters=asked.filters,
+        version=asked.version,
+        trace=asked.trace,
     )
 
 
@@ -238,7 +267,14 @@ def answer(corpus: Opened, asked: AnswerRequest) -> AnswerResult:
 
     ``abstained`` is true, and ``parts`` is empty, where nothing in the version answers.
     """
-    return corpus.answer(asked.question, filters=asked.filters, version=asked.version)
+    return corpus.answer(
+        asked.question,
+        preset=asked.preset,
+        steps=asked.steps.given,
+        filters=asked.filters,
+        version=asked.version,
+        trace=asked.trace,
+    )
 
 
 @_v1.get(

@@ -1,13 +1,14 @@
 """What the service needs of a corpus; ``pipeline.published.corpus.PublishedCorpus`` provides it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from typing import Protocol
+from typing import Any, Protocol
 
 from schemas.evidence import NO_FILTERS, AnswerResult, Filters, SearchResult
 from schemas.overview import CorpusOverview
+from schemas.retrieval import PresetInfo
 from schemas.versions import VersionList
-from tasks.answering.modes import DEFAULT_MODE
+from tasks.answering.presets import NO_CHANGES
 
 Box = tuple[float, float, float, float]
 """x0, y0, x1, y1 in PDF points, top-left origin."""
@@ -60,17 +61,45 @@ class PublishedCorpus(Protocol):
         self,
         query: str,
         *,
-        mode: str = DEFAULT_MODE.name,
-        k: int = 10,
+        picture: bytes | None = None,
+        preset: str | None = None,
+        steps: Mapping[str, Any] = NO_CHANGES,
+        k: int | None = None,
         offset: int = 0,
         filters: Filters = NO_FILTERS,
         version: str | None = None,
+        trace: bool = False,
     ) -> SearchResult:
-        """Return the best ``k`` rows behind the first ``offset``, of the live version or of ``version``."""
+        """Return the best ``k`` rows behind the first ``offset``, of the live version or of ``version``.
+
+        Args:
+            query: What is looked for; "" where a picture is all there is.
+            picture: An encoded picture, for presets that look at pictures.
+            preset: How to search; the corpus's default where None.
+            steps: What is otherwise than in the preset.
+            k: Rows at most; as the preset says where None.
+            offset: Rows to leave out at the beginning.
+            filters: What the search is narrowed to.
+            version: Which; the live one where None.
+            trace: Whether to return what each step did.
+        """
         ...
 
-    def answer(self, question: str, *, filters: Filters = NO_FILTERS, version: str | None = None) -> AnswerResult:
-        """Answer from the live version, or from ``version``."""
+    def answer(
+        self,
+        question: str,
+        *,
+        preset: str | None = None,
+        steps: Mapping[str, Any] = NO_CHANGES,
+        filters: Filters = NO_FILTERS,
+        version: str | None = None,
+        trace: bool = False,
+    ) -> AnswerResult:
+        """Answer from the live version, or from ``version``; arguments as for ``search``."""
+        ...
+
+    def presets(self, version: str | None = None) -> list[PresetInfo]:
+        """Return every way to search, the default first, and what the live version or ``version`` lacks for it."""
         ...
 
     @property

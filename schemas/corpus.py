@@ -368,6 +368,15 @@ class Ranking(Section):
         return weights
 
 
+class RetrievalOptions(Section):
+    """Which ways there are to search: decided when a question comes, so that nothing is built again for it."""
+
+    preset: Text = Field("hybrid", description="The preset of those who name none; gates judge a version by it.")
+    presets: Place | None = Field(
+        None, description="A folder of presets of one's own, a YAML file each, beside those packaged."
+    )
+
+
 class ChunkOptions(Section):
     """How documents are cut into rows."""
 
@@ -510,6 +519,7 @@ class Corpus(Section):
     ray: RayOptions = RayOptions()
     chunks: ChunkOptions = ChunkOptions()
     index: IndexOptions = IndexOptions()
+    retrieval: RetrievalOptions = RetrievalOptions()
     ranking: Ranking = Ranking()
     answers: AnswerOptions = AnswerOptions()
     gates: GateOptions = GateOptions()

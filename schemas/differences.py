@@ -54,7 +54,7 @@ class VersionDiff(_Model):
     more_figures_gained: int = Field(0, description="How many were gained beside those that are named.")
     more_figures_lost: int = Field(0, description="How many were lost beside those that are named.")
     questions: ChangedQuestions
-    metrics: dict[str, Change] = Field(description="Of the golden questions, in hybrid mode.")
+    metrics: dict[str, Change] = Field(description="Of the golden questions, by the default preset.")
     counts: dict[str, Change] = Field(description="What the versions hold.")
     work: dict[str, Change] = Field(description="What it took to make them: documents and pictures done, seconds.")
     settings: dict[str, list[object]] = Field(description="Models and parameters that differ: before and now.")

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from pydantic import BaseModel, ConfigDict, Field
 
 from schemas.documents import BBOX
+from schemas.trace import TraceStep
 
 
 class Modality(StrEnum):
@@ -213,8 +214,9 @@ class SearchResult(_Model):
     """Hits, best first, and the version that they all come from."""
 
     version: str
-    mode: str = Field(description="The name of the mode that was searched in.")
+    preset: str = Field(description="The name of the preset that was searched by.")
     hits: list[Hit]
+    trace: list[TraceStep] | None = Field(None, description="What each step did, where the request asks for it.")
 
 
 class Citation(_Model):
@@ -273,3 +275,4 @@ class AnswerResult(_Model):
     abstained: bool
     parts: list[Part]
     citations: list[Citation]
+    trace: list[TraceStep] | None = Field(None, description="What each step did, where the request asks for it.")

@@ -166,7 +166,7 @@ FUSION_HELPS = Gate(
     name="hybrid against single modes",
     key="max_hybrid_loss",
     default=0.1,
-    means="Recall at 10 by which hybrid may stay below the best single mode; judged like max_recall_loss.",
+    means="Recall at 10 by which hybrid may stay below the best of its retrievers; judged like max_recall_loss.",
     remedy="lost: {questions}; correct what is wrong of them, or {ease}",
 )
 PICTURES_BY_TEXT = Gate(

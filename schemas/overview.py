@@ -7,14 +7,15 @@ from pydantic import BaseModel, ConfigDict, Field
 from schemas.evidence import Modality
 
 
-class SearchMode(BaseModel):
-    """A way to search a corpus; ``label`` and ``sentence`` are for people."""
+class SearchPreset(BaseModel):
+    """A way to search a corpus; ``label`` and ``sentence`` are for people, ``source`` is the paper that it is from."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     label: str
     sentence: str
+    source: str = ""
 
 
 class CorpusOverview(BaseModel):
@@ -32,5 +33,5 @@ class CorpusOverview(BaseModel):
     modalities: list[Modality] = Field([], description="What its rows are.")
     suggestions: list[str] = Field([], description="Questions to start with, such as the corpus's golden ones.")
     sources: list[str] = Field([], description="Sources of its documents, for completing a filter; may be cut short.")
-    modes: list[SearchMode] = Field([], description="How it can be searched; the first is the default.")
+    presets: list[SearchPreset] = Field([], description="How it can be searched; the first is the default.")
     problem: str = Field("", description="Why it can't be searched now, in one line; empty when it can.")

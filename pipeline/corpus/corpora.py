@@ -70,7 +70,7 @@ def find_corpus_file(name_or_path: str) -> Path:
     except OSError as error:
         raise UserError(f"{path}: this corpus file can't be read: {error.strerror}") from error
     if not stat.S_ISREG(kind):
-        raise UserError(f"{path}: this is no file, so it can't be a corpus file; remove it, or give it another name")
+        raise UserError(f"{path}: this is no file, so it can't be a {kind}; remove it, or give it another name")
     return path
 
 
@@ -92,15 +92,18 @@ def load_corpus(name_or_path: str) -> Corpus:
     resolved = {key: _resolved(address, path, key) for key, address in places.items() if address is not None}
     resolved.setdefault("store", str(_default_store(path.parent)))
     _check_places(resolved, path)
-    captions = corpus.captions
+    captions, retrieval = corpus.captions, corpus.retrieval
+    if retrieval.presets is not None:
+        named = _resolved(retrieval.presets, path, "retrieval.presets")
+        retrieval = retrieval.model_copy(update={"presets": named})
     if captions.corrections is not None:
         named = _resolved(captions.corrections, path, "captions.corrections")
         captions = captions.model_copy(update={"corrections": named})
-    return corpus.model_copy(update=resolved | {"captions": captions})
+    return corpus.model_copy(update=resolved | {"captions": captions, "retrieval": retrieval})
 
 
 class QuerySettings:
-    """A corpus file whose ranking and answers are what it says now: who edits it starts no service again.
+    """A corpus file whose retrieval, ranking and answers are what it says now: who edits it starts no service again.
 
     A file that can't be read, half written maybe, leaves things as they were. Safe to call from several threads.
 
@@ -114,7 +117,7 @@ class QuerySettings:
         self._known: tuple[tuple[int, int, int] | None, Corpus] = None, corpus
 
     def __call__(self) -> Corpus:
-        """Return what the file holds now; only ``ranking`` and ``answers`` are meant to be read of it."""
+        """Return what the file holds now; only ``retrieval``, ``ranking`` and ``answers`` are meant to be read of it."""
         stamp, corpus = self._known
         with contextlib.suppress(OSError, UserError):
             found = self._file.stat()
@@ -125,13 +128,20 @@ class QuerySettings:
         return corpus
 
 
-def read_mapping(path: Path) -> dict[Any, Any]:
-    """Return what a corpus file holds, as YAML has it and nobody has looked at it yet.
+def read_mapping(
+    path: Path, kind: str = "corpus file", needs: str = "it needs at least 'name' and 'source'. Make one with: inset init"
+) -> dict[Any, Any]:
+    """Return what a file of a person's holds, as YAML has it and nobody has looked at it yet.
+
+    Args:
+        path: The file.
+        kind: What it is meant to be, for messages.
+        needs: What it has to hold, for messages.
 
     Raises:
         UserError: The file can't be read, is no YAML, or is no mapping.
     """
-    loader = _Loader(_read(path))
+    loader = _Loader(_read(path, kind))
     try:
         raw = loader.get_single_data()
     except yaml.YAMLError as error:
@@ -139,27 +149,23 @@ def read_mapping(path: Path) -> dict[Any, Any]:
     finally:
         loader.dispose()
     if not isinstance(raw, dict):
-        raise UserError(
-            f"{path}: this is not a corpus file; it needs at least 'name' and 'source'. Make one with: inset init"
-        )
+        raise UserError(f"{path}: this is not a {kind}; {needs}")
     return raw
 
 
-def _read(path: Path) -> str:
+def _read(path: Path, kind: str) -> str:
     try:
         # Opening a FIFO would wait for whoever writes to it.
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise UserError(
-                    f"{path}: this is no file, so it can't be a corpus file; remove it, or give it another name"
-                )
+                raise UserError(f"{path}: this is no file, so it can't be a {kind}; remove it, or give it another name")
             data = file.read(MOST_BYTES + 1)
         if len(data) > MOST_BYTES:
-            raise UserError(f"{path}: this is not a corpus file; it has more than {MOST_BYTES >> 10} KiB")
+            raise UserError(f"{path}: this is not a {kind}; it has more than {MOST_BYTES >> 10} KiB")
         text = data.decode("utf-8")
         yaml.reader.Reader(text)  # refuses characters that YAML may not hold
     except OSError as error:
-        raise UserError(f"{path}: this corpus file can't be read: {error.strerror}") from error
+        raise UserError(f"{path}: this {kind} can't be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         raise UserError(f"{path}: line {line} this is not YAML: its bytes are not UTF-8; save the file as UTF-8") from error

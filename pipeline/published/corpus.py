@@ -1,14 +1,22 @@
 """The read side of a corpus: what is live, searched, answered and shown."""
 
+from collections.abc import Mapping
+from typing import Any
+
+from pipeline.corpus.presets import default_preset, presets_of
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.files import PublishedFiles
 from pipeline.published.versions import OpenVersions
 from pipeline.records.publication import list_versions
 from ray_jobs.draw_pages import PageDrawer
 from schemas.evidence import NO_FILTERS, AnswerResult, Filters, Modality, SearchResult
-from schemas.overview import CorpusOverview, SearchMode
+from schemas.overview import CorpusOverview, SearchPreset
+from schemas.retrieval import Preset, PresetInfo
 from schemas.versions import VersionList
-from tasks.answering.modes import DEFAULT_MODE, MODES
+from tasks.answering.presets import NO_CHANGES, changed, preset_info, preset_named
+
+K = 10
+"""Hits of those who ask for no number, by a preset that names none."""
 
 _SUGGESTIONS = 6
 _SOURCES_LISTED = 500
@@ -44,20 +52,51 @@ class PublishedCorpus:
         self,
         query: str,
         *,
-        mode: str = DEFAULT_MODE.name,
-        k: int = 10,
+        picture: bytes | None = None,
+        preset: str | None = None,
+        steps: Mapping[str, Any] = NO_CHANGES,
+        k: int | None = None,
         offset: int = 0,
         filters: Filters = NO_FILTERS,
         version: str | None = None,
+        trace: bool = False,
     ) -> SearchResult:
         """Return the best ``k`` rows behind the first ``offset``, of the live version or of ``version``."""
+        plan = self._plan(preset, steps)
         with self._versions.opened(version) as opened:
-            return opened.search(query, mode=mode, k=k, offset=offset, filters=filters)
+            asked, most = opened.question(query, picture), k or plan.select.k or K
+            return opened.search(asked, plan, k=most, offset=offset, filters=filters, traced=trace)
 
-    def answer(self, question: str, *, filters: Filters = NO_FILTERS, version: str | None = None) -> AnswerResult:
+    def answer(
+        self,
+        question: str,
+        *,
+        preset: str | None = None,
+        steps: Mapping[str, Any] = NO_CHANGES,
+        filters: Filters = NO_FILTERS,
+        version: str | None = None,
+        trace: bool = False,
+    ) -> AnswerResult:
         """Answer from the live version, or from ``version``."""
+        plan = self._plan(preset, steps)
         with self._versions.opened(version) as opened:
-            return opened.answer(question, filters=filters)
+            return opened.answer(opened.question(question), plan, filters=filters, traced=trace)
+
+    def presets(self, version: str | None = None) -> list[PresetInfo]:
+        """Return every way to search, the default first, and what the live version or ``version`` lacks for it."""
+        with self._versions.opened(version) as opened:
+            return [preset_info(preset, opened.lacks(preset)) for preset in self._presets()]
+
+    def _presets(self) -> list[Preset]:
+        """Return all presets, the corpus's default first."""
+        options = self._versions.asked().retrieval
+        default = default_preset(options)
+        return [default, *(preset for preset in presets_of(options).values() if preset.name != default.name)]
+
+    def _plan(self, preset: str | None, steps: Mapping[str, Any]) -> Preset:
+        options = self._versions.asked().retrieval
+        named = preset_named(preset or options.preset, presets_of(options))
+        return changed(named, steps) if steps else named
 
     def overview(self) -> CorpusOverview:
         """Return what its live version holds."""
@@ -68,7 +107,7 @@ class PublishedCorpus:
         with self._versions.opened(pointer) as opened:
             counts = opened.counts
             sources = sorted(source for named in opened.sources.values() for source in named)
-            modes = [mode for mode in MODES.values() if opened.embedders.keys() >= set(mode.spaces)]
+            presets = [preset for preset in self._presets() if not opened.lacks(preset)]
         return CorpusOverview(
             name=self.name,
             version=pointer.version,
@@ -80,13 +119,16 @@ class PublishedCorpus:
             modalities=[modality for modality in Modality if counts.rows_by_modality.get(modality)],
             suggestions=self._suggestions(),
             sources=sources[:_SOURCES_LISTED],
-            modes=[SearchMode(name=mode.name, label=mode.label, sentence=mode.sentence) for mode in modes],
+            presets=[
+                SearchPreset.model_validate(preset.model_dump(include=set(SearchPreset.model_fields))) for preset in presets
+            ],
         )
 
     def ready(self) -> None:
         """Raise where no version is live, or where it can't be searched: one question is put to it."""
         with self._versions.opened(None) as opened:
-            opened.search("ready", mode=DEFAULT_MODE.name, k=1, filters=NO_FILTERS)
+            plan = default_preset(self._versions.asked().retrieval)
+            opened.search(opened.question("ready"), plan, k=1, filters=NO_FILTERS)
 
     def close(self) -> None:
         """End the processes that draw pages, unless others share them."""
@@ -101,6 +143,10 @@ class PublishedCorpus:
         questions = [question for question in load_questions(self._workspace.corpus.questions) if question.answerable]
         with_figures = [question.question for question in questions if question.figures]
         return with_figures[:: max(1, len(with_figures) // _SUGGESTIONS)][:_SUGGESTIONS]
+
+
+def _shown(preset: Preset) -> SearchPreset:
+    return SearchPreset(name=preset.name, label=preset.label, sentence=preset.sentence, source=preset.source)
 
 
 def open_published(name_or_path: str, drawer: PageDrawer | None = None) -> PublishedCorpus:

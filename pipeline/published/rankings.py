@@ -1,7 +1,9 @@
 """Answer many questions at once, for those who score retrieval."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from evaluation.questions import load_questions
 from pipeline.corpus.workspace import Report
@@ -15,7 +17,8 @@ def rank_questions(
     questions: Path,
     rankings: Path,
     *,
-    mode: str,
+    preset: str | None,
+    steps: Mapping[str, Any],
     k: int,
     filters: Filters,
     version: str | None,
@@ -30,10 +33,11 @@ def rank_questions(
     """
     asked = load_questions(str(questions))
     lines: list[str] = []
-    used = version
+    used, named = version, preset or ""
     for done, question in enumerate(asked, 1):
         narrowed = filters.model_copy(update={"documents": [question.doc]}) if question.doc else filters
-        result = published.search(question.question, mode=mode, k=k, filters=narrowed, version=used)
+        result = published.search(question.question, preset=preset, steps=steps, k=k, filters=narrowed, version=used)
+        named = result.preset
         used = result.version  # every question is put to the same version, whatever is published meanwhile
         lines.append(json.dumps({"id": question.id, "ranking": _pages(result.hits)}, ensure_ascii=False))
         report("search", done, len(asked))
@@ -41,7 +45,7 @@ def rank_questions(
         rankings.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     except OSError as error:
         raise UserError(f"can't write {rankings}: {error.strerror}") from error
-    return {"version": used, "mode": mode, "questions": len(asked), "rankings": str(rankings)}
+    return {"version": used, "preset": named, "questions": len(asked), "rankings": str(rankings)}
 
 
 def _pages(hits: list[Hit]) -> list[tuple[str, int]]:

@@ -1,6 +1,7 @@
 """One version, opened for reading."""
 
 import functools
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,12 +20,14 @@ from schemas.corpus import Corpus, TagOptions
 from schemas.errors import NotFoundError
 from schemas.evidence import AnswerResult, CitedRegion, Filters, Hit, Modality, SearchResult
 from schemas.ports import Embedder, SearchIndex
+from schemas.retrieval import Preset
 from schemas.tags import TagTemplate
 from schemas.versions import Counts, Status
 from tasks.answering.answer import answer, least_similarity
+from tasks.answering.asked import Asked
 from tasks.answering.localise import localise
-from tasks.answering.modes import DEFAULT_MODE, mode_named
-from tasks.answering.retrieve import POOL, retrieve, without_pages
+from tasks.answering.retrieve import POOL, lacking, retrieve, without_pages
+from tasks.answering.trace import Trace
 from tasks.enriching.spaces import TEXT
 
 NEARNESS = TEXT
@@ -50,26 +53,49 @@ class OpenVersion:
     tagged: dict[str, str] | None
     has_pages: bool = False
 
-    def search(self, query: str, *, mode: str, k: int, filters: Filters, offset: int = 0) -> SearchResult:
+    def search(
+        self, asked: Asked, plan: Preset, *, k: int, filters: Filters, offset: int = 0, traced: bool = False
+    ) -> SearchResult:
         """Return the best ``k`` rows behind the first ``offset``."""
-        chosen, ranking = mode_named(mode), self.asked().ranking
-        if self.has_pages and not chosen.shows_pages:
-            filters = without_pages(filters)
-        ranked = retrieve(self.index, self.embedders, query, mode=chosen, k=offset + k, filters=filters, ranking=ranking)
-        return SearchResult(version=self.version, mode=mode, hits=self._hits(ranked[offset:]))
+        trace = Trace(time.perf_counter)
+        ranked = self._ranked(asked, plan, offset + k, filters, trace)
+        hits = self._hits(ranked[offset:])
+        return SearchResult(version=self.version, preset=plan.name, hits=hits, trace=trace.steps if traced else None)
 
-    def answer(self, question: str, *, filters: Filters) -> AnswerResult:
+    def answer(self, asked: Asked, plan: Preset, *, filters: Filters, traced: bool = False) -> AnswerResult:
         """Answer out of the best passages, or abstain where nothing is near enough to the question."""
         options = self.asked().answers
-        if self.has_pages:
+        if self.has_pages and not filters.modalities:
             filters = without_pages(filters)
-        vector = self.embedders[NEARNESS.name].embed_query(question)
-        near = dict(self.index.dense(vector, POOL, filters, NEARNESS.name))
+        trace = Trace(time.perf_counter)
+        with trace.step(f"nearness: {NEARNESS.name}", asked.words) as doing:
+            near = dict(doing.gave(self.index.dense(asked.vector(NEARNESS.name), POOL, filters, NEARNESS.name)))
         hits = []
         if (least := least_similarity(near.values(), options)) is not None:
-            found = self.search(question, mode=DEFAULT_MODE.name, k=options.passages * 3, filters=filters).hits
+            found = self._hits(self._ranked(asked, plan, options.passages * 3, filters, trace))
             hits = [hit for hit in found if near.get(hit.evidence_id, 0.0) >= least]
-        return answer(self.version, hits, self.template, passages=options.passages)
+        made = answer(self.version, hits, self.template, passages=options.passages)
+        return made.model_copy(update={"trace": trace.steps}) if traced else made
+
+    def question(self, words: str, picture: bytes | None = None) -> Asked:
+        """Return a question as the models of this version embed it."""
+        return Asked(self.embedders, words, picture)
+
+    def lacks(self, plan: Preset) -> list[str]:
+        """Return what a plan needs and this version has not, each with the setting that brings it."""
+        return [f"{what} (set {option})" for what, option in lacking(plan.spaces, self.embedders).items()]
+
+    def _ranked(self, asked: Asked, plan: Preset, k: int, filters: Filters, trace: Trace) -> list[tuple[str, float]]:
+        return retrieve(
+            self.index,
+            asked,
+            plan,
+            k=k,
+            filters=filters,
+            ranking=self.asked().ranking,
+            has_pages=self.has_pages,
+            trace=trace,
+        )
 
     def require(self, doc_id: str) -> list[str]:
         """Return the sources of a document.

@@ -32,7 +32,7 @@ class OpenVersions:
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
         self._name = workspace.corpus.name
-        self._asked = QuerySettings(workspace.file, workspace.corpus)
+        self.asked = QuerySettings(workspace.file, workspace.corpus)
         self._lock = threading.Lock()
         self._open: OrderedDict[str, OpenVersion] = OrderedDict()
         self._was_live = False
@@ -110,7 +110,7 @@ class OpenVersions:
             if version not in self._open:
                 if not self._workspace.store.exists(manifest_name(version)):
                     raise self._no_manifest(version)
-                self._open[version] = open_version(self._workspace, version, self._asked)
+                self._open[version] = open_version(self._workspace, version, self.asked)
             self._open.move_to_end(version)
             while len(self._open) > _VERSIONS_OPEN:
                 self._open.popitem(last=False)

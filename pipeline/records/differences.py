@@ -1,5 +1,6 @@
 """What changed from one version to another: read from what both left in the store."""
 
+import contextlib
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,9 @@ from schemas.ids import version_file
 from schemas.ports import ObjectStore
 from schemas.versions import Manifest
 from tasks.versions.diff import TAGGED_FIGURE, VersionFacts, diff, release_note
+
+JUDGED = "judged"
+"""The report of the preset that a version was judged by, among those in its ``evaluation/``."""
 
 _METRICS = {"recall_at_1", "recall_at_10", "reciprocal_rank", "ndcg_at_10", "figure_recall_at_10"}
 
@@ -79,10 +83,10 @@ def _facts(store: ObjectStore, manifest: Manifest, figures: Spill) -> VersionFac
 
 
 def _evaluation(store: ObjectStore, version: str) -> ModeReport | None:
-    try:
-        return read_model(store, version_file(version, "evaluation/hybrid.json"), ModeReport)
-    except FileNotFoundError:
-        return None
+    for name in (JUDGED, "hybrid"):  # as earlier releases called it
+        with contextlib.suppress(FileNotFoundError):
+            return read_model(store, version_file(version, f"evaluation/{name}.json"), ModeReport)
+    return None
 
 
 def _figures(store: ObjectStore, version: str, fates: pa.Table) -> Iterator[pa.Table]:

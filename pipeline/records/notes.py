@@ -6,7 +6,7 @@ Nothing but names passes between stages, so that each may run in a process, or o
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, JsonValue
 
 from backends.stores.objects import read_model, read_table
 from schemas.corpus import Ranking
@@ -25,8 +25,8 @@ Note = TypeVar("Note", bound=BaseModel)
 class StageNote(BaseModel):
     """What a stage has to say: its failures, the gates it looked at, its counts, the seconds it took.
 
-    ``spent`` is what it spent on generative models, by captioner. ``ranking`` is what questions were ranked by, where any were
-    asked.
+    ``spent`` is what it spent on generative models, by captioner. ``ranking`` is what questions were ranked by, and ``judged_by``
+    the steps of the preset, where any were asked.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -37,6 +37,7 @@ class StageNote(BaseModel):
     counts: dict[str, int] = {}
     spent: dict[str, Spent] = {}
     ranking: Ranking | None = None
+    judged_by: dict[str, JsonValue] | None = None
 
 
 def write_plan(store: ObjectStore, plan: Plan) -> None:
@@ -89,5 +90,6 @@ def _joined(notes: Sequence[StageNote]) -> StageNote:
         gates=[gate for note in notes for gate in note.gates],
         counts=counts,
         spent={name: spent for note in notes for name, spent in note.spent.items()},
+        judged_by=next((note.judged_by for note in notes if note.judged_by is not None), None),
         ranking=next((note.ranking for note in notes if note.ranking is not None), None),
     )

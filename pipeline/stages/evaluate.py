@@ -1,86 +1,94 @@
 """Stage 7: the corpus's golden questions, put to the built version and to the live one."""
 
+import functools
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from evaluation.gates import retrieval_gates
 from evaluation.golden import ModeReport, Placed, ask
 from evaluation.questions import Question, load_questions
 from pipeline.corpus.models import is_here
+from pipeline.corpus.presets import default_preset
 from pipeline.corpus.workspace import Report, Workspace, silent
-from pipeline.published.version import OpenVersion, open_version
+from pipeline.published.version import NEARNESS, OpenVersion, open_version
 from pipeline.records.collection import holds
+from pipeline.records.differences import JUDGED
 from pipeline.records.evidence import read_placements
 from pipeline.records.ledger import read_ledger
 from pipeline.records.notes import StageNote, read_plan, write_note
 from pipeline.records.publication import readable_manifest
 from schemas.errors import TransientError
-from schemas.evidence import Filters, Hit
+from schemas.evidence import NO_FILTERS, Hit
 from schemas.gates import NO_QUESTIONS, RECALL_KEPT
 from schemas.geometry import BBox
 from schemas.ids import version_file
+from schemas.retrieval import Preset
 from schemas.stages import Stage
 from schemas.versions import GateResult, Manifest
-from tasks.answering.modes import DEFAULT_MODE, MODES, Mode
+from tasks.answering.asked import Asked
+from tasks.answering.presets import alone, steps_of
 from tasks.versions.check import quarantine_ceiling
 
 
 def evaluate(workspace: Workspace, version: str, report: Report = silent) -> StageNote:
-    """Ask the golden questions in every mode, compare with the live version, and judge the loss.
+    """Ask the golden questions by the default preset and by each of its retrievers alone, compare with the live version.
 
     The reports go to the version's ``evaluation/``. Without golden questions there is nothing to judge, and a gate says so.
     """
     started = time.monotonic()
     plan = read_plan(workspace.store, version)
+    preset = default_preset(workspace.corpus.retrieval)
     gates = [_quarantine_gate(workspace, version)]
     if workspace.corpus.questions is None:
         message = "the corpus has no golden questions; retrieval is not judged"
         gates.append(GateResult(gate=NO_QUESTIONS, passed=True, value=None, bound=None, message=message))
     else:
         questions = load_questions(workspace.corpus.questions)
-        ours = _reports(workspace, version, questions, list(MODES.values()), report)
+        ours = _reports(workspace, version, questions, [preset, *alone(preset)], report)
         live = None
-        if plan.parent and _can_be_asked(workspace, plan.parent):
-            live = _reports(workspace, plan.parent, questions, [DEFAULT_MODE], report)[DEFAULT_MODE.name]
+        if plan.parent and _can_be_asked(workspace, plan.parent, preset):
+            (live,) = _reports(workspace, plan.parent, questions, [preset], report)
         elif plan.parent:
             message = f"nobody can search {plan.parent} any more, so this version can't be worse"
             gates.append(GateResult(gate=RECALL_KEPT.name, passed=True, value=None, bound=None, message=message))
-        gates += retrieval_gates(questions, ours, live, workspace.corpus.gates)
-        for name, made in [*ours.items(), *([("live", live)] if live else [])]:
+        gates += retrieval_gates(questions, ours[0], ours[1:], live, workspace.corpus.gates)
+        named = [(JUDGED, ours[0]), *((made.mode, made) for made in ours[1:]), *([("live", live)] if live else [])]
+        for name, made in named:
             data = json.dumps(made.model_dump(mode="json"), indent=1).encode()
             workspace.store.replace(version_file(version, f"evaluation/{name}.json"), data)
-    note = StageNote(seconds=time.monotonic() - started, gates=gates, ranking=workspace.corpus.ranking)
+    seconds = time.monotonic() - started
+    note = StageNote(seconds=seconds, gates=gates, ranking=workspace.corpus.ranking, judged_by=steps_of(preset))
     return write_note(workspace.store, version, Stage.EVALUATE, note)
 
 
-def _can_be_asked(workspace: Workspace, version: str) -> bool:
+def _can_be_asked(workspace: Workspace, version: str, preset: Preset) -> bool:
     manifest = readable_manifest(workspace.store, version)
     try:
-        return manifest is not None and holds(workspace, manifest) and _has_models(manifest)
+        return manifest is not None and holds(workspace, manifest) and _has_models(manifest, preset)
     except TransientError:
         return False
 
 
-def _has_models(manifest: Manifest) -> bool:
-    return all(is_here(name, manifest.spaces[name]) for name in DEFAULT_MODE.spaces)
+def _has_models(manifest: Manifest, preset: Preset) -> bool:
+    return all(name in manifest.spaces and is_here(name, manifest.spaces[name]) for name in {*preset.spaces, NEARNESS.name})
 
 
 def _reports(
-    workspace: Workspace, version: str, questions: Sequence[Question], modes: Sequence[Mode], report: Report
-) -> dict[str, ModeReport]:
+    workspace: Workspace, version: str, questions: Sequence[Question], presets: Sequence[Preset], report: Report
+) -> list[ModeReport]:
     opened = open_version(workspace, version)
     placed = _placed(workspace, opened)
-    reports: dict[str, ModeReport] = {}
-    known = [mode for mode in modes if opened.embedders.keys() >= set(mode.spaces)]
-    for done, mode in enumerate(known, 1):
-        reports[mode.name] = ask(questions, lambda query, mode, k: _hits(opened, query, mode, k), mode.name, placed)
-        report(Stage.EVALUATE, done, len(known))
+    asked = {question.question: opened.question(question.question) for question in questions}
+    reports = []
+    for done, preset in enumerate(presets, 1):
+        reports.append(ask(questions, functools.partial(_hits, opened, asked, preset), preset.name, placed))
+        report(Stage.EVALUATE, done, len(presets))
     return reports
 
 
-def _hits(opened: OpenVersion, query: str, mode: str, k: int) -> Sequence[Hit]:
-    return opened.search(query, mode=mode, k=k, filters=Filters()).hits
+def _hits(opened: OpenVersion, asked: Mapping[str, Asked], preset: Preset, query: str, k: int) -> Sequence[Hit]:
+    return opened.search(asked[query], preset, k=k, filters=NO_FILTERS).hits
 
 
 def _placed(workspace: Workspace, opened: OpenVersion) -> Placed:

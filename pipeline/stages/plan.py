@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from evaluation.gates import OF_RETRIEVAL
+from pipeline.corpus.presets import default_preset
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.collection import OF_THE_ENGINE, holds
 from pipeline.records.descriptions import read_spent
@@ -15,6 +16,7 @@ from ray_jobs.documents import is_finished, parsed_folder
 from schemas.errors import UNFINISHED, UserError
 from schemas.ids import key, version_name, version_time
 from schemas.versions import LedgerRow, Manifest, Outcome, Plan, PlannedDocument, Pointer, Spent, Status
+from tasks.answering.presets import steps_of
 from tasks.enriching.spending import Budget
 from tasks.versions.plan import compare, cut_shards, summarise, was_disturbed
 
@@ -109,8 +111,10 @@ def _is_unfinished(workspace: Workspace, manifest: Manifest) -> bool:
 
 
 def _was_ranked_otherwise(workspace: Workspace, manifest: Manifest) -> bool:
-    """Return whether a version was judged by another ranking than would judge it now."""
-    return manifest.parameters.get("ranking") != workspace.corpus.ranking.model_dump(mode="json")
+    """Return whether a version was judged by another ranking, or by other steps, than would judge it now."""
+    corpus = workspace.corpus
+    now = {"ranking": corpus.ranking.model_dump(mode="json"), "judged_by": steps_of(default_preset(corpus.retrieval))}
+    return any(manifest.parameters.get(name) != value for name, value in now.items())
 
 
 def _without_finished(

@@ -1,6 +1,5 @@
 """Stage 8: write the manifest, and move the pointer if the gates hold."""
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from pipeline.corpus.workspace import CODE_VERSION, Workspace
@@ -19,7 +18,7 @@ from pipeline.records.publication import (
     refusals_of,
     roll_back,
 )
-from schemas.corpus import Ranking
+from schemas.corpus import Corpus
 from schemas.errors import ContractError
 from schemas.ids import collection_name, sha256, version_file
 from schemas.stages import Stage
@@ -83,8 +82,10 @@ def put_live(workspace: Workspace, version: str, *, override: str | None = None)
     return pointer
 
 
-def _judged_by(notes: Mapping[Stage, StageNote]) -> Ranking | None:
-    return notes[Stage.EVALUATE].ranking if Stage.EVALUATE in notes else None
+def _judged_by(corpus: Corpus, note: StageNote | None) -> dict[str, object]:
+    """Return the ranking and the steps that questions were put by; what the file says now where none was."""
+    ranking = note.ranking if note is not None and note.ranking is not None else corpus.ranking
+    return {"ranking": ranking.model_dump(mode="json"), "judged_by": note.judged_by if note is not None else None}
 
 
 def _manifest(workspace: Workspace, plan: Plan, notes: dict[Stage, StageNote]) -> Manifest:
@@ -104,8 +105,8 @@ def _manifest(workspace: Workspace, plan: Plan, notes: dict[Stage, StageNote]) -
         spaces=dict(workspace.spaces),
         captioners={name: used.captions for name, used in workspace.captioners.items()},
         spent=notes[Stage.ENRICH].spent if Stage.ENRICH in notes else {},
-        parameters=corpus.model_dump(mode="json", exclude={"source", "store", "questions", "schedule"})
-        | {"ranking": (_judged_by(notes) or corpus.ranking).model_dump(mode="json")},
+        parameters=corpus.model_dump(mode="json", exclude={"source", "store", "questions", "schedule", "retrieval"})
+        | _judged_by(corpus, notes.get(Stage.EVALUATE)),
         counts=counts_of(notes[Stage.ASSEMBLE]),
         collection=collection_name(corpus.name, plan.version),
         gates=[gate for note in notes.values() for gate in note.gates],

@@ -7,7 +7,7 @@ const MODALITIES = [["", "All"], ["text", "Text"], ["table", "Tables"], ["figure
 const FEW = 10;
 const MANY = 50;
 
-const state = { corpus: "", q: "", mode: "", modality: "", documents: [], version: "", k: FEW };
+const state = { corpus: "", q: "", preset: "", modality: "", documents: [], version: "", k: FEW };
 let overviews = new Map();
 let running = null;
 let searching = null;
@@ -21,7 +21,7 @@ function readAddress() {
   const asked = new URLSearchParams(location.search);
   state.corpus = asked.get("corpus") ?? "";
   state.q = (asked.get("q") ?? "").trim().slice(0, 2000);
-  state.mode = asked.get("mode") ?? "";
+  state.preset = asked.get("preset") ?? asked.get("mode") ?? "";
   state.modality = MODALITIES.some(([modality]) => modality === asked.get("modality")) ? asked.get("modality") : "";
   state.documents = asked.getAll("document");
   state.version = asked.get("version") ?? "";
@@ -32,7 +32,7 @@ function writeAddress(push) {
   const query = new URLSearchParams();
   if (overviews.size > 1 || state.q) query.set("corpus", state.corpus);
   if (state.q) query.set("q", state.q);
-  if (state.mode) query.set("mode", state.mode);
+  if (state.preset) query.set("preset", state.preset);
   if (state.modality) query.set("modality", state.modality);
   for (const name of state.documents) query.append("document", name);
   if (state.version) query.set("version", state.version);
@@ -42,7 +42,7 @@ function writeAddress(push) {
 }
 
 const filters = (modality) => ({ documents: state.documents, ...(modality ? { modalities: [modality] } : {}) });
-const modes = () => overviews.get(state.corpus).modes;
+const presets = () => overviews.get(state.corpus).presets;
 const pinned = () => (state.version ? { version: state.version } : {});
 
 // ---- the frame: corpus, version, scope ----
@@ -167,11 +167,17 @@ function drawSwitches() {
   const shown = MODALITIES.filter(([modality]) => modality !== "page" || there.includes("page"));
   if (!shown.some(([modality]) => modality === state.modality)) state.modality = "";
   segments($("modalities"), "modality", shown, state.modality);
-  // The corpus's first mode is the default, and the address doesn't name it.
-  const choices = modes().map(({ name, label, sentence }, place) => [place ? name : "", label, sentence[0].toUpperCase() + sentence.slice(1)]);
-  if (!choices.some(([name]) => name === state.mode)) state.mode = "";
-  segments($("modes"), "mode", choices, state.mode);
-  $("modes").hidden = choices.length < 2;
+  // The corpus's first preset is the default, and the address doesn't name it.
+  const choices = presets().map(({ name, label, sentence, source }, place) => [place ? name : "", label, sentence[0].toUpperCase() + sentence.slice(1), source]);
+  if (!choices.some(([name]) => name === state.preset)) state.preset = "";
+  const isOwn = ([, , , source]) => !source;
+  segments($("presets"), "preset", choices.filter(isOwn), state.preset);
+  $("presets").hidden = choices.filter(isOwn).length < 2;
+  // Those of papers are many: they are in a list of their own.
+  const others = choices.filter((choice) => !isOwn(choice));
+  $("papers").replaceChildren(el("option", { value: "" }, "As in a paper…"), ...others.map(([value, label, title]) => el("option", { value, title }, label)));
+  $("papers").value = others.some(([name]) => name === state.preset) ? state.preset : "";
+  $("papers").hidden = !others.length;
 }
 
 // A filter changed: the address follows, and what is shown is asked again.
@@ -399,7 +405,7 @@ async function drawEvidence(version, keep = false) {
     box.replaceChildren(...Array.from({ length: 3 }, () => el("li", { class: "hit" }, skeleton(3))));
     $("more").hidden = true;
   }
-  const asked = { query: state.q, ...(state.mode ? { mode: state.mode } : {}), k: state.k, filters: filters(state.modality), ...version };
+  const asked = { query: state.q, ...(state.preset ? { preset: state.preset } : {}), k: state.k, filters: filters(state.modality), ...version };
   try {
     const found = await service.search(state.corpus, asked, turn.signal);
     if (turn !== searching) return null;
@@ -497,11 +503,14 @@ $("document").addEventListener("keydown", (event) => {
   if (narrow($("document").value.trim())) change({});
 });
 
-$("modes").addEventListener("change", (event) => {
-  Object.assign(state, { mode: event.target.value, k: FEW });
-  writeAddress(true);
-  if (state.q) drawEvidence(pinned());
-});
+for (const box of ["presets", "papers"]) {
+  $(box).addEventListener("change", (event) => {
+    Object.assign(state, { preset: event.target.value, k: FEW });
+    writeAddress(true);
+    drawSwitches();
+    if (state.q) drawEvidence(pinned());
+  });
+}
 $("modalities").addEventListener("change", (event) => {
   Object.assign(state, { modality: event.target.value, k: FEW });
   writeAddress(true);
@@ -522,7 +531,7 @@ $("version").addEventListener("change", () => change({ version: $("version").val
 $("home").addEventListener("click", (event) => {
   if (event.metaKey || event.ctrlKey || event.shiftKey) return;
   event.preventDefault();
-  Object.assign(state, { q: "", modality: "", mode: "", documents: [], version: "" });
+  Object.assign(state, { q: "", modality: "", preset: "", documents: [], version: "" });
   writeAddress(true);
   if (overviews.size) show(); else start();
 });

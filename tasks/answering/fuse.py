@@ -5,15 +5,18 @@ from collections.abc import Iterable, Sequence
 from schemas.errors import ContractError
 
 
-def fuse(rankings: Sequence[Sequence[str]], *, k: int = 60) -> list[tuple[str, float]]:
+def fuse(
+    rankings: Sequence[Sequence[str]], *, k: int = 60, weights: Sequence[float] | None = None
+) -> list[tuple[str, float]]:
     """Merge best-first rankings into one by reciprocal rank fusion.
 
-    A ranking gives ``1 / (k + rank)``, rank counted from 1, to each row it names. Raw scores are never compared:
+    A ranking gives ``weight / (k + rank)``, rank counted from 1, to each row it names. Raw scores are never compared:
     BM25 and cosine share no scale.
 
     Args:
         rankings: Evidence ids, best first, one sequence a retriever; may be empty.
         k: Rank offset, > 0; larger flattens the top ranks.
+        weights: What each ranking counts, ≥ 0; alike where None.
 
     Returns:
         ``(evidence_id, score)``, best first. Ties go by id, so every engine pages alike.
@@ -24,7 +27,13 @@ def fuse(rankings: Sequence[Sequence[str]], *, k: int = 60) -> list[tuple[str, f
     Source:
         Cormack, Clarke and Büttcher, SIGIR 2009.
     """
-    return _summed([(name, 1 / (k + rank)) for rank, name in enumerate(ranking, 1)] for ranking in rankings)
+    counts = [1.0] * len(rankings) if weights is None else weights
+    for ranking in rankings:
+        _check_once(ranking)
+    return summed(
+        [(name, weight / (k + rank)) for rank, name in enumerate(ranking, 1)]
+        for ranking, weight in zip(rankings, counts, strict=True)
+    )
 
 
 def fuse_scores(rankings: Sequence[Sequence[tuple[str, float]]], weights: Sequence[float]) -> list[tuple[str, float]]:
@@ -46,7 +55,22 @@ def fuse_scores(rankings: Sequence[Sequence[tuple[str, float]]], weights: Sequen
     Source:
         Lee, "Analyses of Multiple Evidence Combination", SIGIR 1997.
     """
-    return _summed(_scaled(ranking, weight) for ranking, weight in zip(rankings, weights, strict=True))
+    for ranking in rankings:
+        _check_once([name for name, _ in ranking])
+    return summed(_scaled(ranking, weight) for ranking, weight in zip(rankings, weights, strict=True))
+
+
+def in_turn(rankings: Sequence[Sequence[tuple[str, float]]]) -> list[tuple[str, float]]:
+    """Put best-first rankings one behind the other; a row stands where it comes first.
+
+    Args:
+        rankings: ``(evidence_id, score)``, best first, one sequence a retriever; may be empty.
+
+    Returns:
+        ``(evidence_id, score)``, best first: what retrievers score on scales of their own counts down from 1 here.
+    """
+    names = list(dict.fromkeys(name for ranking in rankings for name, _ in ranking))
+    return [(name, 1 / rank) for rank, name in enumerate(names, 1)]
 
 
 def _scaled(ranking: Sequence[tuple[str, float]], weight: float) -> list[tuple[str, float]]:
@@ -55,11 +79,15 @@ def _scaled(ranking: Sequence[tuple[str, float]], weight: float) -> list[tuple[s
     return [(name, weight * ((score - worst) / spread if spread else 1.0)) for name, score in ranking]
 
 
-def _summed(rankings: Iterable[Sequence[tuple[str, float]]]) -> list[tuple[str, float]]:
+def summed(rankings: Iterable[Iterable[tuple[str, float]]]) -> list[tuple[str, float]]:
+    """Return names by the sum of their scores, best first; ties go by name."""
     scores: dict[str, float] = {}
     for ranking in rankings:
-        if len({name for name, _ in ranking}) != len(ranking):
-            raise ContractError("a ranking names a row twice")
         for name, score in ranking:
             scores[name] = scores.get(name, 0.0) + score
     return sorted(scores.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _check_once(names: Sequence[str]) -> None:
+    if len(set(names)) != len(names):
+        raise ContractError("a ranking names a row twice")

@@ -1,7 +1,7 @@
 """The vector spaces of a version. Each is a row of ``SPACES``; nothing else knows a space by its name. Light to import.
 
 To add one is to add a row: keys, caches, the index, checks and copies go through all of them. What is searched in it is up to a
-mode (``tasks/answering/modes.py``).
+preset (``tasks/answering/presets``).
 """
 
 from collections.abc import Callable, Sequence

@@ -49,7 +49,7 @@ def test_every_model_works_once(tmp_path: Path, endpoint: EndpointServer) -> Non
     asked = len(endpoint.calls)
     assert asked > 80
     for mode in ("image", "late", "hybrid"):
-        assert PublishedCorpus(workspace).search("a line drawing with arrows", mode=mode, k=3).hits
+        assert PublishedCorpus(workspace).search("a line drawing with arrows", preset=mode, k=3).hits
 
     assert refresh(workspace).version == made.version
     assert len(endpoint.calls) == asked

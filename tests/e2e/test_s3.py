@@ -38,7 +38,7 @@ def test_a_corpus_lives_in_s3(tmp_path: Path, s3_bucket: str) -> None:
 
     published = PublishedCorpus(workspace)
     for mode in ALWAYS:
-        assert {hit.source for hit in published.search("screws of the steel winch", mode=mode, k=3).hits} == {"winch.pdf"}
+        assert {hit.source for hit in published.search("screws of the steel winch", preset=mode, k=3).hits} == {"winch.pdf"}
     answer = published.answer("How many bar does the steel winch take?")
     assert all(published.files.figure(part.figure_id)[0] for part in answer.parts if part.type == "figure")
     doc_id = answer.citations[0].doc_id
@@ -74,7 +74,7 @@ def test_a_corpus_lives_in_s3(tmp_path: Path, s3_bucket: str) -> None:
     with pytest.raises(
         TransientError, match=r"try again, and where that doesn't help: inset doctor manuals --deep, then inset"
     ):
-        published.search("gear box", mode="bm25")
+        published.search("gear box", preset="bm25")
     published.close()
     assert not diagnose([str(file)], deep=True).ok
     assert refresh(workspace).published

@@ -65,7 +65,7 @@ def test_a_corpus_lives_on_a_server(corpus_file: Path, weaviate: WeaviateServer)
     published = PublishedCorpus(workspace)
     try:
         for mode in ALWAYS:
-            hits = published.search("screws of the steel winch", mode=mode, k=3).hits
+            hits = published.search("screws of the steel winch", preset=mode, k=3).hits
             assert {hit.source for hit in hits} == {"winch.pdf"}
         assert published.search("pump", filters=Filters(documents=["winch.pdf"], pages=[1])).hits[0].page == 1
         answer = published.answer("How many bar does the steel winch take?")
@@ -116,7 +116,7 @@ def test_a_version_is_mirrored_from_lancedb_to_a_server(corpus_file: Path, weavi
     here, there = PublishedCorpus(embedded), PublishedCorpus(target)
     for mode in ALWAYS:
         question = "How many bar does the steel winch take?"
-        ours, theirs = (each.search(question, mode=mode, k=3).hits for each in (here, there))
+        ours, theirs = (each.search(question, preset=mode, k=3).hits for each in (here, there))
         assert ours[0].evidence_id == theirs[0].evidence_id
     assert here.answer(question) == there.answer(question)
     here.close()

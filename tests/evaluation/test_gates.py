@@ -31,14 +31,13 @@ def report(mode: str, found: str) -> ModeReport:
 def judge(
     hybrid: str, *, bm25: str | None = None, dense: str | None = None, live: str | None = None, **bounds: float
 ) -> dict[str, GateResult]:
-    ours: dict[str, ModeReport] = {
-        "hybrid": report("hybrid", hybrid),
-        "bm25": report("bm25", hybrid if bm25 is None else bm25),
-        "dense": report("dense", hybrid if dense is None else dense),
-    }
+    parts = [report("bm25", hybrid if bm25 is None else bm25), report("dense", hybrid if dense is None else dense)]
     before = None if live is None else report("hybrid", live)
     questions = [Question(id=str(number), question="?", doc="pump.pdf", pages=[number]) for number in range(len(hybrid))]
-    return {gate.gate: gate for gate in retrieval_gates(questions, ours, before, GateOptions(**bounds))}
+    return {
+        gate.gate: gate
+        for gate in retrieval_gates(questions, report("hybrid", hybrid), parts, before, GateOptions(**bounds))
+    }
 
 
 def test_an_equal_version_holds() -> None:

@@ -83,8 +83,8 @@ def test_a_server_that_is_gone_for_good_stops_no_refresh_elsewhere(published: Wo
 def test_pages_follow_each_other_without_gap_or_repeat(published: Workspace) -> None:
     opened = PublishedCorpus(published)
     for mode in ALWAYS:
-        whole = opened.search("screws of the steel winch", mode=mode, k=9).hits
-        pages = [opened.search("screws of the steel winch", mode=mode, k=3, offset=offset).hits for offset in (0, 3, 6)]
+        whole = opened.search("screws of the steel winch", preset=mode, k=9).hits
+        pages = [opened.search("screws of the steel winch", preset=mode, k=3, offset=offset).hits for offset in (0, 3, 6)]
         assert [hit for page in pages for hit in page] == whole
     opened.close()
 
@@ -95,7 +95,7 @@ def test_ranking_by_the_corpus_file(corpus_file: Path) -> None:
     published = PublishedCorpus(workspace)
     try:
         for mode in ALWAYS:
-            hits = published.search("what does the steel winch take", mode=mode, k=3).hits
+            hits = published.search("what does the steel winch take", preset=mode, k=3).hits
             assert hits[0].source == "winch.pdf"
             assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
     finally:

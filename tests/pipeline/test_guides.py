@@ -19,7 +19,7 @@ _BLOCK = re.compile(r"^```(?P<kind>\w+)(?: (?P<file>\S+))?\n(?P<text>.*?)^```$",
 
 @dataclass(frozen=True)
 class Block:
-    """A block of a guide: a ``diff`` of a file, the whole of a file, or the commands and replies of a ``console``."""
+    """A block of a guide: a ``diff`` of a file, the whole of one or what is added to it (``append``), or commands and replies."""
 
     kind: str
     file: str | None
@@ -83,7 +83,10 @@ def test_a_guide_does_what_it_says(guide: Path, refreshed_once: Path, tmp_path: 
                 assert re.search(reply, printed), f"{command} prints:\n{printed}"
         elif block.kind == "diff":
             file.write_text(block.applied(file.read_text(encoding="utf-8")), encoding="utf-8")
+        elif block.kind == "append":
+            file.write_text(file.read_text(encoding="utf-8") + block.text, encoding="utf-8")
         else:
+            file.parent.mkdir(exist_ok=True)
             file.write_text(block.text, encoding="utf-8")
 
 

@@ -82,9 +82,15 @@ def test_figures_and_they_alone_are_found_by_their_pictures(made_once: tuple[Wor
     late = LATE_EMBEDDERS.find(LATE.model(options) or ModelName("")).load(1)
     published = PublishedCorpus(workspace)
     try:
-        found = {mode: published.search(QUESTION, mode=mode, k=50).hits for mode in ("image", "unified", "late")}
-        assert [mode.name for mode in published.overview().modes] == [*ALWAYS, "tables", "image", "unified", "late"]
-        assert published.search(QUESTION, mode="tables").hits == [], "these manuals have no tables"
+        found = {mode: published.search(QUESTION, preset=mode, k=50).hits for mode in ("image", "unified", "late")}
+        assert [preset.name for preset in published.overview().presets if not preset.source] == [
+            *ALWAYS,
+            "image",
+            "late",
+            "tables",
+            "unified",
+        ]
+        assert published.search(QUESTION, preset="tables").hits == [], "these manuals have no tables"
     finally:
         published.close()
     for mode, hits in found.items():
@@ -116,7 +122,7 @@ def test_a_search_by_words_loads_no_model_of_pictures(
         assert published.search(QUESTION).hits
         assert published.answer("How many bar does the steel winch take?").parts
         with pytest.raises(AssertionError):
-            published.search(QUESTION, mode="image")
+            published.search(QUESTION, preset="image")
     finally:
         published.close()
         loaded.cache_clear()
@@ -154,11 +160,11 @@ def test_what_a_version_lacks_is_named_with_its_setting(published: Workspace) ->
     corpus = PublishedCorpus(published)
     try:
         with pytest.raises(
-            RequestError, match=r"mode image needs vectors image.* name a model as embeddings\.image in the"
+            RequestError, match=r"preset image needs vectors image.* name a model as embeddings\.image in the"
         ):
-            corpus.search(QUESTION, mode="image")
+            corpus.search(QUESTION, preset="image")
         with pytest.raises(RequestError, match=r"embeddings\.late"):
-            corpus.search(QUESTION, mode="late")
+            corpus.search(QUESTION, preset="late")
     finally:
         corpus.close()
 

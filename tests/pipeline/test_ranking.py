@@ -28,7 +28,7 @@ def serving(published: Workspace) -> Iterator[PublishedCorpus]:
 
 
 def _screws(corpus: PublishedCorpus) -> int:
-    return len(corpus.search("screws", mode="bm25").hits)
+    return len(corpus.search("screws", preset="bm25").hits)
 
 
 def test_another_ranking_is_used_at_once_and_builds_nothing(serving: PublishedCorpus, tmp_path: Path) -> None:
@@ -37,7 +37,7 @@ def test_another_ranking_is_used_at_once_and_builds_nothing(serving: PublishedCo
     assert not refresh(changed).published
     with closing(PublishedCorpus(changed)) as opened:
         assert _screws(opened) == _screws(serving) == 0
-        assert opened.search("winch", mode="bm25").hits
+        assert opened.search("winch", preset="bm25").hits
 
     write_manual(tmp_path / "pdfs" / "gate.pdf", "iron gate", seed=3)
     newer = refresh(changed)
@@ -48,7 +48,7 @@ def test_another_ranking_is_used_at_once_and_builds_nothing(serving: PublishedCo
     assert _screws(serving) == 0, "it holds for the older version too"
     write_corpus(tmp_path)
     assert _screws(serving) > 0
-    assert _screws(serving) == len(serving.search("screws", mode="bm25", version=older).hits)
+    assert _screws(serving) == len(serving.search("screws", preset="bm25", version=older).hits)
 
 
 def test_a_file_that_is_wrong_for_a_moment_leaves_the_ranking_as_it_was(serving: PublishedCorpus, tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def _answers_with_figures(published: PublishedCorpus, version: str | None) -> No
 
 def _filters_hold(published: PublishedCorpus) -> None:
     for mode in ("bm25", "dense", "hybrid"):
-        hits = published.search("screws of the pump", mode=mode, filters=Filters(documents=["winch.pdf"])).hits
+        hits = published.search("screws of the pump", preset=mode, filters=Filters(documents=["winch.pdf"])).hits
         assert hits
         assert {hit.source for hit in hits} == {"winch.pdf"}
     figures = published.search("pump", filters=Filters(modalities=[Modality.FIGURE], pages=[2])).hits

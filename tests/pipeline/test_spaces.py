@@ -32,7 +32,6 @@ from schemas.models import ModelName, TextModel
 from schemas.ports import Vector
 from schemas.stages import Stage
 from schemas.versions import ModelCard
-from tasks.answering.modes import MODES, Dense, Lexical, Mode
 from tasks.enriching.embed import Content
 from tasks.enriching.spaces import SPACES, TEXT, Space
 from tests.pipeline.conftest import write_corpus
@@ -70,17 +69,28 @@ SECTIONS = Space(
     content=lambda row: Content(text=row.section_path[-1]) if row.section_path and row.modality != "figure" else None,
     model=lambda _options: ModelName("hashed"),
 )
-BY_SECTION = Mode("section", "Section", "by the title of its section", (Dense(SECTIONS),))
-WITH_SECTION = Mode("all", "All", "words, meaning and section", (Lexical(), Dense(TEXT), Dense(SECTIONS)))
+BY_SECTION = "label: Section\nsentence: by the title of its section\nretrieve: [{by: dense, space: sections}]\n"
+WITH_SECTION = """label: All
+sentence: words, meaning and section
+retrieve: [{by: bm25}, {by: dense}, {by: dense, space: sections}]
+"""
 
 
 @pytest.fixture
 def declared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One line each: a model, a space, two modes."""
+    """One line each: a model, and a space."""
     monkeypatch.setitem(TEXT_EMBEDDERS.modules, "hashed", "tests.pipeline.test_spaces")
     monkeypatch.setitem(SPACES, SECTIONS.name, SECTIONS)
-    for mode in (BY_SECTION, WITH_SECTION):
-        monkeypatch.setitem(MODES, mode.name, mode)
+
+
+def with_presets(file: Path) -> str:
+    """Add two presets in a folder of one's own to a corpus file."""
+    folder = file.parent / "presets"
+    folder.mkdir()
+    (folder / "section.yaml").write_text(BY_SECTION)
+    (folder / "all.yaml").write_text(WITH_SECTION)
+    file.write_text(f"{file.read_text()}retrieval: {{presets: presets}}\n")
+    return str(file)
 
 
 @pytest.fixture(params=["lancedb", "memory", pytest.param("weaviate", marks=pytest.mark.live)])
@@ -95,7 +105,7 @@ def workspace(
     if request.param == "memory":
         held: dict[str, MemoryIndex] = defaultdict(MemoryIndex)
         monkeypatch.setattr(workspace_module, "open_index", lambda _root, _corpus, version, _options: held[version])
-    return open_workspace(str(write_corpus(corpus_file.parent.parent, more)))
+    return open_workspace(with_presets(write_corpus(corpus_file.parent.parent, more)))
 
 
 def _sections(workspace: Workspace) -> SpaceVectors:
@@ -124,13 +134,13 @@ def test_a_space_that_is_declared_is_embedded_built_and_searched(workspace: Work
 
     published = PublishedCorpus(workspace)
     try:
-        assert [mode.name for mode in published.overview().modes] == [*ALWAYS, "section", "all"]
-        found = published.search(QUESTION, mode="section", k=1000).hits
+        assert [preset.name for preset in published.overview().presets] == [*ALWAYS, "all", "section"]
+        found = published.search(QUESTION, preset="section", k=1000).hits
         assert {hit.evidence_id for hit in found} == titled, "rows without a vector are never found there"
         embedder = Hashed()
         near = [float(embedder.embed_query(hit.section_path[-1]) @ embedder.embed_query(QUESTION)) for hit in found]
         assert [hit.score for hit in found] == pytest.approx(near, abs=1e-4)
-        fused = published.search(QUESTION, mode="all", k=1000).hits
+        fused = published.search(QUESTION, preset="all", k=1000).hits
         assert {hit.evidence_id for hit in fused} == rows.keys()
     finally:
         published.close()
@@ -139,12 +149,12 @@ def test_a_space_that_is_declared_is_embedded_built_and_searched(workspace: Work
 
 def test_a_space_that_is_new_costs_its_vectors_alone(published: Workspace, declared: None) -> None:
     before = published.spaces
-    workspace = open_workspace(str(published.file))
+    workspace = open_workspace(with_presets(published.file))
     assert workspace.spaces[TEXT.name] == before[TEXT.name], "the others keep their keys"
     old = PublishedCorpus(published)
-    assert [mode.name for mode in old.overview().modes] == ALWAYS
-    with pytest.raises(UserError, match="mode section needs vectors sections"):
-        old.search(QUESTION, mode="section")
+    assert [preset.name for preset in old.overview().presets] == ALWAYS
+    with pytest.raises(UserError, match="preset section needs vectors sections"):
+        old.search(QUESTION, preset="section")
     old.close()
     made = refresh(workspace)
     assert made.published
@@ -181,7 +191,7 @@ def test_a_live_version_of_another_revision_is_neither_searched_nor_compared_wit
 
 
 def test_copies_sweeps_and_repairs_go_through_every_space(published: Workspace, tmp_path: Path, declared: None) -> None:
-    workspace = open_workspace(str(published.file))
+    workspace = open_workspace(with_presets(published.file))
     version = str(refresh(workspace).version)
     rows = passages(read_evidence(workspace.store, version))
     contents = _sections(workspace).contents(rows)
@@ -192,7 +202,7 @@ def test_copies_sweeps_and_repairs_go_through_every_space(published: Workspace, 
     mirror(workspace, target, version)
     put_live(target, version)
     assert _sections(target).cache.ids() == contents.keys()
-    answers = [PublishedCorpus(one).search(QUESTION, mode="section").hits for one in (workspace, target)]
+    answers = [PublishedCorpus(one).search(QUESTION, preset="section").hits for one in (workspace, target)]
     assert answers[0] == answers[1] != []
 
     assert prune(workspace, dry_run=False).records == {}, "what a version needs stays"

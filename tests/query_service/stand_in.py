@@ -1,8 +1,9 @@
 """A corpus that needs no index: it records what it is asked, and answers by hand."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from datetime import UTC, datetime
+from typing import Any
 
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
@@ -33,8 +34,9 @@ from schemas.evidence import (
     TextPart,
 )
 from schemas.overview import CorpusOverview
+from schemas.retrieval import PresetInfo
 from schemas.versions import VersionList, VersionRow
-from tasks.answering.modes import DEFAULT_MODE
+from tasks.answering.presets import NO_CHANGES, packaged, preset_info
 
 LIVE = "20260301T061502Z-1a2b3c4d"
 DOC_ID = "d0" * 32
@@ -109,13 +111,18 @@ class StandIn:
         self,
         query: str,
         *,
-        mode: str = DEFAULT_MODE.name,
-        k: int = 10,
+        picture: bytes | None = None,
+        preset: str | None = None,
+        steps: Mapping[str, Any] = NO_CHANGES,
+        k: int | None = None,
         offset: int = 0,
         filters: Filters = NO_FILTERS,
         version: str | None = None,
+        trace: bool = False,
     ) -> SearchResult:
-        asked = {"query": query, "mode": mode, "k": k, "offset": offset, "filters": filters, "version": version}
+        asked: dict[str, object] = {"query": query, "preset": preset, "k": k, "offset": offset}
+        asked |= {"filters": filters, "version": version}
+        asked |= {"steps": dict(steps)} if steps else {}
         self.asked.append(asked)
         match query:
             case "busy":
@@ -131,9 +138,20 @@ class StandIn:
             case "bug":
                 raise ZeroDivisionError("a secret")
         cells = {"rows": [["Key", "Does | says"], ["7", "<i>turns</i>"]]} if self._table else {}
-        return SearchResult(version=version or LIVE, mode=mode, hits=[HIT.model_copy(update=self._tagged | cells)])
+        return SearchResult(
+            version=version or LIVE, preset=preset or "hybrid", hits=[HIT.model_copy(update=self._tagged | cells)]
+        )
 
-    def answer(self, question: str, *, filters: Filters = NO_FILTERS, version: str | None = None) -> AnswerResult:
+    def answer(
+        self,
+        question: str,
+        *,
+        preset: str | None = None,
+        steps: Mapping[str, Any] = NO_CHANGES,
+        filters: Filters = NO_FILTERS,
+        version: str | None = None,
+        trace: bool = False,
+    ) -> AnswerResult:
         self.asked.append({"question": question, "filters": filters, "version": version})
         if version not in {None, LIVE}:
             raise NotFoundError(f"there is no version {version}")
@@ -154,6 +172,9 @@ class StandIn:
         return AnswerResult(
             version=LIVE, abstained=False, parts=parts, citations=[CITATION.model_copy(update=self._tagged)]
         )
+
+    def presets(self, version: str | None = None) -> list[PresetInfo]:
+        return [preset_info(preset) for preset in packaged().values()]
 
     def figure(self, figure_id: str, *, version: str | None = None) -> tuple[bytes, str]:
         self.asked.append({"figure": figure_id, "version": version})

@@ -30,18 +30,20 @@ class TestQuestions:
     def test_a_search_reaches_the_corpus_as_it_was_asked(self, client: TestClient, corpus: StandIn) -> None:
         filters = {"documents": ["pump.pdf"], "pages": [3], "modalities": ["table"]}
         asked = {"query": "  valve ", "mode": "bm25", "k": 100, "offset": 20, "filters": filters, "version": LIVE}
+        asked |= {"steps": {"select": {"diversity": 0.5}}}
         response = client.post(f"{BASE}/search", json=asked)
         assert response.status_code == 200
         assert SearchResult.model_validate(response.json()).hits == [HIT]
         expected = Filters(documents=["pump.pdf"], pages=[3], modalities=[Modality.TABLE])
         assert corpus.asked == [
-            {"query": "valve", "mode": "bm25", "k": 100, "offset": 20, "filters": expected, "version": LIVE}
+            {"query": "valve", "preset": "bm25", "k": 100, "offset": 20, "filters": expected, "version": LIVE}
+            | {"steps": {"select": {"diversity": 0.5}}}
         ]
 
     def test_a_search_needs_nothing_but_a_query(self, client: TestClient, corpus: StandIn) -> None:
         assert client.post(f"{BASE}/search", json={"query": "valve"}).json()["version"] == LIVE
         assert corpus.asked == [
-            {"query": "valve", "mode": "hybrid", "k": 10, "offset": 0, "filters": Filters(), "version": None}
+            {"query": "valve", "preset": None, "k": None, "offset": 0, "filters": Filters(), "version": None}
         ]
 
     def test_an_answer_keeps_the_order_of_its_parts(self, client: TestClient) -> None:
@@ -58,7 +60,7 @@ class TestQuestions:
             ({"query": "x" * 2001}, "query: string should have at most 2000 characters"),
             ({"query": "x", "k": 0}, "k: input should be greater than or equal to 1"),
             ({"query": "x", "k": 101}, "k: input should be less than or equal to 100"),
-            ({"query": "x", "mode": "magic"}, "mode: use one of hybrid, dense, bm25"),
+            ({"query": "x", "steps": {"select": {"kk": 3}}}, "steps.select.kk: extra inputs are not permitted"),
             ({"query": "x", "document": "a.pdf"}, "document: extra inputs are not permitted"),
             ({"query": "x", "filters": {"pages": ["three"]}}, "filters.pages.0: "),
             ({"query": "x", "version": "../LIVE"}, "version: string should match pattern"),

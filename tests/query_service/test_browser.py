@@ -123,7 +123,7 @@ addEventListener("unhandledrejection", (event) => document.body.setAttribute("da
         [],
         [".source", "%23viewer[open] %23zoom", "%23next", "%23previous", "%23viewer-close"],
         ["figure .picture", "%23lightbox[open] %23lightbox-close"],
-        [".only", ".chip button", "%23modes label:last-child input", "%23modalities label:last-child input"],
+        [".only", ".chip button", "%23presets label:last-child input", "%23modalities label:last-child input"],
         ["%23home", "%23suggestions"],
     ],
     ids=["asked", "page", "figure", "filters", "home"],

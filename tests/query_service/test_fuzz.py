@@ -15,7 +15,6 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 from pipeline.corpus.workspace import open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from query_service.app import create_app
-from tasks.answering.modes import MODES
 from tests.conftest import GOLDEN
 from tests.pipeline.conftest import refreshed_once
 from tests.versions import ALWAYS
@@ -62,9 +61,11 @@ def api(corpus: PublishedCorpus) -> Any:
 
     @schema.hook
     def map_body(_context: Any, body: Any) -> Any:
-        # A mode whose vectors this version lacks is refused, and rightly.
-        if isinstance(body, dict) and body.get("mode") in set(MODES) - set(ALWAYS):
-            body["mode"] = ALWAYS[0]
+        # A preset that isn't there, and steps over vectors that this version lacks, are refused, and rightly.
+        if isinstance(body, dict):
+            body.update({name: ALWAYS[0] for name in ("preset", "mode") if isinstance(body.get(name), str)})
+            if isinstance(body.get("steps"), dict):
+                body["steps"] = {name: step for name, step in body["steps"].items() if name == "select"}
         return body
 
     return schema

@@ -63,7 +63,7 @@ def _is_well(workspace: Workspace) -> bool:
     found = find_damage(workspace, deep=True)
     assert found.all() == []
     published = PublishedCorpus(workspace)
-    hits = published.search(QUESTION, mode="hybrid", k=50).hits
+    hits = published.search(QUESTION, preset="hybrid", k=50).hits
     figures = [published.files.figure(figure)[0] for hit in hits for figure in hit.figure_refs]
     published.close()
     return {hit.source for hit in hits} == {"pump.pdf", "winch.pdf"} and bool(figures)

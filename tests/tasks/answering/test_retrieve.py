@@ -1,4 +1,4 @@
-"""Retrieval over the reference engine: modes, stop words, fusion and diversity."""
+"""Retrieval over the reference engine: plans of every step, stop words, fusion and diversity."""
 
 import dataclasses
 
@@ -10,18 +10,21 @@ from hypothesis import strategies as st
 from backends.engines.memory_index import MemoryIndex
 from schemas.corpus import Ranking
 from schemas.errors import UserError
-from schemas.evidence import Filters
+from schemas.evidence import Filters, Modality
 from schemas.ports import Vector
+from schemas.retrieval import Steps
+from tasks.answering.asked import Asked
 from tasks.answering.diversify import diversify
 from tasks.answering.fuse import fuse_scores
-from tasks.answering.modes import MODES, Dense, Lexical, Mode, mode_named
+from tasks.answering.presets import alone, changed, packaged, preset_named
 from tasks.answering.retrieve import STOP_WORDS, retrieve, without
+from tasks.answering.trace import Trace
 from tasks.enriching.spaces import IMAGE, LATE, TEXT
 from tests.contract.test_search_index import IMAGES, PAGES, ROWS, VECTORS, fill, ids, places
 
 
 @dataclasses.dataclass
-class Asked:
+class Fixed:
     """An embedder that knows one question's vector, or its vectors."""
 
     vector: Vector
@@ -31,8 +34,8 @@ class Asked:
         return np.asarray(self.vector, np.float32)
 
 
-EMBEDDERS = {TEXT.name: Asked(VECTORS[25]), IMAGE.name: Asked(IMAGES[25]), LATE.name: Asked(PAGES[25])}
-SEARCHED = [name for name, mode in MODES.items() if EMBEDDERS.keys() >= set(mode.spaces)]
+EMBEDDERS = {TEXT.name: Fixed(VECTORS[25]), IMAGE.name: Fixed(IMAGES[25]), LATE.name: Fixed(PAGES[25])}
+SEARCHED = [name for name, preset in packaged().items() if EMBEDDERS.keys() >= set(preset.spaces)]
 
 
 @pytest.fixture(scope="module")
@@ -42,10 +45,13 @@ def index() -> MemoryIndex:
     return made
 
 
-def search(index: MemoryIndex, query: str, mode: str | Mode, k: int, **ranking: object) -> list[tuple[str, float]]:
-    chosen = Ranking.model_validate(ranking)
-    named = MODES[mode] if isinstance(mode, str) else mode
-    return retrieve(index, EMBEDDERS, query, mode=named, k=k, filters=Filters(), ranking=chosen)
+def steps(**given: object) -> Steps:
+    return Steps.model_validate(given)
+
+
+def search(index: MemoryIndex, query: str, plan: str | Steps, k: int, **ranking: object) -> list[tuple[str, float]]:
+    named = packaged()[plan] if isinstance(plan, str) else plan
+    return retrieve(index, Asked(EMBEDDERS, query), named, k=k, ranking=Ranking.model_validate(ranking))
 
 
 @pytest.mark.parametrize("mode", SEARCHED)
@@ -84,31 +90,150 @@ def test_stop_words_are_left_out_unless_they_are_all_there_is(index: MemoryIndex
     assert without("If not, is it o'clock?", STOP_WORDS) == " ,   o'clock?"
 
 
+BM25, DENSE = {"by": "bm25"}, {"by": "dense"}
+
+
 @pytest.mark.parametrize("fusion", ["rrf", "weighted"])
-def test_a_mode_is_what_it_asks_of_the_index(index: MemoryIndex, fusion: str) -> None:
-    twice = Mode("twice", "Twice", "words, twice", (Lexical(), Lexical()))
+def test_a_plan_is_what_it_asks_of_the_index(index: MemoryIndex, fusion: str) -> None:
+    twice = steps(retrieve=[BM25, BM25])
     words = search(index, "firmware", "bm25", 6)
     assert ids(search(index, "firmware", twice, 6, fusion=fusion)) == ids(words)
-    assert search(index, "", Mode("near", "", "", (Dense(TEXT),)), 5) == search(index, "", "dense", 5)
+    assert search(index, "", steps(retrieve=[{"by": "dense", "space": "image"}]), 5) == search(index, "", "image", 5)
 
 
 def test_the_share_of_meaning_is_shared_by_all_that_ask_for_it(index: MemoryIndex) -> None:
-    thrice = Mode("thrice", "", "", (Dense(TEXT), Lexical(), Dense(TEXT)))
+    thrice = steps(retrieve=[DENSE, BM25, DENSE])
     found = search(index, "firmware", thrice, 6, fusion="weighted", alpha=0.3)
     assert dict(found) == pytest.approx(dict(search(index, "firmware", "hybrid", 6, fusion="weighted", alpha=0.3)))
 
 
-def test_a_mode_over_vectors_that_a_version_has_not_is_the_callers_mistake(index: MemoryIndex) -> None:
-    pixels = Mode("pixels", "Pixels", "by what is seen", (Dense(dataclasses.replace(TEXT, name="pixels")),))
-    with pytest.raises(UserError, match="mode pixels needs vectors pixels"):
-        search(index, "pump", pixels, 3)
-    with pytest.raises(UserError, match="there is no mode 'magic'; use one of hybrid, dense, bm25"):
-        mode_named("magic")
+def test_weights_of_a_fusion_say_what_each_retriever_counts(index: MemoryIndex) -> None:
+    hardly = {"weights": [1, 1e-6]}
+    words = search(index, "firmware", "bm25", 6)
+    for method in ("rrf", "weighted"):
+        assert places(
+            search(index, "firmware", steps(retrieve=[BM25, DENSE], fuse={"method": method, **hardly}), 6)
+        ) == places(words)
+    with pytest.raises(ValueError, match=r"fuse\.weights has 2 numbers for 1 retrievers"):
+        steps(retrieve=[BM25], fuse=hardly)
 
 
-def test_every_mode_says_what_it_is() -> None:
-    assert all(mode.retrievers and mode.label and mode.sentence for mode in MODES.values())
-    assert all(name == mode.name for name, mode in MODES.items())
+def test_one_ranking_stands_behind_the_other(index: MemoryIndex) -> None:
+    """Two of the words, and two of the meaning: separate stores, as papers have them."""
+    words, meaning = search(index, "firmware", "bm25", 2), search(index, "firmware", "dense", 2)
+    apart = steps(retrieve=[{**BM25, "k": 2}, {**DENSE, "k": 2}], fuse={"method": "in_turn"})
+    assert ids(search(index, "firmware", apart, 10)) == [*ids(words), *ids(meaning)]
+
+
+def test_a_retriever_looks_at_its_own_rows_alone(index: MemoryIndex) -> None:
+    tables = steps(retrieve=[{**DENSE, "filters": {"modalities": ["table"]}}])
+    found = search(index, "", tables, 60)
+    assert {ROWS[place]["modality"] for place in places(found)} == {"table"}
+    narrowed = Filters(modalities=[Modality.TEXT])
+    assert retrieve(index, Asked(EMBEDDERS, ""), tables, k=9, filters=narrowed) == [], "nothing is both"
+
+
+def test_a_floor_leaves_out_what_is_below(index: MemoryIndex) -> None:
+    every = search(index, "", "dense", 60)
+    floor = every[9][1]
+    at_least = [pair for pair in every if pair[1] >= floor]
+    assert search(index, "", steps(retrieve=[{**DENSE, "floor": floor}]), 60) == at_least
+    assert search(index, "", steps(retrieve=[DENSE], select={"floor": floor}), 60) == at_least
+    assert search(index, "", steps(retrieve=[{**DENSE, "floor": 2.0}]), 60) == []
+
+
+def test_a_quota_bounds_each_modality(index: MemoryIndex) -> None:
+    found = search(index, "", steps(retrieve=[DENSE], select={"quota": {"text": 2, "figure": 1}}), 10)
+    kinds = [str(ROWS[place]["modality"]) for name, _ in found for place in places([(name, 0.0)])]
+    assert sorted(kinds) == ["figure", "text", "text"]
+    assert ids(found) == [name for name in ids(search(index, "", "dense", 60)) if name in ids(found)], "in their order"
+
+
+def test_documents_that_rank_best_are_looked_at(index: MemoryIndex) -> None:
+    plan = steps(documents={"by": BM25, "k": 1}, retrieve=[DENSE])
+    found = search(index, "firmware", plan, 60)
+    documents = {ROWS[place]["doc_id"] for place in places(found)}
+    assert len(documents) == 1
+    votes: dict[str, float] = {}
+    for rank, (name, _) in enumerate(search(index, "firmware", "bm25", 200), 1):
+        (place,) = places([(name, 0.0)])
+        votes[str(ROWS[place]["doc_id"])] = votes.get(str(ROWS[place]["doc_id"]), 0) + 1 / (60 + rank)
+    assert documents == {max(sorted(votes), key=lambda name: votes[name])}
+
+
+def test_evidence_found_first_is_what_the_next_retriever_asks_for(index: MemoryIndex) -> None:
+    plan = steps(retrieve=[{**DENSE, "k": 1}, {**BM25, "asks": "evidence"}], fuse={"method": "in_turn"})
+    trace = Trace()
+    retrieve(index, Asked(EMBEDDERS, "firmware"), plan, k=9, trace=trace)
+    best = ROWS[min(places(search(index, "firmware", "dense", 1)))]
+    assert trace.steps[1].asked == f"firmware\n{best['text']}"
+
+
+def test_candidates_are_ranked_by_nearness_and_none_is_lost(index: MemoryIndex) -> None:
+    words = search(index, "register", "bm25", 60)
+    found = search(index, "register", steps(retrieve=[BM25], rerank=[{"by": "nearness", "pool": 10}]), 60)
+    assert sorted(ids(found)) == sorted(ids(words))
+    near = [name for name in ids(search(index, "", "dense", 60)) if name in set(ids(words)[:10])]
+    assert (ids(found)[:10], ids(found)[10:]) == (near, ids(words)[10:])
+
+
+def test_a_trace_holds_every_step(index: MemoryIndex) -> None:
+    ticks = iter(range(100))
+    trace = Trace(lambda: next(ticks))
+    plan = steps(retrieve=[BM25, DENSE], rerank=[{"by": "nearness"}], select={"floor": 0.0})
+    found = retrieve(index, Asked(EMBEDDERS, "firmware"), plan, k=3, trace=trace)
+    assert [step.step for step in trace.steps] == [
+        "retrieve: bm25",
+        "retrieve: dense text",
+        "fuse: rrf",
+        "rerank: nearness text",
+        "select",
+    ]
+    assert [step.seconds for step in trace.steps] == [1] * 5
+    assert trace.steps[0].candidates == 6
+    assert [(row.evidence_id, row.score) for row in trace.steps[-1].rows] == found
+
+
+def test_a_question_is_embedded_once(index: MemoryIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def embed(text: str) -> Vector:
+        asked.append(text)
+        return np.asarray(VECTORS[25], np.float32)
+
+    monkeypatch.setattr(EMBEDDERS["text"], "embed_query", embed)
+    search(index, "firmware", steps(retrieve=[DENSE, DENSE], rerank=[{"by": "nearness"}], select={"diversity": 0.5}), 3)
+    assert asked == ["firmware"]
+
+
+def test_a_plan_over_vectors_that_a_version_has_not_is_the_callers_mistake(index: MemoryIndex) -> None:
+    with pytest.raises(UserError, match=r"preset unified needs vectors unified, which .* as embeddings.unified in the"):
+        search(index, "pump", "unified", 3)
+    with pytest.raises(UserError, match="this search needs vectors pixels"):
+        search(index, "pump", steps(retrieve=[{"by": "dense", "space": "pixels"}]), 3)
+    with pytest.raises(UserError, match="there is no preset 'magic'; use one of hybrid, dense, bm25"):
+        preset_named("magic", packaged())
+    with pytest.raises(UserError, match="ask in words"):
+        retrieve(index, Asked(EMBEDDERS, "", b"picture"), packaged()["dense"], k=3)
+
+
+def test_any_step_is_changed_for_one_request(index: MemoryIndex) -> None:
+    hybrid = packaged()["hybrid"]
+    diverse = changed(hybrid, {"select": {"diversity": 0.6}})
+    assert search(index, "", diverse, 5) == search(index, "", "hybrid", 5, diversity=0.6)
+    assert changed(diverse, {"select": {"k": 3}}).select.diversity == 0.6, "what a step leaves out stays"
+    assert changed(hybrid, {"retrieve": [BM25]}).retrieve == packaged()["bm25"].retrieve
+    with pytest.raises(UserError, match=r"no step 'rank'; its steps are documents, retrieve, fuse, rerank, select"):
+        changed(hybrid, {"rank": 3})
+    with pytest.raises(UserError, match=r"steps: select.k: Input should be"):
+        changed(hybrid, {"select": {"k": 0}})
+
+
+def test_a_preset_alone_is_each_of_its_retrievers(index: MemoryIndex) -> None:
+    parts = {preset.name: preset for preset in alone(packaged()["hybrid"])}
+    assert list(parts) == ["bm25", "dense"]
+    assert all(search(index, "firmware", part, 9) == search(index, "firmware", name, 9) for name, part in parts.items())
+    assert alone(packaged()["dense"]) == []
 
 
 AXES = {name: np.eye(3, dtype=np.float32)[place] for place, name in enumerate("xyz")}

@@ -1,0 +1,54 @@
+"""The presets of a corpus: those that Inset brings, and those in a folder that the corpus file names."""
+
+import functools
+from collections.abc import Mapping
+from pathlib import Path
+
+from pipeline.corpus.corpora import read_mapping
+from schemas.corpus import RetrievalOptions
+from schemas.errors import UserError
+from schemas.retrieval import Preset
+from tasks.answering.presets import PresetError, packaged, preset_named, read_preset
+
+_Stamp = tuple[str, int, int]
+
+
+def presets_of(options: RetrievalOptions) -> Mapping[str, Preset]:
+    """Return all presets by name, those of one's own last; a folder is read again where a file in it has changed.
+
+    Raises:
+        UserError: The folder can't be read, or a file in it is no preset, or has the name of a packaged one.
+    """
+    if options.presets is None:
+        return packaged()
+    folder = Path(options.presets)
+    try:
+        files = [(file, file.stat()) for file in sorted(folder.iterdir()) if file.suffix == ".yaml" and file.name[0] != "."]
+    except OSError as error:
+        raise UserError(f"retrieval.presets: the folder {folder} can't be read: {error.strerror}") from error
+    return _read(tuple((str(file), found.st_mtime_ns, found.st_size) for file, found in files))
+
+
+def default_preset(options: RetrievalOptions) -> Preset:
+    """Return the preset of those who name none.
+
+    Raises:
+        UserError: There is none of the name that the corpus file says.
+    """
+    return preset_named(options.preset, presets_of(options))
+
+
+@functools.lru_cache(maxsize=16)
+def _read(stamps: tuple[_Stamp, ...]) -> Mapping[str, Preset]:
+    own: dict[str, Preset] = {}
+    for place, _, _ in stamps:
+        file = Path(place)
+        if file.stem in packaged():
+            raise UserError(f"{file}: {file.stem} is the name of a packaged preset; give the file another name")
+        try:
+            own[file.stem] = read_preset(
+                file.stem, read_mapping(file, "preset", "it needs 'label', 'sentence' and 'retrieve'")
+            )
+        except PresetError as error:
+            raise UserError(f"{file}: {error}") from error
+    return {**packaged(), **own}

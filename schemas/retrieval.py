@@ -1,0 +1,178 @@
+"""How evidence is found for a question: a plan of steps, as data.
+
+A preset is a plan with a name; ``tasks/answering/presets`` holds those that Inset brings.
+"""
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from schemas.corpus import LEXICAL_FIELDS, Section, Share, Text, Weight
+from schemas.evidence import NO_FILTERS, Filters, Modality
+
+MOST_ROWS = 1000
+"""Rows that a step may ask for."""
+
+Rows = Annotated[int, Field(ge=1, le=MOST_ROWS)]
+Name = Annotated[Text, Field(min_length=1, max_length=60)]
+
+
+class _Retriever(Section):
+    """What every retriever has: the rows that it looks at, and those of them that it gives."""
+
+    filters: Filters = Field(NO_FILTERS, description="Rows that it looks at, beside what the request is narrowed to.")
+    k: Rows | None = Field(None, description="Rows that it gives at most; as many as a fusion needs where none is given.")
+    floor: float | None = Field(None, description="The score below which a row is left out, in the retriever's own scale.")
+    asks: Literal["question", "evidence"] = Field(
+        "question", description="What it looks for; evidence: the question with the best text found by those before it."
+    )
+
+
+class Words(_Retriever):
+    """Rows that share words with the question, by BM25."""
+
+    by: Literal["bm25"]
+    weights: dict[str, Weight] | None = Field(
+        None, min_length=1, description="Fields, and how much each counts; none: ranking.weights of the corpus file."
+    )
+
+    @field_validator("weights")
+    @classmethod
+    def _known(cls, weights: dict[str, float] | None) -> dict[str, float] | None:
+        if unknown := sorted(set(weights or {}) - set(LEXICAL_FIELDS)):
+            raise ValueError(f"BM25 can't look in {', '.join(unknown)}; known here: {', '.join(LEXICAL_FIELDS)}")
+        return weights
+
+
+class Vectors(_Retriever):
+    """Rows whose vectors are near to the question's: by cosine, or by late interaction where a row has many."""
+
+    by: Literal["dense"]
+    space: Name = Field("text", description="Whose vectors: text, tables, image, unified, late.")
+
+
+Retriever = Annotated[Words | Vectors, Field(discriminator="by")]
+
+
+class DocumentStep(Section):
+    """Which documents are looked at: those whose rows rank best."""
+
+    by: Retriever = Field(description="What ranks rows; a document counts by the ranks of its rows.")
+    k: Rows = Field(3, description="Documents kept.")
+
+
+class Fuse(Section):
+    """How several rankings become one. What is left out is as ``ranking`` of the corpus file has it."""
+
+    method: Literal["rrf", "weighted", "in_turn"] | None = Field(
+        None,
+        description="By rank (rrf), by scores brought to one scale (weighted), or one ranking behind the other (in_turn).",
+    )
+    rrf_k: int | None = Field(None, gt=0, le=1_000_000, description="Rank offset of reciprocal rank fusion.")
+    weights: list[Weight] | None = Field(None, description="What each retriever counts, in their order.")
+
+
+class Nearness(Section):
+    """Rank candidates by how near their vectors are to the question's, whichever retriever found them."""
+
+    by: Literal["nearness"]
+    space: Name = "text"
+    pool: Rows = Field(50, description="Candidates that are looked at; the others keep their order behind them.")
+
+
+Reranker = Nearness
+
+
+class Select(Section):
+    """Which of the ranked rows are given."""
+
+    k: Rows | None = Field(None, description="Rows given at most, where a request asks for no number.")
+    quota: dict[Modality, Annotated[int, Field(ge=0, le=MOST_ROWS)]] = Field(
+        {}, description="Rows of a modality at most; a modality that isn't named gives none, where any is."
+    )
+    floor: float | None = Field(None, description="The score below which a row isn't given.")
+    diversity: Share | None = Field(
+        None, description="How far rows must differ from those above (MMR); none: as ranking.diversity of the corpus file."
+    )
+    pool: Rows = Field(200, description="Rows that diverse ones are chosen from.")
+
+
+class Steps(Section):
+    """The steps of a plan, in the order in which they run; what is left out doesn't happen."""
+
+    documents: DocumentStep | None = Field(None, description="Look in the best documents only.")
+    retrieve: list[Retriever] = Field(min_length=1, max_length=10, description="What is asked of the index.")
+    fuse: Fuse = Fuse()
+    rerank: list[Reranker] = Field([], max_length=5, description="Order the best candidates anew, step after step.")
+    select: Select = Select()
+
+    @model_validator(mode="after")
+    def _weighed(self) -> "Steps":
+        if self.fuse.weights is not None and len(self.fuse.weights) != len(self.retrieve):
+            raise ValueError(f"fuse.weights has {len(self.fuse.weights)} numbers for {len(self.retrieve)} retrievers")
+        return self
+
+    @property
+    def retrievers(self) -> Iterator[Words | Vectors]:
+        """All that ask the index, in the order in which they do."""
+        if self.documents is not None:
+            yield self.documents.by
+        yield from self.retrieve
+
+    @property
+    def spaces(self) -> list[str]:
+        """The spaces that they need, each once."""
+        asked = [one.space for one in self.retrievers if isinstance(one, Vectors)]
+        return list(dict.fromkeys([*asked, *(one.space for one in self.rerank)]))
+
+
+class ChangedSteps(Section):
+    """Steps of a preset that are otherwise for one request: what a step leaves out stays as it is; a list is taken whole."""
+
+    documents: DocumentStep | None = None
+    retrieve: list[Retriever] | None = Field(None, min_length=1, max_length=10)
+    fuse: Fuse | None = None
+    rerank: list[Reranker] | None = Field(None, max_length=5)
+    select: Select | None = None
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """What is otherwise, as a preset's file would have it."""
+        return {
+            name: step
+            for name, step in self.model_dump(exclude_unset=True).items()
+            if step is not None or name == "documents"
+        }
+
+
+class Preset(Steps):
+    """A plan with a name.
+
+    Attributes:
+        name: What callers name it by; that of its file.
+        label: What people see of it.
+        sentence: What it does, in a few words for people, without a full stop.
+        source: Which paper or page it is from; "" where it is Inset's own.
+    """
+
+    name: Annotated[Name, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
+    label: Name
+    sentence: Text
+    source: Text = ""
+
+
+class _Result(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class PresetInfo(_Result):
+    """A preset as it is listed."""
+
+    name: str
+    label: str
+    sentence: str
+    source: str = Field("", description="Which paper or page it is from; empty where it is Inset's own.")
+    needs: list[str] = Field([], description="What a version must have for it, such as vectors image.")
+    missing: list[str] = Field([], description="What this version lacks of that, each with the setting that brings it.")
+    steps: Steps

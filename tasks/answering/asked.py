@@ -1,0 +1,59 @@
+"""A question as retrievers take it: its words, its picture, and their vectors."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from schemas.errors import RequestError
+from schemas.models import Embeds
+from schemas.ports import Embedder, Vector
+from tasks.enriching.spaces import SPACES
+
+
+class Asked:
+    """A question, which is embedded once in each space that asks for it.
+
+    Args:
+        embedders: The model of each space, by the space's name.
+        words: What is looked for, in plain words; "" where there is a picture alone.
+        picture: An encoded picture that goes with the words.
+    """
+
+    def __init__(self, embedders: Mapping[str, Embedder], words: str, picture: bytes | None = None) -> None:
+        self.words = words
+        self.picture = picture
+        self.embedders = embedders
+        self._vectors: dict[str, Vector] = {}
+
+    def reworded(self, words: str) -> "Asked":
+        """Return the same question in other words; itself where they are the same."""
+        return self if words == self.words else Asked(self.embedders, words, self.picture)
+
+    def vector(self, space: str) -> Vector:
+        """Return its vector in a space, shape ``(dimension,)``; of late interaction its vectors, ``(n, dimension)``.
+
+        Words and picture together are the mean of both, of unit length; of late interaction the vectors of both.
+
+        Raises:
+            RequestError: There is nothing of it that the space's model could embed.
+        """
+        if space not in self._vectors:
+            self._vectors[space] = self._embedded(space)
+        return self._vectors[space]
+
+    def _embedded(self, space: str) -> Vector:
+        embedder = self.embedders[space]
+        seen = self.picture is not None and SPACES[space].embeds is not Embeds.TEXTS
+        if not seen:
+            if self.picture is not None and not self.words:
+                raise RequestError(f"vectors {space} are of words: ask in words, or by a preset that looks at pictures")
+            return embedder.embed_query(self.words)
+        looked: Vector = embedder.embed_query_picture(self.picture)  # type: ignore[attr-defined]
+        if not self.words:
+            return looked
+        both = [embedder.embed_query(self.words), looked]
+        if SPACES[space].late:
+            return np.concatenate(both)
+        together = np.asarray(sum(both), np.float32)
+        length = float(np.linalg.norm(together))
+        return together / np.float32(length) if length else both[0]

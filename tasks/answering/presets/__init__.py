@@ -1,0 +1,137 @@
+"""Ways to search, each a plan with a name. A YAML file beside this module is one; nothing else knows a preset by its name.
+
+To add one is to add a file, here or in a folder of one's own: the command, the service, its page and the evaluation take them
+from here.
+"""
+
+import functools
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from types import MappingProxyType
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from schemas.errors import RequestError
+from schemas.retrieval import Preset, PresetInfo, Steps, Vectors, Words
+from tasks.enriching.spaces import TEXT
+
+DEFAULT = "hybrid"
+"""The preset of those who name none."""
+
+_FIRST = (DEFAULT, "dense", "bm25")
+
+
+NO_CHANGES: Mapping[str, Any] = MappingProxyType({})
+"""The steps of those who take a preset as it is."""
+
+
+class PresetError(ValueError):
+    """A preset's file is none; the message says what is wrong, without the file's name."""
+
+
+@functools.cache
+def packaged() -> Mapping[str, Preset]:
+    """Return the presets that Inset brings, by name: the default first, then its parts, then Inset's own, then the papers'."""
+    read = [
+        read_preset(file.name.removesuffix(".yaml"), yaml.safe_load(file.read_text(encoding="utf-8")))
+        for file in files(__name__).iterdir()
+        if file.name.endswith(".yaml")
+    ]
+    return {preset.name: preset for preset in sorted(read, key=_place)}
+
+
+def read_preset(name: str, holds: Mapping[Any, Any]) -> Preset:
+    """Return the preset that a file holds.
+
+    Args:
+        name: That of the file, without its ending.
+        holds: What YAML has read of it.
+
+    Raises:
+        PresetError: It holds none.
+    """
+    try:
+        return Preset.model_validate({**holds, "name": name})
+    except ValidationError as error:
+        raise PresetError(_first_mistake(error)) from error
+
+
+def preset_named(name: str, presets: Mapping[str, Preset]) -> Preset:
+    """Return a preset.
+
+    Raises:
+        RequestError: There is none of that name.
+    """
+    if name not in presets:
+        raise RequestError(f"there is no preset {name!r}; use one of {', '.join(presets)}")
+    return presets[name]
+
+
+def changed(preset: Preset, steps: Mapping[str, Any]) -> Preset:
+    """Return a preset with some of its steps otherwise: what a step leaves out stays as it is; a list is taken whole.
+
+    Args:
+        preset: What is changed.
+        steps: As its file would have them, such as ``{"select": {"diversity": 0.5}}``.
+
+    Raises:
+        RequestError: That makes no plan.
+    """
+    if unknown := sorted(set(steps) - set(Steps.model_fields)):
+        raise RequestError(f"a search has no step {unknown[0]!r}; its steps are {', '.join(Steps.model_fields)}")
+    try:
+        return Preset.model_validate(_merged(preset.model_dump(exclude_unset=True), steps))
+    except ValidationError as error:
+        raise RequestError(f"steps: {_first_mistake(error)}") from error
+
+
+def alone(preset: Preset) -> list[Preset]:
+    """Return a preset for each retriever of one that asks several, as if it were all there is; [] where there is but one."""
+    if len(preset.retrieve) < 2:
+        return []
+    return [Preset(name=_title(one), label=_title(one), sentence=_title(one), retrieve=[one]) for one in preset.retrieve]
+
+
+def _title(retriever: Words | Vectors) -> str:
+    return retriever.space if isinstance(retriever, Vectors) and retriever.space != TEXT.name else retriever.by
+
+
+def steps_of(preset: Preset) -> dict[str, Any]:
+    """Return what a preset does, as JSON has it: two that do the same are equal, whatever they are called."""
+    return preset.model_dump(mode="json", include=set(Steps.model_fields))
+
+
+def preset_info(preset: Preset, missing: Sequence[str] = ()) -> PresetInfo:
+    """Return a preset as it is listed; ``missing`` is what a version lacks for it."""
+    steps = Steps.model_validate(preset.model_dump(include=set(Steps.model_fields), exclude_unset=True))
+    return PresetInfo(
+        name=preset.name,
+        label=preset.label,
+        sentence=preset.sentence,
+        source=preset.source,
+        needs=[f"vectors {space}" for space in preset.spaces],
+        missing=list(missing),
+        steps=steps,
+    )
+
+
+def _merged(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(before)
+    for name, value in after.items():
+        known = merged.get(name)
+        merged[name] = _merged(known, value) if isinstance(known, dict) and isinstance(value, Mapping) else value
+    return merged
+
+
+def _place(preset: Preset) -> tuple[int, str, str]:
+    first = _FIRST.index(preset.name) if preset.name in _FIRST else len(_FIRST)
+    return first, preset.source, preset.name
+
+
+def _first_mistake(error: ValidationError) -> str:
+    mistake = error.errors()[0]
+    # A retriever's kind stands in the place of a mistake, between its number and its key.
+    key = ".".join(str(part) for part in mistake["loc"])
+    return f"{key}: {mistake['msg'].removeprefix('Value error, ')}"

@@ -27,6 +27,9 @@ _lock = threading.Lock()
 _loops: dict[int, asyncio.AbstractEventLoop] = {}
 
 Result = TypeVar("Result")
+IDS_KEPT = 500_000
+"""Ids of rows that a table keeps, some 80 MB."""
+
 Scored = list[tuple[int, float]]
 """The engine's number of a row, and its score; best first, ties in no order."""
 
@@ -72,6 +75,7 @@ class LanceTable:
             return table, await table.schema()
 
         self._table, self.schema = _wait(opened())
+        self._ids: dict[Any, Any] = {}
 
     def count(self) -> int:
         """Return how many rows there are."""
@@ -101,15 +105,20 @@ class LanceTable:
         return _scored(asked, "_distance", limit, where)
 
     def named(self, found: Scored) -> list[tuple[str, float]]:
-        """Return ``(evidence_id, score)`` of rows: reading 128 ids takes as long as finding those rows, so only some are read."""
-        if not found:
-            return []
-        asked = self._table.take_row_ids([row for row, _ in found])
-        asked.select_columns(["evidence_id"])
-        asked.with_row_id()
-        read = _collected(asked)
-        names = dict(zip(read.column("_rowid").to_pylist(), read.column("evidence_id").to_pylist(), strict=True))
-        return [(str(names[row]), score) for row, score in found]
+        """Return ``(evidence_id, score)`` of rows.
+
+        To read 128 ids takes as long as to find the rows, so an id is read when it is wanted, and kept.
+        """
+        known = self._ids
+        if absent := [row for row, _ in found if row not in known]:
+            asked = self._table.take_row_ids(absent)
+            asked.select_columns(["evidence_id"])
+            asked.with_row_id()
+            read = _collected(asked)
+            if len(known) > IDS_KEPT:  # other threads go on with the old ones
+                known = self._ids = {row: known[row] for row, _ in found if row in known}
+            known.update(zip(read.column("_rowid").to_pylist(), read.column("evidence_id").to_pylist(), strict=True))
+        return [(str(known[row]), score) for row, score in found]
 
     def rows(self, columns: Sequence[str], limit: int, where: str) -> pa.Table:
         """Return columns of the rows that ``where`` selects, in no order."""

@@ -41,6 +41,9 @@ BITS = 4
 
 REFINE_FACTOR, REFINE_FACTOR_OF_ONE_BIT = 1, 5
 """Times the rows asked for whose vectors are compared: with one bit, 640 of them are as good as 128 with four (decision 37)."""
+APPROXIMATED = 64
+"""Rows that a vector search asks for at least: to approximate them is what finds other rows when more are asked for."""
+
 READ_AHEAD_BYTES = 32 << 20
 """What a scan reads ahead: an index of 400,000 vectors takes 630 MB to build, and 810 with the engine's 2 GB; both as long."""
 
@@ -264,7 +267,7 @@ class LanceIndex:
             return [(row, -distance) for row, distance in found]
 
         with self._reading():
-            ranked = in_order(table.named(deciding(search, k)))[:k]
+            ranked = in_order(table.named(deciding(search, k, APPROXIMATED)))[:k]
         return [(evidence_id, -score) for evidence_id, score in ranked]
 
     def _read(self, evidence_ids: Sequence[str], columns: Sequence[str]) -> Iterator[dict[str, Any]]:

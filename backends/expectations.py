@@ -67,6 +67,7 @@ def expect_evidence(
     max_tokens: int,
     gates: Bounds,
     by_text: Sequence[tuple[str, Mapping[int, bool]]] = (),
+    unknown: Sequence[str] = (),
     docs: Path | None = None,
 ) -> list[Verdict]:
     """Validate rows of evidence, some at a time; what is found in batches is joined.
@@ -78,6 +79,8 @@ def expect_evidence(
         gates: The shares of rows that may be too long, and that may repeat others.
         by_text: Sources of documents, and of their pictures without a caption, by placement, whether they are read with text
             next to them: ``docs`` show them beside the rows; the gate on them is another's.
+        unknown: Of each document, "" where the text model knows its language, else its source and its language: ``docs`` show
+            them, and nothing is refused for it.
         docs: Empty folder for the Data Docs, a static site that starts at ``index.html``; None for none.
 
     Returns:
@@ -106,7 +109,9 @@ def expect_evidence(
     if docs is not None:
         pictures = _Joined()
         pictures.add(validated("pictures", *_pictures(by_text, gates), {"result_format": "SUMMARY"}))
-        _write_docs(context, {"evidence": joined, "pictures": pictures}, docs)
+        languages = _Joined()
+        languages.add(validated("languages", *_languages(unknown), {"result_format": "SUMMARY"}))
+        _write_docs(context, {"evidence": joined, "pictures": pictures, "languages": languages}, docs)
     refused = [rule for rule in rules if joined.refuses(rule.description)]
     # Sites show but a few of the rows that break a rule; all of them are looked for where some do that may not.
     broken: dict[str, list[Offence]] = {rule.description: [] for rule in refused}
@@ -257,6 +262,17 @@ def _derive(frame: Any, batch: RowBatch) -> None:
     # The suite pickles the frame to name it, which takes longest for lists; of them it only asks whether they are there.
     for name in (field.name for field in EVIDENCE if pa.types.is_nested(field.type)):
         frame[name] = frame[name].notna().replace(False, None)
+
+
+def _languages(unknown: Sequence[str]) -> tuple[Any, list[_Rule]]:
+    """Return a row a document, and what is expected of them."""
+    from great_expectations import expectations as expect
+
+    column = "in_a_language_that_the_text_model_does_not_know"
+    description = "a document is in a language that the text model knows"
+    expectation = expect.ExpectColumnValuesToBeInSet(column=column, value_set=[""])
+    expectation.meta, expectation.description = {"rule": description}, description
+    return pa.table({column: pa.array(unknown, pa.string())}).to_pandas(), [_Rule(description, expectation)]
 
 
 def _norm(space: str) -> str:

@@ -73,6 +73,8 @@ def plan(corpus: CorpusArgument, as_json: Json = False) -> None:
     print_table("", ("sources", "count"), rows)
     for name, expected in made.summary.captions.items():
         say(f"  {name}: {in_words(expected)}")
+    for advice in made.summary.advice:
+        say(f"  {advice}")
     for kind, names in made.summary.sources.items():
         for source in names[:20]:
             show(f"  {kind:<8}{source}")

@@ -154,7 +154,7 @@ def publish_version(corpus: str, run_id: str, planned: Planned) -> Published:
     if reasons and not live:
         name = workspace.corpus.name
         raise GateError(f"{planned.version} was refused: {'; '.join(reasons)}", way_past(name, planned.version))
-    counts = manifest.counts.model_dump(exclude={"rows_by_modality"}) if manifest else {}
+    counts = manifest.counts.model_dump(exclude={"rows_by_modality", "documents_by_language"}) if manifest else {}
     if live:
         _logger.info("%s is live: %s", planned.version, _in_words(counts))
     return Published(planned.version, live, counts)

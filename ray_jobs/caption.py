@@ -34,7 +34,7 @@ class CaptionerActor:
     """Describes stored pictures, and texts, by a model that it holds."""
 
     def __init__(self, name: str, options: ModelCaptioner, store_address: str) -> None:
-        self._model = language_model(name, options).load(options.batch)
+        self._model = language_model(f"captions.models.{name}", options).load(options.batch)
         self._options, self._store = options, open_store(store_address)
 
     def run(self, batch: Sequence[tuple[str, Asked]]) -> list[Outcome[Reply]]:
@@ -76,7 +76,7 @@ def caption(
             yield from run_pool(CaptionerActor, (name, options, store_address), batches, workers=workers, num_gpus=gpus)
         return
     store = open_store(store_address)
-    model = language_model(name, options).load(options.batch)
+    model = language_model(f"captions.models.{name}", options).load(options.batch)
     try:
         for made in model.replies(_request(asked, options, store) for asked in work):
             yield [_outcome(*made)]

@@ -78,6 +78,8 @@ class EmbedderActor:
         match self._embeds:
             case Embeds.TEXTS:
                 vectors = self._embedder.embed_documents(texts)
+            case Embeds.EITHER:
+                vectors = self._of_either(contents)
             case Embeds.PAIRS:
                 vectors = self._of_pictures(contents, lambda pictures: self._embedder.embed_pairs(pictures, texts))
             case _:
@@ -85,6 +87,15 @@ class EmbedderActor:
         late = self._embeds is Embeds.PATCHES
         check_vectors(vectors, contents, self._embedder.name, self._embedder.dimension, late=late)
         return vectors
+
+    def _of_either(self, contents: Sequence[Content]) -> list[Vector]:
+        words, shown = (
+            [one for one in contents if one.picture is None],
+            [one for one in contents if one.picture is not None],
+        )
+        of_words = iter(self._embedder.embed_documents([one.text or "" for one in words]) if words else ())
+        of_pictures = iter(self._of_pictures(shown, self._embedder.embed_pictures) if shown else ())
+        return [next(of_words if one.picture is None else of_pictures) for one in contents]
 
     def _of_pictures(
         self, contents: Sequence[Content], embed: Callable[[list[bytes]], Sequence[Vector]]

@@ -147,22 +147,27 @@ CaptionerKind = Literal["vlm", "local", "ocr_llm"]
 _AT_ENDPOINTS = ("vlm", "ocr_llm")
 
 
-class ModelCaptioner(Section):
+class GenerativeModel(Section):
+    """A generative model, and how it is asked."""
+
+    model: Text = Field(description="The model's name at the endpoint; of a local one the folder, or its name at the hub.")
+    revision: Text = Field(description="Which revision, so that the same name always means the same model.")
+    temperature: float = Field(0.0, ge=0, le=2, description="0: the likeliest words.")
+    top_p: Annotated[float, Field(gt=0, le=1)] = Field(1.0, description="Share of likelihood that words are drawn from.")
+    max_tokens: int = Field(300, ge=1, le=32_768, description="Tokens a reply may have.")
+    max_side_px: int = Field(1024, ge=64, le=8192, description="Longer side of the picture that the model gets.")
+
+
+class ModelCaptioner(GenerativeModel):
     """A generative model that describes figures, pages or texts."""
 
     kind: CaptionerKind = Field(
         description="'vlm': a vision-language model behind an endpoint; 'local': one of transformers on Ray; 'ocr_llm': a "
         "language model behind an endpoint, which reads the recognised words."
     )
-    model: Text = Field(description="The model's name at the endpoint; of a local one the folder, or its name at the hub.")
-    revision: Text = Field(description="Which revision, so that the same name always means the same model.")
     prompt: Text | None = Field(
         None, description="A preset's name, or a file; default: the preset for this kind and subject."
     )
-    temperature: float = Field(0.0, ge=0, le=2, description="0: the likeliest words.")
-    top_p: Annotated[float, Field(gt=0, le=1)] = Field(1.0, description="Share of likelihood that words are drawn from.")
-    max_tokens: int = Field(300, ge=1, le=32_768, description="Tokens a description may have.")
-    max_side_px: int = Field(1024, ge=64, le=8192, description="Longer side of the picture that the model gets.")
     language: Text | None = Field(
         None, description="Language that descriptions must be in, such as en; none: that of the document's words."
     )
@@ -260,6 +265,7 @@ class ImageModelOptions(PoolOptions):
     )
     revision: Revision = Field(description="Which revision, so that the same name always means the same model.")
     weights: Text | None = Field(None, description="Of an architecture: the file of its weights.")
+    texts: bool = Field(False, description="Embed rows without a picture by it, too: space joint.")
     batch: int = Field(16, ge=1, le=65_536, description="Pictures embedded at once.")
     gpus: float = Field(
         1.0, ge=0, le=64, description="GPUs, or a part of one, that each actor takes; 0, or none there: CPU."
@@ -368,8 +374,31 @@ class Ranking(Section):
         return weights
 
 
+class AskedModel(GenerativeModel):
+    """A generative model that is asked when a question comes."""
+
+    kind: Literal["llm", "vlm"] = Field(
+        description="'llm': a language model behind an endpoint; 'vlm': one that sees, too."
+    )
+    endpoint: EndpointOptions = Field(description="Where it is called.")
+
+
+class Scorer(Section):
+    """A model that says how well a passage answers a question."""
+
+    kind: Literal["cross_encoder", "late"] = Field(
+        description="'cross_encoder': of sentence-transformers; 'late': late interaction over a text encoder's tokens (ColBERT)."
+    )
+    model: Text = Field(description="A folder, or its name on the hub.")
+    revision: Text = Field(description="Which revision.")
+
+
 class RetrievalOptions(Section):
     """Which ways there are to search: decided when a question comes, so that nothing is built again for it."""
+
+    models: dict[Text, Annotated[AskedModel | Scorer, Field(discriminator="kind")]] = Field(
+        {}, description="Models that steps of presets name: they rewrite questions, choose sections, order passages."
+    )
 
     preset: Text = Field("hybrid", description="The preset of those who name none; gates judge a version by it.")
     presets: Place | None = Field(
@@ -434,6 +463,8 @@ class Collection(IndexOptions):
     """Where a version's collection is, as it was written down then: with keys that nothing reads any more."""
 
     model_config = ConfigDict(extra="ignore")
+
+    languages: list[str] = Field([], description="Those of its documents, by which questions are analysed.")
 
 
 class AnswerOptions(Section):

@@ -43,6 +43,7 @@ EVIDENCE = pa.schema(
         pa.field("description", pa.string()),
         pa.field("described_by", pa.string()),
         pa.field("flags", pa.list_(pa.string())),
+        pa.field("language", pa.string()),
     )
 )
 """A row of the index, without vectors: ``build`` joins those. ``page`` and ``bbox`` are the first of ``regions``.
@@ -51,7 +52,8 @@ EVIDENCE = pa.schema(
 ``tagged_text`` has them, its header first; null for what is no table, and in versions from before tables kept them.
 ``description`` is what a model or a person wrote of a figure or page, or a model's summary of a text or table, which is then
 searched in place of ``text``; ``described_by`` is who did, ``context`` where nobody did, and ``flags`` what is doubtful about it;
-null where nothing describes rows of that modality.
+null where nothing describes rows of that modality. ``language`` is that of the document, in ISO 639-1 (639-3 where it
+has none); null where it isn't known, and in versions from before it was looked for.
 """
 
 

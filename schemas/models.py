@@ -47,6 +47,8 @@ class Embeds(StrEnum):
     PICTURES = "pictures"
     PAIRS = "pairs"
     """Pictures with the words that describe them."""
+    EITHER = "either"
+    """Pictures, and the texts of rows that show none, by one model of both."""
     PATCHES = "patches"
     """Pictures again, each into many vectors, which late interaction compares."""
 
@@ -66,6 +68,12 @@ class Model(Generic[Loaded]):
 
 @dataclass(frozen=True)
 class TextModel(Model[_Embedder]):
-    """A text embedder; ``token_counter`` loads its tokenizer alone, which is all that chunking needs."""
+    """A text embedder.
+
+    Attributes:
+        token_counter: Loads its tokenizer alone, which is all that chunking needs.
+        languages: Those that it knows, in ISO 639-1; None where that isn't known here, and then nothing is made of it.
+    """
 
     token_counter: Callable[[], TokenCounter]
+    languages: frozenset[str] | None = None

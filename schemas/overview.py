@@ -30,6 +30,9 @@ class CorpusOverview(BaseModel):
     pages: int = 0
     figures: int = 0
     rows: int = 0
+    languages: dict[str, int] = Field(
+        {}, description="Documents by language, in ISO 639-1, of those whose language is known."
+    )
     modalities: list[Modality] = Field([], description="What its rows are.")
     suggestions: list[str] = Field([], description="Questions to start with, such as the corpus's golden ones.")
     sources: list[str] = Field([], description="Sources of its documents, for completing a filter; may be cut short.")

@@ -377,6 +377,14 @@ class TextEmbedder(Protocol):
         ...
 
 
+class PassageScorer(Protocol):
+    """Says how well passages answer a question."""
+
+    def scores(self, question: str, passages: Sequence[str]) -> list[float]:
+        """Return a score a passage, larger is better; they compare within one call only."""
+        ...
+
+
 class LanguageModel(Protocol):
     """A generative model: words, perhaps with a picture, to words. One caller at a time.
 

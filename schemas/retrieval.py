@@ -52,7 +52,23 @@ class Vectors(_Retriever):
     space: Name = Field("text", description="Whose vectors: text, tables, image, unified, late.")
 
 
-Retriever = Annotated[Words | Vectors, Field(discriminator="by")]
+class Sections(_Retriever):
+    """Rows of the sections that a generative model picks from the table of contents of the documents looked at."""
+
+    by: Literal["sections"]
+    model: Name = Field("llm", description="One of retrieval.models.")
+    order: Literal["sections", "nearness"] = Field(
+        "sections", description="How its rows are ranked: section after section as they were picked, or by meaning."
+    )
+
+
+Retriever = Annotated[Words | Vectors | Sections, Field(discriminator="by")]
+
+
+class Rewrite(Section):
+    """Have a generative model put the question into the words that documents use."""
+
+    model: Name = Field("llm", description="One of retrieval.models.")
 
 
 class DocumentStep(Section):
@@ -60,6 +76,9 @@ class DocumentStep(Section):
 
     by: Retriever = Field(description="What ranks rows; a document counts by the ranks of its rows.")
     k: Rows = Field(3, description="Documents kept.")
+    reranked_by: Name | None = Field(
+        None, description="One of retrieval.models that orders the documents anew, by their titles."
+    )
 
 
 class Fuse(Section):
@@ -81,7 +100,23 @@ class Nearness(Section):
     pool: Rows = Field(50, description="Candidates that are looked at; the others keep their order behind them.")
 
 
-Reranker = Nearness
+class Judged(Section):
+    """Have a generative model order the best candidates."""
+
+    by: Literal["llm"]
+    model: Name = Field("llm", description="One of retrieval.models.")
+    pool: Rows = Field(20, description="Candidates that it is shown; the others keep their order behind them.")
+
+
+class Scored(Section):
+    """Rank candidates by a model that reads question and passage together, or token by token."""
+
+    by: Literal["cross_encoder", "late"]
+    model: Name | None = Field(None, description="One of retrieval.models; none: that of the kind's name.")
+    pool: Rows = Field(50, description="Candidates that are looked at; the others keep their order behind them.")
+
+
+Reranker = Annotated[Nearness | Judged | Scored, Field(discriminator="by")]
 
 
 class Select(Section):
@@ -101,6 +136,7 @@ class Select(Section):
 class Steps(Section):
     """The steps of a plan, in the order in which they run; what is left out doesn't happen."""
 
+    rewrite: Rewrite | None = Field(None, description="Put the question into other words.")
     documents: DocumentStep | None = Field(None, description="Look in the best documents only.")
     retrieve: list[Retriever] = Field(min_length=1, max_length=10, description="What is asked of the index.")
     fuse: Fuse = Fuse()
@@ -114,7 +150,7 @@ class Steps(Section):
         return self
 
     @property
-    def retrievers(self) -> Iterator[Words | Vectors]:
+    def retrievers(self) -> Iterator[Words | Vectors | Sections]:
         """All that ask the index, in the order in which they do."""
         if self.documents is not None:
             yield self.documents.by
@@ -124,12 +160,29 @@ class Steps(Section):
     def spaces(self) -> list[str]:
         """The spaces that they need, each once."""
         asked = [one.space for one in self.retrievers if isinstance(one, Vectors)]
-        return list(dict.fromkeys([*asked, *(one.space for one in self.rerank)]))
+        return list(dict.fromkeys([*asked, *(one.space for one in self.rerank if isinstance(one, Nearness))]))
+
+    @property
+    def looks_at_pages_alone(self) -> bool:
+        """Whether a retriever finds nothing in a version without rows of whole pages."""
+        return any(one.filters.modalities == [Modality.PAGE] for one in self.retrievers)
+
+    @property
+    def models(self) -> list[str]:
+        """The names of the models that they need of ``retrieval.models``, each once."""
+        asked = [self.rewrite.model] if self.rewrite is not None else []
+        asked += [one.model for one in self.retrievers if isinstance(one, Sections)]
+        asked += [self.documents.reranked_by] if self.documents is not None and self.documents.reranked_by else []
+        asked += [
+            one.model if one.by == "llm" else one.model or one.by for one in self.rerank if not isinstance(one, Nearness)
+        ]
+        return list(dict.fromkeys(asked))
 
 
 class ChangedSteps(Section):
     """Steps of a preset that are otherwise for one request: what a step leaves out stays as it is; a list is taken whole."""
 
+    rewrite: Rewrite | None = None
     documents: DocumentStep | None = None
     retrieve: list[Retriever] | None = Field(None, min_length=1, max_length=10)
     fuse: Fuse | None = None
@@ -142,7 +195,7 @@ class ChangedSteps(Section):
         return {
             name: step
             for name, step in self.model_dump(exclude_unset=True).items()
-            if step is not None or name == "documents"
+            if step is not None or name in ("rewrite", "documents")
         }
 
 

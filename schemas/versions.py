@@ -152,6 +152,7 @@ class PlanSummary(PlanCounts):
     bytes_to_parse: int
     sources: dict[str, list[str]] = Field(description="The sources behind new, changed and gone.")
     captions: dict[str, ExpectedCalls] = Field({}, description="What generative models would be asked, by captioner.")
+    advice: list[str] = Field([], description="What to set, by what the live version shows.")
 
 
 class Plan(_Model):
@@ -218,6 +219,7 @@ class Counts(_Model):
     tags: int = 0
     rows: int = 0
     rows_by_modality: dict[str, int] = {}
+    documents_by_language: dict[str, int] = Field({}, description="Those whose language is known, the most frequent first.")
 
 
 class ModelCard(_Model):

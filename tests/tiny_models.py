@@ -32,6 +32,36 @@ def write_clip(folder: Path, *, seed: int = 0) -> Path:
     return folder
 
 
+def write_bert(folder: Path, *, scores: bool = False, seed: int = 0) -> Path:
+    """Write a folder of BERT with a tokenizer of letters: an encoder, or one that gives a pair of texts a score."""
+    import torch
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+    from transformers import BertConfig, BertForSequenceClassification, BertModel, PreTrainedTokenizerFast
+
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+    letters = [chr(code) for code in range(33, 127)]
+    vocabulary = {token: place for place, token in enumerate([*special, *letters, *(f"##{letter}" for letter in letters)])}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.Lowercase()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    ends = [("[CLS]", vocabulary["[CLS]"]), ("[SEP]", vocabulary["[SEP]"])]
+    tokenizer.post_processor = processors.TemplateProcessing("[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1", ends)
+    named = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=512, **named).save_pretrained(folder)
+    configuration = BertConfig(
+        vocab_size=len(vocabulary),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+        num_labels=1,
+        initializer_range=0.5,
+    )
+    torch.manual_seed(seed)
+    (BertForSequenceClassification if scores else BertModel)(configuration).save_pretrained(folder)
+    return folder
+
+
 def write_colqwen2(folder: Path, *, seed: int = 0) -> Path:
     """Write a folder of ColQwen2: configuration, weights, tokenizer and processor, as the real model has them."""
     import torch

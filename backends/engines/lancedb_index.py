@@ -1,14 +1,14 @@
 """The embedded engine: a LanceDB table a version, in a folder or an S3 prefix beside the rest of the version.
 
-Lexical search keeps stop words and segments by ICU: on 529 questions over manuals, papers and slides it found as much as
-dropping them (recall@10 .699 and .696), and ``if``, ``same`` or 文書 stay findable.
+Lexical search keeps stop words: on 529 questions over manuals, papers and slides it found as much as dropping them (recall@10
+.699 and .696), and ``if`` or ``same`` stay findable.
 """
 
 import contextlib
 import os
 import shutil
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,20 +16,21 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from backends.engines.analyser import ANALYSIS_VERSION, query_terms
 from backends.engines.lance_engine import BooleanQuery, LanceTable, MatchQuery
 from backends.engines.rows import (
-    FILTERED,
     NAMES,
     PAGES,
     Ranked,
+    added_columns,
     check_columns,
     deciding,
     dimension_of,
     encodable,
     in_order,
     is_late,
-    names_of,
-    pages_of,
+    kept_columns,
+    terms_column,
 )
 from schemas.errors import ContractError, DamagedError, InsetError, TransientError, UserError
 from schemas.evidence import EVIDENCE, Filters
@@ -53,11 +54,11 @@ PARTITION_MB = 96
 Opened = TypeVar("Opened")
 
 _FIELDS = b"lexical_fields"
-_LAYOUT, _LAYOUT_VERSION = b"layout", b"3"
+_LAYOUT, _LAYOUT_VERSION = b"layout", f"3, terms {ANALYSIS_VERSION}".encode()
 """What a table is made like; goes up when a collection of today could not be told from one that is filled."""
 
-_OF_BITS = 3
-"""The first layout whose vector indexes have ``BITS``; before, they had one."""
+_BITS = b"vector_bits"
+"""Absent from tables of earlier releases, whose vector indexes have one."""
 
 _IDS_A_QUERY = 500
 _STABLE_ROW_IDS = {"new_table_enable_stable_row_ids": "true"}
@@ -73,6 +74,7 @@ class LanceIndex:
         storage_options: Object store options as LanceDB spells them; credentials and endpoint otherwise come from the
             usual AWS environment variables.
         exact_below: Vectors of a space below which dense search scans all; from there on an IVF_RQ index narrows it down.
+        languages: Those of the version's documents, which questions are stemmed by.
     """
 
     def __init__(
@@ -82,17 +84,19 @@ class LanceIndex:
         storage_options: Mapping[str, str] | None = None,
         *,
         exact_below: int = EXACT_BELOW_ROWS,
+        languages: Collection[str] = (),
     ) -> None:
         self._uri = uri.removeprefix("file://")
         self._name = table
         self._options = _with_endpoint(storage_options or {})
         self._exact_below = exact_below
+        self._languages = tuple(languages)
         self._opened: Any = None
         self._read_from: LanceTable | None = None
         self._counts_deleted = False
 
-    def __reduce__(self) -> tuple[Callable[..., "LanceIndex"], tuple[str, str, Mapping[str, str], int]]:
-        return _reopen, (self._uri, self._name, self._options, self._exact_below)
+    def __reduce__(self) -> tuple[Callable[..., "LanceIndex"], tuple[Any, ...]]:
+        return _reopen, (self._uri, self._name, self._options, self._exact_below, self._languages)
 
     def create(self, schema: pa.Schema, dimensions: Mapping[str, int], fields: Sequence[str] = tuple(WHOLE_TEXT)) -> None:
         """Make the table, empty; what an earlier, unfinished build left of it is dropped.
@@ -130,7 +134,7 @@ class LanceIndex:
     def add(self, batches: Iterable[pa.RecordBatch]) -> int:
         """Write rows in one commit and return how many; an error of ``batches`` comes through as it is."""
         table = self._table()
-        schema: pa.Schema = table.schema
+        schema, fields = table.schema, self._fields()
         written = 0
         raised: Exception | None = None
 
@@ -139,7 +143,7 @@ class LanceIndex:
             try:
                 for batch in batches:
                     written += batch.num_rows
-                    yield _extend(batch, schema)
+                    yield _extend(batch, schema, fields)
             except Exception as error:
                 raised = error
                 raise
@@ -164,8 +168,8 @@ class LanceIndex:
             there = {column for index in table.list_indices() for column in index.columns}
             if there:
                 self._bring_up_to_date(table)
-            for field in (field for field in self._fields() if field not in there):
-                table.create_index(field, config=FTS(base_tokenizer="icu/split", remove_stop_words=False))
+            for column in (column for field in self._fields() if (column := terms_column(field)) not in there):
+                table.create_index(column, config=_as_written(FTS))
             for column in (name for name in table.schema.names if name.startswith("vector_") and name not in there):
                 late = is_late(table.schema, column.removeprefix("vector_"))
                 if not late and table.count_rows(f"{column} IS NOT NULL") >= self._exact_below:
@@ -207,15 +211,17 @@ class LanceIndex:
         Raises:
             ContractError: The table was made without one of the fields.
         """
-        words = encodable(query)
         table, where = self._reader(), _predicate(filters)
         if absent := set(weights) - set(self._fields()):
             raise ContractError(
                 f"{self._name} has no lexical index of {', '.join(sorted(absent))}; build the version again"
             )
+        analysed = terms_column(next(iter(weights))) in table.schema.names  # one of an earlier release splits words itself
+        words = " ".join(query_terms(encodable(query), self._languages)) if analysed else encodable(query)
         if not words.strip():
             return []
-        asked = [MatchQuery(words, field, boost=weight) for field, weight in weights.items()]
+        columns = {terms_column(field) if analysed else field: weight for field, weight in weights.items()}
+        asked = [MatchQuery(words, column, boost=weight) for column, weight in columns.items()]
         together = asked[0] if len(asked) == 1 else BooleanQuery([("SHOULD", one) for one in asked])
         with self._reading():
             found = deciding(lambda limit: table.matching(together, limit, where), k)
@@ -259,8 +265,8 @@ class LanceIndex:
                 f"{self._name} has no vectors '{space}' of length {query.shape[-1]}; refresh after changing models"
             )
 
-        layout = int((table.schema.metadata or {}).get(_LAYOUT, b"1"))
-        refine = REFINE_FACTOR if layout >= _OF_BITS else REFINE_FACTOR_OF_ONE_BIT
+        has_one_bit = _BITS not in (table.schema.metadata or {})
+        refine = REFINE_FACTOR_OF_ONE_BIT if has_one_bit else REFINE_FACTOR
 
         def search(limit: int) -> list[tuple[int, float]]:
             found = table.nearest(f"vector_{space}", query, refine, limit, where)
@@ -370,8 +376,20 @@ def _first_line(error: Exception) -> str:
     return said.partition(", /r")[0][:200]
 
 
-def _reopen(uri: str, table: str, options: Mapping[str, str], exact_below: int) -> LanceIndex:
-    return LanceIndex(uri, table, options, exact_below=exact_below)
+def _reopen(uri: str, table: str, options: Mapping[str, str], exact_below: int, languages: Collection[str]) -> LanceIndex:
+    return LanceIndex(uri, table, options, exact_below=exact_below, languages=languages)
+
+
+def _as_written(full_text: Callable[..., Any]) -> Any:
+    """Return how a column of terms is indexed: as they are, with spaces between."""
+    return full_text(
+        base_tokenizer="whitespace",
+        lower_case=False,
+        stem=False,
+        remove_stop_words=False,
+        ascii_folding=False,
+        max_token_length=None,
+    )
 
 
 def _with_endpoint(options: Mapping[str, str]) -> dict[str, str]:
@@ -383,7 +401,9 @@ def _with_endpoint(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def _table_schema(schema: pa.Schema, fields: Sequence[str]) -> pa.Schema:
-    return pa.schema([*schema, *FILTERED], metadata={_FIELDS: ",".join(fields).encode(), _LAYOUT: _LAYOUT_VERSION})
+    metadata: dict[bytes | str, bytes | str] = {_FIELDS: ",".join(fields).encode(), _LAYOUT: _LAYOUT_VERSION}
+    metadata[_BITS] = str(BITS).encode()
+    return pa.schema(kept_columns(schema, fields), metadata=metadata)
 
 
 def _link(file: str, place: str) -> None:
@@ -394,12 +414,10 @@ def _link(file: str, place: str) -> None:
         shutil.copy2(file, place)
 
 
-def _extend(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Add the columns that filters look at."""
-    rows = batch.select(["doc_id", "sources", "page", "regions"]).to_pylist()
-    names, pages = [names_of(row) for row in rows], [pages_of(row) for row in rows]
+def _extend(batch: pa.RecordBatch, schema: pa.Schema, fields: Sequence[str]) -> pa.RecordBatch:
+    """Add the columns that filters and BM25 look at."""
     columns: dict[str, pa.Array[Any]] = {name: batch.column(name) for name in batch.schema.names}
-    columns |= {NAMES: pa.array(names, FILTERED[0].type), PAGES: pa.array(pages, FILTERED[1].type)}
+    columns |= {name: pa.array(values, schema.field(name).type) for name, values in added_columns(batch, fields).items()}
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
 
 

@@ -1,15 +1,24 @@
 """A brute-force engine in memory: what the other engines are compared with, and what unit tests search in."""
 
 import math
-import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from backends.engines.rows import Ranked, check_columns, dimension_of, is_late, names_of, pages_of
+from backends.engines.analyser import query_terms
+from backends.engines.rows import (
+    Ranked,
+    added_columns,
+    check_columns,
+    dimension_of,
+    is_late,
+    names_of,
+    pages_of,
+    terms_column,
+)
 from schemas.errors import ContractError, DamagedError
 from schemas.evidence import EVIDENCE, Filters
 from schemas.ports import WHOLE_TEXT, SearchIndex, Vector
@@ -17,18 +26,20 @@ from schemas.ports import WHOLE_TEXT, SearchIndex, Vector
 K1 = 1.2
 B = 0.75
 
-_WORD = re.compile(r"\w+")
-
 
 class MemoryIndex:
-    """A ``SearchIndex`` of plain lists. BM25 reads words in lower case, neither stemmed nor stopped, and sums over fields.
+    """A ``SearchIndex`` of plain lists. BM25 sums over fields.
+
+    Args:
+        languages: Those of the version's documents, which questions are stemmed by.
 
     Source:
         Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009; the idf is Lucene's, which
         is never negative.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, languages: Collection[str] = ()) -> None:
+        self._languages = languages
         self._schema: pa.Schema | None = None
         self._rows: dict[str, dict[str, object]] = {}
         self._words: dict[str, dict[str, Counter[str]]] = {}
@@ -63,11 +74,12 @@ class MemoryIndex:
         self._created()
         written = 0
         for batch in batches:
-            for row in batch.to_pylist():
+            added = added_columns(batch, [*self._words])
+            for place, row in enumerate(batch.to_pylist()):
                 name = str(row["evidence_id"])
                 self._rows[name] = {column: row.get(column) for column in EVIDENCE.names}
                 for field, words in self._words.items():
-                    words[name] = Counter(_words(row[field]))
+                    words[name] = Counter(added[terms_column(field)][place].split())
                 for space, vectors in self._vectors.items():
                     if (vector := row[f"vector_{space}"]) is not None:
                         vectors[name] = np.asarray(vector, np.float32)
@@ -92,7 +104,7 @@ class MemoryIndex:
 
     def drop(self) -> None:
         """Forget everything."""
-        MemoryIndex.__init__(self)
+        MemoryIndex.__init__(self, self._languages)
 
     def bm25(self, query: str, k: int, filters: Filters, weights: Mapping[str, float] = WHOLE_TEXT) -> Ranked:
         """Return ``(evidence_id, BM25 score)``; any word may match.
@@ -103,7 +115,7 @@ class MemoryIndex:
         self._created()
         if absent := set(weights) - set(self._words):
             raise ContractError(f"there is no lexical index of {', '.join(sorted(absent))}")
-        asked = _words(query)
+        asked = query_terms(query, self._languages)
 
         def score(name: str) -> float | None:
             found = [
@@ -171,10 +183,6 @@ class MemoryIndex:
             if _allows(filters, row) and (found := score(name)) is not None
         )
         return sorted(scored, key=lambda pair: (-pair[1], pair[0]))[: max(k, 0)]
-
-
-def _words(text: str | Sequence[str]) -> list[str]:
-    return _WORD.findall((text if isinstance(text, str) else "\n".join(text)).lower())
 
 
 def _unit(vectors: Vector) -> NDArray[np.float64]:

@@ -2,9 +2,6 @@
 
 The server is never left to guess a type: what a row holds is derived from the Arrow schema, and only what filters and BM25
 look at is indexed. Rows keep their evidence ids as object ids, so that writing one again replaces it.
-
-Where it differs from the other engines: a word is what stands between characters that are neither letters nor digits, so
-text that is written without spaces is found by whole runs of it only.
 """
 
 import contextlib
@@ -18,17 +15,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from backends.engines.analyser import query_terms
 from backends.engines.rows import (
-    FILTERED,
     NAMES,
     PAGES,
     Ranked,
+    added_columns,
     check_columns,
     encodable,
     first,
     is_late,
-    names_of,
-    pages_of,
+    is_terms,
+    kept_columns,
+    terms_column,
 )
 from backends.engines.weaviate_server import WeaviateServer
 from schemas.errors import ContractError, DamagedError, TransientError
@@ -66,13 +65,23 @@ class WeaviateIndex:
         collection: The physical name; never an alias.
         exact: Compare with every vector (a flat index) instead of walking an HNSW graph.
         replicas: Nodes that each row is kept on.
+        languages: Those of the version's documents, which questions are stemmed by.
     """
 
-    def __init__(self, server: WeaviateServer, collection: str, *, exact: bool = False, replicas: int = 1) -> None:
+    def __init__(
+        self,
+        server: WeaviateServer,
+        collection: str,
+        *,
+        exact: bool = False,
+        replicas: int = 1,
+        languages: Collection[str] = (),
+    ) -> None:
         self._server = server
         self.collection = collection
         self._exact = exact
         self._replicas = replicas
+        self._languages = tuple(languages)
         self._known: frozenset[str] | None = None
         self._answered = -math.inf
 
@@ -84,10 +93,10 @@ class WeaviateIndex:
         """
         check_columns(schema, dimensions, fields)
         self.drop()
-        columns = pa.schema([schema.field(name) for name in schema.names if not name.startswith("vector_")])
+        columns = [column for column in kept_columns(schema, fields) if not column.name.startswith("vector_")]
         made = {
             "class": self.collection,
-            "properties": [_property(column, fields) for column in pa.schema([*columns, *FILTERED])],
+            "properties": [_property(column) for column in columns],
             "vectorConfig": {space: self._vector_index(late=is_late(schema, space)) for space in dimensions},
             "invertedIndexConfig": {"bm25": {"k1": 1.2, "b": 0.75}, "stopwords": {"preset": "none"}},
             "replicationConfig": {"factor": self._replicas},
@@ -105,11 +114,11 @@ class WeaviateIndex:
         Raises:
             ContractError: The server refuses a row however often it is sent.
         """
-        written = 0
+        written, known = 0, self._columns()
         with ThreadPoolExecutor(REQUESTS_AT_ONCE) as senders:
             for batch in batches:
                 parts = (batch.slice(start, ROWS_A_REQUEST) for start in range(0, batch.num_rows, ROWS_A_REQUEST))
-                written += sum(senders.map(self._send, parts))
+                written += sum(senders.map(lambda part: self._send(part, known), parts))
         return written
 
     def finish(self) -> None:
@@ -154,8 +163,10 @@ class WeaviateIndex:
         Raises:
             ContractError: The collection was made without one of the fields.
         """
-        words = encodable(query)
-        fields = [f"{field}^{weight}" for field, weight in weights.items()]
+        # A collection of an earlier release splits words itself.
+        analysed = terms_column(next(iter(weights))) in self._columns()
+        words = " ".join(query_terms(encodable(query), self._languages)) if analysed else encodable(query)
+        fields = [f"{terms_column(field) if analysed else field}^{weight}" for field, weight in weights.items()]
 
         def search(limit: int) -> Ranked:
             found = self._collection().query.bm25(
@@ -231,10 +242,10 @@ class WeaviateIndex:
             options["ef"] = SEARCHED
         return {"vectorizer": {"none": {}}, "vectorIndexType": kind, "vectorIndexConfig": options}
 
-    def _send(self, batch: pa.RecordBatch) -> int:
+    def _send(self, batch: pa.RecordBatch, known: Collection[str]) -> int:
         from weaviate.exceptions import WeaviateInsertManyAllFailedError
 
-        waiting = list(_objects(batch))
+        waiting = list(_objects(batch, known))
         said = ""
         for again in range(TRIES):
             time.sleep(again and 0.2 * 2**again)
@@ -280,16 +291,16 @@ class WeaviateIndex:
             yield from found
 
 
-def _property(column: "pa.Field[Any]", fields: Sequence[str]) -> dict[str, Any]:
-    """Spell a column as the server does: words where BM25 reads it, whole values where a filter compares them."""
+def _property(column: "pa.Field[Any]") -> dict[str, Any]:
+    """Spell a column as the server does: terms where BM25 reads it, whole values where a filter compares them."""
     kind = _spelled(column.type)
     inner = kind.value_type if isinstance(kind, pa.ListType | pa.FixedSizeListType) else kind
     spelled: dict[str, Any] = {"name": column.name, "dataType": [_data_type(inner) + ("[]" if inner is not kind else "")]}
     if isinstance(inner, pa.StructType):
-        spelled["nestedProperties"] = [_property(inner.field(place), ()) for place in range(inner.num_fields)]
-    searched = column.name in fields
+        spelled["nestedProperties"] = [_property(inner.field(place)) for place in range(inner.num_fields)]
     if inner == pa.string():
-        spelled |= {"tokenization": "word" if searched else "field", "indexSearchable": searched}
+        searched = is_terms(column.name)
+        spelled |= {"tokenization": "whitespace" if searched else "field", "indexSearchable": searched}
     return spelled | {"indexFilterable": column.name in _FILTERABLE}
 
 
@@ -312,15 +323,16 @@ def _data_type(kind: pa.DataType) -> str:
     return "text" if kind == pa.string() else "int" if pa.types.is_integer(kind) else "number"
 
 
-def _objects(batch: pa.RecordBatch) -> Iterator[Any]:
+def _objects(batch: pa.RecordBatch, known: Collection[str]) -> Iterator[Any]:
     from weaviate.classes.data import DataObject
 
     spaces = [name.removeprefix("vector_") for name in batch.schema.names if name.startswith("vector_")]
     vectors = {space: batch.column(f"vector_{space}").to_pylist() for space in spaces}
-    rows = batch.drop_columns([f"vector_{space}" for space in spaces]).to_pylist()
-    tables = [field.name for field in batch.schema if field.name not in vectors and _is_table(field.type)]
+    rows = batch.select([name for name in batch.schema.names if name in known]).to_pylist()
+    added = added_columns(batch, [field for field in batch.schema.names if terms_column(field) in known])
+    tables = [field.name for field in batch.schema if field.name in known and _is_table(field.type)]
     for place, row in enumerate(rows):
-        own: dict[str, Any] = {NAMES: names_of(row), PAGES: pages_of(row)}
+        own = {name: values[place] for name, values in added.items()}
         own |= {name: [{_CELLS: cells} for cells in row[name]] for name in tables if row[name] is not None}
         yield DataObject(
             properties={name: value for name, value in (row | own).items() if value is not None},

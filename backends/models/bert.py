@@ -60,14 +60,27 @@ class Bert:
         vectors[order] = pooled
         return vectors
 
+    def states(self, tokens: Sequence[Sequence[int]]) -> list[Vector]:
+        """Return the last hidden states of each text, shape ``(tokens, dimension)``; no text is empty."""
+        with ThreadPoolExecutor(max(1, min(self._threads, len(tokens)))) as pool:
+            return list(pool.map(self._states, tokens))
+
     def _pooled(self, ids: Sequence[int]) -> Vector:
-        (pooled,) = self.session.run(None, {"ids": np.array([ids], np.int64)})
+        (pooled,) = self.session.run(["pooled"], {"ids": np.array([ids], np.int64)})
         vector: Vector = pooled
         return vector
 
+    def _states(self, ids: Sequence[int]) -> Vector:
+        (states,) = self.session.run(["states"], {"ids": np.array([ids], np.int64)})
+        vectors: Vector = states[0]
+        return vectors
+
 
 class _Graph:
-    """Collects the nodes and tensors of a model whose input is ``ids`` ``(texts, tokens)`` and whose output is ``pooled``."""
+    """Collects the nodes and tensors of a model.
+
+    Its input is ``ids`` ``(texts, tokens)``; its outputs are ``states`` and their mean, ``pooled``.
+    """
 
     def __init__(self, weights: Weights, heads: int, epsilon: float) -> None:
         self._weights, self._epsilon = weights, epsilon
@@ -79,6 +92,7 @@ class _Graph:
         states = self._embedded()
         for layer in sorted(layers, key=int):
             states = self._layer(f"encoder.layer.{layer}", states, heads)
+        self._node("Identity", states, output="states")
         self._node("ReduceMean", states, self._index("second axis", 1), output="pooled", keepdims=0)
 
     def model(self) -> "ModelProto":
@@ -89,7 +103,10 @@ class _Graph:
             self._nodes,
             "bert",
             [helper.make_tensor_value_info("ids", TensorProto.INT64, ["texts", "tokens"])],
-            [helper.make_tensor_value_info("pooled", TensorProto.FLOAT, ["texts", "dimension"])],
+            [
+                helper.make_tensor_value_info("pooled", TensorProto.FLOAT, ["texts", "dimension"]),
+                helper.make_tensor_value_info("states", TensorProto.FLOAT, ["texts", "tokens", "dimension"]),
+            ],
             self._indices + [_named(name, tensor) for name, tensor in self.tensors.items()],
         )
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)

@@ -36,7 +36,7 @@ import tenacity
 from pydantic import BaseModel, ValidationError
 
 from backends.models.pictures import encode
-from schemas.corpus import EndpointOptions, ModelCaptioner
+from schemas.corpus import AskedModel, EndpointOptions, ModelCaptioner
 from schemas.errors import BadInputError, ContractError, FailureCode, TransientError, UserError
 from schemas.generation import Reply, Request, Usage
 from schemas.models import Model
@@ -62,6 +62,7 @@ _OF_THE_REQUEST = {400, 413, 415, 422}
 _DATED = re.compile(r"[-@:](\d{4}-\d{2}-\d{2}|\d{2}-\d{2}|\d{3,8}|latest)")
 
 Outcome = Reply | BadInputError | TransientError
+Asked = ModelCaptioner | AskedModel
 
 
 class Clock(Protocol):
@@ -93,7 +94,7 @@ class Endpoint:
     ``rejected_requests``, ``refusals``, ``empty_answers`` and ``other_models``.
 
     Args:
-        key: The captioner's name in the corpus file, for messages.
+        where: The key of the corpus file that names it, for messages.
         captioner: What the corpus file says of it.
         clock: What waits are measured by.
 
@@ -101,15 +102,13 @@ class Endpoint:
         UserError: The address is none, or there is no usable key in the environment variable named.
     """
 
-    def __init__(self, key: str, captioner: ModelCaptioner, clock: Clock | None = None) -> None:
+    def __init__(self, where: str, captioner: Asked, clock: Clock | None = None) -> None:
         if captioner.endpoint is None:
             raise ContractError("a model behind an endpoint needs one")
         self.name, self.revision = captioner.model, captioner.revision
         self.usage, self.faults = Usage(), Counter[str]()
         self._concurrency = captioner.endpoint.concurrency
-        self._calls = _Calls(
-            f"captions.models.{key}", captioner, captioner.endpoint, clock or _Time(), self.usage, self.faults
-        )
+        self._calls = _Calls(where, captioner, captioner.endpoint, clock or _Time(), self.usage, self.faults)
 
     def replies(self, requests: Iterable[Request]) -> Iterator[tuple[str, Outcome]]:
         """Yield what becomes of each request, as it comes.
@@ -149,19 +148,17 @@ class Endpoint:
             raise unusable
 
 
-def model(key: str, captioner: ModelCaptioner) -> Model[LanguageModel]:
+def model(where: str, captioner: Asked) -> Model[LanguageModel]:
     """Offer a model behind an endpoint to the registry. How many calls run at once is the endpoint's ``concurrency`` alone.
 
     Raises:
         UserError: openai is not installed.
     """
     if importlib.util.find_spec("openai") is None:
-        raise UserError(
-            f"captions.models.{key}: an endpoint needs the extra: pip install -e '.[endpoints]', or make install"
-        )
+        raise UserError(f"{where}: an endpoint needs the extra: pip install -e '.[endpoints]', or make install")
     return Model(
         card=lambda: ModelCard(name=captioner.model, revision=captioner.revision),
-        load=lambda _batch: Endpoint(key, captioner),
+        load=lambda _batch: Endpoint(where, captioner),
     )
 
 
@@ -175,7 +172,7 @@ class _Calls:
     def __init__(
         self,
         where: str,
-        captioner: ModelCaptioner,
+        captioner: Asked,
         options: EndpointOptions,
         clock: Clock,
         usage: Usage,

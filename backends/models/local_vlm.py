@@ -42,7 +42,7 @@ class LocalVlm:
     ``faults`` are named ``out_of_memory``, ``failures`` and ``empty_answers``.
 
     Args:
-        key: The captioner's name in the corpus file, for messages.
+        where: The key of the corpus file that names it, for messages.
         captioner: What the corpus file says of it.
         batch: Requests at once at most.
 
@@ -50,12 +50,12 @@ class LocalVlm:
         UserError: The model isn't on this machine, or is none that describes pictures.
     """
 
-    def __init__(self, key: str, captioner: ModelCaptioner, batch: int) -> None:
+    def __init__(self, where: str, captioner: ModelCaptioner, batch: int) -> None:
         import torch
 
         self.name, self.revision = captioner.model, captioner.revision
         self.usage, self.faults = Usage(), Counter[str]()
-        self._where = f"captions.models.{key}"
+        self._where = where
         self._max_side_px = captioner.max_side_px
         self._batch = batch
         self._failed_from_the_start: int | None = 0
@@ -177,17 +177,17 @@ _Seen = tuple[Request, "Image | None"]
 """A request and its picture."""
 
 
-def model(key: str, captioner: ModelCaptioner) -> Model[LanguageModel]:
+def model(where: str, captioner: ModelCaptioner) -> Model[LanguageModel]:
     """Offer a vision-language model of ``transformers`` to the registry.
 
     Raises:
         UserError: What runs it is not installed. Planning says so already, before anything is parsed.
     """
     if any(importlib.util.find_spec(package) is None for package in ("torch", "torchvision", "transformers")):
-        raise UserError(f"captions.models.{key}: a local model needs the extra: pip install -e '.[torch]', or make setup")
+        raise UserError(f"{where}: a local model needs the extra: pip install -e '.[torch]', or make setup")
     return Model(
         card=lambda: ModelCard(name=captioner.model, revision=captioner.revision),
-        load=lambda batch: LocalVlm(key, captioner, batch),
+        load=lambda batch: LocalVlm(where, captioner, batch),
     )
 
 

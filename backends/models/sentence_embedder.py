@@ -86,9 +86,12 @@ class SentenceEmbedder:
         row: Vector = self._embed([self._query_prompt + text])[0]
         return row
 
+    def _tokens(self, texts: Sequence[str]) -> list[list[int]]:
+        return [found.ids for found in self._tokenizer.encode_batch_fast(list(texts))]
+
     def _embed(self, texts: list[str]) -> Vector:
         if not texts:
             return np.empty((0, self.dimension), np.float32)
-        pooled = self._pool([found.ids for found in self._tokenizer.encode_batch_fast(texts)])
+        pooled = self._pool(self._tokens(texts))
         vectors: Vector = pooled / np.linalg.norm(pooled, axis=1, keepdims=True)
         return vectors

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from backends.models.devices import best_device, short_of_memory
 from backends.models.files import model_file, model_json
 from backends.models.sentence_embedder import SentenceEmbedder, TokenCounter
+from backends.models.text_languages import languages_of
 from schemas.errors import ContractError, UserError
 from schemas.models import ModelName, TextModel
 from schemas.ports import Vector
@@ -82,6 +83,7 @@ def model(named: ModelName) -> TextModel:
         card=lambda: sentence_transformer_card(named),
         load=lambda batch: open_sentence_transformer(named, batch=batch),
         token_counter=lambda: TokenCounter(model_file(named, "tokenizer.json")),
+        languages=languages_of(named.name),
     )
 
 

@@ -356,6 +356,11 @@ source: {source}          # a folder, a glob such as docs/**/*.pdf, or s3://buck
 #   tokens: {chunk_tokens}                    # tokens one chunk of text may hold
 # index:
 #   engine: lancedb                # embedded; or weaviate, a server, with its url: http://localhost:8080
+# retrieval:                       # as for ranking, a change here builds nothing
+#   preset: hybrid                 # how to search where nobody says; inset presets lists what there is
+#   presets: presets               # a folder of presets of one's own, a YAML file each
+#   models:                        # those that rewrite questions, pick sections, order passages
+#     llm: {{kind: llm, model: NAME, revision: "1", endpoint: {{url: "http://localhost:8000/v1"}}}}
 # ranking:                         # decided when a question comes: a change here builds nothing
 #   weights: {{search_text: 1}}      # what BM25 looks in; or by field, such as {{title: 2, section_path: 1.5, text: 1}}
 #   stop_words: []                 # words that BM25 leaves out of a question; or english

@@ -5,16 +5,22 @@ import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from backends.models.registry import EMBEDDERS
+from backends.models.registry import EMBEDDERS, language_model, scorer
+from schemas.corpus import AskedModel, RetrievalOptions, Scorer
 from schemas.errors import UserError
 from schemas.models import Embeds, Model, ModelName
+from schemas.ports import PassageScorer
 from schemas.versions import ModelCard, VectorSpace
-from tasks.enriching.spaces import SPACES, Space
+from tasks.enriching.spaces import SPACES, TEXT, Space
 
 AT_ONCE = 32
 """Texts embedded at once, of those who ask."""
 
+TOKENS = "late"
+"""The scorer that is there unless a corpus file names another: the packaged text model's own tokens, by late interaction."""
+
 _LOADING = threading.Lock()
+_OF_THIS_THREAD = threading.local()
 
 
 class Embedders(Mapping[str, Any]):
@@ -43,6 +49,58 @@ class Embedders(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._spaces)
+
+
+class QueryModels(Mapping[str, Any]):
+    """The models that steps of presets name, by those names; each is loaded when it is first asked for.
+
+    A generative model takes one caller at a time, so each thread has its own.
+
+    Args:
+        options: What the corpus file says of them.
+        embedders: Those of the version: its text model scores passages, too, where it can and no other model is named for it.
+    """
+
+    def __init__(self, options: RetrievalOptions, embedders: Mapping[str, Any]) -> None:
+        self._options = options.models
+        self._embedders = embedders
+
+    def __getitem__(self, name: str) -> Any:
+        """Return one of them.
+
+        Raises:
+            UserError: It can't be used as the corpus file names it.
+        """
+        if name not in self._options:
+            return self._packaged(name)
+        options, where = self._options[name], f"retrieval.models.{name}"
+        if isinstance(options, AskedModel):
+            held: dict[str, Any] = _OF_THIS_THREAD.__dict__.setdefault("models", {})
+            known = f"{where} {options.model_dump_json()}"
+            if known not in held:
+                held[known] = language_model(where, options).load(1)
+            return held[known]
+        with _LOADING:
+            return _scorer(where, options)
+
+    def _packaged(self, name: str) -> Any:
+        model = self._embedders[TEXT.name] if name == TOKENS else None
+        if not hasattr(model, "scores"):
+            raise UserError(
+                f"the text model of this version doesn't rank passages by its tokens; name a model as retrieval.models.{name}"
+            )
+        return model
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**self._options, TOKENS: None})
+
+    def __len__(self) -> int:
+        return len({**self._options, TOKENS: None})
+
+
+@functools.lru_cache(maxsize=4)
+def _scorer(where: str, options: Scorer) -> PassageScorer:
+    return scorer(where, options).load(1)
 
 
 def is_here(name: str, made: VectorSpace) -> bool:

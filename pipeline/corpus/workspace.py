@@ -1,15 +1,17 @@
 """A corpus opened for work: its store, its models' names, its keys and its engine, all from the corpus file."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Protocol
 
+from backends.engines.analyser import ANALYSIS_VERSION
 from backends.engines.lancedb_index import LanceIndex
 from backends.engines.weaviate_index import WeaviateIndex
 from backends.engines.weaviate_server import WeaviateServer
+from backends.models.language import DETECTION_VERSION
 from backends.models.registry import DETECTORS, EMBEDDERS, RECOGNISERS
 from backends.stores.object_store import join, open_store
 from backends.stores.objects import read_model
@@ -122,19 +124,30 @@ class Workspace:
 
     def index(self, version: str) -> SearchIndex:
         """Open a version's physical collection, in the engine that holds it."""
-        return open_index(self.store.root, self.corpus.name, version, self.index_options(version))
+        settled = self._settled(version)
+        languages = settled.languages if settled else ()
+        return open_index(self.store.root, self.corpus.name, version, self._reached(settled), languages)
 
     def index_options(self, version: str) -> IndexOptions:
         """Return where a version's collection is: what ``settle_index`` wrote, not what the file says now.
 
         Only how its server is reached comes from the file, where that names the same one.
         """
+        return self._reached(self._settled(version))
+
+    def _settled(self, version: str) -> Collection | None:
         try:
-            settled = read_model(self.store, version_file(version, INDEX_FILE), Collection)
+            return read_model(self.store, version_file(version, INDEX_FILE), Collection)
         except FileNotFoundError:
+            return None
+
+    def _reached(self, settled: Collection | None) -> IndexOptions:
+        if settled is None:
             return IndexOptions()
         now = self.corpus.index
-        return now.model_copy(update=settled.shape()) if now.url == settled.url else IndexOptions(**settled.model_dump())
+        if now.url == settled.url:
+            return now.model_copy(update=settled.shape())
+        return IndexOptions(**settled.model_dump(exclude={"languages"}))
 
     def reach_engine(self) -> None:
         """Raise where the engine that the corpus file names can't be had, before anything is spent on a version for it.
@@ -146,9 +159,10 @@ class Workspace:
         if self.corpus.index.engine == "weaviate":
             open_server(self.corpus.index).release()
 
-    def settle_index(self, version: str) -> None:
-        """Write down where a version's collection is going to be, before there is anything of it."""
-        self.store.replace(version_file(version, INDEX_FILE), self.corpus.index.model_dump_json().encode())
+    def settle_index(self, version: str, languages: Iterable[str] = ()) -> None:
+        """Write down where a version's collection is going to be, and in which languages, before there is anything of it."""
+        collection = Collection(**self.corpus.index.model_dump(), languages=sorted(languages))
+        self.store.replace(version_file(version, INDEX_FILE), collection.model_dump_json().encode())
 
     def passwords(self) -> list[str]:
         """Return the passwords to try on encrypted documents, from the environment.
@@ -166,12 +180,15 @@ class Workspace:
         return [line for line in os.environ[name].splitlines() if line]
 
 
-def open_index(store_root: str, corpus: str, version: str, options: IndexOptions) -> SearchIndex:
-    """Open a version's collection in its engine."""
+def open_index(
+    store_root: str, corpus: str, version: str, options: IndexOptions, languages: Sequence[str] = ()
+) -> SearchIndex:
+    """Open a version's collection in its engine; ``languages`` are those of its documents."""
     name = collection_name(corpus, version)
     if options.engine == "weaviate":
-        return WeaviateIndex(open_server(options), name, exact=options.exact, replicas=options.replicas)
-    return LanceIndex(join(store_root, version_file(version, "lance")), name)
+        server = open_server(options)
+        return WeaviateIndex(server, name, exact=options.exact, replicas=options.replicas, languages=languages)
+    return LanceIndex(join(store_root, version_file(version, "lance")), name, languages=languages)
 
 
 def open_server(options: IndexOptions) -> WeaviateServer:
@@ -299,6 +316,7 @@ def _keys(
         tags=corpus.tags.model_dump(),
         step=ASSEMBLE_VERSION,
         laws=CHECK_VERSION,
+        language=DETECTION_VERSION,
     )
     # What failed at any step is worth another try once any step before a version, or a law, is another.
     attempt = key(parse=attempt_key(corpus.parse), assembled=assembled)
@@ -307,6 +325,7 @@ def _keys(
         attempt=attempt,
         vectors={name: space.key for name, space in spaces.items()},
         index=corpus.index.shape(),
+        terms=ANALYSIS_VERSION,
         gates=corpus.gates.model_dump(),
         questions=questions_digest(corpus.questions),
     )

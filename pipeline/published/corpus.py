@@ -116,6 +116,7 @@ class PublishedCorpus:
             pages=counts.pages,
             figures=counts.figures,
             rows=counts.rows,
+            languages=counts.documents_by_language,
             modalities=[modality for modality in Modality if counts.rows_by_modality.get(modality)],
             suggestions=self._suggestions(),
             sources=sources[:_SOURCES_LISTED],

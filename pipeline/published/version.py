@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.corpus.models import Embedders
+from pipeline.corpus.models import Embedders, QueryModels
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.evidence import evidence_parts, page_rows, read_placements
 from pipeline.records.inventory import check_index_files
@@ -26,7 +26,10 @@ from schemas.versions import Counts, Status
 from tasks.answering.answer import answer, least_similarity
 from tasks.answering.asked import Asked
 from tasks.answering.localise import localise
-from tasks.answering.retrieve import POOL, lacking, retrieve, without_pages
+from tasks.answering.retrieve import lacking_models, lacking_vectors, retrieve
+from tasks.answering.retrievers import without_pages
+from tasks.answering.search import POOL, Resources
+from tasks.answering.sections import ContentsRow
 from tasks.answering.trace import Trace
 from tasks.enriching.spaces import TEXT
 
@@ -83,7 +86,27 @@ class OpenVersion:
 
     def lacks(self, plan: Preset) -> list[str]:
         """Return what a plan needs and this version has not, each with the setting that brings it."""
-        return [f"{what} (set {option})" for what, option in lacking(plan.spaces, self.embedders).items()]
+        absent = lacking_vectors(plan, self.embedders) | lacking_models(plan, self._models())
+        if plan.looks_at_pages_alone and not self.has_pages:
+            absent["rows of pages"] = "captions.pages"
+        return [f"{what} (set {option})" for what, option in absent.items()]
+
+    def _models(self) -> QueryModels:
+        return QueryModels(self.asked().retrieval, self.embedders)
+
+    def _contents(self, doc_ids: Sequence[str]) -> list[ContentsRow]:
+        """Return the rows of documents, as a table of contents takes them, the documents as they are given."""
+        wanted = pa.array(doc_ids, pa.string())
+        columns = ["evidence_id", "doc_id", "title", "section_path", "modality"]
+        rows: list[ContentsRow] = []
+        for part in evidence_parts(self.workspace.store, self.version):
+            found = part.select(columns).filter(pc.is_in(part.column("doc_id"), wanted)).to_pylist()
+            rows += [
+                ContentsRow(row["evidence_id"], row["doc_id"], row["title"], tuple(row["section_path"]))
+                for row in found
+                if row["modality"] != Modality.PAGE
+            ]
+        return sorted(rows, key=lambda row: doc_ids.index(row.doc_id))
 
     def _ranked(self, asked: Asked, plan: Preset, k: int, filters: Filters, trace: Trace) -> list[tuple[str, float]]:
         return retrieve(
@@ -93,7 +116,7 @@ class OpenVersion:
             k=k,
             filters=filters,
             ranking=self.asked().ranking,
-            has_pages=self.has_pages,
+            resources=Resources(self._models(), self._contents, self.has_pages),
             trace=trace,
         )
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from backends.models.language import Py3LangId
 from backends.models.registry import TEXT_EMBEDDERS
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.descriptions import Descriptions
@@ -16,6 +17,7 @@ from ray_jobs.documents import (
 )
 from schemas.documents import Chunk, DrawnPage, Figure, PlacedFigure, Placement
 from tasks.enriching.caption import Wordings, as_printed, describe, described, fitting
+from tasks.enriching.language import language_of
 from tasks.enriching.spaces import Passage
 
 
@@ -36,6 +38,7 @@ class StructuredParts:
     placed: tuple[PlacedFigure, ...]
     wordings: Wordings
     drawn: tuple[DrawnPage, ...]
+    language: str | None
 
 
 class DocumentReader:
@@ -52,6 +55,7 @@ class DocumentReader:
         key = workspace.keys.drawn
         self._drawn = None if key is None else open_drawn(workspace.store, key)
         self._count_tokens = TEXT_EMBEDDERS.of(workspace.corpus.embeddings).token_counter()
+        self._languages = Py3LangId()
         self._descriptions = Descriptions(workspace, lambda: _digests(workspace, documents, inherited))
 
     def read(self, doc_id: str, source: str) -> StructuredParts:
@@ -67,7 +71,8 @@ class DocumentReader:
         tokens = self._workspace.corpus.chunks.tokens
         wordings = fitting(self._descriptions.of(source, files), self._count_tokens, max_tokens=tokens)
         rows = describe(files.rows(), files.figures, wordings, self._count_tokens, max_tokens=tokens)
-        return StructuredParts(files.title, rows, figures, placements, files.figures, wordings, files.drawn)
+        language = language_of(files.chunks, self._languages)
+        return StructuredParts(files.title, rows, figures, placements, files.figures, wordings, files.drawn, language)
 
     def passages(self, doc_id: str, source: str) -> list[Passage]:
         """Return what of each row of a document can be embedded; arguments as for ``read``."""

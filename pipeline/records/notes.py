@@ -72,11 +72,16 @@ def read_notes(store: ObjectStore, version: str, stages: Iterable[Stage] = Stage
     return {stage: _joined(notes[stage]) for stage in wanted if stage in notes}
 
 
+IN = "documents_in_"
+"""What begins the count of documents in a language."""
+
+
 def counts_of(note: StageNote) -> Counts:
     """Return what a version holds, as ``assemble`` counted it."""
     by_modality = {name.removeprefix("rows_"): count for name, count in note.counts.items() if name.startswith("rows_")}
+    by_language = {name.removeprefix(IN): count for name, count in note.counts.items() if name.startswith(IN)}
     known = {name: count for name, count in note.counts.items() if name in Counts.model_fields}
-    return Counts(rows_by_modality=by_modality, **known)
+    return Counts(rows_by_modality=by_modality, documents_by_language=by_language, **known)
 
 
 def _joined(notes: Sequence[StageNote]) -> StageNote:

@@ -19,7 +19,7 @@ from pipeline.records.documents import DocumentReader, parsed_documents
 from pipeline.records.evidence import evidence_writer, placement_parts, placement_writer
 from pipeline.records.inherit import Inherited, inherit
 from pipeline.records.ledger import indexed_pages, indexed_sources, write_ledger
-from pipeline.records.notes import StageNote, read_notes, read_plan, write_note
+from pipeline.records.notes import IN, StageNote, read_notes, read_plan, write_note
 from pipeline.records.quarantine import document_failures, write_failures
 from pipeline.records.subjects import StructuredFiles, open_drawn
 from pipeline.records.tagged import make_tagged
@@ -151,12 +151,14 @@ def _write(
     figures = Spill(folder / "figures", pa.schema([PLACEMENTS.field("figure_id")]), "figure_id")
     roles: Counter[str] = Counter()
     modalities: Counter[str] = Counter()
+    languages: Counter[str] = Counter()
     for rows in merge(made, taken_from(inherited.rows(store), sources, again)):
         evidence.add(rows.evidence)
         placements.add(rows.placements)
         delta.add(rows.evidence)
         roles.update(map(str, rows.placements.column("role").to_pylist()))
         modalities.update(map(str, rows.evidence.column("modality").to_pylist()))
+        languages.update(_languages(rows.evidence))
         known = rows.placements.select(["figure_id"])
         figures.add(known.filter(pc.is_valid(known.column("figure_id"))))
     evidence.close()
@@ -168,7 +170,15 @@ def _write(
         "tags": sum(roles[str(role)] for role in TAGGED),
         "rows": evidence.rows,
         "evidence_bytes": evidence.bytes,
-    } | {f"rows_{modality}": count for modality, count in modalities.items()}
+        **{f"rows_{modality}": count for modality, count in modalities.items()},
+        **{f"{IN}{language}": count for language, count in languages.most_common()},
+    }
+
+
+def _languages(evidence: pa.Table) -> list[str]:
+    """Return the language of each document whose language is known."""
+    documents = evidence.select(["doc_id", "language"]).group_by(["doc_id", "language"]).aggregate([])
+    return [str(language) for language in documents.column("language").to_pylist() if language is not None]
 
 
 def _pictures(workspace: Workspace, doc_id: str) -> Pictures:
@@ -199,6 +209,7 @@ def _read(reader: DocumentReader, doc_id: str, sources: tuple[str, ...]) -> Docu
         placements=parts.placements,
         captions={figure.placement.order: figure.caption for figure in parts.placed},
         wordings=parts.wordings,
+        language=parts.language,
     )
 
 

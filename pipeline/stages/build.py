@@ -8,7 +8,7 @@ from pipeline.corpus.workspace import Report, Workspace, silent
 from pipeline.records.collection import derive, fill, holds, read_back
 from pipeline.records.delta import Delta, changed_rows, read_delta
 from pipeline.records.evidence import evidence_parts, evidence_sample
-from pipeline.records.notes import StageNote, read_notes, write_note
+from pipeline.records.notes import StageNote, counts_of, read_notes, write_note
 from pipeline.records.publication import readable_manifest
 from pipeline.records.vectors import open_vectors
 from schemas.corpus import LEXICAL_FIELDS
@@ -27,9 +27,9 @@ def build(workspace: Workspace, version: str, report: Report = silent) -> StageN
     started = time.monotonic()
     share_heaps()
     store = workspace.store
-    workspace.settle_index(version)
-    index, spaces = workspace.index(version), open_vectors(store, workspace.spaces)
-    rows = read_notes(store, version, [Stage.ASSEMBLE])[Stage.ASSEMBLE].counts["rows"]
+    counted = counts_of(read_notes(store, version, [Stage.ASSEMBLE])[Stage.ASSEMBLE])
+    workspace.settle_index(version, counted.documents_by_language)
+    index, spaces, rows = workspace.index(version), open_vectors(store, workspace.spaces), counted.rows
     delta, written = _usable_delta(workspace, version), None
     if delta is not None:
         changed = changed_rows(store, version)

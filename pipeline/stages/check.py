@@ -17,6 +17,7 @@ from pipeline.corpus.workspace import Report, Workspace, silent
 from pipeline.records.damage import note_damage, remade
 from pipeline.records.evidence import evidence_parts, version_rows
 from pipeline.records.inherit import Inherited, inherit
+from pipeline.records.languages import known_languages
 from pipeline.records.ledger import first_sources, indexed_pages, read_ledger
 from pipeline.records.notes import StageNote, counts_of, read_notes, read_plan, write_note
 from pipeline.records.publication import readable_manifest
@@ -134,6 +135,7 @@ def _look(
         max_tokens=corpus.chunks.tokens,
         gates=corpus.gates,
         by_text=seen.by_text,
+        unknown=seen.unknown,
         docs=docs,
     )
     report("check", 2, 3)
@@ -168,6 +170,8 @@ class _Seen:
     ) -> None:
         self.indexed, self.names = indexed_pages(ledger), first_sources(ledger)
         self.by_text: list[tuple[str, Mapping[int, bool]]] = []
+        self.unknown: list[str] = []
+        self._known = known_languages(workspace)
         self.by_figure = Spill(folder / "figures", PLACED, "figure_id")
         self._by_number = Spill(folder / "numbers", PLACED, "number")
         self._ids, self._words = Spill(folder / "ids", KEYED, "key"), Spill(folder / "words", KEYED, "key")
@@ -190,6 +194,7 @@ class _Seen:
             self._content.look(self._went_in(rows.last), rows)
             for law in (self._conserved, self._placed, self._resolved):
                 law.look(rows)
+            self.unknown += self._unknown(rows)
             for join in self._joins:
                 join.want(passages(rows.evidence))
             places = range(self._rows, self._rows + rows.evidence.num_rows)
@@ -206,6 +211,14 @@ class _Seen:
     def _expect(self, last: str | None) -> None:
         for earlier in self._earlier.until(last):
             self._conserved.expect(earlier)
+
+    def _unknown(self, rows: VersionRows) -> Iterator[str]:
+        """Yield of each document "", or its source and its language where the text model doesn't know that."""
+        documents = rows.evidence.select(["doc_id", "language"]).group_by(["doc_id", "language"], use_threads=False)
+        for row in documents.aggregate([]).to_pylist():
+            language = row["language"]
+            known = self._known is None or language is None or language in self._known
+            yield "" if known else f"{self.names.get(row['doc_id'], row['doc_id'])} ({language})"
 
     def _went_in(self, last: str | None) -> Iterator[DocumentIn]:
         for document in self._fresh.until(last):

@@ -9,6 +9,7 @@ from pipeline.corpus.workspace import Workspace
 from pipeline.records.collection import OF_THE_ENGINE, holds
 from pipeline.records.descriptions import read_spent
 from pipeline.records.expected import expected_calls
+from pipeline.records.languages import unknown_languages
 from pipeline.records.ledger import readable_ledger
 from pipeline.records.publication import manifests, read_override, read_pointer, readable_manifest, refusals_of
 from pipeline.records.quarantine import read_failures
@@ -56,10 +57,13 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
     # What is tried again may end otherwise than it did, so an earlier version of the same inputs proves nothing.
     found = None if retry or anew else _built(workspace, fingerprint, live)
     summary = summarise(comparison, to_parse)
+    parent = readable_manifest(store, live.version) if live else None
     if workspace.captioners and found is None:
         to_describe = _without_finished(workspace, live, ledger, comparison.documents)
-        calls = expected_calls(workspace, to_describe, readable_manifest(store, live.version) if live else None)
+        calls = expected_calls(workspace, to_describe, parent)
         summary = summary.model_copy(update={"captions": calls})
+    if parent is not None and (advice := unknown_languages(workspace, parent.counts)):
+        summary = summary.model_copy(update={"advice": [advice]})
     return Plan(
         run_id=run_id,
         version=found[0] if found else version_name(_after(store.folders("versions")), fingerprint),

@@ -13,6 +13,7 @@ from pipeline.records.alias import follow
 from pipeline.records.collection import holds
 from pipeline.records.damage import note_damage
 from pipeline.records.inventory import Damage
+from pipeline.records.languages import unknown_languages
 from pipeline.records.lease import LEASE
 from pipeline.records.publication import COPY, LIVE, list_versions, read_manifest, read_pointer
 from pipeline.upkeep.repair import Damages, find_damage
@@ -78,7 +79,7 @@ def _corpora(corpora: Sequence[str], *, deep: bool, report: Report) -> Iterator[
 
 def _corpus(workspace: Workspace) -> Iterator[Finding]:
     subject = f"corpus {workspace.corpus.name}"
-    looks: list[Callable[[Workspace], Finding]] = [_source, _store, _passwords, _engine, _live, _index, _alias]
+    looks: list[Callable[[Workspace], Finding]] = [_source, _store, _passwords, _engine, _live, _languages, _index, _alias]
     for look in looks:
         try:
             finding = look(workspace)
@@ -135,6 +136,17 @@ def _live(workspace: Workspace) -> Finding:
     left_out = next((row.quarantined for row in listed.versions if row.version == listed.live), 0)
     held = "; held since a rollback" if listed.held else ""
     return Finding(subject=" version", ok=True, message=f"{listed.live} is live, {left_out} documents in quarantine{held}")
+
+
+def _languages(workspace: Workspace) -> Finding:
+    live = read_pointer(workspace.store)
+    manifest = read_manifest(workspace.store, live.version) if live else None
+    if manifest is None:
+        return Finding(subject=" languages", ok=True, message="known once a version is live")
+    found = manifest.counts.documents_by_language
+    named = ", ".join(f"{count} in {name}" for name, count in found.items()) or "not known of any document"
+    # Nothing is broken: an installation without a network has no other model to name.
+    return Finding(subject=" languages", ok=True, message=unknown_languages(workspace, manifest.counts) or named)
 
 
 def _index(workspace: Workspace) -> Finding:

@@ -5,9 +5,52 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from schemas.ports import Vector
+from schemas.retrieval import Judged, Nearness, Reranker, Scored
+from tasks.answering.ask_model import filled, numbers_in, reply
+from tasks.answering.asked import Asked
+from tasks.answering.search import Ranked, Search, ids, shortened
+from tasks.answering.trace import Doing
 
 
-def reordered(ranked: Sequence[tuple[str, float]], scores: Mapping[str, float]) -> list[tuple[str, float]]:
+def reranked(search: Search, step: Reranker, asked: Asked, ranked: Ranked) -> Ranked:
+    """Return candidates in another order; those beyond the step's pool keep theirs behind them."""
+    with search.trace.step(f"rerank: {step.by}", asked.words) as doing:
+        pool = ids(ranked[: step.pool])
+        match step:
+            case Nearness(space=space):
+                question, vectors = asked.vector(space), search.index.vectors(pool, space)
+                return doing.gave(reordered(ranked, {name: cosine(question, one) for name, one in vectors.items()}))
+            case Judged(model=model):
+                return doing.gave(judged(search, model, asked, ranked, _passages(search, pool), doing))
+            case Scored():
+                passages = _passages(search, pool)
+                scorer = search.resources.models[step.model or step.by]
+                scores = scorer.scores(asked.words, list(passages.values()))
+                return doing.gave(reordered(ranked, dict(zip(passages, scores, strict=True))))
+
+
+def judged(search: Search, model: str, asked: Asked, ranked: Ranked, shown: Mapping[str, str], doing: Doing) -> Ranked:
+    """Return candidates in the order that a generative model writes down; as they were where it writes none.
+
+    Args:
+        search: Knows the models.
+        model: The name of one.
+        asked: The question.
+        ranked: The candidates.
+        shown: What the model reads of them; one that isn't among these isn't shown.
+        doing: Gets the tokens, and a note where the order stays.
+    """
+    names = [name for name, _ in ranked if name in shown]
+    candidates = "\n\n".join(f"[{number}] {shortened(shown[name])}" for number, name in enumerate(names, 1))
+    prompt = filled("rerank", question=asked.words, candidates=candidates)
+    order = numbers_in(reply(search.resources.models[model], prompt, doing), len(names))
+    if not order:
+        doing.note = doing.note or "the model named no candidate; they keep their order"
+        return ranked
+    return reordered(ranked, {names[number - 1]: float(len(order) - place) for place, number in enumerate(order)})
+
+
+def reordered(ranked: Sequence[tuple[str, float]], scores: Mapping[str, float]) -> Ranked:
     """Put the rows that were scored first, best first; the others keep their order behind them.
 
     Args:
@@ -17,11 +60,11 @@ def reordered(ranked: Sequence[tuple[str, float]], scores: Mapping[str, float]) 
     Returns:
         The same rows, each once. Those that weren't scored come below all others: the scores don't rise.
     """
-    judged = {name: scores[name] for name, _ in ranked if np.isfinite(scores.get(name, np.nan))}
+    counted = {name: scores[name] for name, _ in ranked if np.isfinite(scores.get(name, np.nan))}
     places = {name: place for place, (name, _) in enumerate(ranked)}
-    first = sorted(judged.items(), key=lambda pair: (-pair[1], places[pair[0]]))
-    least = min(judged.values(), default=0.0)
-    rest = [name for name, _ in ranked if name not in judged]
+    first = sorted(counted.items(), key=lambda pair: (-pair[1], places[pair[0]]))
+    least = min(counted.values(), default=0.0)
+    rest = [name for name, _ in ranked if name not in counted]
     return [*first, *((name, least - 1 - place) for place, name in enumerate(rest))]
 
 
@@ -34,3 +77,14 @@ def cosine(query: Vector, vector: Vector) -> float:
 
 def _lengths(vectors: Vector) -> Vector:
     return np.asarray(np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12), np.float32)
+
+
+def _passages(search: Search, names: Sequence[str]) -> dict[str, str]:
+    return {name: _words_of(row) for name, row in search.rows(names).items()}
+
+
+def _words_of(row: Mapping[str, object]) -> str:
+    """Return what a reranker reads of a row: its document, its section, and what it says."""
+    path = row["section_path"]
+    titles = [str(row["title"]), *(path if isinstance(path, list) else [])]
+    return "\n".join(filter(None, [" › ".join(filter(None, titles)), str(row["text"])]))

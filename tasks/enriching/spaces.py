@@ -132,6 +132,17 @@ IMAGE = Space(
 )
 """What pictures show, beside questions in words."""
 
+JOINT = Space(
+    name="joint",
+    version="1",
+    content=lambda row: _words(row) if row.figure_id is None else Content(picture=row.figure_id),
+    model=lambda options: _image_model(options) if options.image is not None and options.image.texts else None,
+    embeds=Embeds.EITHER,
+    option="embeddings.image.texts",
+    pool=lambda options: options.image or options,
+)
+"""What pictures show, and what the other rows say, by one model of both."""
+
 UNIFIED = Space(
     name="unified",
     version="1",
@@ -154,5 +165,5 @@ LATE = Space(
 )
 """What each part of a picture shows, beside each word of a question."""
 
-SPACES: dict[str, Space] = {space.name: space for space in (TEXT, TABLES, IMAGE, UNIFIED, LATE)}
+SPACES: dict[str, Space] = {space.name: space for space in (TEXT, TABLES, IMAGE, JOINT, UNIFIED, LATE)}
 """By name."""

@@ -19,7 +19,7 @@ from schemas.tags import DIGITS_MOST, DOC_DIGITS, TagTemplate, fill, placeholder
 from tasks.enriching.caption import Wording, Wordings, as_printed, described
 from tasks.versions.tag import number_figure, number_figures
 
-ASSEMBLE_VERSION = "4"
+ASSEMBLE_VERSION = "5"
 
 _ENDING, _FIGURE, _NUMBER = "ending", "figure_id", "number"
 NUMBERED = pa.schema([(_ENDING, pa.string()), (_FIGURE, pa.string()), (_NUMBER, pa.string())])
@@ -28,7 +28,7 @@ NUMBERED = pa.schema([(_ENDING, pa.string()), (_FIGURE, pa.string()), (_NUMBER, 
 
 @dataclass(frozen=True)
 class DocumentPieces:
-    """What a document brings into a version. ``captions`` goes by the order of the placement."""
+    """What a document brings into a version. ``captions`` goes by the order of the placement; ``language`` may be unknown."""
 
     doc_id: str
     title: str
@@ -38,6 +38,7 @@ class DocumentPieces:
     placements: Sequence[Placement]
     captions: Mapping[int, str]
     wordings: Wordings = field(default_factory=dict)
+    language: str | None = None
 
 
 @dataclass(frozen=True)
@@ -265,6 +266,7 @@ def _evidence(document: DocumentPieces, tags: Mapping[int, str]) -> Iterator[dic
             "caption": piece.caption,
             "figure_id": piece.figure_id,
             "tagged_rows": tagged_rows,
+            "language": document.language,
         } | _description(document, piece)
 
 

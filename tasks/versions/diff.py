@@ -143,7 +143,7 @@ def _changes(before: Mapping[str, float | None], now: Mapping[str, float | None]
 
 
 def _counts(facts: VersionFacts | None) -> dict[str, float | None]:
-    return {} if facts is None else facts.manifest.counts.model_dump(exclude={"rows_by_modality"})
+    return {} if facts is None else facts.manifest.counts.model_dump(exclude={"rows_by_modality", "documents_by_language"})
 
 
 def _work(facts: VersionFacts | None) -> dict[str, float | None]:

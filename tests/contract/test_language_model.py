@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from backends.models.registry import LANGUAGE_MODELS, language_model
-from schemas.corpus import EndpointOptions, ModelCaptioner
+from schemas.corpus import AskedModel, EndpointOptions, ModelCaptioner
 from schemas.errors import BadInputError, FailureCode
 from schemas.generation import Reply, Request
 from schemas.models import Model
@@ -19,8 +19,9 @@ from tests.tiny_vlm import picture, requests
 def model(request: pytest.FixtureRequest, vlm_folder: Path, endpoint: EndpointServer) -> Model[LanguageModel]:
     kind = request.param
     name, options = (str(vlm_folder), None) if kind == "local" else ("tiny", EndpointOptions(url=endpoint.url))
-    captioner = ModelCaptioner(kind=kind, model=name, revision="r1", endpoint=options, max_tokens=8, batch=4)
-    return language_model("shapes", captioner)
+    given = {"kind": kind, "model": name, "revision": "r1", "endpoint": options, "max_tokens": 8}
+    captioner = AskedModel.model_validate(given) if kind == "llm" else ModelCaptioner.model_validate({**given, "batch": 4})
+    return language_model("captions.models.shapes", captioner)
 
 
 def test_it_is_what_its_card_says(model: Model[LanguageModel]) -> None:

@@ -12,7 +12,7 @@ import types
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -93,6 +93,7 @@ def row(place: int) -> dict[str, object]:
         "description": "A panel seen from above." if place % 8 == 2 else None,
         "described_by": ["vlm", "context"][place // 4 % 2] if place % 4 == 2 else None,
         "flags": ["not_described"] if place % 8 == 6 else [] if place % 4 == 2 else None,
+        "language": [None, "en", "de"][document],
     }
 
 
@@ -154,19 +155,25 @@ def recall_at_10(index: SearchIndex, reference: SearchIndex, questions: Sequence
     return sum(len(best(index, one) & best(reference, one)) for one in questions) / (10 * len(questions))
 
 
-Factory = Callable[[Path], SearchIndex]
+class Factory(Protocol):
+    def __call__(self, folder: Path, /, languages: Sequence[str] = ()) -> SearchIndex: ...
+
 
 names = itertools.count()
 
 
 def _weaviate(request: pytest.FixtureRequest, *, exact: bool = False) -> Factory:
     server: WeaviateServer = request.getfixturevalue("weaviate")
-    return lambda _folder: WeaviateIndex(server, f"Contract_{os.getpid()}_{next(names)}", exact=exact)
+    return lambda _folder, languages=(): WeaviateIndex(
+        server, f"Contract_{os.getpid()}_{next(names)}", exact=exact, languages=languages
+    )
 
 
 ENGINES: dict[str, Callable[[pytest.FixtureRequest], Factory]] = {
-    "memory": lambda _request: lambda _folder: MemoryIndex(),
-    "lancedb": lambda _request: lambda folder: LanceIndex(str(folder / "versions" / "v1" / "lance"), "Corpus_v1"),
+    "memory": lambda _request: lambda _folder, languages=(): MemoryIndex(languages),
+    "lancedb": lambda _request: (
+        lambda folder, languages=(): LanceIndex(str(folder / "versions" / "v1" / "lance"), "Corpus_v1", languages=languages)
+    ),
     "weaviate": _weaviate,
     "weaviate-exact": lambda request: _weaviate(request, exact=True),
 }
@@ -408,6 +415,92 @@ class TestLexical:
             index.bm25("register", 5, ANY, {"caption": 1.0})
 
 
+TEXTS = {
+    "en": "Pumps WCP-3200-B are installed with screws M3×12; see /etc/fstab and release 4.7.2 of max_open_files in C++.",
+    "de": "Die Druckerwarteschlangen leeren und die Sicherheitsventile prüfen. Straßen vermeiden.",
+    "fr": "L’élément chauffant doit être réglé avant l’arrêt d’urgence des chevaux.",
+    "ru": "Установка программного обеспечения на жёсткие диски.",
+    "ar": "تثبيت البرامج على الأقراص الصلبة مع المستخدمين",
+    "zh": "请在更换冷却水泵之前关闭电源，连接USB接口 interrupts。",
+    "ja": "プリンターの設定を変更するには電源ケーブルを抜いてください。",
+    "ko": "프린터를 설치하기 전에 전원을 끄십시오.",
+    "th": "กรุณาปิดเครื่องพิมพ์ก่อนเปลี่ยนตลับหมึก",
+}
+
+
+@pytest.fixture(scope="module")
+def languages(engine: Factory, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SearchIndex]:
+    """A row a language, and one whose language isn't known."""
+    built = engine(tmp_path_factory.mktemp("languages"), languages=[*TEXTS])
+    rows = [{**ROWS[place], "text": text, "language": code} for place, (code, text) in enumerate(TEXTS.items())]
+    fill(built, [*rows, {**ROWS[20], "text": "A pump, 4.7.3.", "language": None}], VECTORS[: len(rows) + 1])
+    yield built
+    built.drop()
+
+
+class TestLanguages:
+    @pytest.mark.parametrize(
+        ("query", "expected"),
+        [
+            pytest.param("installing a screw", "en", id="stems"),
+            pytest.param("wcp-3200-b", "en", id="identifier"),
+            pytest.param("3200", "en", id="part of an identifier"),
+            pytest.param("M3x12", "en", id="measures"),
+            pytest.param("etc/fstab", "en", id="path"),
+            pytest.param("fstab", "en", id="part of a path"),
+            pytest.param("max_open_files", "en", id="snake case"),
+            pytest.param("4.7.2", "en", id="release"),
+            pytest.param("C++", "en", id="signs"),
+            pytest.param("Warteschlange", "de", id="compound"),
+            pytest.param("Drucker", "de", id="first part"),
+            pytest.param("Ventil", "de", id="part in the plural"),
+            pytest.param("Sicherheitsventil", "de", id="plural"),
+            pytest.param("STRASSE", "de", id="capital ß"),
+            pytest.param("prufen", "de", id="no umlaut"),
+            pytest.param("éléments", "fr", id="elision"),
+            pytest.param("element regle", "fr", id="no accents"),
+            pytest.param("urgences", "fr", id="typographic apostrophe"),
+            pytest.param("установки", "ru", id="case"),
+            pytest.param("жесткий диск", "ru", id="no ё"),
+            pytest.param("برنامج قرص الاقراص", "ar", id="no hamza"),
+            pytest.param("مستخدم", "ar", id="article"),
+            pytest.param("冷却水", "zh", id="within a run"),
+            pytest.param("水泵", "zh", id="end of a word"),
+            pytest.param("泵", "zh", id="one character"),
+            pytest.param("interrupt", "zh", id="English in Chinese"),
+            pytest.param("usb", "zh", id="letters beside characters"),
+            pytest.param("電源ケーブル", "ja", id="kanji and kana"),
+            pytest.param("設定変更", "ja", id="other order"),
+            pytest.param("ﾌﾟﾘﾝﾀｰ", "ja", id="half width"),
+            pytest.param("프린터", "ko", id="particle"),
+            pytest.param("เครื่องพิมพ์", "th", id="Thai"),
+        ],
+    )
+    def test_words_are_found_as_their_language_inflects_them(
+        self, languages: SearchIndex, query: str, expected: str
+    ) -> None:
+        assert ids(languages.bm25(query, 1, ANY)) == [evidence_id([*TEXTS].index(expected))]
+
+    def test_characters_in_another_order_are_not_found(self, languages: SearchIndex) -> None:
+        assert languages.bm25("泵水", 5, ANY) == []
+
+    def test_what_is_written_ranks_above_another_form_of_it(self, engine: Factory, tmp_path: Path) -> None:
+        index = engine(tmp_path, languages=["en"])
+        forms = ["installed", "installing", "installs", "install", "reinstall"]
+        rows = [{**ROWS[20 + place], "text": f"{form} it"} for place, form in enumerate(forms)]
+        fill(index, rows, VECTORS[: len(rows)])
+        for place, form in enumerate(forms):
+            found = index.bm25(form, 5, ANY)
+            assert found[0][0] == evidence_id(20 + place)
+            assert len(found) == (1 if form == "reinstall" else 4)
+        index.drop()
+
+    def test_a_word_that_is_asked_twice_counts_once(self, languages: SearchIndex) -> None:
+        assert languages.bm25("ventil Ventile Ventil", 5, ANY)[0][1] == pytest.approx(
+            languages.bm25("Ventile", 5, ANY)[0][1], rel=1e-3
+        )
+
+
 class TestDense:
     def test_scores_are_cosine_similarities_best_first(self, index: SearchIndex) -> None:
         found = index.dense(VECTORS[7], 60, ANY, "text")
@@ -591,6 +684,30 @@ class TestLanceDB:
         # One folder a field, and a segment a turn of each of the two spaces that are indexed.
         assert len([*(tmp_path / "3" / "T3.lance" / "_indices").iterdir()]) <= len(FIELDS) + 2 * (1 + 3)
 
+    def test_a_table_of_other_terms_is_no_base(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        earlier, index = LanceIndex(str(tmp_path / "1"), "T1"), LanceIndex(str(tmp_path / "2"), "T2")
+        with monkeypatch.context() as before:
+            before.setattr("backends.engines.lancedb_index._LAYOUT_VERSION", b"3, terms 0")
+            fill(earlier, ROWS[:5], VECTORS[:5])
+        assert not index.derive(earlier, SCHEMA, FIELDS, [])
+
+    def test_a_table_of_a_release_that_kept_no_terms_is_searched_as_it_was_made(self, tmp_path: Path) -> None:
+        import lancedb
+        from lancedb.index import FTS
+
+        columns = SCHEMA.remove(SCHEMA.get_field_index("language"))
+        columns = columns.append(pa.field("filter_names", pa.list_(pa.string())))
+        columns = columns.with_metadata({"lexical_fields": "search_text,title", "layout": "2"})
+        rows = table(ROWS, VECTORS).drop_columns(["language"])
+        rows = rows.append_column("filter_names", pa.array([row["sources"] for row in ROWS], pa.list_(pa.string())))
+        made = lancedb.connect(str(tmp_path)).create_table("T", rows.cast(columns), schema=columns)
+        for field in ("search_text", "title"):
+            made.create_index(field, config=FTS(base_tokenizer="icu/split", remove_stop_words=False))
+        index = LanceIndex(str(tmp_path), "T", languages=["en"])
+        assert len(index.bm25("Registers?", 60, ANY)) == 6
+        assert places(index.bm25("register", 60, Filters(documents=[QUOTED]), {"title": 1.0})) == {3}
+        assert index.fetch([evidence_id(1)])[0]["text"] == ROWS[1]["text"]
+
     def test_a_space_in_which_no_row_has_a_vector_is_built_all_the_same(self, tmp_path: Path) -> None:
         index = LanceIndex(str(tmp_path), "T", exact_below=10)
         words = [row for row in ROWS if row["modality"] != Modality.FIGURE]
@@ -604,8 +721,8 @@ def made(weaviate: WeaviateServer) -> Iterator[Callable[..., WeaviateIndex]]:
     """Make collections that are dropped in the end."""
     indexes: list[WeaviateIndex] = []
 
-    def make(**options: bool) -> WeaviateIndex:
-        indexes.append(WeaviateIndex(weaviate, f"Contract_{os.getpid()}_{next(names)}", **options))
+    def make(*, exact: bool = False) -> WeaviateIndex:
+        indexes.append(WeaviateIndex(weaviate, f"Contract_{os.getpid()}_{next(names)}", exact=exact))
         return indexes[-1]
 
     yield make
@@ -681,10 +798,13 @@ class TestWeaviate:
         fill(index, ROWS[:5], VECTORS[:5])
         properties = weaviate.client().collections.use(index.collection).config.get().properties
         kinds = {one.name: (one.data_type.value, one.index_searchable, one.index_filterable) for one in properties}
-        assert kinds["search_text"] == ("text", True, False)
+        assert kinds["terms_search_text"] == ("text", True, False)
+        assert kinds["title"] == ("text", False, False)
         assert kinds["filter_names"] == ("text[]", False, True)
         assert kinds["bbox"] == ("number[]", False, False)
-        assert set(kinds) == {*EVIDENCE.names, "search_text", "filter_names", "filter_pages"}
+        added = {"filter_names", "filter_pages", "terms_search_text", "terms_title", "terms_section_path"}
+        assert set(kinds) == {*EVIDENCE.names, *added}
+        assert {one.tokenization.value for one in properties if one.index_searchable} == {"whitespace"}
 
     def test_an_alias_is_made_and_moved(self, made: Callable[..., WeaviateIndex], weaviate: WeaviateServer) -> None:
         old, new = made(), made()

@@ -105,3 +105,16 @@ def test_another_server_or_shape_is_another_collection(corpus_file: Path, more: 
     other = open_workspace(str(write_corpus(folder, f"index: {{engine: weaviate, {more}}}\n"))).keys
     assert one.settings != other.settings
     assert one.assembled == other.assembled
+
+
+def test_other_terms_are_another_collection_and_another_detector_other_rows(
+    corpus_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = open_workspace(str(corpus_file)).keys
+    with monkeypatch.context() as other:
+        other.setattr("pipeline.corpus.workspace.ANALYSIS_VERSION", "other")
+        terms = open_workspace(str(corpus_file)).keys
+    monkeypatch.setattr("pipeline.corpus.workspace.DETECTION_VERSION", "other")
+    rows = open_workspace(str(corpus_file)).keys
+    assert (terms.settings != made.settings, terms.assembled == made.assembled) == (True, True)
+    assert (rows.assembled != made.assembled, rows.structured == made.structured) == (True, True)

@@ -14,7 +14,7 @@ import yaml
 from pydantic import ValidationError
 
 from schemas.errors import RequestError
-from schemas.retrieval import Preset, PresetInfo, Steps, Vectors, Words
+from schemas.retrieval import Preset, PresetInfo, Retriever, Steps, Vectors
 from tasks.enriching.spaces import TEXT
 
 DEFAULT = "hybrid"
@@ -94,7 +94,7 @@ def alone(preset: Preset) -> list[Preset]:
     return [Preset(name=_title(one), label=_title(one), sentence=_title(one), retrieve=[one]) for one in preset.retrieve]
 
 
-def _title(retriever: Words | Vectors) -> str:
+def _title(retriever: Retriever) -> str:
     return retriever.space if isinstance(retriever, Vectors) and retriever.space != TEXT.name else retriever.by
 
 
@@ -106,12 +106,14 @@ def steps_of(preset: Preset) -> dict[str, Any]:
 def preset_info(preset: Preset, missing: Sequence[str] = ()) -> PresetInfo:
     """Return a preset as it is listed; ``missing`` is what a version lacks for it."""
     steps = Steps.model_validate(preset.model_dump(include=set(Steps.model_fields), exclude_unset=True))
+    vectors, models = [f"vectors {space}" for space in preset.spaces], [f"a model {name}" for name in preset.models]
+    pages = ["rows of pages"] if preset.looks_at_pages_alone else []
     return PresetInfo(
         name=preset.name,
         label=preset.label,
         sentence=preset.sentence,
         source=preset.source,
-        needs=[f"vectors {space}" for space in preset.spaces],
+        needs=[*vectors, *models, *pages],
         missing=list(missing),
         steps=steps,
     )

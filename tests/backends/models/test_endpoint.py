@@ -49,10 +49,9 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 def made(
     server: EndpointServer, clock: Clock | None = None, *, options: dict[str, Any] | None = None, **named: Any
 ) -> Endpoint:
-    captioner = {"kind": "vlm", "model": "tiny", "revision": "1", **named}
-    return Endpoint(
-        "shapes", ModelCaptioner(**captioner, endpoint=EndpointOptions(url=server.url, **(options or {}))), clock or Clock()
-    )
+    at = EndpointOptions(url=server.url, **(options or {}))
+    captioner = ModelCaptioner(**{"kind": "vlm", "model": "tiny", "revision": "1", **named}, endpoint=at)
+    return Endpoint("captions.models.shapes", captioner, clock or Clock())
 
 
 def asked(model: Endpoint, *prompts: str, picture: bytes | None = None) -> dict[str, Outcome]:

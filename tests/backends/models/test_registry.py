@@ -85,7 +85,7 @@ def captioner(kind: str, url: str = "http://localhost:1/v1") -> ModelCaptioner:
 
 def test_every_kind_of_captioner_leads_to_a_model() -> None:
     for kind in get_args(ModelCaptioner.model_fields["kind"].annotation):
-        card = language_model("shapes", captioner(kind)).card()
+        card = language_model("captions.models.shapes", captioner(kind)).card()
         assert (card.name, card.revision, card.dimension) == ("acme/x", "1", None)
 
 
@@ -95,7 +95,7 @@ def test_a_captioner_whose_extra_is_missing_names_it(
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(UserError, match=rf"captions\.models\.shapes: .*pip install -e '\.\[{extra}\]'"):
-        language_model("shapes", captioner(kind))
+        language_model("captions.models.shapes", captioner(kind))
 
 
 @pytest.mark.parametrize("url", ["localhost:8000/v1", "file:///v1", "http://", "v1", "http://host/v1?key=secret"])

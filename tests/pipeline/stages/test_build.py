@@ -110,7 +110,7 @@ def _written(workspace: Workspace, version: str) -> tuple[int, int]:
 def _assert_as_filled(workspace: Workspace, version: str, folder: Path) -> None:
     """Compare a version's collection with a fresh one of the same rows."""
     evidence = [*evidence_parts(workspace.store, version)]
-    index, fresh = workspace.index(version), LanceIndex(str(folder), "Fresh_v_1")
+    index, fresh = workspace.index(version), LanceIndex(str(folder), "Fresh_v_1", languages=["en"])
     rows = fill_collection(fresh, lambda: evidence, open_vectors(workspace.store, workspace.spaces), LEXICAL_FIELDS)
     names = [str(name) for part in evidence for name in part.column("evidence_id").to_pylist()]
     assert index.count() == rows

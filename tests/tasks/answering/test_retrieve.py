@@ -17,7 +17,8 @@ from tasks.answering.asked import Asked
 from tasks.answering.diversify import diversify
 from tasks.answering.fuse import fuse_scores
 from tasks.answering.presets import alone, changed, packaged, preset_named
-from tasks.answering.retrieve import STOP_WORDS, retrieve, without
+from tasks.answering.retrieve import retrieve
+from tasks.answering.stop_words import STOP_WORDS, without
 from tasks.answering.trace import Trace
 from tasks.enriching.spaces import IMAGE, LATE, TEXT
 from tests.contract.test_search_index import IMAGES, PAGES, ROWS, VECTORS, fill, ids, places
@@ -186,7 +187,7 @@ def test_a_trace_holds_every_step(index: MemoryIndex) -> None:
         "retrieve: bm25",
         "retrieve: dense text",
         "fuse: rrf",
-        "rerank: nearness text",
+        "rerank: nearness",
         "select",
     ]
     assert [step.seconds for step in trace.steps] == [1] * 5
@@ -223,7 +224,9 @@ def test_any_step_is_changed_for_one_request(index: MemoryIndex) -> None:
     assert search(index, "", diverse, 5) == search(index, "", "hybrid", 5, diversity=0.6)
     assert changed(diverse, {"select": {"k": 3}}).select.diversity == 0.6, "what a step leaves out stays"
     assert changed(hybrid, {"retrieve": [BM25]}).retrieve == packaged()["bm25"].retrieve
-    with pytest.raises(UserError, match=r"no step 'rank'; its steps are documents, retrieve, fuse, rerank, select"):
+    with pytest.raises(
+        UserError, match=r"no step 'rank'; its steps are rewrite, documents, retrieve, fuse, rerank, select"
+    ):
         changed(hybrid, {"rank": 3})
     with pytest.raises(UserError, match=r"steps: select.k: Input should be"):
         changed(hybrid, {"select": {"k": 0}})

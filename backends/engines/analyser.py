@@ -1,0 +1,311 @@
+"""What BM25 compares: the terms of a text, the same for every engine (decision 36).
+
+A word gives itself, in lower case and without accents, and its stem in its document's language. What signs join is one term
+as a whole (``WCP-3200-B``, ``4.7.2``, ``/etc/fstab``, ``M3×12``), and each of its parts is one too. A compound gives its parts as
+well. Scripts that are written without spaces give single characters and pairs of them, which takes no dictionary.
+
+Engines keep terms in columns of their own, with spaces between them, and split them there and nowhere else.
+"""
+
+import functools
+import unicodedata
+from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import combinations, pairwise
+
+import regex
+
+ANALYSIS_VERSION = "1"
+"""Goes up when a text gives other terms: a collection of before can't be asked for them."""
+
+STEMMERS = {
+    "ar": "arabic",
+    "ca": "catalan",
+    "cs": "czech",
+    "da": "danish",
+    "de": "german",
+    "el": "greek",
+    "en": "english",
+    "eo": "esperanto",
+    "es": "spanish",
+    "et": "estonian",
+    "eu": "basque",
+    "fa": "persian",
+    "fi": "finnish",
+    "fr": "french",
+    "ga": "irish",
+    "hi": "hindi",
+    "hu": "hungarian",
+    "hy": "armenian",
+    "id": "indonesian",
+    "it": "italian",
+    "lt": "lithuanian",
+    "nb": "norwegian",
+    "ne": "nepali",
+    "nl": "dutch",
+    "nn": "norwegian",
+    "no": "norwegian",
+    "pl": "polish",
+    "pt": "portuguese",
+    "ro": "romanian",
+    "ru": "russian",
+    "sr": "serbian",
+    "sv": "swedish",
+    "ta": "tamil",
+    "tr": "turkish",
+    "yi": "yiddish",
+}
+"""Snowball's algorithm of each language that it has one for."""
+
+LINKS = {
+    "da": ("", "s", "e"),
+    "de": ("", "s", "n", "en", "es", "e", "er"),
+    "nb": ("", "s", "e"),
+    "nl": ("", "s", "en", "e"),
+    "no": ("", "s", "e"),
+    "sv": ("", "s"),
+}
+"""What may stand between the parts of a compound, in languages that write compounds as one word."""
+
+SHORTEST_PART = 4
+"""Letters. With 3, prefixes are taken for parts (``Aus-schaltung``); 4 misses ``Tür-schloss``."""
+
+LONGEST_TERM = 128
+"""Characters; a longer run is data. A SHA-512 in hexadecimal fits."""
+
+_RUNS_KEPT, _RUN_KEPT = 100_000, 40
+"""Runs, of so many characters at most, whose terms are kept: 27 MB a language. Of the 957,000 of 50 documents 85,000 differ."""
+
+_SPACELESS = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}ー々〇"
+_LETTER = rf"[[\p{{L}}\p{{M}}\p{{N}}\u00AD]--[{_SPACELESS}]]"
+_JOINER = r"[-_./:@×*+\\\u2010-\u2013\u2212]"
+_TOKEN = regex.compile(
+    rf"(?V1)[{_SPACELESS}]+|{_LETTER}+(?:(?:{_JOINER}{{1,2}}|(?<=\p{{Nd}}),(?=\p{{Nd}})){_LETTER}+)*(?:\+\+|\#)?"
+)
+_PART = regex.compile(rf"(?V1){_LETTER}+(?:\+\+|\#)?")
+_IS_SPACELESS = regex.compile(rf"(?V1)[{_SPACELESS}]").match
+_LATIN = regex.compile(r"\p{Latin}").match
+_CLUSTER = regex.compile(r"\X")
+_BY = regex.compile(r"(?<=\p{Nd})x(?=\p{Nd})")
+_SIGNS = str.maketrans({"×": "x", "*": "x", "‐": "-", "‑": "-", "‒": "-", "–": "-", "−": "-", "\u00ad": None})
+_ACCENTS = regex.compile(
+    r"(?<!и)[\u0300-\u036f]|[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0640\u064b-\u0655\u0670]"
+)
+"""Marks that readers leave out. Those of Indic scripts and of kana make another letter, as the breve of ``й`` does."""
+
+
+def terms(text: str, language: str | None) -> str:
+    """Return the terms of a text, as engines keep them: with spaces between.
+
+    Args:
+        text: Of a row.
+        language: ISO 639-1; None where it isn't known: words are not stemmed then.
+    """
+    known = _terms_of(language)
+    return " ".join([known[run] for run in text.split()])
+
+
+def query_terms(query: str, languages: Iterable[str]) -> list[str]:
+    """Return what to look for: the terms of a question in each language of a version, each once.
+
+    Args:
+        query: In plain words; no character has a meaning.
+        languages: Those that documents of the version have.
+    """
+    stemmers = _stemmers(frozenset(languages))
+    found: dict[str, None] = {}
+    for token in _TOKEN.findall(query):
+        if _IS_SPACELESS(token):
+            pairs = [pair for pair, _ in _pairs(token)]
+            # A single character stands in too many words, unless it is all there is.
+            found |= dict.fromkeys(pairs or [_folded(token)])
+            continue
+        for word in _words(token):
+            found |= dict.fromkeys([_folded(word), *(_folded(stem(word)) for stem in stemmers if word.isalpha())])
+    return [term for term in found if 0 < len(term) <= LONGEST_TERM]
+
+
+def spans(text: str, language: str | None, wanted: Collection[str]) -> list[tuple[int, int]]:
+    """Return where a text has words that give one of some terms, in order: ``[start, stop)``, never overlapping.
+
+    Args:
+        text: As it is shown.
+        language: Of its document.
+        wanted: What ``query_terms`` gave for the question.
+
+    Returns:
+        The places. A compound counts by what it holds, without its parts being looked up, which would take a dictionary.
+    """
+    stem, found = _stemmer(language), list[tuple[int, int]]()
+    within = [term for term in wanted if len(term) >= SHORTEST_PART] if language in LINKS else []
+    for token in _TOKEN.finditer(text):
+        start, stop = token.span()
+        if _IS_SPACELESS(token[0]):
+            for first, last in _spaceless_spans(token[0], wanted):
+                if found and found[-1][1] >= start + first:
+                    found[-1] = found[-1][0], start + last
+                else:
+                    found.append((start + first, start + last))
+            continue
+        words = _words(token[0])
+        forms = {_folded(form) for word in words for form in (word, stem(word))}
+        if not forms.isdisjoint(wanted) or any(term in _folded(words[0]) for term in within):
+            found.append((start, stop))
+    return found
+
+
+class _Terms(dict[str, str]):
+    """The terms of each run between spaces that texts of a language had: most come again and again."""
+
+    def __init__(self, language: str | None) -> None:
+        self._stem = _stemmer(language)
+        self._split = _splitter(language)
+
+    def __missing__(self, run: str) -> str:
+        made = " ".join(
+            term for token in _TOKEN.findall(run) for term in self._made(token) if 0 < len(term) <= LONGEST_TERM
+        )
+        if len(run) <= _RUN_KEPT:
+            if len(self) >= _RUNS_KEPT:
+                self.clear()
+            self[run] = made
+        return made
+
+    def _made(self, token: str) -> Iterable[str]:
+        if _IS_SPACELESS(token):
+            return [*map(_folded, _CLUSTER.findall(token)), *(pair for pair, _ in _pairs(token))]
+        return dict.fromkeys(_folded(form) for word in _words(token) for form in (word, *self._forms(word)))
+
+    def _forms(self, word: str) -> Iterator[str]:
+        if word.isalpha():
+            yield self._stem(word)
+            yield from map(self._stem, self._split(word))
+
+
+@functools.cache
+def _terms_of(language: str | None) -> _Terms:
+    return _Terms(language)
+
+
+def _words(token: str) -> list[str]:
+    """Return a token in lower case, as a whole first, and its parts where it has some."""
+    whole = unicodedata.normalize("NFKC", token).casefold().translate(_SIGNS)
+    parts = [part for run in _PART.findall(whole) for part in _BY.split(run)]
+    if whole.endswith(("++", "#")):
+        parts.append(parts[-1].rstrip("+#"))
+    # Words that hyphens join are found by their parts as well: measured on 526 questions.
+    plain = parts == [whole] or all(part.isalpha() for part in whole.split("-"))
+    return parts if plain else [whole, *parts]
+
+
+def _pairs(run: str) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Yield each two characters that follow each other, and where they stand."""
+    places = [one.span() for one in _CLUSTER.finditer(run)]
+    for (start, _), (_, stop) in pairwise(places):
+        yield _folded(run[start:stop]), (start, stop)
+
+
+def _spaceless_spans(run: str, wanted: Collection[str]) -> Iterator[tuple[int, int]]:
+    pairs = [span for pair, span in _pairs(run) if pair in wanted]
+    yield from pairs or (one.span() for one in _CLUSTER.finditer(run) if _folded(one[0]) in wanted)
+
+
+def _folded(word: str) -> str:
+    if word.isascii():
+        return word.lower()
+    apart = unicodedata.normalize("NFD", unicodedata.normalize("NFKC", word).casefold())
+    return unicodedata.normalize("NFC", _ACCENTS.sub("", apart))
+
+
+Stem = Callable[[str], str]
+
+
+def _stemmer(language: str | None) -> Stem:
+    """Return what stems the words of a language; Latin words in a text of another script are taken for English ones."""
+    if language is None:
+        return lambda word: word
+    own = _snowball(STEMMERS.get(language))
+    if language in _NOT_LATIN:
+        english = _snowball("english")
+        return lambda word: english(word) if _LATIN(word) else own(word)
+    return own
+
+
+_NOT_LATIN = frozenset[str]().union(
+    ("be", "bg", "kk", "mk", "ru", "sr", "uk"),
+    ("ar", "fa", "he", "ug", "ur", "yi"),
+    ("bn", "gu", "hi", "kn", "ml", "mr", "ne", "pa", "ta", "te"),
+    ("ja", "km", "ko", "lo", "my", "th", "zh"),
+    ("am", "el", "hy", "ka"),
+)
+"""Languages in whose texts a Latin word is a foreign one, most likely."""
+
+
+@functools.lru_cache(8)
+def _stemmers(languages: frozenset[str]) -> list[Stem]:
+    algorithms = {STEMMERS[language] for language in languages if language in STEMMERS}
+    if not _NOT_LATIN.isdisjoint(languages):
+        algorithms.add("english")
+    return [_snowball(algorithm) for algorithm in sorted(algorithms)]
+
+
+@functools.cache
+def _snowball(algorithm: str | None) -> Stem:
+    if algorithm is None:
+        return lambda word: word
+    import Stemmer
+
+    stem: Stem = Stemmer.Stemmer(algorithm).stemWord
+    return stem
+
+
+def _splitter(language: str | None) -> Callable[[str], Iterable[str]]:
+    """Return what gives the parts of a compound, those of its parts among them; [] for a word that is none."""
+    if language not in LINKS:
+        return lambda _word: ()
+    links, is_word = LINKS[language], _dictionary(language)
+
+    def is_modifier(part: str) -> bool:
+        return any(part.endswith(link) and is_word(part.removesuffix(link)) for link in links)
+
+    def cut(word: str) -> tuple[str, ...]:
+        """Return the fewest parts of a word; () where it has no two."""
+        best: dict[int, tuple[str, ...]] = {len(word): ()}
+        for start in range(len(word) - SHORTEST_PART, -1, -1):
+            found = [
+                (word[start:stop], *best[stop])
+                for stop in range(start + SHORTEST_PART, len(word) + 1)
+                if stop in best and stop - start < len(word)
+                if (is_word if stop == len(word) else is_modifier)(word[start:stop])
+            ]
+            if found:
+                best[start] = min(found, key=len)
+        return best.get(0, ())
+
+    def parts(word: str) -> Iterator[str]:
+        if len(word) < 2 * SHORTEST_PART or not word.isalpha():
+            return
+        pieces = cut(word)
+        for start, stop in combinations(range(len(pieces) + 1), 2):
+            if stop - start < len(pieces):
+                part = "".join(pieces[start:stop])
+                yield from (part if stop == len(pieces) else bare(part), *parts(part))
+
+    def bare(part: str) -> str:
+        return next(
+            (part.removesuffix(link) for link in links if part.endswith(link) and is_word(part.removesuffix(link))), part
+        )
+
+    return lambda word: dict.fromkeys(parts(word))
+
+
+def _dictionary(language: str) -> Callable[[str], bool]:
+    """Return whether a word of at least ``SHORTEST_PART`` letters is in a language's dictionary."""
+    import simplemma
+
+    name = {"no": "nb"}.get(language, language)
+
+    @functools.lru_cache(_RUNS_KEPT)
+    def is_word(word: str) -> bool:
+        return len(word) >= SHORTEST_PART and any(simplemma.is_known(form, name) for form in (word, word.capitalize()))
+
+    return is_word

@@ -1,0 +1,65 @@
+"""Any cross-encoder of sentence-transformers: it reads question and passage together, and gives one score."""
+
+import importlib.util
+from collections.abc import Sequence
+from typing import Any
+
+from backends.models.devices import best_device, short_of_memory
+from backends.models.files import model_folder
+from schemas.corpus import Scorer
+from schemas.errors import UserError
+from schemas.models import Model, ModelName
+from schemas.ports import PassageScorer
+from schemas.versions import ModelCard
+
+FILES = ("*.json", "*.txt", "*.model", "*.safetensors")
+PAIRS_AT_ONCE = 16
+
+
+def model(where: str, options: Scorer) -> Model[PassageScorer]:
+    """Offer cross-encoders to the registry.
+
+    Raises:
+        UserError: sentence-transformers is not installed.
+    """
+    if importlib.util.find_spec("sentence_transformers") is None:
+        raise UserError(f"{where}: a cross-encoder needs the extra: pip install -e '.[torch]', or make setup")
+    named = ModelName(options.model, options.revision, option=where)
+    return Model(
+        card=lambda: ModelCard(name=options.model, revision=options.revision), load=lambda _batch: CrossEncoder(named)
+    )
+
+
+class CrossEncoder:
+    """A ``PassageScorer``.
+
+    Args:
+        named: A folder, or a name on the hub.
+
+    Raises:
+        UserError: The model isn't there, or can't be loaded.
+        TransientError: The hub can't be reached and the model is not in its local cache.
+    """
+
+    def __init__(self, named: ModelName) -> None:
+        folder = model_folder(named, FILES)
+
+        import sentence_transformers
+
+        self._name = named.name
+        try:
+            self._model: Any = sentence_transformers.CrossEncoder(
+                str(folder), device=best_device(), local_files_only=True, num_labels=1
+            )
+        except Exception as error:
+            cause = " ".join(str(error).split())[:300] or type(error).__name__
+            raise UserError(f"{named.option}: sentence-transformers can't load {named.name}: {cause}") from error
+
+    def scores(self, question: str, passages: Sequence[str]) -> list[float]:
+        """Return a score a passage, larger is better."""
+        if not passages:
+            return []
+        with short_of_memory(self._name):
+            pairs = [(question, passage) for passage in passages]
+            found = self._model.predict(pairs, batch_size=PAIRS_AT_ONCE, show_progress_bar=False)
+        return [float(score) for score in found]

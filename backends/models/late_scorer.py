@@ -1,0 +1,99 @@
+"""Late interaction over the tokens of any text encoder of transformers, ColBERT's among them.
+
+A question and a passage are compared by MaxSim: for each token of the question the most similar of the passage, averaged over the
+question's tokens. Where the folder holds ColBERT's projection (``linear.weight``), tokens are projected by it.
+"""
+
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from backends.models.devices import best_device, short_of_memory
+from backends.models.files import model_folder
+from schemas.corpus import Scorer
+from schemas.errors import UserError
+from schemas.models import Model, ModelName
+from schemas.ports import PassageScorer, Vector
+from schemas.versions import ModelCard
+
+FILES = ("*.json", "*.txt", "*.model", "*.safetensors")
+PASSAGES_AT_ONCE = 16
+LONGEST_TOKENS = 512
+PROJECTION = "linear.weight"
+
+
+def model(where: str, options: Scorer) -> Model[PassageScorer]:
+    """Offer text encoders for late interaction to the registry.
+
+    Raises:
+        UserError: transformers is not installed.
+    """
+    if importlib.util.find_spec("transformers") is None or importlib.util.find_spec("torch") is None:
+        raise UserError(f"{where}: a late-interaction model needs the extra: pip install -e '.[torch]', or make setup")
+    named = ModelName(options.model, options.revision, option=where)
+    return Model(
+        card=lambda: ModelCard(name=options.model, revision=options.revision), load=lambda _batch: LateScorer(named)
+    )
+
+
+class LateScorer:
+    """A ``PassageScorer`` over the last hidden states of a text encoder.
+
+    Args:
+        named: A folder, or a name on the hub.
+
+    Raises:
+        UserError: The model isn't there, or can't be loaded.
+        TransientError: The hub can't be reached and the model is not in its local cache.
+
+    Source:
+        Khattab and Zaharia, "ColBERT", SIGIR 2020.
+    """
+
+    def __init__(self, named: ModelName) -> None:
+        folder = model_folder(named, FILES)
+
+        import transformers
+
+        self._name, self._device = named.name, best_device()
+        try:
+            self._tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+            loaded = transformers.AutoModel.from_pretrained(folder, local_files_only=True)
+            self._projection = _projection(folder)
+        except Exception as error:
+            cause = " ".join(str(error).split())[:300] or type(error).__name__
+            raise UserError(f"{named.option}: transformers can't load {named.name}: {cause}") from error
+        self._model: Any = loaded.to(self._device).eval()
+
+    def scores(self, question: str, passages: Sequence[str]) -> list[float]:
+        """Return the mean over the question's tokens of the best cosine of the passage's."""
+        (asked,) = self._tokens([question])
+        parts = (list(passages[start : start + PASSAGES_AT_ONCE]) for start in range(0, len(passages), PASSAGES_AT_ONCE))
+        return [float((asked @ tokens.T).max(axis=1).mean()) for part in parts for tokens in self._tokens(part)]
+
+    def _tokens(self, texts: list[str]) -> list[Vector]:
+        """Return the unit vectors of each text's tokens, shape ``(tokens, dimension)``; none is of padding."""
+        import torch
+
+        inputs = self._tokenizer(texts, padding=True, truncation=True, max_length=LONGEST_TOKENS, return_tensors="pt")
+        with short_of_memory(self._name), torch.inference_mode():
+            states = self._model(**inputs.to(self._device)).last_hidden_state.float().cpu().numpy()
+        if self._projection is not None:
+            states = states @ self._projection.T
+        masks = inputs["attention_mask"].cpu().numpy().astype(bool)
+        own = (vectors[mask] for vectors, mask in zip(states, masks, strict=True))
+        return [np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), np.float32) for vectors in own]
+
+
+def _projection(folder: Path) -> Vector | None:
+    """Return ColBERT's projection, which is none of the encoder's own weights; None where there is none."""
+    from safetensors import safe_open
+
+    for file in sorted(folder.glob("*.safetensors")):
+        with safe_open(file, "np") as weights:
+            if PROJECTION in weights.keys():  # noqa: SIM118 (no mapping)
+                return np.asarray(weights.get_tensor(PROJECTION), np.float32)
+    return None

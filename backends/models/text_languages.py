@@ -1,0 +1,27 @@
+"""Which languages models of text know, as far as their makers say so; light to import."""
+
+ENGLISH = frozenset(["en"])
+
+_ENGLISH_ONLY = (
+    "baai/bge-base-en",
+    "baai/bge-large-en",
+    "baai/bge-small-en",
+    "intfloat/e5-base",
+    "intfloat/e5-large",
+    "intfloat/e5-small",
+    "mixedbread-ai/mxbai-embed-large-v1",
+    "sentence-transformers/all-",
+    "sentence-transformers/multi-qa-",
+    "thenlper/gte-",
+)
+"""What their names begin with."""
+
+MULTILINGUAL = "sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2"
+"""One that knows 50 languages, for messages to name as an example."""
+
+
+def languages_of(name: str) -> frozenset[str] | None:
+    """Return what a model knows, by its name on the hub; None where that isn't known here."""
+    lowered = name.lower()
+    in_full = lowered if "/" in lowered else f"sentence-transformers/{lowered}"
+    return ENGLISH if in_full.startswith(_ENGLISH_ONLY) else None

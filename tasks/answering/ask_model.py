@@ -1,0 +1,44 @@
+"""Ask a generative model one thing, and make sure that it can't break a search: what it doesn't say, nobody waits for."""
+
+import functools
+import re
+from importlib.resources import files
+from string import Template
+
+from schemas.errors import BadInputError, TransientError
+from schemas.generation import Request
+from schemas.ports import LanguageModel
+from tasks.answering.trace import Doing
+
+_NUMBER = re.compile(r"\d+")
+_THOUGHTS = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
+"""What reasoning models write before their answer."""
+
+
+def reply(model: LanguageModel, prompt: str, doing: Doing, picture: bytes | None = None) -> str:
+    """Return a model's reply without what it thought aloud; "" where there is none, and the step's note says why."""
+    text = ""
+    for _, outcome in model.replies([Request("asked", prompt, picture)]):
+        if isinstance(outcome, BadInputError | TransientError):
+            doing.note = outcome.message
+        else:
+            doing.input_tokens += outcome.input_tokens
+            doing.output_tokens += outcome.output_tokens
+            text = _THOUGHTS.sub("", outcome.text).strip()
+    return text
+
+
+def filled(prompt: str, **values: str) -> str:
+    """Return a prompt with its placeholders filled in; it is a file beside ``tasks.answering.prompts``."""
+    return _template(prompt).substitute(values)
+
+
+def numbers_in(text: str, most: int) -> list[int]:
+    """Return the numbers from 1 to ``most`` that a reply names, in its order, each once; [] where it names none."""
+    found = (int(number) for number in _NUMBER.findall(text) if len(number) <= 9)
+    return list(dict.fromkeys(number for number in found if 1 <= number <= most))
+
+
+@functools.cache
+def _template(prompt: str) -> Template:
+    return Template(files("tasks.answering.prompts").joinpath(f"{prompt}.md").read_text(encoding="utf-8"))

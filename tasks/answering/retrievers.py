@@ -1,0 +1,101 @@
+"""Ask the index: by words, by vectors, by the table of contents."""
+
+from schemas.evidence import Filters, Modality
+from schemas.models import Embeds
+from schemas.retrieval import MOST_ROWS, Retriever, Sections, Vectors, Words
+from tasks.answering.ask_model import filled, numbers_in, reply
+from tasks.answering.asked import Asked
+from tasks.answering.search import POOL, Ranked, Search, ids
+from tasks.answering.sections import MOST_SECTIONS, contents_of, printed, rows_under
+from tasks.answering.stop_words import searched
+from tasks.answering.trace import Doing
+from tasks.enriching.spaces import SPACES, TEXT
+
+DOCUMENTS_READ = 5
+"""Documents whose contents a model picks sections from: those of the nearest rows."""
+
+
+def ask_index(search: Search, retriever: Retriever, asked: Asked, depth: int, filters: Filters) -> Ranked:
+    """Return a retriever's rows.
+
+    Args:
+        search: Where.
+        retriever: How.
+        asked: The question.
+        depth: Rows that are wanted of one that names no number.
+        filters: What the search is narrowed to.
+    """
+    k = min(depth, retriever.k or depth)
+    with search.trace.step(f"retrieve: {title_of(retriever)}", asked.words) as doing:
+        narrowed = both(filters, retriever.filters)
+        if narrowed is None:
+            return doing.gave([])
+        if search.resources.has_pages and not narrowed.modalities and not _looks(retriever):
+            narrowed = without_pages(narrowed)
+        match retriever:
+            case Words(weights=weights):
+                words = searched(asked.words, search.ranking)
+                found = search.index.bm25(words, k, narrowed, weights or search.ranking.weights)
+            case Vectors(space=space):
+                compare = search.index.late if SPACES[space].late else search.index.dense
+                found = compare(asked.vector(space), k, narrowed, space)
+            case Sections():
+                found = _in_sections(search, retriever, asked, k, narrowed, doing)
+        return doing.gave(above(found, retriever.floor))
+
+
+def title_of(retriever: Retriever) -> str:
+    """Return what a retriever is called."""
+    match retriever:
+        case Vectors(space=space):
+            return f"dense {space}"
+        case _:
+            return retriever.by
+
+
+def above(ranked: Ranked, floor: float | None) -> Ranked:
+    """Return the rows that score no less than a floor."""
+    return ranked if floor is None else [pair for pair in ranked if pair[1] >= floor]
+
+
+def both(one: Filters, other: Filters) -> Filters | None:
+    """Return filters that let through what both do; None where that is nothing. What can't be joined is as ``one`` has it."""
+    joined: dict[str, object] = {}
+    for name in other.model_fields_set:
+        here, there = getattr(one, name), getattr(other, name)
+        if isinstance(here, list) and here and there:
+            there = [value for value in here if value in there]
+            if not there:
+                return None
+        elif name in one.model_fields_set:
+            there = here
+        joined[name] = there
+    return one.model_copy(update=joined)
+
+
+def without_pages(filters: Filters) -> Filters:
+    """Narrow a search to other rows than those of whole pages: they repeat the words of others, and would take their places."""
+    return filters.model_copy(update={"modalities": [one for one in Modality if one is not Modality.PAGE]})
+
+
+def _looks(retriever: Retriever) -> bool:
+    """Return whether a retriever looks at pictures: only such a one finds rows of whole pages unasked."""
+    return isinstance(retriever, Vectors) and SPACES[retriever.space].embeds is not Embeds.TEXTS
+
+
+def _in_sections(search: Search, step: Sections, asked: Asked, k: int, filters: Filters, doing: Doing) -> Ranked:
+    """Return rows of the sections that a model picks; the nearest of all rows where it picks none."""
+    near = search.index.dense(asked.vector(TEXT.name), MOST_ROWS, filters, TEXT.name)
+    documents = list(dict.fromkeys(str(row["doc_id"]) for row in search.index.fetch(ids(near[:POOL]))))
+    entries = contents_of(search.resources.contents(documents[:DOCUMENTS_READ]))
+    prompt = filled("sections", question=asked.words, contents=printed(entries))
+    said = reply(search.resources.models[step.model], prompt, doing)
+    scores = dict(near)
+    under = rows_under(entries, numbers_in(said, min(len(entries), MOST_SECTIONS)))
+    picked = [(row, scores[row]) for row in under if row in scores]
+    if not picked:
+        doing.note = doing.note or "the model picked no section; the nearest rows are given"
+        return near[:k]
+    if step.order == "nearness":
+        return sorted(picked, key=lambda pair: (-pair[1], pair[0]))[:k]
+    return [(row, 1 / place) for place, (row, _) in enumerate(picked, 1)][:k]

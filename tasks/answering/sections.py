@@ -1,0 +1,73 @@
+"""Find evidence by the table of contents: a generative model reads it, and names the sections that answer.
+
+Source:
+    The generative retriever of OMG-QA, "OMG-QA: Building Open-Domain Multi-Modal Generative Question Answering Systems".
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+MOST_SECTIONS = 400
+"""Lines of a table of contents that a model is given: some 6,000 tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContentsRow:
+    """What a table of contents needs of a row of evidence."""
+
+    evidence_id: str
+    doc_id: str
+    title: str
+    section_path: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class SectionEntry:
+    """A line of the contents: a document (depth 0) or one of its sections. ``rows`` are those right in it, in reading order."""
+
+    number: int
+    path: tuple[str, ...]
+    title: str
+    rows: list[str] = field(default_factory=list)
+
+
+def contents_of(rows: Iterable[ContentsRow]) -> list[SectionEntry]:
+    """Return the contents of documents, numbered from 1.
+
+    Args:
+        rows: Their rows, by document and in reading order.
+    """
+    entries: dict[tuple[str, ...], SectionEntry] = {}
+    for row in rows:
+        path = (row.doc_id, *row.section_path)
+        for depth in range(1, len(path) + 1):
+            if path[:depth] not in entries:
+                title = path[depth - 1] if depth > 1 else row.title
+                entries[path[:depth]] = SectionEntry(len(entries) + 1, path[:depth], title)
+        entries[path].rows.append(row.evidence_id)
+    return list(entries.values())
+
+
+def printed(entries: Sequence[SectionEntry]) -> str:
+    """Print contents for a model, a line a section, indented; those beyond ``MOST_SECTIONS`` are left out."""
+    return "\n".join(
+        f"{'  ' * (len(entry.path) - 1)}- {entry.title or 'untitled'} [{entry.number}]" for entry in entries[:MOST_SECTIONS]
+    )
+
+
+def rows_under(entries: Sequence[SectionEntry], numbers: Sequence[int]) -> list[str]:
+    """Return the rows of chosen sections in the order of the choice, and in reading order within each; none twice.
+
+    Args:
+        entries: The contents.
+        numbers: The chosen ones; a section is left out where one inside it is chosen, too.
+    """
+    named = {entry.number: entry.path for entry in entries}
+    paths = [named[number] for number in numbers if number in named]
+    smallest = [path for path in paths if not any(_is_within(other, path) and other != path for other in paths)]
+    found = (row for path in smallest for entry in entries if _is_within(entry.path, path) for row in entry.rows)
+    return list(dict.fromkeys(found))
+
+
+def _is_within(path: tuple[str, ...], around: tuple[str, ...]) -> bool:
+    return path[: len(around)] == around

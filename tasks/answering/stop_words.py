@@ -1,0 +1,27 @@
+"""Leave out of a question what says nothing."""
+
+import re
+
+from schemas.corpus import Ranking
+
+_WORD = re.compile(r"\w+")
+
+STOP_WORDS = frozenset(
+    _WORD.findall(
+        "a an and are as at be but by for if in into is it no not of on or such that the their then there these they this "
+        "to was will with"
+    )
+)
+"""Lucene's English ones."""
+
+
+def searched(query: str, ranking: Ranking) -> str:
+    """Return what BM25 looks for."""
+    stopped = STOP_WORDS if ranking.stop_words == "english" else {word.lower() for word in ranking.stop_words}
+    return without(query, stopped)
+
+
+def without(query: str, stopped: frozenset[str] | set[str]) -> str:
+    """Return a query without stop words; one that is made of nothing else is kept whole, since it means them."""
+    shortened = _WORD.sub(lambda word: "" if word[0].lower() in stopped else word[0], query)
+    return shortened if _WORD.search(shortened) else query

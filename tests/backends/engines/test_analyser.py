@@ -1,0 +1,83 @@
+"""The terms of texts and of questions; what engines make of them is in the contract suite."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backends.engines.analyser import LONGEST_TERM, STEMMERS, query_terms, spans, terms
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "expected"),
+    [
+        ("Pumps", "en", "pumps pump"),
+        ("Pumps", None, "pumps"),
+        ("WCP-3200-B", "en", "wcp-3200-b wcp 3200 b"),
+        ("WCP‑3200–B", "en", "wcp-3200-b wcp 3200 b"),
+        ("open-source", "en", "open source sourc"),
+        ("M3×12", "en", "m3x12 m3 12"),
+        ("m3x12", "en", "m3x12 m3 12"),
+        ("4.7.2.", "en", "4.7.2 4 7 2"),
+        ("1,000, 2", "en", "1,000 1 000 2"),
+        ("(/etc/fstab)", "en", "etc/fstab etc fstab"),
+        ("max_files", "en", "max_files max files file"),
+        ("C++, C#", "en", "c++ c c# c"),
+        ("don’t", "en", "don t"),
+        ("Über", "de", "uber"),
+        ("Straße", "de", "strasse strass"),
+        ("Druckerwarteschlangen", "de", "druckerwarteschlangen druckerwarteschlang druck warteschlang wart schlang"),
+        ("Netzwerkschnittstelle", "en", "netzwerkschnittstelle netzwerkschnittstell"),
+        ("l’élément", "fr", "l element"),
+        ("жёсткий мой", "ru", "жесткий жестк мой мо"),
+        ("الأقراص", "ar", "الاقراص اقراص"),
+        ("水泵 pumps", "zh", "水 泵 水泵 pumps pump"),
+        ("ｶﾒﾗ", "ja", "カ メ ラ カメ メラ"),
+        ("が", "ja", "が"),
+        ("soft\u00adware", "en", "software softwar"),
+        ("x" * (LONGEST_TERM + 1), None, ""),
+        ("a" * LONGEST_TERM, None, "a" * LONGEST_TERM),
+    ],
+)
+def test_terms_of_texts(text: str, language: str | None, expected: str) -> None:
+    assert terms(text, language) == expected
+
+
+def test_a_question_is_asked_in_every_language_of_the_version_and_no_term_twice() -> None:
+    assert query_terms("Pumps pumps, Ventile", []) == ["pumps", "ventile"]
+    assert query_terms("Pumps pumps, Ventile", ["en"]) == ["pumps", "pump", "ventile", "ventil"]
+    assert query_terms("installations", ["en", "fr", "ja", "tlh"]) == ["installations", "instal", "install"]
+    assert query_terms("pumps", ["zh"]) == ["pumps", "pump"]
+    assert query_terms("冷却水 水", ["zh"]) == ["冷却", "却水", "水"]
+
+
+@given(st.text(), st.sampled_from([None, *sorted(STEMMERS), "zh", "ja", "th"]))
+def test_a_text_is_found_by_itself(text: str, language: str | None) -> None:
+    """Whatever a text holds, a question in the same words has terms of it, and no term has a space."""
+    kept = {*terms(text, language).split(" ")}
+    asked = query_terms(text, [] if language is None else [language])
+    assert {*asked} <= kept | {""}
+    assert all(term == "".join(term.split()) and term for term in asked)
+
+
+@given(st.text(), st.text(), st.sampled_from([None, "en", "de", "zh"]))
+def test_places_are_in_order_and_apart(text: str, question: str, language: str | None) -> None:
+    found = spans(text, language, query_terms(question, ["en", "de", "zh"]))
+    places = [place for span in found for place in span]
+    assert places == sorted(places)
+    assert all(0 <= start < stop <= len(text) for start, stop in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "question", "expected"),
+    [
+        ("The pump’s filters; a filter-bag.", "en", "filter", ["filters", "filter-bag"]),
+        ("Das Sicherheitsventil, die Ventile", "de", "Ventil", ["Sicherheitsventil", "Ventile"]),
+        ("请更换冷却水泵。水", "zh", "冷却水", ["冷却水"]),
+        ("请更换冷却水泵。", "zh", "水", ["水"]),
+        ("see /etc/fstab now", "en", "fstab", ["etc/fstab"]),
+        ("nothing", "en", "pump", []),
+    ],
+)
+def test_places_of_words(text: str, language: str, question: str, expected: list[str]) -> None:
+    found = spans(text, language, query_terms(question, [language]))
+    assert [text[start:stop] for start, stop in found] == expected

@@ -1,0 +1,245 @@
+"""The ways to search of the papers, over one published version: each does what its paper asks for."""
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.corpus.workspace import Workspace, open_workspace
+from pipeline.published.corpus import PublishedCorpus
+from pipeline.refresh import refresh
+from schemas.errors import RequestError, UserError
+from schemas.evidence import Hit
+from tasks.answering.presets import packaged
+from tests import endpoint_server
+from tests.endpoint_server import Call, EndpointServer, status
+from tests.manuals import write_manual
+from tests.pipeline.conftest import write_corpus
+from tests.tiny_models import write_bert, write_clip, write_colqwen2
+from tests.versions import read_evidence
+
+QUESTION = "How many bar does the steel winch take?"
+
+
+@pytest.fixture(scope="module")
+def llm() -> Iterator[EndpointServer]:
+    with endpoint_server.running() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory, llm: EndpointServer) -> Iterator[PublishedCorpus]:
+    """A version with all spaces and rows of pages, and models to ask."""
+    folder = tmp_path_factory.mktemp("presets")
+    write_manual(folder / "pdfs" / "pump.pdf", "water pump", seed=1)
+    write_manual(folder / "pdfs" / "winch.pdf", "steel winch", seed=2)
+    models = folder / "models"
+    embeddings = {
+        "image": {"model": str(write_clip(models / "clip")), "revision": "1", "batch": 2, "texts": True},
+        "unified": {"combine": "mean"},
+        "late": {"model": str(write_colqwen2(models / "late")), "revision": "1", "batch": 2},
+        "tables": {"model": "minilm"},
+    }
+    asked = {"kind": "llm", "model": "tiny", "revision": "1", "endpoint": {"url": llm.url, "retries": 0}}
+    scorers = {
+        "reranker": {"kind": "cross_encoder", "model": str(write_bert(models / "pairs", scores=True)), "revision": "1"},
+        "colbert": {"kind": "late", "model": str(write_bert(models / "tokens")), "revision": "1"},
+    }
+    retrieval = {"models": {"llm": asked, **scorers}}
+    more = f"embeddings: {json.dumps(embeddings)}\nretrieval: {json.dumps(retrieval)}\n"
+    file = write_corpus(folder, more)
+    file.write_text(file.read_text().replace("captions: {ocr: none}", "captions: {ocr: none, pages: context}"))
+    workspace = open_workspace(str(file))
+    assert refresh(workspace).published
+    with closing(PublishedCorpus(workspace)) as opened:
+        yield opened
+
+
+@pytest.fixture(autouse=True)
+def answers(llm: EndpointServer) -> None:
+    llm.replies = lambda _call: "2, 1"
+    llm.calls.clear()
+
+
+def kinds(hits: list[Hit]) -> list[str]:
+    return [str(hit.modality) for hit in hits]
+
+
+@pytest.mark.parametrize("name", [*packaged()])
+def test_every_preset_finds_something_in_a_version_that_has_what_it_needs(corpus: PublishedCorpus, name: str) -> None:
+    assert {preset.name: preset.missing for preset in corpus.presets()}[name] == []
+    result = corpus.search(QUESTION, preset=name, trace=True)
+    assert result.preset == name
+    assert result.hits or name == "tables", "these manuals have no tables"
+    assert len({hit.evidence_id for hit in result.hits}) == len(result.hits) <= 10
+    assert result.trace
+
+
+def test_separate_stores_give_two_of_each_and_a_common_one_any_mixture(corpus: PublishedCorpus) -> None:
+    for name in ("bt-clip-separate", "bt-summaries-separate"):
+        assert kinds(corpus.search(QUESTION, preset=name).hits) == ["text", "text", "figure", "figure"]
+    texts = corpus.search("The steel winch takes bar", preset="bt-summaries-combined").hits
+    assert len(texts) == 4
+    assert set(kinds(texts)) <= {"text", "figure"}
+    assert set(kinds(corpus.search(QUESTION, preset="bt-clip-combined", k=50).hits)) == {"text", "figure"}
+    for name in ("bt-images-clip", "bt-images-summaries"):
+        assert kinds(corpus.search(QUESTION, preset=name).hits) == ["figure"] * 4
+
+
+def test_one_figure_goes_with_the_texts_unless_none_is_near_enough(corpus: PublishedCorpus) -> None:
+    found = corpus.search(QUESTION, preset="ilt-captions", trace=True)
+    assert kinds(found.hits).count("figure") == 1
+    assert found.trace
+    assert found.trace[1].asked.startswith(f"{QUESTION}\n"), "the caption is searched by the text's words, too"
+    retrievers = [step.model_dump() for step in packaged()["ilt-captions"].retrieve]
+    retrievers[1]["floor"] = 0.99
+    assert "figure" not in kinds(corpus.search(QUESTION, preset="ilt-captions", steps={"retrieve": retrievers}).hits)
+
+
+def test_an_image_found_by_its_description_is_returned_as_the_image(corpus: PublishedCorpus) -> None:
+    for hit in corpus.search(QUESTION, preset="bt-images-summaries").hits:
+        assert hit.figure_id
+        body, media_type = corpus.files.figure(hit.figure_id)
+        assert body
+        assert media_type.startswith("image/")
+
+
+def test_sections_are_picked_from_the_contents_and_read_in_the_order_of_the_choice(
+    corpus: PublishedCorpus, llm: EndpointServer
+) -> None:
+    def pick(call: Call) -> str:
+        lines = [line for line in call.prompt.splitlines() if line.strip().startswith("- ")]
+        numbers = [line.rpartition("[")[2].rstrip("]") for line in lines if line.startswith("  ")]
+        return f"9999, {numbers[-1]}, {numbers[0]}"
+
+    llm.replies = pick
+    found = corpus.search(QUESTION, preset="omgqa-generative", k=100)
+    picked = list(dict.fromkeys((hit.doc_id, *hit.section_path[:1]) for hit in found.hits))
+    assert len(picked) == 2, "a number that is no section's is ignored"
+    near = corpus.search(QUESTION, preset="omgqa-section-hybrid", k=100).hits
+    assert {hit.evidence_id for hit in near} == {hit.evidence_id for hit in found.hits}
+    assert [hit.score for hit in near] == sorted((hit.score for hit in near), reverse=True)
+
+
+@pytest.mark.parametrize(
+    "said", ["none", "I'm sorry, I can't help with that.", "0, 99999999999999999999", "```json\n{}\n```"]
+)
+def test_whatever_a_model_says_nothing_is_lost(corpus: PublishedCorpus, llm: EndpointServer, said: str) -> None:
+    llm.replies = lambda _call: said
+    steps: dict[str, Any] = {"rerank": [{"by": "llm"}]}
+    plain, judged = corpus.search(QUESTION), corpus.search(QUESTION, steps=steps, trace=True)
+    assert [hit.evidence_id for hit in judged.hits] == [hit.evidence_id for hit in plain.hits]
+    assert judged.trace
+    assert "keep their order" in judged.trace[-1].note
+    for name in ("omgqa-generative", "omgqa-section-hybrid"):
+        found = corpus.search(QUESTION, preset=name, trace=True)
+        assert found.hits
+        assert found.trace
+        assert any("no section" in step.note for step in found.trace)
+
+
+def test_a_model_that_orders_orders_and_the_others_stand_behind(corpus: PublishedCorpus, llm: EndpointServer) -> None:
+    plain = [hit.evidence_id for hit in corpus.search(QUESTION).hits]
+    llm.replies = lambda _call: "<think>1 is no good</think> 3, 1, 3, 77"
+    found = corpus.search(QUESTION, steps={"rerank": [{"by": "llm"}]}, trace=True)
+    assert [hit.evidence_id for hit in found.hits] == [plain[2], plain[0], plain[1], *plain[3:]]
+    assert found.trace
+    assert found.trace[-1].input_tokens > 0
+
+
+@pytest.mark.parametrize(
+    "step", [{"by": "late"}, {"by": "late", "model": "colbert"}, {"by": "cross_encoder", "model": "reranker"}]
+)
+def test_a_scorer_gives_a_permutation_of_its_pool(corpus: PublishedCorpus, step: dict[str, Any]) -> None:
+    plain = corpus.search(QUESTION, k=8).hits
+    found = corpus.search(QUESTION, k=8, steps={"rerank": [{**step, "pool": 8}]}).hits
+    assert {hit.evidence_id for hit in found} == {hit.evidence_id for hit in plain}
+    assert [hit.score for hit in found] == sorted((hit.score for hit in found), reverse=True)
+
+
+def test_the_packaged_models_own_tokens_find_the_text_that_says_the_same(corpus: PublishedCorpus) -> None:
+    wanted = corpus.search(QUESTION, preset="bt-text").hits[1]
+    best = corpus.search(wanted.text, preset="late-tokens", k=1).hits[0]
+    assert best.evidence_id == wanted.evidence_id
+
+
+@pytest.mark.parametrize(
+    ("said", "asked"),
+    [
+        ("winch pressure bar", "winch pressure bar"),
+        ('"winch pressure"', "winch pressure"),
+        ("", QUESTION),
+        ("I'm sorry, but I can't help with that.", QUESTION),
+        ("a\nb\nc", QUESTION),
+        ("x " * 300, QUESTION),
+        ("???", QUESTION),
+    ],
+)
+def test_a_question_is_rewritten_unless_the_reply_is_no_query(
+    corpus: PublishedCorpus, llm: EndpointServer, said: str, asked: str
+) -> None:
+    llm.replies = lambda _call: said
+    found = corpus.search(QUESTION, steps={"rewrite": {}}, trace=True)
+    assert found.trace
+    assert found.trace[1].asked == asked
+    assert bool(found.trace[0].note) == (asked == QUESTION)
+
+
+def test_a_server_that_is_down_costs_its_step_and_not_the_search(corpus: PublishedCorpus, llm: EndpointServer) -> None:
+    llm.replies = lambda _call: status(500)
+    found = corpus.search(QUESTION, preset="omgqa-best", trace=True)
+    assert found.hits
+    assert found.trace
+    assert sum("500" in step.note for step in found.trace) == 3
+
+
+def test_what_is_lacking_is_named_with_the_setting_that_brings_it(published: Workspace) -> None:
+    with closing(PublishedCorpus(published)) as plain:
+        missing = {preset.name: preset.missing for preset in plain.presets()}
+        assert missing["hybrid"] == missing["late-tokens"] == []
+        assert missing["omgqa-generative"] == ["a model llm (set retrieval.models.llm)"]
+        assert missing["bt-clip-combined"] == ["vectors joint (set embeddings.image.texts)"]
+        assert missing["article-late"] == ["vectors late (set embeddings.late)", "rows of pages (set captions.pages)"]
+        assert {preset.name for preset in plain.overview().presets} == {
+            name for name, lacks in missing.items() if not lacks
+        }
+        with pytest.raises(RequestError, match=r"needs a model llm; .* as retrieval\.models\.llm in the corpus file"):
+            plain.search(QUESTION, preset="omgqa-generative")
+        with pytest.raises(RequestError, match=r"needs a model reranker"):
+            plain.search(QUESTION, preset="article-page-captions", steps={"retrieve": [{"by": "bm25"}]})
+        with pytest.raises(RequestError, match=r"needs rows of pages.*captions\.pages"):
+            plain.search(QUESTION, preset="article-page-captions")
+
+
+def test_a_folder_of_presets_is_read_when_it_changes_and_a_mistake_in_it_names_its_file(published: Workspace) -> None:
+    folder = published.file.parent / "ways"
+    folder.mkdir()
+    published.file.write_text(f"{published.file.read_text()}retrieval: {{presets: ways, preset: mine}}\n")
+    (folder / "mine.yaml").write_text("label: Mine\nsentence: by words\nretrieve: [{by: bm25}]\n")
+    with closing(PublishedCorpus(open_workspace(str(published.file)))) as corpus:
+        assert [preset.name for preset in corpus.overview().presets][:2] == ["mine", "hybrid"]
+        assert corpus.search(QUESTION).preset == "mine"
+        (folder / "mine.yaml").write_text("label: Mine\nsentence: by words\nretrieve: [{by: bm24}]\n")
+        with pytest.raises(UserError, match=r"mine\.yaml: retrieve\.0: .*bm24"):
+            corpus.search(QUESTION)
+        (folder / "mine.yaml").rename(folder / "dense.yaml")
+        with pytest.raises(UserError, match=r"dense\.yaml: dense is the name of a packaged preset"):
+            corpus.search(QUESTION)
+
+
+def test_a_version_whose_rows_show_no_picture_has_texts_alone_in_the_joint_space(corpus: PublishedCorpus) -> None:
+    with corpus._versions.opened(None) as opened:
+        rows = read_evidence(opened.workspace.store, opened.version).to_pylist()
+        vectors = opened.index.vectors([str(row["evidence_id"]) for row in rows], "joint")
+        pictures = opened.index.vectors([str(row["evidence_id"]) for row in rows], "image")
+    assert len(vectors) == len(rows)
+    assert all((vectors[name] == pictures[name]).all() for name in pictures), "a picture has the vector of its own space"
+
+
+def test_the_corpus_file_says_which_models_it_can_name(tmp_path: Path) -> None:
+    file = write_corpus(tmp_path, "retrieval: {models: {x: {kind: oracle, model: y, revision: '1'}}}\n")
+    with pytest.raises(UserError, match=r"retrieval\.models\.x: .*'oracle'"):
+        open_workspace(str(file))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from backends.models.minilm import MiniLM
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.publication import read_manifest
@@ -118,3 +119,12 @@ def test_other_terms_are_another_collection_and_another_detector_other_rows(
     rows = open_workspace(str(corpus_file)).keys
     assert (terms.settings != made.settings, terms.assembled == made.assembled) == (True, True)
     assert (rows.assembled != made.assembled, rows.structured == made.structured) == (True, True)
+
+
+@pytest.mark.parametrize("ask", ["search", "answer"])
+def test_a_question_is_embedded_once_a_request(serving: PublishedCorpus, ask: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    embedded: list[str] = []
+    embed = MiniLM.embed_query
+    monkeypatch.setattr(MiniLM, "embed_query", lambda self, text: embedded.append(text) or embed(self, text))
+    getattr(serving, ask)("Which screws hold the winch?")
+    assert embedded == ["Which screws hold the winch?"]

@@ -6,6 +6,7 @@ by a gate.
 
 import sys
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -13,14 +14,18 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from cli.start import leave_pandas_out
-from cli.terminal import print_json, print_markdown, print_table, reporting, say, show, show_text, show_title
+from cli.terminal import print_json, print_markdown, print_table, reporting, say, show, show_marked, show_text, show_title
 from schemas.errors import OF_THE_SOURCE, BadInputError, Failure, GateError, InsetError, UserError
 from schemas.stages import Step
 
 if TYPE_CHECKING:
-    from schemas.evidence import Hit
+    from schemas.evidence import Hit, PageRange
     from schemas.inspection import InspectedPage
     from schemas.trace import TraceStep
+
+_DAYS = ["%Y-%m-%d", "%Y-%m", "%Y"]
+_EXCERPT = 300
+"""Characters of a hit that are shown."""
 
 app = typer.Typer(
     help="Turn technical PDFs into a versioned, searchable index in which every figure stands where its page put it.",
@@ -327,8 +332,25 @@ def search(
         int | None, typer.Option("-k", "--k", min=1, max=1000, help="Hits at most; 10, or 50 with --questions.")
     ] = None,
     document: Annotated[list[str] | None, typer.Option(help="Only this document: id, source or file name.")] = None,
-    page: Annotated[list[int] | None, typer.Option(min=1, max=2**31 - 1, help="Only this page.")] = None,
+    source: Annotated[list[str] | None, typer.Option(help="Only sources that fit this glob, such as 'phones/**'.")] = None,
+    pages: Annotated[list[str] | None, typer.Option("--pages", "--page", help="Only these pages: 3, 3-9 or 12-.")] = None,
+    section: Annotated[
+        list[str] | None, typer.Option(help="Only this section: its title, or its path such as 'Service > Filters'.")
+    ] = None,
     modality: Annotated[list[str] | None, typer.Option(help="Only text, table, figure or page.")] = None,
+    has_figure: Annotated[
+        bool | None, typer.Option("--has-figure/--no-figure", help="Only what shows or mentions a figure, or what doesn't.")
+    ] = None,
+    since: Annotated[
+        datetime | None,
+        typer.Option(formats=_DAYS, help="Only PDFs changed, or else made, that day or later, by themselves."),
+    ] = None,
+    until: Annotated[datetime | None, typer.Option(formats=_DAYS, help="Only those of that day or earlier.")] = None,
+    phrase: Annotated[list[str] | None, typer.Option(help="Only what has this phrase, word for word.")] = None,
+    group: Annotated[str | None, typer.Option(help="The best hit of each page or document: page, document.")] = None,
+    highlight: Annotated[
+        bool, typer.Option("--highlight", help="Mark the sentence nearest in meaning too, which takes longer.")
+    ] = False,
     version: Annotated[str | None, typer.Option(help="A version other than the live one.")] = None,
     questions: Annotated[
         Path | None, typer.Option(help="Answer every question of a JSONL file (id, question, doc).")
@@ -341,10 +363,24 @@ def search(
     from pipeline.published.corpus import open_published
     from pipeline.published.rankings import rank_questions
     from schemas.evidence import Filters, Modality
+    from tasks.answering.group import GroupBy
 
-    if unknown := [name for name in modality or [] if name not in set(Modality)]:
-        raise UserError(f"--modality {unknown[0]}: use one of {', '.join(Modality)}")
-    filters = Filters(documents=document or [], pages=page or [], modalities=[Modality(name) for name in modality or []])
+    for option, asked, known in (("modality", modality, set(Modality)), ("group", [group] if group else [], set(GroupBy))):
+        if unknown := [name for name in asked or [] if name not in known]:
+            raise UserError(f"--{option} {unknown[0]}: use one of {', '.join(sorted(known))}")
+    if unworded := [words for words in phrase or [] if not any(map(str.isalnum, words))]:
+        raise UserError(f"--phrase {unworded[0]!r}: write at least one letter or digit")
+    filters = Filters(
+        documents=document or [],
+        sources=source or [],
+        page_ranges=[_page_range(written) for written in pages or []],
+        sections=section or [],
+        modalities=[Modality(name) for name in modality or []],
+        has_figure=has_figure,
+        since=since.date() if since else None,
+        until=until.date() if until else None,
+        phrases=phrase or [],
+    )
     otherwise = _changes(steps or [])
     published = open_published(corpus)
     if questions is not None:
@@ -369,12 +405,38 @@ def search(
         return
     if not query:
         raise UserError("what should be searched for? Give a QUERY, or --questions FILE.jsonl with --out")
-    result = published.search(query, preset=preset, steps=otherwise, k=k, filters=filters, version=version, trace=trace)
+    result = published.search(
+        query,
+        preset=preset,
+        steps=otherwise,
+        k=k,
+        filters=filters,
+        version=version,
+        group_by=GroupBy(group) if group else None,
+        highlight=highlight,
+        trace=trace,
+    )
     if as_json:
         print_json(result)
     else:
-        _show_hits(result.hits)
+        _show_hits(result.hits, group)
         _show_trace(result.trace or [])
+
+
+def _page_range(written: str) -> "PageRange":
+    """Return the pages that an option such as ``3``, ``3-9`` or ``12-`` means."""
+    from pydantic import ValidationError
+
+    from schemas.evidence import PageRange
+
+    first, dash, last = (part.strip() for part in written.partition("-"))
+    try:
+        pages = PageRange(first=int(first), last=int(last or first) if last or not dash else None)
+    except (ValueError, ValidationError):
+        pages = None
+    if pages is None or (pages.last is not None and pages.last < pages.first):
+        raise UserError(f"--pages {written}: write a page such as 3, or pages such as 3-9 or 12-, counted from 1")
+    return pages
 
 
 def _changes(settings: Sequence[str]) -> dict[str, Any]:
@@ -430,10 +492,17 @@ def presets(corpus: CorpusArgument, as_json: Json = False) -> None:
     print_table("", ("preset", "what it does", "source", "here"), rows)
 
 
-def _show_hits(hits: "Sequence[Hit]") -> None:
+def _show_hits(hits: "Sequence[Hit]", group: str | None = None) -> None:
+    from tasks.answering.highlight import excerpt
+
     for rank, hit in enumerate(hits, 1):
         show(f"{hit.source}, page {hit.page}  ({hit.modality}, {hit.score:.4f})", bold=f"{rank}. ")
-        show(f"   {' '.join(hit.text.split())[:300]}")
+        marked = [*hit.highlights, *([hit.nearest_sentence] if hit.nearest_sentence else [])]
+        start, end = excerpt(len(hit.text), marked, _EXCERPT)
+        show_marked(hit.text, start, end, marks=hit.highlights, sentence=hit.nearest_sentence)
+        if hit.more:
+            say_more = "on this page" if group == "page" else "in this document"
+            show(f"   and {hit.more} more {say_more}")
     if not hits:
         say("nothing found")
 

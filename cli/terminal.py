@@ -4,10 +4,12 @@ Everything goes through here, and what it holds is made fit for a terminal here:
 """
 
 import json
+import re
 import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 from pydantic import BaseModel
@@ -41,6 +43,28 @@ def say(message: str) -> None:
 def show(line: str, *, bold: str = "") -> None:
     """Print a line of a result, ``bold`` before it."""
     _out.print(Text.assemble((printing.line(bold), "bold"), printing.line(line)))
+
+
+def show_marked(
+    text: str, start: int, end: int, *, marks: Sequence[tuple[int, int]], sentence: tuple[int, int] | None
+) -> None:
+    """Print a part of a text on one line, indented: what matched in bold, the nearest sentence underlined.
+
+    Args:
+        text: The whole.
+        start: First character of the part.
+        end: Behind its last one.
+        marks: Where words matched, ``[start, end)`` in the whole.
+        sentence: Where the nearest sentence stands.
+    """
+    cuts = {start, end, *(edge for span in (*marks, sentence or (start, end)) for edge in span if start < edge < end)}
+    line = Text("   …" if start else "   ")
+    for first, last in pairwise(sorted(cuts)):
+        piece = re.sub(r"\s+", " ", text[first:last])
+        bold = any(begin <= first < stop for begin, stop in marks)
+        below = sentence is not None and sentence[0] <= first < sentence[1]
+        line.append(printing.line(piece), " ".join(["bold"] * bold + ["underline"] * below))
+    _out.print(line.append("…" if end < len(text) else ""))
 
 
 def show_text(text: str) -> None:

@@ -53,6 +53,7 @@ from schemas.evidence import AnswerResult, Filters, SearchResult
 from schemas.overview import CorpusOverview
 from schemas.retrieval import ChangedSteps, PresetInfo
 from schemas.versions import VersionList
+from tasks.answering.group import GroupBy
 from tasks.answering.presets import packaged, preset_info
 
 API_VERSION = "1.0.0"
@@ -123,6 +124,13 @@ class SearchRequest(BaseModel):
     offset: int = Field(0, ge=0, le=100, description="Hits to leave out at the beginning.")
     filters: Filters = Filters()
     version: VersionName | None = None
+    group: GroupBy | None = Field(
+        None,
+        description="Return the best hit of each page or document; k and offset count those, and more says how many follow.",
+    )
+    highlight: bool = Field(
+        False, description="Say of each hit which sentence is nearest to the query in meaning, which takes time for each."
+    )
     trace: bool = Field(False, description="Return what each step did, too.")
 
 
@@ -257,6 +265,8 @@ def search(corpus: Opened, asked: SearchRequest) -> SearchResult:
         offset=asked.offset,
         filters=asked.filters,
         version=asked.version,
+        group_by=asked.group,
+        highlight=asked.highlight,
         trace=asked.trace,
     )
 
@@ -448,7 +458,6 @@ def create_app(
         hosts: Names that it goes by, beside those of this machine itself: ``example.org``, ``*.example.org``, or ``*`` for any.
         close: Called when the service ends.
     """
-
     served = _Served(open_corpus, corpora)
 
     @contextlib.asynccontextmanager

@@ -8,6 +8,7 @@ from schemas.evidence import NO_FILTERS, AnswerResult, Filters, SearchResult
 from schemas.overview import CorpusOverview
 from schemas.retrieval import PresetInfo
 from schemas.versions import VersionList
+from tasks.answering.group import GroupBy
 from tasks.answering.presets import NO_CHANGES
 
 Box = tuple[float, float, float, float]
@@ -68,6 +69,8 @@ class PublishedCorpus(Protocol):
         offset: int = 0,
         filters: Filters = NO_FILTERS,
         version: str | None = None,
+        group_by: GroupBy | None = None,
+        highlight: bool = False,
         trace: bool = False,
     ) -> SearchResult:
         """Return the best ``k`` rows behind the first ``offset``, of the live version or of ``version``.
@@ -81,6 +84,8 @@ class PublishedCorpus(Protocol):
             offset: Rows to leave out at the beginning.
             filters: What the search is narrowed to.
             version: Which; the live one where None.
+            group_by: What rows are grouped by; then the best of each group comes, and ``k`` and ``offset`` count groups.
+            highlight: Whether each hit is to say which of its sentences is nearest to the question.
             trace: Whether to return what each step did.
         """
         ...

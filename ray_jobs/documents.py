@@ -36,6 +36,7 @@ class StructuredHead:
     doc_id: str
     title: str
     pages: int
+    date: str | None = None
 
 
 def parsed_folder(doc_id: str, key: str) -> str:
@@ -107,7 +108,7 @@ def pack_structured(document: StructuredDocument, chunks: list[Chunk]) -> dict[s
         ("chunks", Chunk, chunks),
     ]
     files = {f"{name}.parquet": to_parquet(table_of(noun, rows)) for name, noun, rows in parts}  # type: ignore[arg-type]
-    head = StructuredHead(document.doc_id, document.title, len(document.pages))
+    head = StructuredHead(document.doc_id, document.title, len(document.pages), document.date)
     return files | {HEAD: to_parquet(table_of(StructuredHead, [head]))}
 
 

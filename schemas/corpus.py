@@ -400,7 +400,7 @@ class RetrievalOptions(Section):
         {}, description="Models that steps of presets name: they rewrite questions, choose sections, order passages."
     )
 
-    preset: Text = Field("hybrid", description="The preset of those who name none; gates judge a version by it.")
+    preset: Text = Field("pages", description="The preset of those who name none; gates judge a version by it.")
     presets: Place | None = Field(
         None, description="A folder of presets of one's own, a YAML file each, beside those packaged."
     )

@@ -158,7 +158,7 @@ class PageFailure:
 
 @dataclass(frozen=True, slots=True)
 class ParsedDocument:
-    """What the pages of one PDF hold; no model has run."""
+    """What the pages of one PDF hold; no model has run. ``date`` is the one that it names itself, such as 2024-03-31."""
 
     doc_id: str
     title: str
@@ -169,6 +169,7 @@ class ParsedDocument:
     tables: tuple[TableRegion, ...] = ()
     outline: tuple[OutlineEntry, ...] = ()
     failures: tuple[PageFailure, ...] = ()
+    date: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,6 +317,7 @@ class StructuredDocument:
     placements: tuple[Placement, ...] = ()
     pictures: tuple[Figure, ...] = ()
     failures: tuple[PageFailure, ...] = field(default=())
+    date: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

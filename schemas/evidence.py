@@ -1,5 +1,6 @@
 """Rows of the index, and what a search returns."""
 
+import datetime
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -43,6 +44,7 @@ EVIDENCE = pa.schema(
         pa.field("description", pa.string()),
         pa.field("described_by", pa.string()),
         pa.field("flags", pa.list_(pa.string())),
+        pa.field("date", pa.string()),
         pa.field("language", pa.string()),
     )
 )
@@ -52,8 +54,10 @@ EVIDENCE = pa.schema(
 ``tagged_text`` has them, its header first; null for what is no table, and in versions from before tables kept them.
 ``description`` is what a model or a person wrote of a figure or page, or a model's summary of a text or table, which is then
 searched in place of ``text``; ``described_by`` is who did, ``context`` where nobody did, and ``flags`` what is doubtful about it;
-null where nothing describes rows of that modality. ``language`` is that of the document, in ISO 639-1 (639-3 where it
-has none); null where it isn't known, and in versions from before it was looked for.
+null where nothing describes rows of that modality. ``date`` is the day that the row's document names itself, such as
+2024-03-31: when it was changed last, or else made; null where it names none, and in versions from before dates were kept.
+``language`` is that of the document, in ISO 639-1 (639-3 where it has none); null where it isn't known, and in versions from
+before it was looked for.
 """
 
 
@@ -144,16 +148,52 @@ MAX_PAGE = 2**31 - 1
 """What an index can hold of a page's number."""
 
 
+PageNumber = Annotated[int, Field(ge=1, le=MAX_PAGE)]
+
+
+class PageRange(_Model):
+    """Pages one after another, the first and the last one included; none where the last one comes before."""
+
+    first: PageNumber = 1
+    last: PageNumber | None = Field(None, description="null: to the end of the document.")
+
+
 class Filters(_Model):
-    """What a search is narrowed to; empty lists narrow nothing."""
+    """What a search is narrowed to: rows for which all of it holds. What is empty or null narrows nothing."""
 
     documents: list[str] = Field([], description="Document ids, sources, or file names of sources.")
-    pages: list[Annotated[int, Field(ge=1, le=MAX_PAGE)]] = Field([], description="Pages, from 1, of those documents.")
+    sources: list[str] = Field(
+        [],
+        description="Globs of sources, such as phones/**: * is any characters, / among them, ? one, [ab] one of those; "
+        "upper and lower case differ.",
+    )
+    pages: list[PageNumber] = Field([], description="Pages, from 1, of those documents.")
+    page_ranges: list[PageRange] = Field([], description="More pages of those documents.")
+    sections: list[str] = Field(
+        [],
+        description="Sections with all below them, by title (Maintenance) or by their path from the top (Service > Filters); "
+        "case and a title's number don't matter.",
+    )
     modalities: list[Modality] = Field(
         [],
         description="text, table, figure, page. Rows of pages repeat what others say: where none is named, modes that look "
         "at words leave them out.",
     )
+    has_figure: bool | None = Field(
+        None, description="true: rows that are a figure, or show or mention one; false: rows that don't."
+    )
+    since: datetime.date | None = Field(
+        None,
+        description="Documents of that day or later, by the date in the PDF: when it was changed last, or else made. Those "
+        "without a date are left out.",
+    )
+    until: datetime.date | None = Field(None, description="Documents of that day or earlier, in the same way.")
+    languages: list[str] = Field([], description="Documents in these languages, in ISO 639-1: en, de.")
+    phrases: list[str] = Field(
+        [],
+        description="Rows whose text has each of these phrases, word for word; case, punctuation and white space don't matter.",
+    )
+    evidence_ids: list[str] = Field([], description="Rows, by id.")
 
 
 NO_FILTERS = Filters()
@@ -176,6 +216,9 @@ class CitedFigure(_Model):
     caption: str
     page: int
     bbox: tuple[float, float, float, float]
+
+
+Span = tuple[int, int]
 
 
 class Hit(_Model):
@@ -205,6 +248,14 @@ class Hit(_Model):
     figure_id: str | None = Field(None, description="The picture that the row of a figure or page shows; null for others.")
     caption: str
     tagged_pdf: HasTaggedPdf = False
+    date: str | None = Field(None, description="The day in the PDF: when it was changed last, or else made.")
+    highlights: list[Span] = Field(
+        [], description="Where words of the question, or its phrases, stand in text: [start, end) in characters."
+    )
+    nearest_sentence: Span | None = Field(
+        None, description="The sentence of text that is nearest in meaning, where the request has highlight; [start, end)."
+    )
+    more: int = Field(0, description="Where the request groups: further hits of the same page or document.")
 
     @property
     def pages(self) -> list[int]:

@@ -241,6 +241,11 @@ class PdfDocument(Protocol):
         """The title in its metadata; "" where there is none."""
         ...
 
+    @property
+    def dates(self) -> tuple[str, str]:
+        """When its metadata says that it was changed last, and that it was made; "" where it doesn't say."""
+        ...
+
     def read_page(self, number: int) -> PdfPage:
         """Read one page, counted from 1.
 
@@ -372,6 +377,10 @@ class TextEmbedder(Protocol):
         """Return one row a text; a row never depends on the texts beside it."""
         ...
 
+    def embed_queries(self, texts: Sequence[str]) -> Vector:
+        """Return one row a question: what ``embed_query`` returns of it, but for rounding."""
+        ...
+
     def embed_query(self, text: str) -> Vector:
         """Return the vector of a question, shape ``(dimension,)``."""
         ...
@@ -500,11 +509,19 @@ class SearchIndex(Protocol):
         ...
 
     def bm25(
-        self, query: str, k: int, filters: Filters, weights: Mapping[str, float] = WHOLE_TEXT
+        self, query: str, k: int, filters: Filters, weights: Mapping[str, float] = WHOLE_TEXT, *, every: bool = False
     ) -> list[tuple[str, float]]:
         """Return ``(evidence_id, score)`` by lexical match in weighted fields; [] where no term matches.
 
+        Args:
+            query: Words, in no order.
+            k: Rows at most.
+            filters: What the rows are narrowed to; globs, page ranges and phrases must be resolved.
+            weights: Fields, with what each counts.
+            every: Every word has to match as it is written, in one field; otherwise any, in any of its forms.
+
         Raises:
+            RequestError: Filters look at what this collection has no column of.
             ContractError: The collection was made without one of the fields.
         """
         ...

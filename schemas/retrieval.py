@@ -36,6 +36,9 @@ class Words(_Retriever):
     weights: dict[str, Weight] | None = Field(
         None, min_length=1, description="Fields, and how much each counts; none: ranking.weights of the corpus file."
     )
+    stop_words: Literal["english"] | list[Text] | None = Field(
+        None, description="Words left out of the question; none: ranking.stop_words of the corpus file."
+    )
 
     @field_validator("weights")
     @classmethod
@@ -62,13 +65,28 @@ class Sections(_Retriever):
     )
 
 
-Retriever = Annotated[Words | Vectors | Sections, Field(discriminator="by")]
+class Places(_Retriever):
+    """Rows where the question says to look: on a page that it names, or of a figure or table by its number.
+
+    Both mean something inside a document only, so it gives rows where the search is narrowed to documents, and all alike.
+    """
+
+    by: Literal["places"]
+
+
+Retriever = Annotated[Words | Vectors | Sections | Places, Field(discriminator="by")]
 
 
 class Rewrite(Section):
     """Have a generative model put the question into the words that documents use."""
 
     model: Name = Field("llm", description="One of retrieval.models.")
+
+
+class Expand(Section):
+    """Look for what terms of the question are made of, too: a measure's parts stand in documents, its name may not."""
+
+    glossary: Literal["finance"] = Field(description="Which terms: finance has the measures of annual reports.")
 
 
 class DocumentStep(Section):
@@ -84,9 +102,10 @@ class DocumentStep(Section):
 class Fuse(Section):
     """How several rankings become one. What is left out is as ``ranking`` of the corpus file has it."""
 
-    method: Literal["rrf", "weighted", "in_turn"] | None = Field(
+    method: Literal["rrf", "weighted", "shares", "in_turn"] | None = Field(
         None,
-        description="By rank (rrf), by scores brought to one scale (weighted), or one ranking behind the other (in_turn).",
+        description="By rank (rrf), by scores brought to one scale (weighted), by their shares of each ranking's best score "
+        "(shares), or one ranking behind the other (in_turn).",
     )
     rrf_k: int | None = Field(None, gt=0, le=1_000_000, description="Rank offset of reciprocal rank fusion.")
     weights: list[Weight] | None = Field(None, description="What each retriever counts, in their order.")
@@ -116,7 +135,23 @@ class Scored(Section):
     pool: Rows = Field(50, description="Candidates that are looked at; the others keep their order behind them.")
 
 
-Reranker = Annotated[Nearness | Judged | Scored, Field(discriminator="by")]
+class Pages(Section):
+    """Rank pages, each by its best row and by the question's words on it; further rows of a page come behind its first.
+
+    A page is judged by the rows of it that are looked at.
+    """
+
+    by: Literal["pages"]
+    pool: Rows = Field(100, description="Candidates that are looked at; the others keep their order behind them.")
+    words: Annotated[float, Field(ge=0, le=100)] = Field(
+        0.25, description="What the words of a page count; its best row counts 1."
+    )
+    further: Share = Field(
+        0.7, description="What each further row of a page keeps of its score, times that of the one before."
+    )
+
+
+Reranker = Annotated[Nearness | Judged | Scored | Pages, Field(discriminator="by")]
 
 
 class Select(Section):
@@ -137,6 +172,7 @@ class Steps(Section):
     """The steps of a plan, in the order in which they run; what is left out doesn't happen."""
 
     rewrite: Rewrite | None = Field(None, description="Put the question into other words.")
+    expand: Expand | None = Field(None, description="Look for more words than the question has.")
     documents: DocumentStep | None = Field(None, description="Look in the best documents only.")
     retrieve: list[Retriever] = Field(min_length=1, max_length=10, description="What is asked of the index.")
     fuse: Fuse = Fuse()
@@ -150,7 +186,7 @@ class Steps(Section):
         return self
 
     @property
-    def retrievers(self) -> Iterator[Words | Vectors | Sections]:
+    def retrievers(self) -> Iterator[Words | Vectors | Sections | Places]:
         """All that ask the index, in the order in which they do."""
         if self.documents is not None:
             yield self.documents.by
@@ -174,7 +210,7 @@ class Steps(Section):
         asked += [one.model for one in self.retrievers if isinstance(one, Sections)]
         asked += [self.documents.reranked_by] if self.documents is not None and self.documents.reranked_by else []
         asked += [
-            one.model if one.by == "llm" else one.model or one.by for one in self.rerank if not isinstance(one, Nearness)
+            one.model if one.by == "llm" else one.model or one.by for one in self.rerank if isinstance(one, Judged | Scored)
         ]
         return list(dict.fromkeys(asked))
 
@@ -183,6 +219,7 @@ class ChangedSteps(Section):
     """Steps of a preset that are otherwise for one request: what a step leaves out stays as it is; a list is taken whole."""
 
     rewrite: Rewrite | None = None
+    expand: Expand | None = None
     documents: DocumentStep | None = None
     retrieve: list[Retriever] | None = Field(None, min_length=1, max_length=10)
     fuse: Fuse | None = None

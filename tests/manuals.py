@@ -27,10 +27,13 @@ def picture(seed: int, width: int = 120, height: int = 80) -> bytes:
     return bytes(pixmap.tobytes("png"))
 
 
-def write_manual(path: Path, subject: str, *, seed: int = 0, pages: int = 2) -> Path:
-    """Write a manual about ``subject``: a page has a heading, a fact, and a figure with caption ``Figure N``."""
+def write_manual(path: Path, subject: str, *, seed: int = 0, pages: int = 2, changed: str = "") -> Path:
+    """Write a manual about ``subject``: a page has a heading, a fact, and a figure with caption ``Figure N``.
+
+    ``changed`` is when its metadata says so, such as 20240301.
+    """
     document = pymupdf.open()
-    document.set_metadata({"title": f"{subject.title()} manual"})
+    document.set_metadata({"title": f"{subject.title()} manual"} | ({"modDate": f"D:{changed}"} if changed else {}))
     for number in range(1, pages + 1):
         page = document.new_page(width=595, height=842)
         page.insert_text((72, 90), f"{number} Service of the {subject}, part {number}", fontsize=18, fontname="hebo")

@@ -13,7 +13,7 @@ from schemas.tags import TagTemplate
 from tasks.versions import check
 from tasks.versions.assemble import DocumentPieces, make_rows, merge, number_version, taken_from
 
-ALWAYS = ["hybrid", "dense", "bm25"]
+ALWAYS = ["pages", "hybrid", "dense", "bm25"]
 """The modes that every version can be searched in."""
 
 

@@ -19,11 +19,14 @@ import pyarrow as pa
 from backends.engines.analyser import ANALYSIS_VERSION, query_terms
 from backends.engines.lance_engine import BooleanQuery, LanceTable, MatchQuery
 from backends.engines.rows import (
+    FIGURES,
     NAMES,
     PAGES,
+    SECTIONS,
     Ranked,
     added_columns,
     check_columns,
+    check_filters,
     deciding,
     dimension_of,
     encodable,
@@ -35,6 +38,7 @@ from backends.engines.rows import (
 from schemas.errors import ContractError, DamagedError, InsetError, TransientError, UserError
 from schemas.evidence import EVIDENCE, Filters
 from schemas.ports import WHOLE_TEXT, SearchIndex, Vector
+from schemas.words import folded
 
 EXACT_BELOW_ROWS = 20_000
 BITS = 4
@@ -205,23 +209,26 @@ class LanceIndex:
             with self._writing():
                 shutil.rmtree(self._uri)
 
-    def bm25(self, query: str, k: int, filters: Filters, weights: Mapping[str, float] = WHOLE_TEXT) -> Ranked:
+    def bm25(
+        self, query: str, k: int, filters: Filters, weights: Mapping[str, float] = WHOLE_TEXT, *, every: bool = False
+    ) -> Ranked:
         """Return ``(evidence_id, BM25 score)``; any term may match, and no character of a query has a meaning.
 
         Raises:
             ContractError: The table was made without one of the fields.
         """
-        table, where = self._reader(), _predicate(filters)
+        table, where = self._narrowed(filters)
         if absent := set(weights) - set(self._fields()):
             raise ContractError(
                 f"{self._name} has no lexical index of {', '.join(sorted(absent))}; build the version again"
             )
         analysed = terms_column(next(iter(weights))) in table.schema.names  # one of an earlier release splits words itself
-        words = " ".join(query_terms(encodable(query), self._languages)) if analysed else encodable(query)
+        words = " ".join(query_terms(encodable(query), () if every else self._languages)) if analysed else encodable(query)
         if not words.strip():
             return []
         columns = {terms_column(field) if analysed else field: weight for field, weight in weights.items()}
-        asked = [MatchQuery(words, column, boost=weight) for column, weight in columns.items()]
+        operator = "AND" if every else "OR"
+        asked = [MatchQuery(words, column, weight, operator) for column, weight in columns.items()]
         together = asked[0] if len(asked) == 1 else BooleanQuery([("SHOULD", one) for one in asked])
         with self._reading():
             found = deciding(lambda limit: table.matching(together, limit, where), k)
@@ -259,7 +266,7 @@ class LanceIndex:
 
     def _nearest(self, query: Vector, k: int, filters: Filters, space: str) -> Ranked:
         """Return ``(evidence_id, distance)``, nearest first: what the best cosine of each query vector lacks to 1, summed."""
-        table, where = self._reader(), _predicate(filters)
+        table, where = self._narrowed(filters)
         if dimension_of(table.schema, space) != query.shape[-1] or is_late(table.schema, space) != (query.ndim > 1):
             raise ContractError(
                 f"{self._name} has no vectors '{space}' of length {query.shape[-1]}; refresh after changing models"
@@ -282,6 +289,12 @@ class LanceIndex:
             with self._reading():
                 found = self._reader().rows(columns, len(wanted), f"evidence_id IN ({_listed(wanted)})")
             yield from found.to_pylist()
+
+    def _narrowed(self, filters: Filters) -> tuple[LanceTable, str]:
+        """Return the table, and the filters in its language; "" where there are none."""
+        table = self._reader()
+        check_filters(filters, table.schema.names)
+        return table, _predicate(filters)
 
     def _fields(self) -> list[str]:
         schema = self._reader().schema if self._opened is None else self._opened.schema
@@ -430,6 +443,18 @@ def _predicate(filters: Filters) -> str:
         parts.append(f"array_has_any({PAGES}, make_array({numbers}))")
     if filters.modalities:
         parts.append(f"modality IN ({_listed(filters.modalities)})")
+    if filters.languages:
+        parts.append(f"language IN ({_listed(filters.languages)})")
+    if filters.sections:
+        parts.append(f"array_has_any({SECTIONS}, make_array({_listed([folded(name) for name in filters.sections])}))")
+    if filters.has_figure is not None:
+        parts.append(f"{FIGURES} = {str(filters.has_figure).lower()}")
+    if filters.since is not None:
+        parts.append(f"date >= '{filters.since}'")
+    if filters.until is not None:
+        parts.append(f"date <= '{filters.until}'")
+    if filters.evidence_ids:
+        parts.append(f"evidence_id IN ({_listed(filters.evidence_ids)})")
     return " AND ".join(parts)
 
 

@@ -10,18 +10,23 @@ from numpy.typing import NDArray
 
 from backends.engines.analyser import query_terms
 from backends.engines.rows import (
+    FIGURES,
+    NAMES,
+    PAGES,
+    SECTIONS,
     Ranked,
     added_columns,
     check_columns,
+    check_filters,
     dimension_of,
+    filtered,
     is_late,
-    names_of,
-    pages_of,
     terms_column,
 )
 from schemas.errors import ContractError, DamagedError
 from schemas.evidence import EVIDENCE, Filters
 from schemas.ports import WHOLE_TEXT, SearchIndex, Vector
+from schemas.words import folded
 
 K1 = 1.2
 B = 0.75
@@ -106,8 +111,10 @@ class MemoryIndex:
         """Forget everything."""
         MemoryIndex.__init__(self, self._languages)
 
-    def bm25(self, query: str, k: int, filters: Filters, weights: Mapping[str, float] = WHOLE_TEXT) -> Ranked:
-        """Return ``(evidence_id, BM25 score)``; any word may match.
+    def bm25(
+        self, query: str, k: int, filters: Filters, weights: Mapping[str, float] = WHOLE_TEXT, *, every: bool = False
+    ) -> Ranked:
+        """Return ``(evidence_id, BM25 score)``; any word may match, or ``every`` one has to.
 
         Raises:
             ContractError: There is no such field.
@@ -115,7 +122,7 @@ class MemoryIndex:
         self._created()
         if absent := set(weights) - set(self._words):
             raise ContractError(f"there is no lexical index of {', '.join(sorted(absent))}")
-        asked = query_terms(query, self._languages)
+        asked = query_terms(query, () if every else self._languages)
 
         def score(name: str) -> float | None:
             found = [
@@ -126,7 +133,8 @@ class MemoryIndex:
                 for word in asked
                 if words[word]
             ]
-            return math.fsum(found) if found else None
+            lacks = every and not any(words[name].keys() >= set(asked) for words in map(self._words.__getitem__, weights))
+            return math.fsum(found) if found and not lacks else None
 
         return self._top(score, k, filters)
 
@@ -177,6 +185,7 @@ class MemoryIndex:
         return score
 
     def _top(self, score: Callable[[str], float | None], k: int, filters: Filters) -> Ranked:
+        check_filters(filters, {*self._created().names, SECTIONS, FIGURES})
         scored = (
             (name, found)
             for name, row in self._rows.items()
@@ -191,8 +200,20 @@ def _unit(vectors: Vector) -> NDArray[np.float64]:
 
 
 def _allows(filters: Filters, row: Mapping[str, object]) -> bool:
+    compared = filtered(row)
+    date = str(row["date"] or "")
     return (
-        (not filters.documents or not set(names_of(row)).isdisjoint(filters.documents))
-        and (not filters.pages or not set(pages_of(row)).isdisjoint(filters.pages))
-        and (not filters.modalities or row["modality"] in filters.modalities)
+        _shares(filters.documents, compared[NAMES])
+        and _shares(filters.pages, compared[PAGES])
+        and _shares([folded(name) for name in filters.sections], compared[SECTIONS])
+        and _shares(filters.modalities, [row["modality"]])
+        and _shares(filters.languages, [row["language"]])
+        and _shares(filters.evidence_ids, [row["evidence_id"]])
+        and filters.has_figure in (None, compared[FIGURES])
+        and (filters.since is None or date >= str(filters.since))
+        and (filters.until is None or "" < date <= str(filters.until))
     )
+
+
+def _shares(wanted: Collection[object], there: Iterable[object]) -> bool:
+    return not wanted or not set(wanted).isdisjoint(there)

@@ -1,14 +1,15 @@
 """What the index engines share: what filters and BM25 look at, and a first page that ties can't shuffle."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from backends.engines.analyser import terms
-from schemas.errors import ContractError
-from schemas.evidence import EVIDENCE
+from schemas.errors import ContractError, RequestError
+from schemas.evidence import EVIDENCE, Filters
+from schemas.words import section_names
 
 Ranked = list[tuple[str, float]]
 Name = TypeVar("Name")
@@ -22,9 +23,31 @@ MARGIN = 1.25
 Of 64 rows that LanceDB gives, 51 are as good as .989 of the nearest, and 40 as .997 (decision 37).
 """
 
-NAMES, PAGES = "filter_names", "filter_pages"
-FILTERED = (pa.field(NAMES, pa.list_(pa.string())), pa.field(PAGES, pa.list_(pa.int32())))
-"""Columns that an engine adds, so that every filter is a list predicate: what a row's document is called, and its pages."""
+NAMES, PAGES, SECTIONS, FIGURES = "filter_names", "filter_pages", "filter_sections", "filter_figures"
+FILTERED = (
+    pa.field(NAMES, pa.list_(pa.string())),
+    pa.field(PAGES, pa.list_(pa.int32())),
+    pa.field(SECTIONS, pa.list_(pa.string())),
+    pa.field(FIGURES, pa.bool_()),
+)
+"""Columns that an engine adds for filters: what a row's document is called, its pages and sections, whether it has figures."""
+
+
+def filtered(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what filters look at, by column.
+
+    A document's names are its id, its sources, their file names, and their folders with a slash at the end.
+    """
+    names = {row["doc_id"]}
+    for source in row["sources"]:
+        parts = source.split("/")
+        names |= {source, parts[-1], *("/".join(parts[:depth]) + "/" for depth in range(1, len(parts)))}
+    return {
+        NAMES: sorted(names),
+        PAGES: sorted({row["page"], *(region["page"] for region in row["regions"])}),
+        SECTIONS: section_names(row["section_path"]),
+        FIGURES: bool(row["figure_refs"] or row["figure_id"]),
+    }
 
 
 _TERMS = "terms_"
@@ -51,9 +74,10 @@ def kept_columns(schema: pa.Schema, fields: Sequence[str]) -> list["pa.Field[Any
 
 def added_columns(batch: pa.RecordBatch, fields: Sequence[str]) -> dict[str, list[Any]]:
     """Return the columns that an engine adds to rows."""
-    rows = batch.select(["doc_id", "sources", "page", "regions"]).to_pylist()
+    looked_at = ["doc_id", "sources", "page", "regions", "section_path", "figure_refs", "figure_id"]
+    rows = [filtered(row) for row in batch.select(looked_at).to_pylist()]
     languages = batch.column("language").to_pylist() if "language" in batch.schema.names else [None] * batch.num_rows
-    added: dict[str, list[Any]] = {NAMES: [names_of(row) for row in rows], PAGES: [pages_of(row) for row in rows]}
+    added: dict[str, list[Any]] = {column.name: [row[column.name] for row in rows] for column in FILTERED}
     for field in fields:
         texts: list[Any] = batch.column(field).to_pylist()
         added[terms_column(field)] = [
@@ -63,15 +87,30 @@ def added_columns(batch: pa.RecordBatch, fields: Sequence[str]) -> dict[str, lis
     return added
 
 
-def names_of(row: Mapping[str, Any]) -> list[str]:
-    """Return every name that a row's document goes by: its id, its sources and their file names."""
-    files = (source.rpartition("/")[2] for source in row["sources"])
-    return sorted({row["doc_id"], *row["sources"], *files})
+def check_filters(filters: Filters, columns: Container[str]) -> None:
+    """Refuse what the rows of a collection can't be narrowed by.
 
+    Args:
+        filters: Asked for.
+        columns: Of the collection.
 
-def pages_of(row: Mapping[str, Any]) -> list[int]:
-    """Return every page that a row touches."""
-    return sorted({row["page"], *(region["page"] for region in row["regions"])})
+    Raises:
+        ContractError: Globs, page ranges or phrases are still to be resolved: engines know nothing of them.
+        RequestError: The collection is of an earlier release, which kept nothing to compare with.
+    """
+    if filters.sources or filters.page_ranges or filters.phrases:
+        raise ContractError("globs, page ranges and phrases are to be resolved before an engine is asked")
+    needed = {
+        "a section": SECTIONS if filters.sections else None,
+        "figures": FIGURES if filters.has_figure is not None else None,
+        "dates": "date" if filters.since or filters.until else None,
+        "languages": "language" if filters.languages else None,
+        "folders": SECTIONS if any(name.endswith("/") for name in filters.documents) else None,
+    }
+    if absent := [what for what, column in needed.items() if column is not None and column not in columns]:
+        raise RequestError(
+            f"this version can't be filtered by {', '.join(absent)}: it was made by an earlier release; refresh the corpus first"
+        )
 
 
 def check_columns(schema: pa.Schema, dimensions: Mapping[str, int], fields: Sequence[str]) -> None:

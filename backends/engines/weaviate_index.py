@@ -18,11 +18,14 @@ import pyarrow as pa
 
 from backends.engines.analyser import query_terms
 from backends.engines.rows import (
+    FIGURES,
     NAMES,
     PAGES,
+    SECTIONS,
     Ranked,
     added_columns,
     check_columns,
+    check_filters,
     encodable,
     first,
     is_late,
@@ -32,8 +35,9 @@ from backends.engines.rows import (
 )
 from backends.engines.weaviate_server import WeaviateServer
 from schemas.errors import ContractError, DamagedError, TransientError
-from schemas.evidence import EVIDENCE, Filters
+from schemas.evidence import EVIDENCE, NO_FILTERS, Filters
 from schemas.ports import WHOLE_TEXT, SearchIndex, Vector
+from schemas.words import folded
 
 ROWS_A_REQUEST = 200
 REQUESTS_AT_ONCE = 2
@@ -48,11 +52,12 @@ with 128, .949 with 200, .961 with 256, .976 with 500 (decision 37).
 MOST = 10_000
 """Rows a server gives for one question: its ``QUERY_MAXIMUM_RESULTS``. A longer ranking ends there."""
 
-_FILTERABLE = (NAMES, PAGES, "modality", "doc_id", "page")
+_FILTERABLE = (NAMES, PAGES, SECTIONS, FIGURES, "modality", "doc_id", "page", "date", "language")
 _IDS_A_QUERY = 500
 _TRUSTED_S = 1.0
 """How long a server that has answered is taken to be there: asking its port costs a tenth of a search."""
 
+_NO_ROW = str(uuid.UUID(int=0))
 _POLL_S = 0.2
 _READY_IN_A_ROW = 3
 _STALLED_S = 300.0
@@ -158,20 +163,30 @@ class WeaviateIndex:
         with self._server.talking():
             self._server.client().collections.delete(self.collection)
 
-    def bm25(self, query: str, k: int, filters: Filters, weights: Mapping[str, float] = WHOLE_TEXT) -> Ranked:
+    def bm25(
+        self, query: str, k: int, filters: Filters, weights: Mapping[str, float] = WHOLE_TEXT, *, every: bool = False
+    ) -> Ranked:
         """Return ``(evidence_id, BM25F score)``; any term may match, and no character of a query has a meaning.
 
         Raises:
             ContractError: The collection was made without one of the fields.
         """
+        from weaviate.classes.query import BM25Operator
+
+        where, operator = self._narrowed(filters), BM25Operator.and_() if every else None
         # A collection of an earlier release splits words itself.
         analysed = terms_column(next(iter(weights))) in self._columns()
-        words = " ".join(query_terms(encodable(query), self._languages)) if analysed else encodable(query)
+        words = " ".join(query_terms(encodable(query), () if every else self._languages)) if analysed else encodable(query)
         fields = [f"{terms_column(field) if analysed else field}^{weight}" for field, weight in weights.items()]
 
         def search(limit: int) -> Ranked:
             found = self._collection().query.bm25(
-                words, query_properties=fields, limit=min(limit, MOST), filters=_narrowed(filters), **_only("score")
+                words,
+                query_properties=fields,
+                limit=min(limit, MOST),
+                filters=where,
+                operator=operator,
+                **_only("score"),
             )
             return [(str(row.uuid), float(row.metadata.score)) for row in found.objects]
 
@@ -225,6 +240,13 @@ class WeaviateIndex:
                 self.collection,
             ) from error
 
+    def _narrowed(self, filters: Filters) -> Any:
+        """Return filters in the server's language; None where there are none."""
+        if filters == NO_FILTERS:
+            return None
+        check_filters(filters, self._columns())
+        return _predicate(filters)
+
     def _columns(self) -> frozenset[str]:
         if self._known is None:
             with self._asking():
@@ -267,9 +289,11 @@ class WeaviateIndex:
         )
 
     def _nearest(self, query: Vector, k: int, filters: Filters, space: str) -> Ranked:
+        where = self._narrowed(filters)
+
         def search(limit: int) -> Ranked:
             found = self._collection().query.near_vector(
-                query.tolist(), target_vector=space, limit=min(limit, MOST), filters=_narrowed(filters), **_only("distance")
+                query.tolist(), target_vector=space, limit=min(limit, MOST), filters=where, **_only("distance")
             )
             pairs = ((str(row.uuid), -float(row.metadata.distance)) for row in found.objects)
             return [pair for pair in pairs if math.isfinite(pair[1])]  # under a filter, rows without a vector come too
@@ -327,6 +351,8 @@ def _spelled(kind: Any) -> Any:
 def _data_type(kind: pa.DataType) -> str:
     if isinstance(kind, pa.StructType):
         return "object"
+    if pa.types.is_boolean(kind):
+        return "boolean"
     return "text" if kind == pa.string() else "int" if pa.types.is_integer(kind) else "number"
 
 
@@ -381,15 +407,25 @@ def _empty(kind: pa.DataType) -> object:
     return "" if kind == pa.string() else 0 if pa.types.is_integer(kind) else []
 
 
-def _narrowed(filters: Filters) -> Any:
+def _predicate(filters: Filters) -> Any:
     from weaviate.classes.query import Filter
 
     wanted: list[tuple[str, Sequence[Any]]] = [
         (NAMES, [encodable(name) for name in filters.documents]),
         (PAGES, filters.pages),
         ("modality", [modality.value for modality in filters.modalities]),
+        ("language", [encodable(language) for language in filters.languages]),
+        (SECTIONS, [folded(encodable(name)) for name in filters.sections]),
     ]
     parts = [Filter.by_property(name).contains_any(values) for name, values in wanted if values]
+    if filters.has_figure is not None:
+        parts.append(Filter.by_property(FIGURES).equal(filters.has_figure))
+    if filters.since is not None:
+        parts.append(Filter.by_property("date").greater_or_equal(str(filters.since)))
+    if filters.until is not None:
+        parts.append(Filter.by_property("date").less_or_equal(str(filters.until)))
+    if filters.evidence_ids:
+        parts.append(Filter.by_id().contains_any([name for name in filters.evidence_ids if _is_uuid(name)] or [_NO_ROW]))
     return Filter.all_of(parts) if parts else None
 
 

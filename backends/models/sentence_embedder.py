@@ -81,9 +81,13 @@ class SentenceEmbedder:
         """Return one unit vector a text, shape ``(texts, dimension)``; a row never depends on the texts beside it."""
         return self._embed([self._document_prompt + text for text in texts])
 
+    def embed_queries(self, texts: Sequence[str]) -> Vector:
+        """Return one unit vector a question, shape ``(texts, dimension)``."""
+        return self._embed([self._query_prompt + text for text in texts])
+
     def embed_query(self, text: str) -> Vector:
         """Return the unit vector of a question, shape ``(dimension,)``."""
-        row: Vector = self._embed([self._query_prompt + text])[0]
+        row: Vector = self.embed_queries([text])[0]
         return row
 
     def _tokens(self, texts: Sequence[str]) -> list[list[int]]:

@@ -43,6 +43,11 @@ class Document:
         """The subject in its metadata; "" where there is none."""
         return self._metadata("subject")
 
+    @property
+    def dates(self) -> tuple[str, str]:
+        """When its metadata says that it was changed last, and that it was made; "" where it doesn't say."""
+        return self._metadata("modDate"), self._metadata("creationDate")
+
     def _metadata(self, name: str) -> str:
         return str((self._pdf.metadata or {}).get(name) or "")
 

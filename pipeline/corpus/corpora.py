@@ -357,7 +357,7 @@ source: {source}          # a folder, a glob such as docs/**/*.pdf, or s3://buck
 # index:
 #   engine: lancedb                # embedded; or weaviate, a server, with its url: http://localhost:8080
 # retrieval:                       # as for ranking, a change here builds nothing
-#   preset: hybrid                 # how to search where nobody says; inset presets lists what there is
+#   preset: pages                  # how to search where nobody says; inset presets lists what there is
 #   presets: presets               # a folder of presets of one's own, a YAML file each
 #   models:                        # those that rewrite questions, pick sections, order passages
 #     llm: {{kind: llm, model: NAME, revision: "1", endpoint: {{url: "http://localhost:8000/v1"}}}}

@@ -32,6 +32,7 @@ from tasks.enriching.caption import CAPTION_VERSION
 from tasks.enriching.caption_quality import QUALITY_VERSION
 from tasks.enriching.chunk import CHUNK_VERSION
 from tasks.enriching.corrections import Corrections
+from tasks.enriching.language import LANGUAGE_VERSION
 from tasks.enriching.page_rows import PAGES_VERSION
 from tasks.enriching.prompts import PROMPT_VERSION, Prompt
 from tasks.enriching.spaces import SPACES, TEXT
@@ -316,7 +317,7 @@ def _keys(
         tags=corpus.tags.model_dump(),
         step=ASSEMBLE_VERSION,
         laws=CHECK_VERSION,
-        language=DETECTION_VERSION,
+        language=[DETECTION_VERSION, LANGUAGE_VERSION],
     )
     # What failed at any step is worth another try once any step before a version, or a law, is another.
     attempt = key(parse=attempt_key(corpus.parse), assembled=assembled)

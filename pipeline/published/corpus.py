@@ -1,6 +1,6 @@
 """The read side of a corpus: what is live, searched, answered and shown."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pipeline.corpus.presets import default_preset, presets_of
@@ -13,10 +13,13 @@ from schemas.evidence import NO_FILTERS, AnswerResult, Filters, Modality, Search
 from schemas.overview import CorpusOverview, SearchPreset
 from schemas.retrieval import Preset, PresetInfo
 from schemas.versions import VersionList
+from tasks.answering.group import GroupBy
 from tasks.answering.presets import NO_CHANGES, changed, preset_info, preset_named
 
 K = 10
 """Hits of those who ask for no number, by a preset that names none."""
+
+QUERIES_AT_ONCE = 256
 
 _SUGGESTIONS = 6
 _SOURCES_LISTED = 500
@@ -59,13 +62,46 @@ class PublishedCorpus:
         offset: int = 0,
         filters: Filters = NO_FILTERS,
         version: str | None = None,
+        group_by: GroupBy | None = None,
+        highlight: bool = False,
         trace: bool = False,
     ) -> SearchResult:
         """Return the best ``k`` rows behind the first ``offset``, of the live version or of ``version``."""
         plan = self._plan(preset, steps)
         with self._versions.opened(version) as opened:
             asked, most = opened.question(query, picture), k or plan.select.k or K
-            return opened.search(asked, plan, k=most, offset=offset, filters=filters, traced=trace)
+            return opened.search(
+                asked,
+                plan,
+                k=most,
+                offset=offset,
+                filters=filters,
+                group_by=group_by,
+                highlight=highlight,
+                traced=trace,
+            )
+
+    def search_each(
+        self,
+        queries: Sequence[tuple[str, Filters]],
+        *,
+        preset: str | None = None,
+        steps: Mapping[str, Any] = NO_CHANGES,
+        k: int,
+        version: str | None = None,
+    ) -> Iterator[SearchResult]:
+        """Yield the best ``k`` rows for each query, all of one version: the live one, or ``version``.
+
+        Queries are embedded together, some hundred at once.
+        """
+        plan = self._plan(preset, steps)
+        for start in range(0, len(queries), QUERIES_AT_ONCE):
+            some = queries[start : start + QUERIES_AT_ONCE]
+            with self._versions.opened(version) as opened:
+                version = opened.version  # whatever is published meanwhile
+                found = zip(opened.questions([query for query, _ in some], plan), some, strict=True)
+                for asked, (_, filters) in found:
+                    yield opened.search(asked, plan, k=k, filters=filters)
 
     def answer(
         self,

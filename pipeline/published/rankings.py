@@ -32,13 +32,12 @@ def rank_questions(
         UserError: The questions can't be read, or the rankings not be written.
     """
     asked = load_questions(str(questions))
+    queries = [(one.question, filters.model_copy(update={"documents": [one.doc]}) if one.doc else filters) for one in asked]
+    found = published.search_each(queries, preset=preset, steps=steps, k=k, version=version)
     lines: list[str] = []
     used, named = version, preset or ""
-    for done, question in enumerate(asked, 1):
-        narrowed = filters.model_copy(update={"documents": [question.doc]}) if question.doc else filters
-        result = published.search(question.question, preset=preset, steps=steps, k=k, filters=narrowed, version=used)
-        named = result.preset
-        used = result.version  # every question is put to the same version, whatever is published meanwhile
+    for done, (question, result) in enumerate(zip(asked, found, strict=True), 1):
+        used, named = result.version, result.preset
         lines.append(json.dumps({"id": question.id, "ranking": _pages(result.hits)}, ensure_ascii=False))
         report("search", done, len(asked))
     try:

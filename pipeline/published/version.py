@@ -4,11 +4,12 @@ import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from backends.engines.analyser import query_terms, spans
 from pipeline.corpus.models import Embedders, QueryModels
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.evidence import evidence_parts, page_rows, read_placements
@@ -18,14 +19,18 @@ from pipeline.records.publication import read_manifest
 from pipeline.records.tagged import tagged_copies
 from schemas.corpus import Corpus, TagOptions
 from schemas.errors import NotFoundError
-from schemas.evidence import AnswerResult, CitedRegion, Filters, Hit, Modality, SearchResult
-from schemas.ports import Embedder, SearchIndex
+from schemas.evidence import AnswerResult, CitedRegion, Filters, Hit, Modality, SearchResult, Span
+from schemas.ports import Embedder, SearchIndex, TextEmbedder
 from schemas.retrieval import Preset
 from schemas.tags import TagTemplate
 from schemas.versions import Counts, Status
 from tasks.answering.answer import answer, least_similarity
 from tasks.answering.asked import Asked
+from tasks.answering.group import GROUPED, GroupBy, Leader, group
+from tasks.answering.highlight import highlights, nearest_sentences, telling
 from tasks.answering.localise import localise
+from tasks.answering.narrow import NOTHING, resolve, with_filters
+from tasks.answering.phrases import holding
 from tasks.answering.retrieve import lacking_models, lacking_vectors, retrieve
 from tasks.answering.retrievers import without_pages
 from tasks.answering.search import POOL, Resources
@@ -41,8 +46,8 @@ NEARNESS = TEXT
 class OpenVersion:
     """One version, opened for reading; everything it says comes from this version alone.
 
-    ``asked`` gives the settings that a question is put with: ranking and answers, which are no part of a version. ``has_pages``
-    says whether it has rows of whole pages.
+    ``asked`` gives the settings that a question is put with: ranking and answers, which are no part of a version. ``longest`` is
+    the pages of its longest document, and ``has_pages`` says whether it has rows of whole pages.
     """
 
     workspace: Workspace
@@ -53,21 +58,47 @@ class OpenVersion:
     template: TagTemplate
     counts: Counts
     sources: dict[str, list[str]]
+    longest: int
     tagged: dict[str, str] | None
     has_pages: bool = False
 
     def search(
-        self, asked: Asked, plan: Preset, *, k: int, filters: Filters, offset: int = 0, traced: bool = False
+        self,
+        asked: Asked,
+        plan: Preset,
+        *,
+        k: int,
+        filters: Filters,
+        offset: int = 0,
+        group_by: GroupBy | None = None,
+        highlight: bool = False,
+        traced: bool = False,
     ) -> SearchResult:
-        """Return the best ``k`` rows behind the first ``offset``."""
+        """Return the best ``k`` rows behind the first ``offset``; where they are grouped, the best one of each group.
+
+        Where ``highlight``, each hit says which of its sentences is nearest to the question.
+
+        Raises:
+            RequestError: The version has not what the plan or the filters need, or no source fits a glob.
+        """
         trace = Trace(time.perf_counter)
-        ranked = self._ranked(asked, plan, offset + k, filters, trace)
-        hits = self._hits(ranked[offset:])
+        narrowed, others = self._resolved(filters), dict[str, int]()
+        if group_by is None:
+            ranked = self._ranked(asked, plan, offset + k, narrowed, trace)
+        else:
+            best = self._grouped(self._ranked(asked, plan, GROUPED, narrowed, trace), group_by)[: offset + k]
+            ranked = [(leader.evidence_id, leader.score) for leader in best]
+            others = {leader.evidence_id: leader.others for leader in best}
+        found = self._hits(ranked[offset:], self._marker(asked.words, filters.phrases))
+        hits = [hit.model_copy(update={"more": others.get(hit.evidence_id, 0)}) for hit in found]
+        if highlight and asked.words:
+            with trace.step(f"highlight: {NEARNESS.name}", asked.words):
+                hits = self._with_sentences(hits, asked)
         return SearchResult(version=self.version, preset=plan.name, hits=hits, trace=trace.steps if traced else None)
 
     def answer(self, asked: Asked, plan: Preset, *, filters: Filters, traced: bool = False) -> AnswerResult:
         """Answer out of the best passages, or abstain where nothing is near enough to the question."""
-        options = self.asked().answers
+        options, filters = self.asked().answers, self._resolved(filters)
         if self.has_pages and not filters.modalities:
             filters = without_pages(filters)
         trace = Trace(time.perf_counter)
@@ -83,6 +114,10 @@ class OpenVersion:
     def question(self, words: str, picture: bytes | None = None) -> Asked:
         """Return a question as the models of this version embed it."""
         return Asked(self.embedders, words, picture)
+
+    def questions(self, questions: Sequence[str], plan: Preset) -> list[Asked]:
+        """Return many questions as a plan asks for them, embedded together."""
+        return Asked.together(self.embedders, questions, plan.spaces)
 
     def lacks(self, plan: Preset) -> list[str]:
         """Return what a plan needs and this version has not, each with the setting that brings it."""
@@ -108,11 +143,32 @@ class OpenVersion:
             ]
         return sorted(rows, key=lambda row: doc_ids.index(row.doc_id))
 
+    def _resolved(self, filters: Filters) -> Filters:
+        """Return filters that an engine understands, and that find the same rows."""
+        plain = resolve(filters, self.sources, self.longest)
+        if not plain.phrases:
+            return plain
+        held = holding(self.index, plain)
+        return plain.model_copy(update={"phrases": [], "evidence_ids": held}) if held else NOTHING
+
+    def _grouped(self, ranked: Sequence[tuple[str, float]], by: GroupBy) -> list[Leader]:
+        rows = self.index.fetch([evidence_id for evidence_id, _ in ranked])
+        names = {row["evidence_id"]: (row["doc_id"], row["page"] if by is GroupBy.PAGE else None) for row in rows}
+        return group((evidence_id, score, names[evidence_id]) for evidence_id, score in ranked if evidence_id in names)
+
+    def _with_sentences(self, hits: Sequence[Hit], asked: Asked) -> list[Hit]:
+        embedder = cast(TextEmbedder, self.embedders[NEARNESS.name])
+        found = nearest_sentences([hit.text for hit in hits], asked.vector(NEARNESS.name), embedder)
+        return [hit.model_copy(update={"nearest_sentence": span}) for hit, span in zip(hits, found, strict=True)]
+
     def _ranked(self, asked: Asked, plan: Preset, k: int, filters: Filters, trace: Trace) -> list[tuple[str, float]]:
+        """Return the best rows under filters that are resolved; those of the plan's steps are resolved here."""
+        if filters == NOTHING:
+            return []
         return retrieve(
             self.index,
             asked,
-            plan,
+            with_filters(plan, self._resolved),
             k=k,
             filters=filters,
             ranking=self.asked().ranking,
@@ -172,7 +228,16 @@ class OpenVersion:
         parts = evidence_parts(self.workspace.store, self.version)
         return frozenset(picture for part in parts for _, _, picture in page_rows(part))
 
-    def _hits(self, ranked: Sequence[tuple[str, float]]) -> list[Hit]:
+    def _marker(self, words: str, phrases: Sequence[str]) -> Callable[[str, str | None], list[Span]]:
+        """Return what finds the places to mark in a text of a language, or of one that isn't known."""
+        wanted = query_terms(telling(words), self.counts.documents_by_language)
+        return lambda text, language: highlights(text, spans(text, language, wanted), phrases)
+
+    def _hits(
+        self,
+        ranked: Sequence[tuple[str, float]],
+        marked: Callable[[str, str | None], list[Span]] = lambda _text, _language: [],
+    ) -> list[Hit]:
         scores = dict(ranked)
         rows: list[dict[str, Any]] = self.index.fetch(list(scores))
         figures = sorted({figure_id for row in rows for figure_id in row["figure_refs"]})
@@ -180,9 +245,11 @@ class OpenVersion:
         if figures:
             tagged = self._figures.filter(pc.is_valid(self._figures.column("number")))
             placements = tagged.filter(pc.is_in(tagged.column("figure_id"), pa.array(figures))).to_pylist()
-        return [self._hit(row, scores[row["evidence_id"]], placements) for row in rows]
+        return [
+            self._hit(row, scores[row["evidence_id"]], placements, marked(row["text"], row.get("language"))) for row in rows
+        ]
 
-    def _hit(self, row: dict[str, Any], score: float, placements: Sequence[dict[str, Any]]) -> Hit:
+    def _hit(self, row: dict[str, Any], score: float, placements: Sequence[dict[str, Any]], marks: Sequence[Span]) -> Hit:
         fields = {name: value for name, value in row.items() if name in Hit.model_fields}
         cells = row.get("tagged_rows") or []
         regions = [CitedRegion.model_validate(region) for region in row["regions"]]
@@ -190,6 +257,7 @@ class OpenVersion:
             fields
             | {
                 "score": score,
+                "highlights": marks,
                 "rows": [[self.template.without(cell) for cell in line] for line in cells],
                 "tagged_rows": cells,
                 "source": row["sources"][0],
@@ -224,8 +292,10 @@ def open_version(workspace: Workspace, version: str, asked: Callable[[], Corpus]
             raise
         raise NotFoundError(f"corpus {workspace.corpus.name}: there is no version {version}") from error
     sources: dict[str, list[str]] = {}
+    longest = 0
     for row in ledger:
         if row.status is Status.INDEXED:
+            longest = max(longest, row.pages)
             sources.setdefault(row.doc_id, []).append(row.source)
     check_index_files(workspace, version, digests=True)
     return OpenVersion(
@@ -237,6 +307,7 @@ def open_version(workspace: Workspace, version: str, asked: Callable[[], Corpus]
         template=TagTemplate(tags.template),
         counts=counts,
         sources=sources,
+        longest=longest,
         tagged=tagged_copies(workspace.store, version),
         has_pages=has_pages,
     )

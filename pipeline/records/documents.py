@@ -32,6 +32,7 @@ class StructuredParts:
     """What of a structured document rows are made of."""
 
     title: str
+    date: str | None
     chunks: list[Chunk]
     figures: tuple[Figure, ...]
     placements: tuple[Placement, ...]
@@ -72,7 +73,9 @@ class DocumentReader:
         wordings = fitting(self._descriptions.of(source, files), self._count_tokens, max_tokens=tokens)
         rows = describe(files.rows(), files.figures, wordings, self._count_tokens, max_tokens=tokens)
         language = language_of(files.chunks, self._languages)
-        return StructuredParts(files.title, rows, figures, placements, files.figures, wordings, files.drawn, language)
+        return StructuredParts(
+            files.title, files.date, rows, figures, placements, files.figures, wordings, files.drawn, language
+        )
 
     def passages(self, doc_id: str, source: str) -> list[Passage]:
         """Return what of each row of a document can be embedded; arguments as for ``read``."""

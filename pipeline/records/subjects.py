@@ -9,6 +9,7 @@ import pyarrow as pa
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import ShardedCache
 from ray_jobs.documents import (
+    StructuredHead,
     parsed_folder,
     read_blocks,
     read_chunks,
@@ -50,10 +51,19 @@ class StructuredFiles:
         self._parsed = parsed_folder(doc_id, workspace.keys.parse)
         self._folder = structured_folder(doc_id, workspace.keys.structured)
 
-    @functools.cached_property
+    @property
     def title(self) -> str:
         """Its title."""
-        return read_head(self._store, self._folder).title
+        return self._head.title
+
+    @property
+    def date(self) -> str | None:
+        """The day that it names itself; None where it names none."""
+        return self._head.date
+
+    @functools.cached_property
+    def _head(self) -> StructuredHead:
+        return read_head(self._store, self._folder)
 
     @functools.cached_property
     def chunks(self) -> tuple[Chunk, ...]:

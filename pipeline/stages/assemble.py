@@ -203,6 +203,7 @@ def _read(reader: DocumentReader, doc_id: str, sources: tuple[str, ...]) -> Docu
     return DocumentPieces(
         doc_id=doc_id,
         title=parts.title,
+        date=parts.date,
         sources=sources,
         chunks=parts.chunks,
         figures=parts.figures,

@@ -79,7 +79,8 @@ def _reports(
 ) -> list[ModeReport]:
     opened = open_version(workspace, version)
     placed = _placed(workspace, opened)
-    asked = {question.question: opened.question(question.question) for question in questions}
+    words = list(dict.fromkeys(question.question for question in questions))
+    asked = dict(zip(words, opened.questions(words, presets[0]), strict=True))
     reports = []
     for done, preset in enumerate(presets, 1):
         reports.append(ask(questions, functools.partial(_hits, opened, asked, preset), preset.name, placed))

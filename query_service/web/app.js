@@ -1,13 +1,19 @@
 import * as service from "./service.js";
-import { blocks, count, el, fileName, table, when } from "./text.js";
+import { blocks, count, el, fileName, markedBlocks, markedWords, table, when } from "./text.js";
 import * as viewer from "./viewer.js";
 
 const $ = (id) => document.getElementById(id);
 const MODALITIES = [["", "All"], ["text", "Text"], ["table", "Tables"], ["figure", "Figures"], ["page", "Pages"]];
+const GROUPS = ["", "page", "document"];
 const FEW = 10;
 const MANY = 50;
 
-const state = { corpus: "", q: "", preset: "", modality: "", documents: [], version: "", k: FEW };
+const NARROWED = { documents: [], sources: [], sections: [], pages: [], phrases: [], figures: "", since: "", until: "" };
+const state = { corpus: "", q: "", preset: "", modality: "", group: "", sentences: false, ...NARROWED, version: "", k: FEW };
+// What the address calls each filter.
+const NAMED = {
+  documents: "document", sources: "source", sections: "section", pages: "pages", phrases: "phrase", figures: "figures", since: "since", until: "until",
+};
 let overviews = new Map();
 let running = null;
 let searching = null;
@@ -23,7 +29,14 @@ function readAddress() {
   state.q = (asked.get("q") ?? "").trim().slice(0, 2000);
   state.preset = asked.get("preset") ?? asked.get("mode") ?? "";
   state.modality = MODALITIES.some(([modality]) => modality === asked.get("modality")) ? asked.get("modality") : "";
-  state.documents = asked.getAll("document");
+  state.sentences = asked.has("sentences");
+  state.group = GROUPS.includes(asked.get("group")) ? asked.get("group") : "";
+  for (const [filter, name] of Object.entries(NAMED)) {
+    state[filter] = Array.isArray(NARROWED[filter]) ? asked.getAll(name) : asked.get(name) ?? "";
+  }
+  state.pages = state.pages.filter(range);
+  if (!["with", "without"].includes(state.figures)) state.figures = "";
+  for (const day of ["since", "until"]) if (!/^\d{4}-\d\d-\d\d$/.test(state[day])) state[day] = "";
   state.version = asked.get("version") ?? "";
   state.k = FEW;
 }
@@ -34,14 +47,37 @@ function writeAddress(push) {
   if (state.q) query.set("q", state.q);
   if (state.preset) query.set("preset", state.preset);
   if (state.modality) query.set("modality", state.modality);
-  for (const name of state.documents) query.append("document", name);
+  for (const [filter, name] of Object.entries(NAMED)) {
+    for (const value of [state[filter]].flat()) if (value) query.append(name, value);
+  }
+  if (state.group) query.set("group", state.group);
+  if (state.sentences) query.set("sentences", "1");
   if (state.version) query.set("version", state.version);
   const address = `${location.pathname}${query.size ? `?${query}` : ""}`;
   if (address !== location.pathname + location.search) history[push ? "pushState" : "replaceState"](null, "", address);
   document.title = state.q ? `${state.q} · Inset` : "Inset";
 }
 
-const filters = (modality) => ({ documents: state.documents, ...(modality ? { modalities: [modality] } : {}) });
+// "3", "3-9" or "12-" as the service takes it; null for anything else.
+function range(written) {
+  const found = /^\s*(\d{1,9})\s*(-?)\s*(\d{1,9})?\s*$/.exec(written);
+  if (!found || +found[1] < 1 || (!found[2] && found[3])) return null;
+  const last = found[3] ? +found[3] : found[2] ? null : +found[1];
+  return last !== null && last < +found[1] ? null : { first: +found[1], last };
+}
+
+const filters = (modality) => ({
+  documents: state.documents,
+  sources: state.sources,
+  page_ranges: state.pages.map(range),
+  sections: state.sections,
+  phrases: state.phrases,
+  ...(state.figures ? { has_figure: state.figures === "with" } : {}),
+  ...(state.since ? { since: state.since } : {}),
+  ...(state.until ? { until: state.until } : {}),
+  ...(modality ? { modalities: [modality] } : {}),
+});
+const isNarrowed = () => Object.keys(NAMED).some((filter) => state[filter].length);
 const presets = () => overviews.get(state.corpus).presets;
 const pinned = () => (state.version ? { version: state.version } : {});
 
@@ -147,16 +183,37 @@ function drawPinned() {
     el("button", { type: "button", class: "link", onclick: () => change({ version: "" }) }, "Follow the live version"));
 }
 
+const quoted = (text) => [...text.matchAll(/(?<=^|[\s(])(?:"([^"]+)"|“([^”“]+)”|„([^“”„]+)[“”]|«([^«»]+)»)(?=$|[\s.,;:!?)])/g)]
+  .map((found) => found.slice(1).find(Boolean).trim()).filter((phrase) => /[\p{L}\p{N}]/u.test(phrase));
+
 function drawScope() {
-  $("documents").replaceChildren(...state.documents.map((name) => el("span", { class: "chip" },
-    el("span", { title: name }, `Only ${fileName(name)}`),
-    el("button", {
-      type: "button", "aria-label": `No longer only ${fileName(name)}`, title: "Remove",
-      onclick: () => change({ documents: state.documents.filter((other) => other !== name) }),
-    }, "✕"))));
+  const chip = (label, title, rest) => el("span", { class: "chip" }, el("span", { title }, label),
+    el("button", { type: "button", "aria-label": `No longer: ${label}`, title: "Remove", onclick: () => change(rest) }, "✕"));
+  const listed = (filter, label) => state[filter].map((value) =>
+    chip(label(value), value, { [filter]: state[filter].filter((other) => other !== value) }));
+  const offered = quoted(state.q).filter((phrase) => !state.phrases.includes(phrase));
+  $("documents").replaceChildren(
+    ...listed("documents", (name) => `Only ${fileName(name)}`),
+    ...listed("sources", (glob) => `Only ${glob}`),
+    ...listed("sections", (section) => `Section ${section}`),
+    ...listed("pages", (pages) => (/-/.test(pages) ? `Pages ${pages}` : `Page ${pages}`)),
+    ...listed("phrases", (phrase) => `“${phrase}”`),
+    ...(state.figures ? [chip(`${state.figures === "with" ? "With a figure" : "Without figures"}`, "", { figures: "" })] : []),
+    ...(state.since ? [chip(`From ${state.since}`, "", { since: "" })] : []),
+    ...(state.until ? [chip(`To ${state.until}`, "", { until: "" })] : []),
+    // Questions quote for many reasons: only the reader knows whether the words must stand so.
+    ...offered.slice(0, 2).map((phrase) => el("button", {
+      type: "button", class: "link", title: "Leave out what doesn’t have these words, one behind the other",
+      onclick: () => change({ phrases: [...state.phrases, phrase] }),
+    }, `Only with “${phrase}”`)));
+  $("figures").value = state.figures;
+  $("since").value = state.since;
+  $("until").value = state.until;
 }
 
 function drawSwitches() {
+  $("group").value = state.group;
+  $("sentences").checked = state.sentences;
   const segments = (box, name, choices, chosen) => {
     const legend = box.querySelector("legend");
     box.replaceChildren(legend, ...choices.map(([value, label, title]) => el("label", { title },
@@ -183,6 +240,7 @@ function drawSwitches() {
 // A filter changed: the address follows, and what is shown is asked again.
 function change(changes) {
   Object.assign(state, changes, { k: FEW });
+  $("group").value = state.group;
   writeAddress(true);
   drawScope();
   drawPinned();
@@ -196,6 +254,7 @@ function begin(question) {
   if (!state.q) return;
   $("question").value = state.q;
   writeAddress(true);
+  drawScope();
   ask();
   scrollTo({ top: 0 });
 }
@@ -294,8 +353,8 @@ function drawAnswer(found) {
   if (found.abstained || !found.parts.length) {
     $("parts").replaceChildren(el("div", { class: "abstained" },
       el("strong", {}, "Nothing in this version answers that."),
-      el("p", {}, state.documents.length
-        ? "Only the chosen documents were asked. The nearest passages are below."
+      el("p", {}, isNarrowed()
+        ? "Only what passes the filters was asked. The nearest passages are below."
         : "The nearest passages are below; they may still help, or show how the documents word it.")));
     say("Nothing in this version answers that. The nearest passages are listed below.");
     return;
@@ -405,7 +464,7 @@ async function drawEvidence(version, keep = false) {
     box.replaceChildren(...Array.from({ length: 3 }, () => el("li", { class: "hit" }, skeleton(3))));
     $("more").hidden = true;
   }
-  const asked = { query: state.q, ...(state.preset ? { preset: state.preset } : {}), k: state.k, filters: filters(state.modality), ...version };
+  const asked = { query: state.q, ...(state.preset ? { preset: state.preset } : {}), k: state.k, ...(state.group ? { group: state.group } : {}), highlight: state.sentences, filters: filters(state.modality), ...version };
   try {
     const found = await service.search(state.corpus, asked, turn.signal);
     if (turn !== searching) return null;
@@ -444,7 +503,11 @@ function hitCard(hit, rank, version) {
       places: [{ label: `page ${figure.page}`, place: placeOfFigure(figure, hit, version) }],
     }),
   }, image(figure.figure_id, version, figure.caption || caption)));
-  const shown = hit.rows.length ? [...blocks(hit.caption), table(hit.rows)] : blocks(hit.text);
+  const points = [...hit.text];
+  const found = new Set(hit.highlights.flatMap(([start, end]) => points.slice(start, end).join("").toLowerCase().split(/\s+/)));
+  const shown = hit.rows.length
+    ? [...blocks(hit.caption), table(hit.rows, (cell) => markedWords(cell, found))]
+    : markedBlocks(hit.text, hit.highlights, hit.nearest_sentence);
   const text = el("div", { class: "hit-text" }, ...shown);
   return el("li", { class: `hit of-${hit.modality}` },
     el("div", { class: "hit-head" },
@@ -454,12 +517,18 @@ function hitCard(hit, rank, version) {
       el("span", { class: "modality" }, hit.modality),
       el("span", { class: "score", title: "Score; compares within this list only" }, hit.score.toPrecision(3)),
       !state.documents.includes(hit.source) && overviews.get(state.corpus).documents > 1 && el("button", {
-        type: "button", class: "link quiet only", onclick: () => change({ documents: [hit.source] }),
-        "aria-label": `Only ${fileName(hit.source)}`,
-      }, "Only this document")),
+        type: "button", class: "link quiet only", onclick: () => change({ documents: [hit.source], sources: [], group: "" }),
+        "aria-label": `More of ${fileName(hit.source)}`,
+      }, "More of this document")),
     hit.section_path.length > 0 && el("p", { class: "eyebrow" }, hit.section_path.join(" › ")),
     el("div", { class: "hit-body" }, text, thumbs.length > 0 && el("div", { class: "thumbs" }, ...thumbs,
-      !page && hit.figures.length > 4 && el("span", { class: "quiet" }, `and ${hit.figures.length - 4} more`))));
+      !page && hit.figures.length > 4 && el("span", { class: "quiet" }, `and ${hit.figures.length - 4} more`))),
+    hit.more > 0 && el("p", { class: "rest" }, el("button", {
+      type: "button", class: "link",
+      onclick: () => change({
+        documents: [hit.source], sources: [], ...(state.group === "page" ? { pages: [String(hit.page)] } : {}), group: "",
+      }),
+    }, `${hit.more} more ${state.group === "page" ? "on this page" : "in this document"}`)));
 }
 
 function foldable(text) {
@@ -488,8 +557,9 @@ $("ask").addEventListener("submit", (event) => {
 
 function narrow(name) {
   $("document").value = "";
-  if (!name || state.documents.includes(name)) return false;
-  state.documents = [...state.documents, name];
+  const filter = /[*?[]/.test(name) ? "sources" : "documents";
+  if (!name || state[filter].includes(name)) return false;
+  state[filter] = [...state[filter], name];
   drawScope();
   return true;
 }
@@ -503,6 +573,40 @@ $("document").addEventListener("keydown", (event) => {
   if (narrow($("document").value.trim())) change({});
 });
 
+$("filter").addEventListener("click", () => {
+  const open = $("filters").hidden;
+  $("filters").hidden = !open;
+  $("filter").setAttribute("aria-expanded", String(open));
+  if (open) $("section").focus();
+});
+for (const [box, filter] of [["section", "sections"], ["pages", "pages"], ["phrase", "phrases"]]) {
+  const add = () => {
+    const value = $(box).value.trim();
+    if (!value || !$(box).reportValidity()) return;
+    if (filter === "pages" && !range(value)) {
+      $(box).setCustomValidity("Write a page such as 3, or pages such as 3-9 or 12-");
+      $(box).reportValidity();
+      return;
+    }
+    $(box).value = "";
+    if (!state[filter].includes(value)) change({ [filter]: [...state[filter], value] });
+  };
+  $(box).addEventListener("input", () => $(box).setCustomValidity(""));
+  $(box).addEventListener("change", add);
+  $(box).addEventListener("keydown", (event) => {
+    if (event.key !== "Enter") return;
+    event.preventDefault();
+    add();
+  });
+}
+for (const box of ["figures", "since", "until"]) $(box).addEventListener("change", () => change({ [box]: $(box).value }));
+for (const [box, read] of [["group", () => ({ group: $("group").value })], ["sentences", () => ({ sentences: $("sentences").checked })]]) {
+  $(box).addEventListener("change", () => {
+    Object.assign(state, read(), { k: FEW });
+    writeAddress(true);
+    if (state.q) drawEvidence(pinned());
+  });
+}
 for (const box of ["presets", "papers"]) {
   $(box).addEventListener("change", (event) => {
     Object.assign(state, { preset: event.target.value, k: FEW });
@@ -522,7 +626,7 @@ $("more").addEventListener("click", () => {
 });
 
 $("corpus").addEventListener("change", () => {
-  Object.assign(state, { corpus: $("corpus").value, version: "", documents: [], k: FEW });
+  Object.assign(state, { corpus: $("corpus").value, version: "", ...NARROWED, k: FEW });
   writeAddress(true);
   show();
 });
@@ -531,7 +635,7 @@ $("version").addEventListener("change", () => change({ version: $("version").val
 $("home").addEventListener("click", (event) => {
   if (event.metaKey || event.ctrlKey || event.shiftKey) return;
   event.preventDefault();
-  Object.assign(state, { q: "", modality: "", preset: "", documents: [], version: "" });
+  Object.assign(state, { q: "", modality: "", preset: "", group: "", sentences: false, ...NARROWED, version: "" });
   writeAddress(true);
   if (overviews.size) show(); else start();
 });

@@ -26,6 +26,35 @@ export function table(rows, draw = (text) => [text]) {
     el("table", { dir: "auto" }, el("thead", {}, row("th")(head)), el("tbody", {}, ...body.map(row("td")))));
 }
 
+// A text with what matched marked. Spans count characters as Python does, so they are compared with code points.
+function marked(points, from, to, marks, sentence) {
+  const edges = [from, to, ...[...marks, ...(sentence ? [sentence] : [])].flat()].filter((edge) => edge >= from && edge <= to);
+  const cuts = [...new Set(edges)].sort((one, other) => one - other);
+  const within = ([start, end], place) => start <= place && place < end;
+  return cuts.slice(0, -1).map((start, index) => {
+    const piece = points.slice(start, cuts[index + 1]).join("");
+    const word = marks.some((span) => within(span, start)) ? el("mark", {}, piece) : piece;
+    return sentence && within(sentence, start) ? el("span", { class: "nearest" }, word) : word;
+  });
+}
+
+// Paragraphs with their line breaks, what matched marked. Returns block elements.
+export function markedBlocks(text, marks, sentence) {
+  const points = [...text];
+  const plain = points.map((point) => (point.length > 1 ? "x" : point)).join("");
+  const found = [];
+  let start = 0;
+  for (const gap of [...plain.matchAll(/\r?\n[^\S\n]*\r?\n\s*/g), { index: plain.length, 0: "" }]) {
+    if (plain.slice(start, gap.index).trim()) found.push(el("p", { dir: "auto" }, ...marked(points, start, gap.index, marks, sentence)));
+    start = gap.index + gap[0].length;
+  }
+  return found;
+}
+
+// Words of a short text that are among some, marked.
+export const markedWords = (text, wanted) => text.split(/([\p{L}\p{M}\p{N}_]+)/u)
+  .map((piece, index) => (index % 2 && wanted.has(piece.toLowerCase()) ? el("mark", {}, piece) : piece));
+
 // Paragraphs with their line breaks. Returns block elements.
 export const blocks = (text) => text.replace(/\r\n?/g, "\n").split(/\n[^\S\n]*\n/)
   .map((words) => words.trim()).filter(Boolean).map((words) => el("p", { dir: "auto" }, words));

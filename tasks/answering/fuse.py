@@ -60,6 +60,37 @@ def fuse_scores(rankings: Sequence[Sequence[tuple[str, float]]], weights: Sequen
     return summed(_scaled(ranking, weight) for ranking, weight in zip(rankings, weights, strict=True))
 
 
+def fuse_shares(
+    rankings: Sequence[Sequence[tuple[str, float]]], weights: Sequence[float], *, depth: int
+) -> list[tuple[str, float]]:
+    """Merge best-first rankings into one by the shares that rows have of each ranking's best score.
+
+    A ranking gives a row ``weight * score / best``, never less than nothing. A row that a ranking of ``depth`` rows lacks may
+    come right behind its last one, so it gets as much as that; one that a shorter ranking lacks wasn't found by it, and gets
+    nothing. Unlike ranks, shares keep how far the best row is ahead.
+
+    Args:
+        rankings: ``(evidence_id, score)``, best first, one sequence a retriever; may be empty.
+        weights: What each ranking counts, ≥ 0.
+        depth: Rows that each retriever was asked for.
+
+    Returns:
+        ``(evidence_id, score)``, best first. Ties go by id, so every engine pages alike.
+
+    Raises:
+        ContractError: A ranking names a row twice.
+    """
+    for ranking in rankings:
+        _check_once([name for name, _ in ranking])
+    shares = [_shares(ranking, weight) for ranking, weight in zip(rankings, weights, strict=True)]
+    behind = [
+        min(given.values(), default=0.0) if len(ranking) >= depth else 0.0
+        for ranking, given in zip(rankings, shares, strict=True)
+    ]
+    names = {name for given in shares for name in given}
+    return summed([(name, given.get(name, least)) for name in names] for given, least in zip(shares, behind, strict=True))
+
+
 def in_turn(rankings: Sequence[Sequence[tuple[str, float]]]) -> list[tuple[str, float]]:
     """Put best-first rankings one behind the other; a row stands where it comes first.
 
@@ -77,6 +108,11 @@ def _scaled(ranking: Sequence[tuple[str, float]], weight: float) -> list[tuple[s
     scores = [score for _, score in ranking]
     worst, spread = min(scores, default=0.0), max(scores, default=0.0) - min(scores, default=0.0)
     return [(name, weight * ((score - worst) / spread if spread else 1.0)) for name, score in ranking]
+
+
+def _shares(ranking: Sequence[tuple[str, float]], weight: float) -> dict[str, float]:
+    best = max((score for _, score in ranking), default=0.0)
+    return {name: weight * max(0.0, score / best) if best > 0 else 0.0 for name, score in ranking}
 
 
 def summed(rankings: Iterable[Iterable[tuple[str, float]]]) -> list[tuple[str, float]]:

@@ -1,15 +1,19 @@
 """Order candidates anew. Every reranker returns a permutation of what it was given, whatever it is that judged."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from schemas.ports import Vector
-from schemas.retrieval import Judged, Nearness, Reranker, Scored
+from schemas.retrieval import Judged, Nearness, Pages, Reranker, Scored
 from tasks.answering.ask_model import filled, numbers_in, reply
 from tasks.answering.asked import Asked
+from tasks.answering.pages import Page, judge_pages
 from tasks.answering.search import Ranked, Search, ids, shortened
+from tasks.answering.stop_words import STOP_WORDS, without
 from tasks.answering.trace import Doing
+from tasks.enriching.embed import search_text, searched_words
 
 
 def reranked(search: Search, step: Reranker, asked: Asked, ranked: Ranked) -> Ranked:
@@ -27,6 +31,11 @@ def reranked(search: Search, step: Reranker, asked: Asked, ranked: Ranked) -> Ra
                 scorer = search.resources.models[step.model or step.by]
                 scores = scorer.scores(asked.words, list(passages.values()))
                 return doing.gave(reordered(ranked, dict(zip(passages, scores, strict=True))))
+            case Pages(words=words, further=further):
+                rows = {name: _page_of(row) for name, row in search.rows(pool).items()}
+                left = without(asked.words, STOP_WORDS)
+                scores = judge_pages(left, ranked[: step.pool], rows, words=words, further=further)
+                return doing.gave(reordered(ranked, scores))
 
 
 def judged(search: Search, model: str, asked: Asked, ranked: Ranked, shown: Mapping[str, str], doing: Doing) -> Ranked:
@@ -81,6 +90,11 @@ def _lengths(vectors: Vector) -> Vector:
 
 def _passages(search: Search, names: Sequence[str]) -> dict[str, str]:
     return {name: _words_of(row) for name, row in search.rows(names).items()}
+
+
+def _page_of(row: Mapping[str, Any]) -> Page:
+    words = searched_words(row["modality"], row["text"], row.get("description"))
+    return Page(row["doc_id"], row["page"], search_text(row["title"], row["section_path"], words))
 
 
 def _words_of(row: Mapping[str, object]) -> str:

@@ -9,7 +9,8 @@ from schemas.ports import SearchIndex
 from schemas.retrieval import DocumentStep, Preset, Retriever, Steps, Words
 from tasks.answering.asked import Asked
 from tasks.answering.diversify import diversify
-from tasks.answering.fuse import fuse, fuse_scores, in_turn, summed
+from tasks.answering.fuse import fuse, fuse_scores, fuse_shares, in_turn, summed
+from tasks.answering.glossaries import expanded
 from tasks.answering.rerank import judged, reranked
 from tasks.answering.retrievers import above, ask_index
 from tasks.answering.rewrite import rewritten
@@ -74,19 +75,27 @@ def retrieve(
     if plan.rewrite is not None:
         with search.trace.step("rewrite", asked.words) as doing:
             asked = asked.reworded(rewritten(asked.words, resources.models[plan.rewrite.model], doing))
+    wanted = asked
+    if plan.expand is not None:
+        with search.trace.step(f"expand: {plan.expand.glossary}", asked.words) as doing:
+            wanted = asked.reworded(expanded(asked.words, plan.expand.glossary))
+            doing.note = wanted.words.removeprefix(asked.words).strip()
     if plan.documents is not None:
-        filters = _in_documents(search, plan.documents, asked, filters)
+        filters = _in_documents(search, plan.documents, wanted, filters)
     diversity = ranking.diversity if plan.select.diversity is None else plan.select.diversity
     is_chosen = bool(plan.rerank or plan.select.quota or diversity)
     is_fused = len(plan.retrieve) > 1
-    depth = FUSED if is_fused and not is_chosen and k <= FUSED else max(POOL, k) if is_fused or is_chosen else k
+    by_ranks = is_fused and not is_chosen and (plan.fuse.method or ranking.fusion) == "rrf"
+    depth = max(POOL, k) if is_fused or is_chosen else k
+    if by_ranks and k <= FUSED:
+        depth = FUSED
     rankings: list[Ranked] = []
     for retriever in plan.retrieve:
-        words = asked if retriever.asks == "question" else _with_evidence(search, asked, rankings)
+        words = wanted if retriever.asks == "question" else _with_evidence(search, wanted, rankings)
         rankings.append(ask_index(search, retriever, words, depth, filters))
-    ranked = _fused(search, plan, rankings)
-    if is_fused and not is_chosen and depth > FUSED:
-        ranked = _behind(_one_of(plan, ranking, [one[:FUSED] for one in rankings])[:FUSED], ranked)
+    ranked = _fused(search, plan, rankings, depth)
+    if by_ranks and depth > FUSED:
+        ranked = _behind(_by_ranks(search, plan, [one[:FUSED] for one in rankings])[:FUSED], ranked)
     for step in plan.rerank:
         ranked = reranked(search, step, asked, ranked)
     return _selected(search, plan, asked, ranked, k, diversity)
@@ -132,23 +141,25 @@ def _with_evidence(search: Search, asked: Asked, before: Sequence[Ranked]) -> As
     return asked.reworded("\n".join([asked.words, *texts]).strip())
 
 
-def _fused(search: Search, plan: Steps, rankings: Sequence[Ranked]) -> Ranked:
+def _fused(search: Search, plan: Steps, rankings: Sequence[Ranked], depth: int) -> Ranked:
     if len(rankings) == 1:
         return rankings[0]
-    with search.trace.step(f"fuse: {plan.fuse.method or search.ranking.fusion}") as doing:
-        return doing.gave(_one_of(plan, search.ranking, rankings))
+    method, weights = plan.fuse.method or search.ranking.fusion, plan.fuse.weights
+    with search.trace.step(f"fuse: {method}") as doing:
+        match method:
+            case "rrf":
+                return doing.gave(_by_ranks(search, plan, rankings))
+            case "weighted":
+                return doing.gave(fuse_scores(rankings, weights or _shares(plan.retrieve, search.ranking.alpha)))
+            case "shares":
+                counts = weights or _shares(plan.retrieve, search.ranking.alpha)
+                return doing.gave(fuse_shares(rankings, counts, depth=depth))
+            case "in_turn":
+                return doing.gave(in_turn(rankings))
 
 
-def _one_of(plan: Steps, ranking: Ranking, rankings: Sequence[Ranked]) -> Ranked:
-    """Return several rankings as one, as a plan says."""
-    weights = plan.fuse.weights
-    match plan.fuse.method or ranking.fusion:
-        case "rrf":
-            return fuse([ids(one) for one in rankings], k=plan.fuse.rrf_k or ranking.rrf_k, weights=weights)
-        case "weighted":
-            return fuse_scores(rankings, weights or _shares(plan.retrieve, ranking.alpha))
-        case "in_turn":
-            return in_turn(rankings)
+def _by_ranks(search: Search, plan: Steps, rankings: Sequence[Ranked]) -> Ranked:
+    return fuse([ids(one) for one in rankings], k=plan.fuse.rrf_k or search.ranking.rrf_k, weights=plan.fuse.weights)
 
 
 def _behind(first: Ranked, more: Ranked) -> Ranked:
@@ -166,11 +177,13 @@ def _selected(search: Search, plan: Steps, asked: Asked, ranked: Ranked, k: int,
         if select.quota:
             ranked = _within(search, select.quota, ranked)
         if diversity:
-            pool = ids(ranked[: max(select.pool, k)])
+            pool = ids(ranked[: select.pool])
             # Of many vectors a row, none says how alike two rows are.
             space = next((name for name in plan.spaces if not SPACES[name].late), TEXT.name)
             vectors = search.index.vectors(pool, space)
-            ranked = diversify(asked.vector(space), pool, vectors, k=k, relevance=1 - diversity)
+            chosen = diversify(asked.vector(space), pool, vectors, k=min(k, len(pool)), relevance=1 - diversity)
+            least = chosen[-1][1] if chosen else 0.0
+            ranked = [*chosen, *((name, least - place) for place, name in enumerate(ids(ranked[len(pool) :]), 1))]
         return doing.gave(ranked[:k])
 
 

@@ -1,10 +1,14 @@
 """Ask the index: by words, by vectors, by the table of contents."""
 
+from collections.abc import Collection
+
 from schemas.evidence import Filters, Modality
 from schemas.models import Embeds
-from schemas.retrieval import MOST_ROWS, Retriever, Sections, Vectors, Words
+from schemas.retrieval import MOST_ROWS, Places, Retriever, Sections, Vectors, Words
 from tasks.answering.ask_model import filled, numbers_in, reply
 from tasks.answering.asked import Asked
+from tasks.answering.narrow import both
+from tasks.answering.places import Label, label_of, labels_named, pages_named
 from tasks.answering.search import POOL, Ranked, Search, ids
 from tasks.answering.sections import MOST_SECTIONS, contents_of, printed, rows_under
 from tasks.answering.stop_words import searched
@@ -33,14 +37,16 @@ def ask_index(search: Search, retriever: Retriever, asked: Asked, depth: int, fi
         if search.resources.has_pages and not narrowed.modalities and not _looks(retriever):
             narrowed = without_pages(narrowed)
         match retriever:
-            case Words(weights=weights):
-                words = searched(asked.words, search.ranking)
+            case Words(weights=weights, stop_words=stop_words):
+                words = searched(asked.words, search.ranking.stop_words if stop_words is None else stop_words)
                 found = search.index.bm25(words, k, narrowed, weights or search.ranking.weights)
             case Vectors(space=space):
                 compare = search.index.late if SPACES[space].late else search.index.dense
                 found = compare(asked.vector(space), k, narrowed, space)
             case Sections():
                 found = _in_sections(search, retriever, asked, k, narrowed, doing)
+            case Places():
+                found = _at_places(search, asked, k, narrowed)
         return doing.gave(above(found, retriever.floor))
 
 
@@ -58,21 +64,6 @@ def above(ranked: Ranked, floor: float | None) -> Ranked:
     return ranked if floor is None else [pair for pair in ranked if pair[1] >= floor]
 
 
-def both(one: Filters, other: Filters) -> Filters | None:
-    """Return filters that let through what both do; None where that is nothing. What can't be joined is as ``one`` has it."""
-    joined: dict[str, object] = {}
-    for name in other.model_fields_set:
-        here, there = getattr(one, name), getattr(other, name)
-        if isinstance(here, list) and here and there:
-            there = [value for value in here if value in there]
-            if not there:
-                return None
-        elif name in one.model_fields_set:
-            there = here
-        joined[name] = there
-    return one.model_copy(update=joined)
-
-
 def without_pages(filters: Filters) -> Filters:
     """Narrow a search to other rows than those of whole pages: they repeat the words of others, and would take their places."""
     return filters.model_copy(update={"modalities": [one for one in Modality if one is not Modality.PAGE]})
@@ -81,6 +72,27 @@ def without_pages(filters: Filters) -> Filters:
 def _looks(retriever: Retriever) -> bool:
     """Return whether a retriever looks at pictures: only such a one finds rows of whole pages unasked."""
     return isinstance(retriever, Vectors) and SPACES[retriever.space].embeds is not Embeds.TEXTS
+
+
+def _at_places(search: Search, asked: Asked, k: int, filters: Filters) -> Ranked:
+    """Return rows on pages, and of figures and tables, that the question names; none where it may be any document's."""
+    if not filters.documents:
+        return []
+    found: list[str] = []
+    if (pages := pages_named(asked.words)) and (there := both(Filters(pages=sorted(pages)), filters)) is not None:
+        found += ids(search.index.dense(asked.vector(TEXT.name), k, there, TEXT.name))
+    if (labels := labels_named(asked.words)) and (pictured := both(filters, _PICTURED)) is not None:
+        found += _labelled(search, labels, pictured)
+    return [(name, 1.0) for name in sorted(set(found))][:k]
+
+
+_PICTURED = Filters(modalities=[Modality.FIGURE, Modality.TABLE])
+
+
+def _labelled(search: Search, labels: Collection[Label], filters: Filters) -> list[str]:
+    spelled = " ".join(f"{kind} {number}" for kind, number in sorted(labels))
+    rows = search.rows(ids(search.index.bm25(spelled, POOL, filters)))
+    return [name for name, row in rows.items() if label_of(str(row["caption"])) in labels]
 
 
 def _in_sections(search: Search, step: Sections, asked: Asked, k: int, filters: Filters, doing: Doing) -> Ranked:

@@ -1,8 +1,8 @@
 """Leave out of a question what says nothing."""
 
 import re
-
-from schemas.corpus import Ranking
+from collections.abc import Sequence
+from typing import Literal
 
 _WORD = re.compile(r"\w+")
 
@@ -15,9 +15,9 @@ STOP_WORDS = frozenset(
 """Lucene's English ones."""
 
 
-def searched(query: str, ranking: Ranking) -> str:
+def searched(query: str, stop_words: Literal["english"] | Sequence[str]) -> str:
     """Return what BM25 looks for."""
-    stopped = STOP_WORDS if ranking.stop_words == "english" else {word.lower() for word in ranking.stop_words}
+    stopped = STOP_WORDS if stop_words == "english" else {word.lower() for word in stop_words}
     return without(query, stopped)
 
 

@@ -61,6 +61,7 @@ def document_of(
         placements=parsed.placements,
         pictures=parsed.figures,
         failures=parsed.failures,
+        date=parsed.date,
     )
 
 

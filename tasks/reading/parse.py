@@ -25,12 +25,13 @@ from tasks.figures.demote import without_logos, without_repeats
 from tasks.figures.locate import locate
 from tasks.figures.parts import Region
 from tasks.reading.bidi import runs_right_to_left
+from tasks.reading.date import date_of
 from tasks.reading.read import Content, read_outline, read_page
 from tasks.reading.title import title_of
 from tasks.tables.fill import filled, lines_of_tables
 from tasks.tables.tabulate import Grid, tabulate
 
-PARSE_VERSION = "13"
+PARSE_VERSION = "14"
 
 _FREE_MEMORY_EVERY = 16
 """Pages after which what the PDF library caches is dropped."""
@@ -82,6 +83,7 @@ def parse(
         tables=tuple(filled(page, grid, placements) for page, grid in reading.grids),
         outline=tuple(read_outline(document, reading.pages)),
         failures=tuple(reading.failures),
+        date=date_of(*document.dates),
     )
 
 

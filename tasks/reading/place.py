@@ -262,13 +262,24 @@ class _PageText:
 
     def _below(self, box: BBox, others: Sequence[BBox] | None = None) -> list[_Spot]:
         """Return the lines right below a picture, a line a column; none where one of the other pictures stands between."""
-        under = sorted((spot for spot in self._text if spot.box.y0 >= box.y1 - TOUCH_PT), key=lambda spot: spot.box.y0)
+        under = sorted(self._under(box), key=lambda spot: spot.box.y0)
         pictures = [other for other in others or () if other.y0 >= box.y1 - TOUCH_PT and _shares_column(other, box)]
         return [
             spot
             for spot in self._front(under, box, is_lone=others is None)
             if all(other.y0 >= spot.box.y0 - TOUCH_PT for other in pictures)
         ]
+
+    def _under(self, box: BBox) -> list[_Spot]:
+        """Return the lines that begin under a picture; and at its foot, where no other text stands on it.
+
+        The clip of a drawing holds some room around it, and pictures may overlap.
+        """
+        under = [spot for spot in self._text if spot.box.y0 >= box.y1 - TOUCH_PT]
+        foot = [spot for spot in self._text if _is_at_foot(spot.box, box)]
+        if not foot or any(box.has_middle_of(spot.box) and spot not in foot for spot in self._text):
+            return under
+        return under + [spot for spot in foot if spot not in under]
 
     def _front(self, spots: Sequence[_Spot], box: BBox, *, is_lone: bool) -> list[_Spot]:
         """Return those of the lines above or below a picture, given nearest first, that no other of its column stands before.
@@ -387,6 +398,11 @@ def _passage_of(spot: _Spot) -> int:
 
 def _is_level(line: BBox, box: BBox) -> bool:
     return box.y0 <= (line.y0 + line.y1) / 2 <= box.y1 or line.y0 <= (box.y0 + box.y1) / 2 <= line.y1
+
+
+def _is_at_foot(line: BBox, box: BBox) -> bool:
+    """Return whether a line begins in the lower half of a picture and ends at its foot, or under it."""
+    return 2 * line.y0 > box.y0 + box.y1 and line.y1 >= box.y1 - TOUCH_PT > line.y0 and _spans(box, line)
 
 
 def _overlaps_across(some: Sequence[_Spot], others: Sequence[_Spot]) -> bool:

@@ -44,11 +44,9 @@ def with_figures(
         for part in units.get(id(piece), [piece])[:2]
         if piece.kind is not BlockKind.MARGIN
     ]
-    found = places(
-        [upright(place.bbox, page.rotation) for place in lone],
-        [passage_of(part, page) for _, part in parts],
-        right_to_left=right_to_left,
-    )
+    boxes = [upright(place.bbox, page.rotation) for place in lone]
+    passages = [passage_of(part, page) for _, part in parts] if lone else []
+    found = places(boxes, passages, right_to_left=right_to_left)
     before, last = _set(sorted(zip(lone, found, strict=True), key=_belongs), parts, inner)
     made: list[Piece] = []
     for number, piece in enumerate(pieces):

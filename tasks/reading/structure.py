@@ -23,7 +23,7 @@ from tasks.reading.bidi import runs_right_to_left
 from tasks.reading.continued import join_continued
 from tasks.reading.document import document_of
 from tasks.reading.icons import with_icons
-from tasks.reading.inside import with_callouts, with_words_of_segments
+from tasks.reading.inside import with_callouts, with_names_outside, with_words_of_segments
 from tasks.reading.margins import find_margins
 from tasks.reading.outline import Headings
 from tasks.reading.page_order import in_page_order, with_margins_outside
@@ -36,7 +36,7 @@ from tasks.reading.spreads import halves
 from tasks.tables.align import align
 from tasks.tables.tabulate import holds
 
-STRUCTURE_VERSION = "12"
+STRUCTURE_VERSION = "13"
 
 
 def structure(
@@ -55,7 +55,7 @@ def structure(
         segments: Figures cut out of pages that are a picture, by the picture's id.
     """
     parsed = with_segments(with_words(parsed, recognised), segments)
-    sheets = [with_callouts(with_words_of_segments(sheet)) for sheet in _sheets(parsed)]
+    sheets = [with_callouts(with_names_outside(with_words_of_segments(sheet))) for sheet in _sheets(parsed)]
     lines = tuple(line for sheet in sheets for line in sheet.lines)
     margins = find_margins(lines, parsed.pages, parsed.outline)
     headings = Headings(lines, parsed.outline, margins)

@@ -38,6 +38,7 @@ class DocumentPieces:
     placements: Sequence[Placement]
     captions: Mapping[int, str]
     wordings: Wordings = field(default_factory=dict)
+    date: str | None = None
     language: str | None = None
 
 
@@ -266,6 +267,7 @@ def _evidence(document: DocumentPieces, tags: Mapping[int, str]) -> Iterator[dic
             "caption": piece.caption,
             "figure_id": piece.figure_id,
             "tagged_rows": tagged_rows,
+            "date": document.date,
             "language": document.language,
         } | _description(document, piece)
 

@@ -286,7 +286,10 @@ def test_parse_writes_the_tagged_pdf(folder: Path, inset: Inset) -> None:
         (("parse", "absent.pdf"), "absent.pdf"),
         (("parse", "page.pdf"), "no PDF"),
         (("parse", "pdfs/pump.pdf", "--view"), "--out"),
-        (("search", "manuals", "x", "--mode", "magic"), "there is no preset 'magic'; use one of hybrid, dense, bm25"),
+        (
+            ("search", "manuals", "x", "--mode", "magic"),
+            "there is no preset 'magic'; use one of pages, hybrid, dense, bm25",
+        ),
         (("parse", "pdfs/pump.pdf", "--tagged-pdf"), "--out FOLDER"),
         (("search", "manuals"), "QUERY"),
         (("export", "manuals", "--out", "x.parquet", "--format", "csv"), "use beyond-text"),

@@ -11,6 +11,7 @@ import threading
 import types
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,12 +21,14 @@ import pytest
 
 from backends.engines.lancedb_index import LanceIndex
 from backends.engines.memory_index import MemoryIndex
+from backends.engines.rows import FILTERED
 from backends.engines.weaviate_index import WeaviateIndex
 from backends.engines.weaviate_server import WeaviateServer
 from backends.stores.object_store import s3_client
-from schemas.errors import ContractError, DamagedError, TransientError, UserError
-from schemas.evidence import EVIDENCE, Filters, Modality
+from schemas.errors import ContractError, DamagedError, RequestError, TransientError, UserError
+from schemas.evidence import EVIDENCE, Filters, Modality, PageRange
 from schemas.ports import SearchIndex, Vector
+from tasks.answering.phrases import holding
 from tests.weaviate_server import StartedServer
 
 DIMENSION = 32
@@ -82,7 +85,7 @@ def row(place: int) -> dict[str, object]:
         "bbox": [1.0, 2.0, 3.0, 4.5],
         "regions": [{"page": page + step, "bbox": [1.0, 2.0, 3.0, 4.5]} for step in (0, 1)],
         "order": order,
-        "section_path": ["Straße", "§ 1"] if place % 2 else [],
+        "section_path": ["Straße", "§ 1"] if place % 2 else ["2.1 Filters", "O-rings"] if order == 4 else [],
         "title": "Register manual" if place % 20 == 3 else "Manual",
         "text": text,
         "tagged_text": text + " <image:00000001.png>",
@@ -93,6 +96,7 @@ def row(place: int) -> dict[str, object]:
         "description": "A panel seen from above." if place % 8 == 2 else None,
         "described_by": ["vlm", "context"][place // 4 % 2] if place % 4 == 2 else None,
         "flags": ["not_described"] if place % 8 == 6 else [] if place % 4 == 2 else None,
+        "date": ["2023-12-31", "2024-03-01", None][document],
         "language": [None, "en", "de"][document],
     }
 
@@ -414,6 +418,12 @@ class TestLexical:
         with pytest.raises(ContractError, match="caption"):
             index.bm25("register", 5, ANY, {"caption": 1.0})
 
+    def test_every_term_may_have_to_match(self, index: SearchIndex) -> None:
+        assert places(index.bm25("register document 2", 60, ANY, every=True)) == {40, 50}
+        assert index.bm25("register firmware", 60, ANY, every=True) == []
+        assert places(index.bm25("manual register", 60, ANY, {"title": 1.0, "search_text": 1.0}, every=True)) == {3, 23, 43}
+        assert index.bm25("register qqqqqq", 60, ANY, every=True) == []
+
 
 TEXTS = {
     "en": "Pumps WCP-3200-B are installed with screws M3×12; see /etc/fstab and release 4.7.2 of max_open_files in C++.",
@@ -591,16 +601,93 @@ class TestFilters:
             (Filters(documents=["plain.pdf"], pages=[2]), [40, 41, 42, 43]),
             (Filters(pages=[10, 99]), [16, 17, 18, 19, 36, 37, 38, 39, 56, 57, 58, 59]),
             (Filters(documents=["o'brien.pdf"], pages=[1, 2], modalities=[Modality.TABLE]), [1]),
+            (Filters(documents=["manuals/"]), range(20)),
+            (Filters(documents=["b/", "handbücher/"]), range(20, 60)),
+            (Filters(sections=["STRASSE"]), range(1, 60, 2)),
+            (Filters(sections=["straße › § 1"]), range(1, 60, 2)),
+            (Filters(sections=["Strass"]), []),
+            (Filters(sections=["filters", "2.1", "o'rings' --"]), [4, 24, 44]),
+            (Filters(sections=["2.1 filters > O rings"], documents=["plain.pdf"]), [44]),
+            (Filters(sections=["O-rings"]), [4, 24, 44]),
+            (Filters(sections=["2.1 O-rings", "??", "\ud800"]), []),
+            (Filters(has_figure=True), [p for p in range(60) if p % 3 or p % 4 == 2]),
+            (Filters(has_figure=False), [p for p in range(60) if not p % 3 and p % 4 != 2]),
+            (Filters(since=date(2024, 1, 1)), range(20, 40)),
+            (Filters(since=date(2023, 12, 31)), range(40)),
+            (Filters(until=date(2024, 2, 29)), range(20)),
+            (Filters(since=date(2024, 3, 1), until=date(2024, 3, 1)), range(20, 40)),
+            (Filters(evidence_ids=[evidence_id(7), evidence_id(41), evidence_id(99)]), [7, 41]),
+            (Filters(evidence_ids=["'; --", "absent"]), []),
+            (Filters(languages=["de"]), range(40, 60)),
+            (Filters(languages=["en", "de", "x' OR"]), range(20, 60)),
+            (Filters(languages=["fr"]), []),
+            (Filters(evidence_ids=[evidence_id(7), evidence_id(41)], has_figure=True, sections=["Straße"]), [7, 41]),
         ],
     )
     def test_narrow_every_way_of_looking(self, index: SearchIndex, filters: Filters, expected: list[int]) -> None:
         assert places(index.dense(VECTORS[0], 60, filters, "text")) == set(expected)
         assert places(index.bm25("about", 60, filters)) == set(expected)
 
+    def test_rows_of_an_earlier_release_are_not_narrowed_by_what_they_lack(self, empty: SearchIndex) -> None:
+        """Where a column that filters look at is of this release's engines alone, an index that was made before lacks it."""
+        place = SCHEMA.get_field_index("date")
+        empty.create(SCHEMA.remove(place), DIMENSIONS, FIELDS)
+        empty.add(table(ROWS[:5], VECTORS[:5]).remove_column(place).to_batches())
+        empty.finish()
+        assert len(empty.bm25("about", 5, Filters(documents=[QUOTED]))) == 5
+        for late in (Filters(since=date(2024, 1, 1)), Filters(until=date(2024, 1, 1))):
+            with pytest.raises(RequestError, match="dates: it was made by an earlier release; refresh"):
+                empty.bm25("about", 5, late)
+            with pytest.raises(RequestError, match="dates: it was made by an earlier release; refresh"):
+                empty.dense(VECTORS[0], 5, late, "text")
+
+    @pytest.mark.parametrize(
+        "filters", [Filters(sources=["*"]), Filters(page_ranges=[PageRange(first=2)]), Filters(phrases=["the register"])]
+    )
+    def test_what_an_engine_can_not_do_is_resolved_before(self, index: SearchIndex, filters: Filters) -> None:
+        with pytest.raises(ContractError, match="resolved"):
+            index.bm25("about", 5, filters)
+        with pytest.raises(ContractError, match="resolved"):
+            index.dense(VECTORS[0], 5, filters, "text")
+
     def test_narrow_before_ranking(self, index: SearchIndex) -> None:
         far = min(range(60), key=lambda place: float(VECTORS[place] @ VECTORS[0]))
         only = Filters(documents=[str(ROWS[far]["doc_id"])], pages=[int(str(ROWS[far]["page"]))])
         assert evidence_id(far) in ids(index.dense(VECTORS[0], 4, only, "text"))
+
+
+class TestPhrases:
+    """What ``tasks/answering/phrases`` makes of an engine's words is the same on each."""
+
+    def test_rows_hold_a_phrase_word_for_word(self, engine: Factory, tmp_path: Path) -> None:
+        texts = {
+            "en": "Clean the oil\n filters: OIL-filters of max_open_files (4.7.2) are installed.",
+            "de": "Die Sicherheitsventile der Straße prüfen.",
+            "zh": "请在更换冷却水泵之前关闭电源。",
+            None: "filters, oil; filter oil",
+        }
+        index = engine(tmp_path, languages=["de", "en", "zh"])
+        index.create(SCHEMA, DIMENSIONS, (*FIELDS, "text"))
+        rows = [{**ROWS[place], "text": text, "language": code} for place, (code, text) in enumerate(texts.items())]
+        index.add(table(rows, VECTORS[: len(rows)]).to_batches())
+        index.finish()
+        expected = {
+            "oil filters": {0},
+            "OIL — FILTERS!": {0},
+            "oil-filters": {0},
+            "oil filter": {3},  # as it is written, not as it is inflected; over a semicolon
+            "filters oil": {0, 3},
+            "max_open_files (4.7.2)": {0},
+            "4 7 2 are installed": {0},
+            "sicherheitsventile der STRASSE": {1},
+            "冷却水泵": {2},
+            "水泵之前": {2},
+            "泵水": set(),
+            "qqqqqq": set(),
+        }
+        found = {phrase: places([(name, 0.0) for name in holding(index, Filters(phrases=[phrase]))]) for phrase in expected}
+        index.drop()
+        assert found == expected
 
 
 class TestReading:
@@ -802,7 +889,7 @@ class TestWeaviate:
         assert kinds["title"] == ("text", False, False)
         assert kinds["filter_names"] == ("text[]", False, True)
         assert kinds["bbox"] == ("number[]", False, False)
-        added = {"filter_names", "filter_pages", "terms_search_text", "terms_title", "terms_section_path"}
+        added = {*(field.name for field in FILTERED), "terms_search_text", "terms_title", "terms_section_path"}
         assert set(kinds) == {*EVIDENCE.names, *added}
         assert {one.tokenization.value for one in properties if one.index_searchable} == {"whitespace"}
 

@@ -38,6 +38,12 @@ def test_it_is_what_its_card_says(model: TextModel, embedder: TextEmbedder) -> N
     assert embedder.embed_query("word").shape == (embedder.dimension,)
 
 
+def test_questions_asked_together_are_what_each_is_alone(embedder: TextEmbedder) -> None:
+    questions = texts(9)
+    alone = np.stack([embedder.embed_query(question) for question in questions])
+    assert np.allclose(embedder.embed_queries(questions), alone, atol=1e-6)
+
+
 def test_a_vector_does_not_depend_on_its_batch(model: TextModel, embedder: TextEmbedder) -> None:
     mixed = texts(33)
     alone = np.stack([embedder.embed_documents([text])[0] for text in mixed])

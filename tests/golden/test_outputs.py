@@ -10,8 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+import backends.engines.analyser
 import backends.pdf
 import tasks
+from backends.engines.analyser import query_terms, terms
 from backends.models.language import Py3LangId
 from backends.models.registry import TEXT_EMBEDDERS
 from backends.pdf.document import open_document
@@ -37,6 +39,7 @@ from tasks.enriching.caption import describe
 from tasks.enriching.caption_quality import flags
 from tasks.enriching.chunk import chunk
 from tasks.enriching.embed import search_text
+from tasks.enriching.language import language_of
 from tasks.enriching.page_rows import rows_of_pages, words_of_pages
 from tasks.enriching.prompts import Surroundings, presets
 from tasks.figures.segment import cut, pictures_to_segment
@@ -207,6 +210,36 @@ def _embed(made: list[_Made]) -> Outputs:
     }
 
 
+_TEXTS = {
+    "en": "Pumps WCP-3200-B (M3×12) don't start: see /etc/fstab, max_open_files, 4.7.2, C++ and 1,000 open-source naïveté.",
+    "de": "Druckerwarteschlangen, Sicherheitsventile und Netzwerkschnittstellenkarten auf Straßen prüfen",
+    "nl": "veiligheidskleppen van besturingssystemen",
+    "sv": "säkerhetsventiler i operativsystem",
+    "da": "sikkerhedsventiler i styresystemer",
+    "nb": "sikkerhetsventiler i operativsystemer",
+    "fr": "l’élément réglé des chevaux d'aujourd'hui",
+    "ru": "Установка на жёсткие диски мой interrupts",
+    "ar": "تثبيت البرامج على الأقراص الصلبة",
+    "hi": "प्रिंटर की सेटिंग्स बदलें",
+    "zh": "请更换冷却水泵USB接口 interrupts",
+    "ja": "プリンターの設定を変更するｹｰﾌﾞﾙ",
+    "ko": "프린터를 설치하기",
+    "th": "ปิดเครื่องพิมพ์",
+}
+
+
+def _analysis(made: list[_Made]) -> Outputs:
+    texts = [(one.name, "en", piece.text) for one in made for piece in one.chunks]
+    texts += [(language, language, text) for language, text in _TEXTS.items()]
+    found = [(name, terms(text, language), query_terms(text, [language])) for name, language, text in texts]
+    return {"all": (digest(texts), digest(found))}
+
+
+def _language(made: list[_Made]) -> Outputs:
+    detector = Py3LangId()
+    return {one.name: (digest(one.chunks), digest(language_of(one.chunks, detector))) for one in made}
+
+
 def _check(made: list[_Made]) -> Outputs:
     rows = assemble([one.pieces for one in made], TEMPLATE, DIGITS)
     names = {one.parsed.doc_id: one.name for one in made}
@@ -262,6 +295,8 @@ STEPS = {
     "quality": (_quality, "tasks.enriching.caption_quality"),
     "assemble": (_assemble, "tasks.versions.assemble"),
     "embed": (_embed, "tasks.enriching.embed"),
+    "language": (_language, "tasks.enriching.language"),
+    "analysis": (_analysis, "backends.engines.analyser"),
     "check": (_check, "tasks.versions.check"),
     "inscribe": (_inscribe, "backends.pdf.inscribe"),
 }
@@ -291,6 +326,7 @@ def test_every_step_with_a_version_is_pinned() -> None:
         for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
         if not found.ispkg
     ]
+    modules.append(backends.engines.analyser)
     versions = {(module.__name__, name) for module in modules for name in vars(module) if name.endswith("_VERSION")}
     pinned = {(module, _constant(name)) for name, (_, module) in STEPS.items()}
     assert versions == pinned, "a step's version stands in its own module, and has its outputs pinned above"

@@ -23,7 +23,7 @@ def refreshed_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of that corpus, its first version published; not to be touched."""
     folder = tmp_path_factory.mktemp("refreshed")
     write_manual(folder / "pdfs" / "pump.pdf", "water pump", seed=1)
-    write_manual(folder / "pdfs" / "winch.pdf", "steel winch", seed=2)
+    write_manual(folder / "pdfs" / "winch.pdf", "steel winch", seed=2, changed="20240301")
     assert refresh(open_workspace(str(write_corpus(folder)))).published
     return folder
 

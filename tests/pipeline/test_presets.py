@@ -220,7 +220,7 @@ def test_a_folder_of_presets_is_read_when_it_changes_and_a_mistake_in_it_names_i
     published.file.write_text(f"{published.file.read_text()}retrieval: {{presets: ways, preset: mine}}\n")
     (folder / "mine.yaml").write_text("label: Mine\nsentence: by words\nretrieve: [{by: bm25}]\n")
     with closing(PublishedCorpus(open_workspace(str(published.file)))) as corpus:
-        assert [preset.name for preset in corpus.overview().presets][:2] == ["mine", "hybrid"]
+        assert [preset.name for preset in corpus.overview().presets][:2] == ["mine", "pages"]
         assert corpus.search(QUESTION).preset == "mine"
         (folder / "mine.yaml").write_text("label: Mine\nsentence: by words\nretrieve: [{by: bm24}]\n")
         with pytest.raises(UserError, match=r"mine\.yaml: retrieve\.0: .*bm24"):

@@ -13,6 +13,7 @@ from pipeline.records.publication import read_manifest
 from pipeline.refresh import refresh
 from pipeline.stages.plan import plan
 from pipeline.stages.publish import take_back
+from schemas.ports import Vector
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
 
@@ -125,6 +126,11 @@ def test_other_terms_are_another_collection_and_another_detector_other_rows(
 def test_a_question_is_embedded_once_a_request(serving: PublishedCorpus, ask: str, monkeypatch: pytest.MonkeyPatch) -> None:
     embedded: list[str] = []
     embed = MiniLM.embed_query
-    monkeypatch.setattr(MiniLM, "embed_query", lambda self, text: embedded.append(text) or embed(self, text))
+
+    def counted(model: MiniLM, text: str) -> Vector:
+        embedded.append(text)
+        return embed(model, text)
+
+    monkeypatch.setattr(MiniLM, "embed_query", counted)
     getattr(serving, ask)("Which screws hold the winch?")
     assert embedded == ["Which screws hold the winch?"]

@@ -52,6 +52,9 @@ class Hashed:
     def embed_documents(self, texts: Sequence[str]) -> Vector:
         return np.stack([self.embed_query(text) for text in texts])
 
+    def embed_queries(self, texts: Sequence[str]) -> Vector:
+        return self.embed_documents(texts)
+
     def embed_query(self, text: str) -> Vector:
         vector = np.full(16, 1e-3, np.float32)
         for word in re.findall(r"\w+", text.lower()):

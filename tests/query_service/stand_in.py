@@ -36,6 +36,7 @@ from schemas.evidence import (
 from schemas.overview import CorpusOverview
 from schemas.retrieval import PresetInfo
 from schemas.versions import VersionList, VersionRow
+from tasks.answering.group import GroupBy
 from tasks.answering.presets import NO_CHANGES, packaged, preset_info
 
 LIVE = "20260301T061502Z-1a2b3c4d"
@@ -118,11 +119,15 @@ class StandIn:
         offset: int = 0,
         filters: Filters = NO_FILTERS,
         version: str | None = None,
+        group_by: GroupBy | None = None,
+        highlight: bool = False,
         trace: bool = False,
     ) -> SearchResult:
         asked: dict[str, object] = {"query": query, "preset": preset, "k": k, "offset": offset}
         asked |= {"filters": filters, "version": version}
         asked |= {"steps": dict(steps)} if steps else {}
+        asked |= {"group_by": group_by} if group_by else {}
+        asked |= {"highlight": highlight} if highlight else {}
         self.asked.append(asked)
         match query:
             case "busy":

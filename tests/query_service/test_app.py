@@ -13,6 +13,7 @@ from query_service.guard import BODY_LIMIT
 from query_service.hosts import trusted
 from schemas.errors import UserError
 from schemas.evidence import AnswerResult, Filters, Modality, SearchResult
+from tasks.answering.group import GroupBy
 from tests.query_service.stand_in import CITATION, DOC_ID, FIGURE_ID, HIT, LIVE, StandIn, client_of
 
 BASE = "/v1/corpora/pumps"
@@ -40,6 +41,22 @@ class TestQuestions:
             | {"steps": {"select": {"diversity": 0.5}}}
         ]
 
+    def test_every_filter_reaches_the_corpus(self, client: TestClient, corpus: StandIn) -> None:
+        filters = {
+            "sources": ["phones/**"],
+            "page_ranges": [{"first": 3, "last": 9}, {"first": 12}],
+            "sections": ["Service > Filters"],
+            "has_figure": True,
+            "since": "2024-01-31",
+            "until": "2024-12-31",
+            "phrases": ["oil filter"],
+        }
+        asked = {"query": "valve", "filters": filters, "group": "page", "highlight": True}
+        assert client.post(f"{BASE}/search", json=asked).status_code == 200
+        (reached,) = corpus.asked
+        assert reached["filters"] == Filters.model_validate(filters)
+        assert (reached["group_by"], reached["highlight"]) == (GroupBy.PAGE, True)
+
     def test_a_search_needs_nothing_but_a_query(self, client: TestClient, corpus: StandIn) -> None:
         assert client.post(f"{BASE}/search", json={"query": "valve"}).json()["version"] == LIVE
         assert corpus.asked == [
@@ -63,6 +80,12 @@ class TestQuestions:
             ({"query": "x", "steps": {"select": {"kk": 3}}}, "steps.select.kk: extra inputs are not permitted"),
             ({"query": "x", "document": "a.pdf"}, "document: extra inputs are not permitted"),
             ({"query": "x", "filters": {"pages": ["three"]}}, "filters.pages.0: "),
+            (
+                {"query": "x", "filters": {"page_ranges": [{"first": 0}]}},
+                "filters.page_ranges.0.first: input should be greater",
+            ),
+            ({"query": "x", "filters": {"since": "yesterday"}}, "filters.since: input should be a valid date"),
+            ({"query": "x", "group": "chapter"}, "group: input should be 'page' or 'document'"),
             ({"query": "x", "version": "../LIVE"}, "version: string should match pattern"),
             ({"k": 0}, "query: field required (and 1 more)"),
         ],

@@ -14,13 +14,13 @@ import yaml
 from pydantic import ValidationError
 
 from schemas.errors import RequestError
-from schemas.retrieval import Preset, PresetInfo, Retriever, Steps, Vectors
+from schemas.retrieval import Places, Preset, PresetInfo, Retriever, Steps, Vectors
 from tasks.enriching.spaces import TEXT
 
-DEFAULT = "hybrid"
+DEFAULT = "pages"
 """The preset of those who name none."""
 
-_FIRST = (DEFAULT, "dense", "bm25")
+_FIRST = (DEFAULT, "hybrid", "dense", "bm25")
 
 
 NO_CHANGES: Mapping[str, Any] = MappingProxyType({})
@@ -88,10 +88,14 @@ def changed(preset: Preset, steps: Mapping[str, Any]) -> Preset:
 
 
 def alone(preset: Preset) -> list[Preset]:
-    """Return a preset for each retriever of one that asks several, as if it were all there is; [] where there is but one."""
+    """Return a preset for each retriever of one that asks several, as if it were all there is; [] where there is but one.
+
+    One of places is left out: it answers few questions, and is a part of the others' answers.
+    """
     if len(preset.retrieve) < 2:
         return []
-    return [Preset(name=_title(one), label=_title(one), sentence=_title(one), retrieve=[one]) for one in preset.retrieve]
+    searching = [one for one in preset.retrieve if not isinstance(one, Places)]
+    return [Preset(name=_title(one), label=_title(one), sentence=_title(one), retrieve=[one]) for one in searching]
 
 
 def _title(retriever: Retriever) -> str:

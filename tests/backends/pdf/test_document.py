@@ -84,10 +84,12 @@ def test_a_file_that_holds_nothing_is_refused_and_says_why(data: bytes, code: Fa
 def test_metadata_that_is_not_there_is_empty() -> None:
     document = pymupdf.open()
     document.new_page()
-    assert (Document(document).title, Document(document).subject) == ("", "")
-    document.set_metadata({"title": "Pump P-200", "subject": "Service"})
+    empty = Document(document)
+    assert (empty.title, empty.subject, empty.dates) == ("", "", ("", ""))
+    document.set_metadata({"title": "Pump P-200", "subject": "Service", "modDate": "D:20240301", "creationDate": "D:2023"})
     opened = open_document(document.tobytes())
     assert (opened.page_count, opened.title, opened.subject, opened.is_repaired) == (1, "Pump P-200", "Service", False)
+    assert opened.dates == ("D:20240301", "D:2023")
 
 
 def test_the_outline_has_pages_from_1_and_an_entry_that_points_nowhere_is_on_none() -> None:

@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.publication import read_pointer
 from pipeline.refresh import refresh
 from query_service.app import create_app
-from schemas.errors import BadInputError, DamagedError, NotFoundError, TransientError
-from schemas.evidence import FigurePart, Filters, Modality, TablePart
+from schemas.errors import BadInputError, DamagedError, NotFoundError, RequestError, TransientError
+from schemas.evidence import FigurePart, Filters, Modality, PageRange, TablePart
 from schemas.parquet import to_parquet
+from tasks.answering.group import GroupBy
 from tests.manuals import write_long_table, write_manual
 from tests.pipeline.conftest import write_corpus
 from tests.versions import read_evidence
@@ -63,6 +65,86 @@ def test_a_figure_leads_to_its_own_page(published: Workspace, opened: Open) -> N
     assert [(part.page, part.bbox) for part in figures] == [places[part.figure_id] for part in figures]
     for hit in corpus.search("screws", k=50).hits:
         assert [figure.figure_id for figure in hit.figures] == hit.figure_refs
+
+
+EVERY = {("pump.pdf", 1), ("pump.pdf", 2), ("winch.pdf", 1), ("winch.pdf", 2)}
+
+
+@pytest.mark.parametrize("preset", ["bm25", "dense", "hybrid"])
+@pytest.mark.parametrize(
+    ("filters", "pages"),
+    [
+        (Filters(), EVERY),
+        (Filters(sources=["p*.pdf"]), {("pump.pdf", 1), ("pump.pdf", 2)}),
+        (Filters(sources=["*.pdf"]), EVERY),
+        (Filters(sources=["p*"], documents=["winch.pdf"]), set()),
+        (Filters(page_ranges=[PageRange(first=2)]), {("pump.pdf", 2), ("winch.pdf", 2)}),
+        (Filters(page_ranges=[PageRange(first=2)], documents=["pump.pdf"]), {("pump.pdf", 2)}),
+        (Filters(page_ranges=[PageRange(first=3, last=9)]), set()),
+        (Filters(sections=["service of the STEEL winch, part 1"]), {("winch.pdf", 1)}),
+        (Filters(since=date(2024, 3, 1)), {("winch.pdf", 1), ("winch.pdf", 2)}),
+        (Filters(since=date(2024, 3, 2)), set()),
+        (Filters(until=date(2024, 3, 1)), {("winch.pdf", 1), ("winch.pdf", 2)}),  # the other one names no day
+        (Filters(phrases=["Steel winch — HAS 2 screws"]), {("winch.pdf", 2)}),
+        (Filters(phrases=["winch steel"]), set()),
+        (Filters(phrases=["has 2 screws"], sources=["pump*"]), {("pump.pdf", 2)}),
+    ],
+)
+def test_a_search_is_narrowed(published: Workspace, opened: Open, preset: str, filters: Filters, pages: set[Any]) -> None:
+    hits = opened(published).search("service of the winch and the pump", preset=preset, k=50, filters=filters).hits
+    assert {(hit.source, hit.page) for hit in hits} == pages
+
+
+def test_a_step_of_a_plan_is_narrowed_too(published: Workspace, opened: Open) -> None:
+    corpus = opened(published)
+    for filters in (
+        {"sources": ["w*"]},
+        {"phrases": ["the steel winch has"]},
+        {"sources": ["w*"], "page_ranges": [{"last": 2}]},
+    ):
+        hits = corpus.search("service", steps={"retrieve": [{"by": "bm25", "filters": filters}]}).hits
+        assert {hit.source for hit in hits} == {"winch.pdf"}
+    assert corpus.search("service", steps={"retrieve": [{"by": "bm25", "filters": {"phrases": ["no such"]}}]}).hits == []
+
+
+def test_an_answer_is_narrowed(published: Workspace, opened: Open) -> None:
+    corpus, question = opened(published), "How many screws has the steel winch?"
+    assert not corpus.answer(question, filters=Filters(sources=["w*"])).abstained
+    assert corpus.answer(question, filters=Filters(phrases=["no such words"])).abstained
+    with pytest.raises(RequestError, match=r"no source of this version fits 'x\*'"):
+        corpus.answer(question, filters=Filters(sources=["x*"]))
+
+
+def test_a_hit_says_what_matched(published: Workspace, opened: Open) -> None:
+    corpus = opened(published)
+    winch = Filters(documents=["winch.pdf"], modalities=[Modality.TEXT])
+    (hit, *_) = corpus.search("How many screws has the winch?", filters=winch).hits
+    assert hit.date == "2024-03-01"
+    assert {hit.text[start:end].lower() for start, end in hit.highlights} >= {"winch", "screws"}
+    assert hit.nearest_sentence is None
+    narrowed = Filters(phrases=["winch has 1 screws"])
+    (hit, *_) = corpus.search("How many screws?", filters=narrowed, highlight=True).hits
+    assert "winch has 1 screws" in [" ".join(hit.text[start:end].split()) for start, end in hit.highlights]
+    assert hit.nearest_sentence is not None
+    assert hit.text[slice(*hit.nearest_sentence)].endswith("the steel winch has 1 screws.")
+
+
+@pytest.mark.parametrize("preset", ["bm25", "hybrid"])
+@pytest.mark.parametrize("by", GroupBy)
+def test_hits_are_grouped_and_pages_of_groups_follow_one_another(
+    published: Workspace, opened: Open, by: GroupBy, preset: str
+) -> None:
+    corpus = opened(published)
+    alone = corpus.search("service of the winch", preset=preset, k=100).hits
+    grouped = corpus.search("service of the winch", preset=preset, k=100, group_by=by).hits
+    names = [(hit.source, hit.page if by is GroupBy.PAGE else 0) for hit in alone]
+    assert [(hit.source, hit.page if by is GroupBy.PAGE else 0) for hit in grouped] == list(dict.fromkeys(names))
+    assert [hit.more + 1 for hit in grouped] == [names.count(name) for name in dict.fromkeys(names)]
+    assert {hit.more for hit in alone} == {0}
+    pages = [
+        corpus.search("service of the winch", preset=preset, k=1, offset=n, group_by=by).hits for n in range(len(grouped))
+    ]
+    assert [hit for page in pages for hit in page] == grouped
 
 
 def test_a_table_has_its_cells_from_the_page_to_the_answer(tmp_path: Path, opened: Open) -> None:

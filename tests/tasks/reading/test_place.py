@@ -210,3 +210,16 @@ def test_a_row_of_names_under_pictures_is_not_parted_where_one_of_them_wraps() -
     )
     row = Passage(BBox(80, 216, 400, 238), names)
     assert _order([BBox(70, 120, 170, 205), BBox(205, 120, 285, 205), BBox(325, 120, 410, 205)], [row])[-1] == "P0"
+
+
+def test_a_picture_comes_before_the_line_at_its_foot_but_not_amid_the_words_that_stand_on_it() -> None:
+    name, after = _passage("Selector", x0=150, y0=288, width=100), _passage("The selector is set once.", y0=320)
+    picture = BBox(100, 220, 300, 301)
+    assert _order([picture], [STEPS[0], name, after]) == ["P0", "a", "P1", "P2"]
+    words = _passage("Setting the selector", x0=150, y0=230, width=100)
+    assert _order([picture], [STEPS[0], words, name, after]) == ["P0", "P1", "P2", "a", "P3"]
+
+
+def test_of_two_overlapping_pictures_the_upper_comes_first() -> None:
+    lower = Passage(BBox(72, 220, 340, 400))
+    assert _order([BBox(72, 72, 340, 280)], [lower, _passage("Close the lid.", y0=410)]) == ["a", "P0", "P1"]

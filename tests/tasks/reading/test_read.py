@@ -71,6 +71,7 @@ class _Document:
     pages: Mapping[int, PdfPage]
     entries: list[OutlineEntry] = field(default_factory=list)
     title: str = ""
+    dates: tuple[str, str] = ("", "")
     is_repaired: bool = False
 
     @property

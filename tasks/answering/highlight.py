@@ -1,0 +1,112 @@
+"""Say what of a row matched: the words of the question that it holds, and the sentence that is nearest to it."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from schemas.evidence import Span
+from schemas.ports import TextEmbedder, Vector
+from schemas.words import Word, folded, words
+
+_ASKING = frozenset(
+    re.findall(
+        r"\w+",
+        "a an and are as at be but by can could did do does for from had has have how i if in into is it its me my not of on or "
+        "our should so such that the their them then there these they this to was we were what when where which who why will "
+        "with would you your",
+    )
+)
+"""English words that ask or bind, and are nothing to look at; a question that is made of nothing else means them."""
+
+_END = re.compile(
+    r"(?<!\A\d)(?<!\n\d)(?<!\n\d\d)(?<![.!?…])[.!?…]++[)\]\"'”’»]*(?=\s+[^\sa-z])"
+    r"|[。！？]+|\n\s*\n|\n(?=\s*(?:[-•*–]|\d+[.)])\s)"
+)
+"""Where a sentence ends; the number of a list's item ends none."""
+
+
+def telling(query: str) -> str:
+    """Return a question without English words that only ask; one that is made of nothing else as it is."""
+    there = list(words(query))
+    asking = [word for word in there if word.folded in _ASKING]
+    if len(asking) == len(there):
+        return query
+    ends = [0, *(word.end for word in asking)]
+    return "".join(query[start:stop] for start, stop in zip(ends, [*(word.start for word in asking), None], strict=True))
+
+
+def highlights(text: str, matched: Iterable[Span], phrases: Sequence[str] = ()) -> list[Span]:
+    """Return what to mark in a text: ``[start, end)`` in characters, in order, apart.
+
+    Args:
+        text: Of a row.
+        matched: Where words of the question stand in it.
+        phrases: Each is marked from its first word to its last one.
+    """
+    there = list(words(text)) if phrases else []
+    return _apart([*matched, *(span for phrase in phrases for span in _runs(there, folded(phrase).split(" ")))])
+
+
+def _runs(there: Sequence[Word], phrase: Sequence[str]) -> Iterable[Span]:
+    length = len(phrase)
+    for place in range(len(there) - length + 1):
+        run = there[place : place + length]
+        if [word.folded for word in run] == list(phrase):
+            yield run[0].start, run[-1].end
+
+
+def _apart(spans: Iterable[Span]) -> list[Span]:
+    found: list[Span] = []
+    for start, end in sorted(spans):
+        if found and start < found[-1][1]:
+            found[-1] = found[-1][0], max(end, found[-1][1])
+        else:
+            found.append((start, end))
+    return found
+
+
+def excerpt(length: int, spans: Sequence[Span], most: int) -> Span:
+    """Return the part of a text to show where there is room for ``most`` characters: from a little before its first mark.
+
+    Args:
+        length: Of the text.
+        spans: What is marked in it.
+        most: Characters at most.
+    """
+    first = min((start for start, _ in spans), default=0)
+    start = 0 if first < most // 2 else min(first - most // 6, max(length - most, 0))
+    return start, min(start + most, length)
+
+
+def sentences(text: str) -> list[Span]:
+    """Return the sentences of a text: ``[start, end)`` in characters, in order; what has no word is none.
+
+    A sentence ends at a full stop, question or exclamation mark before white space and no small letter, at a CJK full stop, at
+    an empty line, and before an item of a list.
+    """
+    ends = [*(found.end() for found in _END.finditer(text)), len(text)]
+    spans = []
+    for start, end in zip([0, *ends], ends, strict=False):
+        piece = text[start:end]
+        if folded(piece):
+            spans.append((start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip())))
+    return spans
+
+
+def nearest_sentences(texts: Sequence[str], asked: Vector, embedder: TextEmbedder) -> list[Span | None]:
+    """Return of each text the sentence whose vector is nearest to the question's; None where it has no sentence.
+
+    Args:
+        texts: Of rows.
+        asked: The question's vector in the embedder's space.
+        embedder: Of texts. It embeds the sentences of all texts that have more than one in one call.
+    """
+    spans = [sentences(text) for text in texts]
+    pieces = [text[start:end] for text, found in zip(texts, spans, strict=True) if len(found) > 1 for start, end in found]
+    near = iter(embedder.embed_documents(pieces) @ asked if pieces else [])
+    chosen: list[Span | None] = []
+    for found in spans:
+        scores = [next(near) for _ in found] if len(found) > 1 else [0.0] * len(found)
+        chosen.append(found[int(np.argmax(scores))] if found else None)
+    return chosen

@@ -1,0 +1,139 @@
+"""Turn what a search is narrowed to into what every engine can compare: documents, pages and rows."""
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from fnmatch import translate
+from typing import TypeVar
+
+from schemas.errors import RequestError
+from schemas.evidence import NO_FILTERS, Filters
+from schemas.retrieval import Retriever, Steps
+from schemas.words import folded
+
+LISTED = 1_000
+"""Documents that an engine is given one by one: a name costs it 10 to 40 µs a search, so that 50,000 of them take seconds."""
+
+NOTHING = Filters(evidence_ids=["none"])
+"""What no row of any version passes."""
+
+Plan = TypeVar("Plan", bound=Steps)
+
+_Sources = Mapping[str, Sequence[str]]
+
+
+def resolve(filters: Filters, sources: _Sources, longest: int) -> Filters:
+    """Return filters without globs and ranges of pages that find the same rows; ``NOTHING`` where they find none.
+
+    Args:
+        filters: What a search is narrowed to.
+        sources: The sources of each document of the version, by its id.
+        longest: Pages of its longest document.
+
+    Raises:
+        RequestError: A glob fits no source.
+    """
+    # A phrase of no words stands everywhere.
+    changes: dict[str, object] = {"phrases": [phrase for phrase in filters.phrases if folded(phrase)]}
+    if filters.sources:
+        found = _fitting(filters.sources, sources)
+        if filters.documents:
+            wanted = set(filters.documents)
+            found = {doc_id for doc_id in found if not wanted.isdisjoint(_names(doc_id, sources[doc_id]))}
+        if not found:
+            return NOTHING
+        names = [] if len(found) == len(sources) else sorted(found)
+        changes |= {"sources": [], "documents": _gathered(found, sources) if len(names) > LISTED else names}
+    if filters.page_ranges:
+        pages = {*filters.pages}
+        for asked in filters.page_ranges:
+            pages.update(range(asked.first, min(asked.last or longest, longest) + 1))
+        if not pages:
+            return NOTHING
+        changes |= {"page_ranges": [], "pages": sorted(pages)}
+    return filters.model_copy(update=changes)
+
+
+def both(one: Filters, other: Filters) -> Filters | None:
+    """Return filters that let through what both do, both resolved; None where that is nothing.
+
+    Of lists those values are kept that both have. What only one of them narrows is as that one has it.
+    """
+    joined: dict[str, object] = {}
+    for name in Filters.model_fields:
+        here, there = getattr(one, name), getattr(other, name)
+        match name:
+            case "since":
+                joined[name] = max(filter(None, (here, there)), default=None)
+            case "until":
+                joined[name] = min(filter(None, (here, there)), default=None)
+            case _ if here == there or not _narrows(there):
+                joined[name] = here
+            case _ if not _narrows(here):
+                joined[name] = there
+            case "has_figure":
+                return None
+            case _:
+                joined[name] = [value for value in here if value in there]
+                if not joined[name]:
+                    return None
+    return one.model_copy(update=joined)
+
+
+def with_filters(plan: Plan, resolved: Callable[[Filters], Filters]) -> Plan:
+    """Return a plan whose steps are narrowed by what ``resolved`` makes of their filters."""
+
+    def narrowed(retriever: Retriever) -> Retriever:
+        filters = retriever.filters
+        return retriever if filters == NO_FILTERS else retriever.model_copy(update={"filters": resolved(filters)})
+
+    changes: dict[str, object] = {"retrieve": [narrowed(retriever) for retriever in plan.retrieve]}
+    if plan.documents is not None:
+        changes["documents"] = plan.documents.model_copy(update={"by": narrowed(plan.documents.by)})
+    return plan.model_copy(update=changes)
+
+
+def _narrows(value: object) -> bool:
+    return value is not None and value != []
+
+
+def _fitting(globs: Sequence[str], sources: _Sources) -> set[str]:
+    found: set[str] = set()
+    for glob in globs:
+        fits = re.compile(translate(glob)).match
+        fitting = {doc_id for doc_id, named in sources.items() if any(map(fits, named))}
+        if not fitting:
+            raise RequestError(f"no source of this version fits {glob!r}; see which there are, or use * for any characters")
+        found |= fitting
+    return found
+
+
+def _names(doc_id: str, sources: Sequence[str]) -> Iterator[str]:
+    yield doc_id
+    for source in sources:
+        yield source
+        yield source.rpartition("/")[2]
+        yield from _folders(source)
+
+
+def _gathered(found: Collection[str], sources: _Sources) -> list[str]:
+    """Name many documents in few words: by the outermost folders that hold no others, and by id where there is none."""
+    mixed = {
+        folder
+        for doc_id, named in sources.items()
+        if doc_id not in found
+        for source in named
+        for folder in _folders(source)
+    }
+    return sorted(
+        {
+            next((folder for source in sources[doc_id] for folder in _folders(source) if folder not in mixed), doc_id)
+            for doc_id in found
+        }
+    )
+
+
+def _folders(source: str) -> Iterator[str]:
+    """Yield the folders around a source, outermost first, a slash at the end of each."""
+    for place, character in enumerate(source):
+        if character == "/":
+            yield source[: place + 1]

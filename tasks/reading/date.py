@@ -1,0 +1,30 @@
+"""Date a document."""
+
+import datetime
+import re
+
+_WRITTEN = re.compile(r"(?:D:)?(\d{4})(\d{2})?(\d{2})?")
+
+FIRST_YEAR = 1993
+"""The year of the first PDF: an earlier date is a clock that was never set (1970, 1904, 1601)."""
+
+
+def date_of(modified: str, created: str) -> str | None:
+    """Return the day that a PDF says it was changed last, or else made, such as ``2024-03-31``; None where it says neither.
+
+    Args:
+        modified: ModDate of its metadata, such as ``D:20240331120000+02'00'``; its day is taken as it is written.
+        created: CreationDate.
+    """
+    return next((day for written in (modified, created) if (day := _day(written)) is not None), None)
+
+
+def _day(written: str) -> str | None:
+    found = _WRITTEN.match(written.strip())
+    if found is None:
+        return None
+    year, month, day = (int(part or 1) for part in found.groups())
+    try:
+        return datetime.date(year, month, day).isoformat() if year >= FIRST_YEAR else None
+    except ValueError:
+        return None

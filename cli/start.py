@@ -22,11 +22,9 @@ class _Absent(importlib.abc.MetaPathFinder):
 
 
 def leave_pandas_out() -> None:
-    """Have pyarrow go without pandas in this process: to look whether it is there, pyarrow imports it, a second of CPU.
+    """Keep pyarrow from importing pandas, a second of CPU, to look whether it is there (docs/decisions/0037).
 
-    It looks once, at the first value that it is given, and works without; ``to_pandas`` alone fails from then on, even where
-    somebody else imports pandas, which nothing keeps them from. So it is for commands that end after one question
-    (docs/decisions/0037).
+    It looks once, at the first value that it is given, and works without. Whoever asks for pandas later gets it.
     """
     if "pandas" in sys.modules:
         return

@@ -75,13 +75,16 @@ class Question:
 def main() -> None:
     """Measure, print, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("corpus")
-    parser.add_argument("questions", type=Path)
+    parser.add_argument("corpus", nargs="?")
+    parser.add_argument("questions", type=Path, nargs="?")
     parser.add_argument("--preset", action="append", help="ours; by default the default preset, its parts, and hybrid")
     parser.add_argument("--out", type=Path, help="the page whose generated part is written anew")
     parser.add_argument("--work", type=Path, help="where vectors of plain chunks are kept for the next run")
     parser.add_argument("--missed", type=Path, help="where questions without a page among the first five go, JSONL")
     arguments = parser.parse_args()
+    if arguments.questions is None:
+        print("retrieval: name a published corpus and questions with their pages")
+        return
     workspace = open_workspace(arguments.corpus)
     live = read_pointer(workspace.store)
     if live is None:

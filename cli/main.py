@@ -485,11 +485,9 @@ def presets(corpus: CorpusArgument, as_json: Json = False) -> None:
     if as_json:
         print_json({"presets": [preset.model_dump(mode="json") for preset in found]})
         return
-    rows = [
-        (preset.name, preset.sentence, preset.source, "; ".join(preset.missing) and f"lacks {'; '.join(preset.missing)}")
-        for preset in found
-    ]
-    print_table("", ("preset", "what it does", "source", "here"), rows)
+    for source, listed in groupby(found, lambda preset: preset.source):
+        rows = [(preset.name, preset.sentence, "; ".join(preset.missing)) for preset in listed]
+        print_table(source, ("preset", "what it does", "what this version lacks"), rows)
 
 
 def _show_hits(hits: "Sequence[Hit]", group: str | None = None) -> None:

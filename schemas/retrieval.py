@@ -144,7 +144,7 @@ class Pages(Section):
     by: Literal["pages"]
     pool: Rows = Field(100, description="Candidates that are looked at; the others keep their order behind them.")
     words: Annotated[float, Field(ge=0, le=100)] = Field(
-        0.25, description="What the words of a page count; its best row counts 1."
+        0.15, description="What the words of a page count; its best row counts 1."
     )
     further: Share = Field(
         0.7, description="What each further row of a page keeps of its score, times that of the one before."

@@ -254,7 +254,8 @@ def _snowball(algorithm: str | None) -> Stem:
         return lambda word: word
     import Stemmer
 
-    stem: Stem = Stemmer.Stemmer(algorithm).stemWord
+    # Without a cache of its own: threads share it, and terms are kept above.
+    stem: Stem = Stemmer.Stemmer(algorithm, 0).stemWord
     return stem
 
 

@@ -144,12 +144,37 @@ def _search_and_ask(inset: Inset, version: str) -> None:
     wanted = "evidence_id score modality doc_id source page bbox section_path text tagged_text figure_refs".split()
     assert all(name in found["hits"][0] for name in wanted)
     assert found["hits"][0]["source"] == "broken.pdf"
+    _narrowed(inset)
     answer = inset("ask", "manuals", "What does the mended valve look like from side 2?", "--json").json
     assert {"version", "abstained", "parts", "citations"} <= set(answer)
     assert {"text", "figure"} == {part["type"] for part in answer["parts"]}
     assert {n for part in answer["parts"] for n in part["citations"]} == {cited["n"] for cited in answer["citations"]}
     spoken = inset("ask", "manuals", "What does the mended valve look like from side 2?")
     assert "broken.pdf, page 2" in spoken.out
+
+
+def _narrowed(inset: Inset) -> None:
+    search = ("search", "manuals", "screws of the winch")
+    narrow = (
+        "--source",
+        "w*.pdf",
+        "--pages",
+        "2-",
+        "--section",
+        "service of the steel winch, part 2",
+        "--phrase",
+        "has 2 screws",
+    )
+    found = inset(*search, *narrow, "--since", "2024", "--json").json
+    assert found["hits"] == [], "none of them names a day"
+    (hit,) = inset(*search, *narrow, "--highlight", "--json").json["hits"]
+    assert (hit["source"], hit["page"]) == ("winch.pdf", 2)
+    assert "winch" in [hit["text"][slice(*span)] for span in hit["highlights"]]
+    assert hit["nearest_sentence"] is not None
+    grouped = inset(*search, "--group", "document", "--has-figure", "--modality", "text", "-k", "100")
+    assert grouped.out.count(" more in this document") <= 3
+    assert len([line for line in grouped.out.splitlines() if line[:1].isdigit()]) == 3
+    assert inset(*search, "--source", "x*").err.strip().endswith("or use * for any characters")
 
 
 def _many_questions(inset: Inset, folder: Path) -> None:
@@ -292,6 +317,12 @@ def test_parse_writes_the_tagged_pdf(folder: Path, inset: Inset) -> None:
         ),
         (("parse", "pdfs/pump.pdf", "--tagged-pdf"), "--out FOLDER"),
         (("search", "manuals"), "QUERY"),
+        (("search", "manuals", "x", "--pages", "9-3"), "--pages 9-3: write a page such as 3"),
+        (("search", "manuals", "x", "--pages", "0"), "--pages 0: write a page such as 3"),
+        (("search", "manuals", "x", "--page", "three"), "--pages three: write a page such as 3"),
+        (("search", "manuals", "x", "--phrase", "?!"), "--phrase '?!': write at least one letter or digit"),
+        (("search", "manuals", "x", "--group", "chapter"), "--group chapter: use one of document, page"),
+        (("search", "manuals", "x", "--modality", "song"), "--modality song: use one of figure, page, table, text"),
         (("export", "manuals", "--out", "x.parquet", "--format", "csv"), "use beyond-text"),
         (("export", "manuals", "--out", "x.parquet", "--images", "some"), "paper, none"),
         (("export", "manuals", "--out", "x.parquet"), "nothing is published yet"),

@@ -80,11 +80,12 @@ def client_of(app: FastAPI) -> TestClient:
 
 
 class StandIn:
-    def __init__(self, name: str, live: bool = True, tagged: bool = True, table: bool = False) -> None:
+    def __init__(self, name: str, live: bool = True, tagged: bool = True, table: bool = False, text: str = "") -> None:
         self._name = name
         self._live = live
         self._tagged = {"tagged_pdf": tagged}
         self._table = table
+        self._text = text
         self.asked: list[dict[str, object]] = []
         self.drawing: Future[bytes] | None = None
 
@@ -143,9 +144,19 @@ class StandIn:
             case "bug":
                 raise ZeroDivisionError("a secret")
         cells = {"rows": [["Key", "Does | says"], ["7", "<i>turns</i>"]]} if self._table else {}
-        return SearchResult(
-            version=version or LIVE, preset=preset or "hybrid", hits=[HIT.model_copy(update=self._tagged | cells)]
-        )
+        hit = HIT.model_copy(update=self._tagged | cells)
+        if self._text:
+            # The stars around what matched are no part of the text; what is before them is the nearest sentence.
+            before, match, after = self._text.split("*")
+            hit = hit.model_copy(
+                update={
+                    "text": before + match + after,
+                    "highlights": [(len(before), len(before + match))],
+                    "nearest_sentence": (0, len(before + match)) if highlight else None,
+                    "more": 2 if group_by else 0,
+                }
+            )
+        return SearchResult(version=version or LIVE, preset=preset or "hybrid", hits=[hit])
 
     def answer(
         self,

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import date
 from html import unescape
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from fastapi.responses import HTMLResponse, Response
 
 from query_service.app import WEB, create_app
 from query_service.serve import listen
+from schemas.evidence import Filters, PageRange
 from tests.query_service.stand_in import DOC_ID, LIVE, StandIn
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -63,7 +65,7 @@ def _links_after(corpus: StandIn, clicks: list[str], folder: Path) -> dict[str, 
     }
 
 
-def _page_after(corpus: StandIn, clicks: list[str], folder: Path) -> str:
+def _page_after(corpus: StandIn, clicks: list[str], folder: Path, address: str = "q=valve") -> str:
     """Ask a question, click, and return what the page has become."""
     app = create_app(lambda _: corpus, lambda: ["pumps"])
     app.get("/click.js")(lambda: Response(CLICK, media_type="text/javascript"))
@@ -76,10 +78,10 @@ def _page_after(corpus: StandIn, clicks: list[str], folder: Path) -> str:
     )
     app.get("/driven")(lambda: HTMLResponse(page))
     assert BROWSER is not None
-    with _serving(app) as address:
-        query = "&".join(["q=valve", *(f"click={selector}" for selector in clicks)])
+    with _serving(app) as place:
+        query = "&".join([address, *(f"click={selector}" for selector in clicks)])
         command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder}"]
-        command += ["--virtual-time-budget=10000", "--dump-dom", f"{address}/driven?{query}"]
+        command += ["--virtual-time-budget=10000", "--dump-dom", f"{place}/driven?{query}"]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
@@ -124,9 +126,10 @@ addEventListener("unhandledrejection", (event) => document.body.setAttribute("da
         [".source", "%23viewer[open] %23zoom", "%23next", "%23previous", "%23viewer-close"],
         ["figure .picture", "%23lightbox[open] %23lightbox-close"],
         [".only", ".chip button", "%23presets label:last-child input", "%23modalities label:last-child input"],
+        ["%23filter", "%23sentences"],
         ["%23home", "%23suggestions"],
     ],
-    ids=["asked", "page", "figure", "filters", "home"],
+    ids=["asked", "page", "figure", "filters", "more filters", "home"],
 )
 def test_no_script_of_the_page_fails(clicks: list[str], tmp_path: Path) -> None:
     html = _page_after(StandIn("pumps"), clicks, tmp_path)
@@ -153,3 +156,58 @@ def test_a_table_is_drawn_of_its_cells_with_its_figures_in_them(tmp_path: Path) 
 
 def _cells(table: str) -> list[list[str]]:
     return [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in re.findall(r"<tr>(.*?)</tr>", table)]
+
+
+def test_what_matched_is_marked_and_stays_text(tmp_path: Path) -> None:
+    corpus = StandIn("pumps", text="𝛼 <b>Turn</b> the *valve* slowly.\n\nAnother <i>line</i>.")
+    html = _page_after(corpus, [], tmp_path, "q=valve&sentences=1&group=page")
+    assert (
+        '<p dir="auto"><span class="nearest">𝛼 &lt;b&gt;Turn&lt;/b&gt; the </span>'
+        '<span class="nearest"><mark>valve</mark></span> slowly.</p><p dir="auto">Another &lt;i&gt;line&lt;/i&gt;.</p>'
+    ) in html
+    assert "2 more on this page" in html
+
+
+def test_words_that_matched_are_marked_in_the_cells_of_a_table(tmp_path: Path) -> None:
+    html = _page_after(StandIn("pumps", table=True, text="It *Turns* so"), [], tmp_path)
+    assert "&lt;i&gt;<mark>turns</mark>&lt;/i&gt;" in html
+
+
+def _filters(corpus: StandIn) -> list[object]:
+    """Return what the last answer and the last search were narrowed to."""
+    last = {("answer" if "question" in asked else "search"): asked for asked in corpus.asked if "filters" in asked}
+    return [last["answer"]["filters"], last["search"]["filters"]]
+
+
+def test_filters_of_the_address_narrow_the_answer_and_the_evidence_and_are_shown(tmp_path: Path) -> None:
+    corpus = StandIn("pumps")
+    given = "document=pump.pdf&source=phones/**&section=Service&pages=3-9&pages=12-&pages=x&pages=9-3&phrase=oil+filter"
+    html = _page_after(corpus, [], tmp_path, f"q=valve&{given}&figures=with&since=2024-01-31&until=soon")
+    expected = Filters(
+        documents=["pump.pdf"],
+        sources=["phones/**"],
+        sections=["Service"],
+        page_ranges=[PageRange(first=3, last=9), PageRange(first=12)],
+        phrases=["oil filter"],
+        has_figure=True,
+        since=date(2024, 1, 31),
+    )
+    assert _filters(corpus) == [expected, expected]
+    chips = re.findall(r'<span class="chip"><span[^>]*>(.*?)</span>', html)
+    assert chips == [
+        *("Only pump.pdf", "Only phones/**", "Section Service", "Pages 3-9", "Pages 12-", "“oil filter”"),
+        *("With a figure", "From 2024-01-31"),
+    ]
+
+
+def test_a_filter_is_taken_away_by_its_chip(tmp_path: Path) -> None:
+    corpus = StandIn("pumps")
+    _page_after(corpus, [".chip button", ".chip button"], tmp_path, "q=valve&section=Service&phrase=oil+filter")
+    assert _filters(corpus) == [Filters(), Filters()]
+
+
+def test_what_a_question_quotes_is_offered_as_a_phrase(tmp_path: Path) -> None:
+    corpus = StandIn("pumps")
+    _page_after(corpus, ["%23documents > .link"], tmp_path, "q=What+is+%22the+valve%22+of+the+5%22+pipe+and+3%22+pipe?")
+    searched = [asked["filters"] for asked in corpus.asked if "query" in asked]
+    assert searched == [Filters(), Filters(phrases=["the valve"])]

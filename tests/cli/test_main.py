@@ -420,6 +420,41 @@ def test_json_stands_alone_on_standard_output(folder: Path) -> None:
     assert "embed" in done.stderr
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["search", "ask"])
+def test_a_question_loads_what_it_needs(folder: Path, inset: Inset, command: str) -> None:
+    (folder / "corpora").mkdir()
+    turn_off_ocr(folder)
+    assert inset("refresh", "manuals").code == 0
+    asked = [
+        sys.executable,
+        "-X",
+        "importtime",
+        "-m",
+        "cli.main",
+        command,
+        "manuals",
+        "Which screws hold the winch?",
+        "--json",
+    ]
+    done = subprocess.run(asked, capture_output=True, text=True, check=False, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
+    assert "onnxruntime" in loaded
+    heavy = {
+        "pandas.core.frame",
+        "lancedb.db",
+        "boto3",
+        "ray",
+        "great_expectations",
+        "airflow",
+        "torch",
+        "pymupdf",
+        "fastapi",
+    }
+    assert not heavy & loaded
+
+
 def test_synthesize_writes_manuals_that_parse_reads(tmp_path: Path, inset: Inset) -> None:
     made = inset("synthesize", "--out", tmp_path, "--seed", 3, "--pages", 3, "--preset", "easy", "--json")
     assert [Path(file).name for file in made.json["files"]] == ["easy-3.pdf", "easy-3.truth.json", "questions.jsonl"]

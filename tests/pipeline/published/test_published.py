@@ -102,9 +102,14 @@ def test_a_step_of_a_plan_is_narrowed_too(published: Workspace, opened: Open) ->
         {"phrases": ["the steel winch has"]},
         {"sources": ["w*"], "page_ranges": [{"last": 2}]},
     ):
-        hits = corpus.search("service", steps={"retrieve": [{"by": "bm25", "filters": filters}]}).hits
+        hits = corpus.search("service", preset="bm25", steps={"retrieve": [{"by": "bm25", "filters": filters}]}).hits
         assert {hit.source for hit in hits} == {"winch.pdf"}
-    assert corpus.search("service", steps={"retrieve": [{"by": "bm25", "filters": {"phrases": ["no such"]}}]}).hits == []
+    assert (
+        corpus.search(
+            "service", preset="bm25", steps={"retrieve": [{"by": "bm25", "filters": {"phrases": ["no such"]}}]}
+        ).hits
+        == []
+    )
 
 
 def test_an_answer_is_narrowed(published: Workspace, opened: Open) -> None:

@@ -4,21 +4,24 @@ Exit codes: 0 done, 1 something outside failed or a bug of ours, 2 the user's mi
 by a gate.
 """
 
+import math
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast, get_args
 
 import typer
 
+from cli.start import leave_pandas_out
 from cli.terminal import print_json, print_markdown, print_table, reporting, say, show, show_marked, show_text, show_title
 from schemas.errors import OF_THE_SOURCE, BadInputError, Failure, GateError, InsetError, UserError
 from schemas.stages import Step
 
 if TYPE_CHECKING:
-    from schemas.evidence import Hit, PageRange
+    from pipeline.published.corpus import PublishedCorpus
+    from schemas.evidence import Hit, PageRange, Resemblance
     from schemas.inspection import InspectedPage
     from schemas.trace import TraceStep
 
@@ -39,6 +42,9 @@ CorpusArgument = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
 
 REFUSED = 3
+
+ASKING = (["search"], ["ask"])
+"""Commands that put a question and end: people wait for them to start."""
 
 _RETRY = "correct what is in quarantine, or try it again: inset quarantine {corpus} --replay"
 
@@ -342,12 +348,23 @@ def search(
         typer.Option(formats=_DAYS, help="Only PDFs changed, or else made, that day or later, by themselves."),
     ] = None,
     until: Annotated[datetime | None, typer.Option(formats=_DAYS, help="Only those of that day or earlier.")] = None,
+    language: Annotated[list[str] | None, typer.Option(help="Only documents in this language: en, de.")] = None,
     phrase: Annotated[list[str] | None, typer.Option(help="Only what has this phrase, word for word.")] = None,
     group: Annotated[str | None, typer.Option(help="The best hit of each page or document: page, document.")] = None,
     highlight: Annotated[
         bool, typer.Option("--highlight", help="Mark the sentence nearest in meaning too, which takes longer.")
     ] = False,
     version: Annotated[str | None, typer.Option(help="A version other than the live one.")] = None,
+    image: Annotated[
+        Path | None, typer.Option(help="A picture to search by, alone or with QUERY; for presets that look at pictures.")
+    ] = None,
+    like: Annotated[str | None, typer.Option(help="Instead of a query: figures like this one, by its id.")] = None,
+    by: Annotated[
+        str,
+        typer.Option(
+            help="With --like: by vector, which is what figures show or what is said of them, or by hash: their look."
+        ),
+    ] = "vector",
     questions: Annotated[
         Path | None, typer.Option(help="Answer every question of a JSONL file (id, question, doc).")
     ] = None,
@@ -375,10 +392,16 @@ def search(
         has_figure=has_figure,
         since=since.date() if since else None,
         until=until.date() if until else None,
+        languages=language or [],
         phrases=phrase or [],
     )
     otherwise = _changes(steps or [])
     published = open_published(corpus)
+    if like is not None:
+        if query or image or questions:
+            raise UserError("--like takes no QUERY, no --image and no --questions")
+        _show_similar(published, like, by, k, version, as_json=as_json)
+        return
     if questions is not None:
         if rankings is None:
             raise UserError("--questions needs --out RANKINGS.jsonl")
@@ -399,10 +422,11 @@ def search(
         else:
             say(f"{summary['questions']} questions ranked in {rankings}")
         return
-    if not query:
-        raise UserError("what should be searched for? Give a QUERY, or --questions FILE.jsonl with --out")
+    if not query and image is None:
+        raise UserError("what should be searched for? Give a QUERY, an --image, or --questions FILE.jsonl with --out")
     result = published.search(
-        query,
+        query or "",
+        picture=None if image is None else _read(image),
         preset=preset,
         steps=otherwise,
         k=k,
@@ -417,6 +441,31 @@ def search(
     else:
         _show_hits(result.hits, group)
         _show_trace(result.trace or [])
+
+
+def _read(image: Path) -> bytes:
+    try:
+        return image.read_bytes()
+    except OSError as error:
+        raise UserError(f"--image {image}: {error.strerror}") from error
+
+
+def _show_similar(
+    published: "PublishedCorpus", figure_id: str, by: str, k: int | None, version: str | None, *, as_json: bool
+) -> None:
+    from schemas.evidence import Resemblance
+
+    if by not in get_args(Resemblance):
+        raise UserError(f"--by {by}: use one of {', '.join(get_args(Resemblance))}")
+    with reporting() as report:
+        found = published.similar(
+            figure_id, by=cast("Resemblance", by), k=k, version=version, wait_s=math.inf, report=report
+        )
+    if as_json:
+        print_json(found)
+        return
+    say(f"by {'their look' if found.space is None else f'vectors {found.space}'}")
+    _show_hits(found.hits)
 
 
 def _page_range(written: str) -> "PageRange":
@@ -738,6 +787,8 @@ def doctor(
 def main() -> NoReturn:
     """Run the command; an error of ours is one line and an exit code, never a traceback."""
     try:
+        if sys.argv[1:2] in ASKING:
+            leave_pandas_out()
         app()
     except GateError as error:
         _fail(error, REFUSED)

@@ -10,6 +10,7 @@
     GET  /v1/corpora/{corpus}/presets     every way to search it, and what its version lacks for some
     GET  /v1/presets                      those that Inset brings
     GET  /v1/corpora/{corpus}/figures/{figure_id}
+    GET  /v1/corpora/{corpus}/figures/{figure_id}/similar?by=vector&k=10
     GET  /v1/corpora/{corpus}/documents/{doc_id}.pdf
     GET  /v1/corpora/{corpus}/documents/{doc_id}/tagged.pdf
     GET  /v1/corpora/{corpus}/documents/{doc_id}/pages/{page}.png?box=x0,y0,x1,y1&dpi=110
@@ -25,6 +26,7 @@ switched off.
 """
 
 import asyncio
+import base64
 import contextlib
 import hashlib
 import logging
@@ -41,15 +43,25 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse
 from fastapi.routing import APIRoute
 from fastapi.staticfiles import StaticFiles
-from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    WithJsonSchema,
+    model_validator,
+)
 
 from query_service import errors
 from query_service.errors import ErrorBody, one_line
-from query_service.guard import Guard
+from query_service.guard import PICTURE_LIMIT, Guard
 from query_service.hosts import LOOPBACK, TrustedHosts
 from query_service.ports import Box, PublishedCorpus
 from schemas.errors import InsetError, NotFoundError
-from schemas.evidence import AnswerResult, Filters, SearchResult
+from schemas.evidence import AnswerResult, Filters, Resemblance, SearchResult, SimilarFigures
 from schemas.overview import CorpusOverview
 from schemas.retrieval import ChangedSteps, PresetInfo
 from schemas.versions import VersionList
@@ -103,6 +115,26 @@ Changes = Annotated[
 ]
 
 
+_BASE64 = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
+
+
+def _decoded(written: str) -> bytes:
+    try:
+        picture = base64.b64decode(written, validate=True)
+    except ValueError:
+        raise ValueError("a picture is base64 of a file, without a media type before it") from None
+    if not 0 < len(picture) <= PICTURE_LIMIT:
+        raise ValueError(f"a picture has {PICTURE_LIMIT // 1024**2} MiB at most, and isn't empty")
+    return picture
+
+
+Picture = Annotated[
+    bytes,
+    BeforeValidator(lambda written: _decoded(written) if isinstance(written, str) else written),
+    WithJsonSchema({"type": "string", "contentEncoding": "base64", "minLength": 4, "pattern": _BASE64}),
+]
+
+
 class SearchRequest(BaseModel):
     """What to look for. Without ``version`` the live one is searched.
 
@@ -110,9 +142,24 @@ class SearchRequest(BaseModel):
     out, whatever is published meanwhile.
     """
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "anyOf": [
+                {"required": ["query"], "properties": {"query": {"type": "string", "minLength": 1}}},
+                {"required": ["picture"], "properties": {"picture": {"type": "string"}}},
+            ]
+        },
+    )
 
-    query: Question
+    query: Annotated[str, StringConstraints(strip_whitespace=True, max_length=QUERY_LIMIT)] = Field(
+        "", description="In plain words; may be left out where there is a picture."
+    )
+    picture: Picture | None = Field(
+        None,
+        description="PNG, JPEG, WebP, GIF or BMP in base64, 8 MiB and 25 million pixels at most, to be searched by alone or with "
+        "the words; for presets that look at pictures.",
+    )
     preset: PresetName | None = Field(
         None,
         validation_alias=AliasChoices("preset", "mode"),
@@ -132,6 +179,12 @@ class SearchRequest(BaseModel):
         False, description="Say of each hit which sentence is nearest to the query in meaning, which takes time for each."
     )
     trace: bool = Field(False, description="Return what each step did, too.")
+
+    @model_validator(mode="after")
+    def _asks(self) -> "SearchRequest":
+        if not self.query and self.picture is None:
+            raise ValueError("give a query, a picture, or both")
+        return self
 
 
 class AnswerRequest(BaseModel):
@@ -259,6 +312,7 @@ def search(corpus: Opened, asked: SearchRequest) -> SearchResult:
     """Evidence for a query, best first: chunks of text, tables and figures, each with its page and bbox."""
     return corpus.search(
         asked.query,
+        picture=asked.picture,
         preset=asked.preset,
         steps=asked.steps.given,
         k=asked.k,
@@ -310,6 +364,27 @@ def figure(
     if if_none_match is not None and _matches(if_none_match, etag):
         return Response(status_code=304, headers=headers)
     return Response(body, media_type=media_type, headers=headers)
+
+
+@_v1.get("/{corpus}/figures/{figure_id}/similar", tags=["questions"])
+def similar(
+    corpus: Opened,
+    figure_id: FigureId,
+    by: Annotated[
+        Resemblance,
+        Query(
+            description="vector: by what it shows, or by what is said of it where the version has no vectors of pictures; the "
+            "reply says which. hash: by its look, as a perceptual hash sees it."
+        ),
+    ] = "vector",
+    k: Annotated[int, Query(ge=1, le=100, description="Figures at most.")] = 10,
+    version: VersionParameter = None,
+) -> SimilarFigures:
+    """Figures like one, best first, each once.
+
+    The first time that a version's figures are compared by hash takes a while: 503 says how far that is.
+    """
+    return corpus.similar(figure_id, by=by, k=k, version=version)
 
 
 def _kept(version: str | None, how_long: str = f"public, max-age={_DAY_S}") -> str:
@@ -458,10 +533,14 @@ def create_app(
         hosts: Names that it goes by, beside those of this machine itself: ``example.org``, ``*.example.org``, or ``*`` for any.
         close: Called when the service ends.
     """
+    served = _Served(open_corpus, corpora)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        # Models and indexes are loaded by the first question, so that none of a person's is the first.
+        asked = asyncio.create_task(run_in_threadpool(lambda: [served.obstacle(name) for name in served.names()]))
         yield
+        await asked
         await run_in_threadpool(close)
 
     app = FastAPI(
@@ -473,7 +552,7 @@ def create_app(
         generate_unique_id_function=_operation_id,
         lifespan=lifespan,
     )
-    app.state.served = _Served(open_corpus, corpora)
+    app.state.served = served
     errors.install(app)
     app.add_middleware(TrustedHosts, names=[*LOOPBACK, *hosts])
     app.add_middleware(Guard)

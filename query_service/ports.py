@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol
 
-from schemas.evidence import NO_FILTERS, AnswerResult, Filters, SearchResult
+from schemas.evidence import NO_FILTERS, AnswerResult, Filters, Resemblance, SearchResult, SimilarFigures
 from schemas.overview import CorpusOverview
 from schemas.retrieval import PresetInfo
 from schemas.versions import VersionList
@@ -88,6 +88,12 @@ class PublishedCorpus(Protocol):
             highlight: Whether each hit is to say which of its sentences is nearest to the question.
             trace: Whether to return what each step did.
         """
+        ...
+
+    def similar(
+        self, figure_id: str, *, by: Resemblance = "vector", k: int | None = None, version: str | None = None
+    ) -> SimilarFigures:
+        """Return the ``k`` figures most like one, of the live version or of ``version``."""
         ...
 
     def answer(

@@ -272,6 +272,24 @@ class SearchResult(_Model):
     trace: list[TraceStep] | None = Field(None, description="What each step did, where the request asks for it.")
 
 
+Resemblance = Literal["vector", "hash"]
+"""What figures are alike by: vectors, or perceptual hashes, which see the coarse distribution of light and nothing else."""
+
+
+class SimilarFigures(_Model):
+    """Figures like a figure, each once, best first, itself left out; a hit is the row of a figure where it stands first."""
+
+    version: str
+    figure_id: str
+    by: Resemblance
+    space: str | None = Field(
+        None,
+        description="Whose vectors were compared: image or unified; text, by what is said of figures, where the version has no "
+        "vectors of pictures; null by hash.",
+    )
+    hits: list[Hit]
+
+
 class Citation(_Model):
     """Where a part of an answer comes from; ``n`` counts from 1 within the answer."""
 

@@ -77,6 +77,12 @@ class Places(_Retriever):
 Retriever = Annotated[Words | Vectors | Sections | Places, Field(discriminator="by")]
 
 
+class Describe(Section):
+    """Have a vision-language model describe the picture that is asked by; what it writes is added to the words."""
+
+    model: Name = Field("vlm", description="One of retrieval.models, which sees pictures.")
+
+
 class Rewrite(Section):
     """Have a generative model put the question into the words that documents use."""
 
@@ -171,6 +177,7 @@ class Select(Section):
 class Steps(Section):
     """The steps of a plan, in the order in which they run; what is left out doesn't happen."""
 
+    describe: Describe | None = Field(None, description="Add a description of the picture to the words.")
     rewrite: Rewrite | None = Field(None, description="Put the question into other words.")
     expand: Expand | None = Field(None, description="Look for more words than the question has.")
     documents: DocumentStep | None = Field(None, description="Look in the best documents only.")
@@ -206,7 +213,7 @@ class Steps(Section):
     @property
     def models(self) -> list[str]:
         """The names of the models that they need of ``retrieval.models``, each once."""
-        asked = [self.rewrite.model] if self.rewrite is not None else []
+        asked = [step.model for step in (self.describe, self.rewrite) if step is not None]
         asked += [one.model for one in self.retrievers if isinstance(one, Sections)]
         asked += [self.documents.reranked_by] if self.documents is not None and self.documents.reranked_by else []
         asked += [
@@ -218,6 +225,7 @@ class Steps(Section):
 class ChangedSteps(Section):
     """Steps of a preset that are otherwise for one request: what a step leaves out stays as it is; a list is taken whole."""
 
+    describe: Describe | None = None
     rewrite: Rewrite | None = None
     expand: Expand | None = None
     documents: DocumentStep | None = None
@@ -232,7 +240,7 @@ class ChangedSteps(Section):
         return {
             name: step
             for name, step in self.model_dump(exclude_unset=True).items()
-            if step is not None or name in ("rewrite", "documents")
+            if step is not None or name in ("describe", "rewrite", "documents")
         }
 
 

@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backends.models.devices import STARVED
-from schemas.errors import BadInputError, FailureCode
+from schemas.errors import BadInputError, FailureCode, RequestError
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 _OPENING = threading.Lock()
+_RECEIVING = threading.Lock()
 
 
 def open_picture(picture: bytes, largest_side: int) -> "Image":
@@ -87,6 +88,61 @@ def encode(picture: bytes, largest_side: int) -> tuple[bytes, str]:
     written = io.BytesIO()
     image.save(written, encoding, quality=_JPEG_QUALITY)
     return written.getvalue(), media_type
+
+
+RECEIVED_PIXELS = 25_000_000
+RECEIVED_FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP")
+"""What a picture may be that somebody asks by. Pillow runs Ghostscript on some other formats."""
+
+_RECEIVED_SIDE = 2048
+
+
+def receive(picture: bytes) -> bytes:
+    """Return a picture that anybody may have sent as one that is safe to decode: upright, its longer side 2,048 pixels at most.
+
+    Its size is known before anything of it is decoded, and one picture is decoded at a time, so that a few layers of 100 MB
+    are the most, however many are sent. One that is small and upright keeps its bytes.
+
+    Raises:
+        RequestError: It is in no format of ``RECEIVED_FORMATS``, broken, or has more than ``RECEIVED_PIXELS``.
+    """
+    from PIL import Image, UnidentifiedImageError
+
+    with _RECEIVING:
+        try:
+            return _received(picture)
+        except (RequestError, MemoryError):
+            raise
+        except UnidentifiedImageError as error:
+            raise RequestError(f"the picture can't be read: it is none of {', '.join(RECEIVED_FORMATS)}") from error
+        except Image.DecompressionBombError as error:
+            raise RequestError(_TOO_LARGE) from error
+        except Exception as error:
+            reason = (str(error).splitlines() or [""])[0][:200] or type(error).__name__
+            raise RequestError(f"the picture can't be read: {reason}") from error
+
+
+def _received(picture: bytes) -> bytes:
+    from PIL import ExifTags, Image, ImageOps
+
+    with _OPENING, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        image = Image.open(io.BytesIO(picture), formats=RECEIVED_FORMATS)
+    if image.width * image.height > RECEIVED_PIXELS:
+        raise RequestError(_TOO_LARGE)
+    fits = max(image.size) <= _RECEIVED_SIDE
+    image.draft("RGB", (_RECEIVED_SIDE, _RECEIVED_SIDE))
+    is_turned = image.getexif().get(ExifTags.Base.Orientation, 1) != 1  # of a PNG, it may decode all of it
+    rgb = _on_white(ImageOps.exif_transpose(image) if is_turned else image)  # decodes all of it
+    if fits and not is_turned and image.format in ("PNG", "JPEG"):
+        return picture
+    rgb.thumbnail((_RECEIVED_SIDE, _RECEIVED_SIDE))
+    written = io.BytesIO()
+    rgb.save(written, "PNG", compress_level=1)
+    return written.getvalue()
+
+
+_TOO_LARGE = f"the picture has more than {RECEIVED_PIXELS // 1_000_000} million pixels; make it smaller"
 
 
 @contextmanager

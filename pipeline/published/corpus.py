@@ -3,13 +3,16 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from backends.models.pictures import receive
 from pipeline.corpus.presets import default_preset, presets_of
-from pipeline.corpus.workspace import Workspace, open_workspace
+from pipeline.corpus.workspace import Report, Workspace, open_workspace, silent
 from pipeline.published.files import PublishedFiles
 from pipeline.published.versions import OpenVersions
+from pipeline.records.looks import Looks
 from pipeline.records.publication import list_versions
 from ray_jobs.draw_pages import PageDrawer
-from schemas.evidence import NO_FILTERS, AnswerResult, Filters, Modality, SearchResult
+from schemas.errors import TransientError
+from schemas.evidence import NO_FILTERS, AnswerResult, Filters, Modality, Resemblance, SearchResult, SimilarFigures
 from schemas.overview import CorpusOverview, SearchPreset
 from schemas.retrieval import Preset, PresetInfo
 from schemas.versions import VersionList
@@ -18,6 +21,9 @@ from tasks.answering.presets import NO_CHANGES, changed, preset_info, preset_nam
 
 K = 10
 """Hits of those who ask for no number, by a preset that names none."""
+
+LOOKING_S = 3.0
+"""How long somebody who asks for look-alikes waits, where hashes are still to be computed."""
 
 QUERIES_AT_ONCE = 256
 
@@ -38,6 +44,7 @@ class PublishedCorpus:
         self._versions = OpenVersions(workspace)
         self._drawer = drawer or PageDrawer()
         self._closes_drawer = drawer is None
+        self._looks = Looks(workspace.store)
         self.files = PublishedFiles(workspace, self._versions, self._drawer)
 
     @property
@@ -68,8 +75,9 @@ class PublishedCorpus:
     ) -> SearchResult:
         """Return the best ``k`` rows behind the first ``offset``, of the live version or of ``version``."""
         plan = self._plan(preset, steps)
+        seen = None if picture is None else receive(picture)
         with self._versions.opened(version) as opened:
-            asked, most = opened.question(query, picture), k or plan.select.k or K
+            asked, most = opened.question(query, seen), k or plan.select.k or K
             return opened.search(
                 asked,
                 plan,
@@ -80,6 +88,34 @@ class PublishedCorpus:
                 highlight=highlight,
                 traced=trace,
             )
+
+    def similar(
+        self,
+        figure_id: str,
+        *,
+        by: Resemblance = "vector",
+        k: int | None = None,
+        version: str | None = None,
+        wait_s: float = LOOKING_S,
+        report: Report = silent,
+    ) -> SimilarFigures:
+        """Return the ``k`` figures most like one, of the live version or of ``version``.
+
+        Of a version whose figures nobody compared before, hashes are computed, for ``wait_s`` seconds at most before
+        ``TransientError`` says how far that is; ``report`` is called meanwhile.
+        """
+        with self._versions.opened(version) as opened:
+            if by == "vector":
+                return opened.similar(figure_id, k=k or K)
+            figures, version = opened.comparable(figure_id), opened.version
+        with self._versions.reading():
+            hashes = self._looks.of(figures, wait_s=wait_s, report=report)
+        if figure_id not in hashes:
+            raise TransientError(
+                f"corpus {self.name}: the store can't give figure {figure_id}; to see why: inset doctor {self.name}"
+            )
+        with self._versions.opened(version) as opened:
+            return opened.look_alikes(figure_id, hashes, k=k or K)
 
     def search_each(
         self,

@@ -6,20 +6,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from backends.engines.analyser import query_terms, spans
 from pipeline.corpus.models import Embedders, QueryModels
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.evidence import evidence_parts, page_rows, read_placements
+from pipeline.records.evidence import evidence_parts, figure_rows, page_rows, read_placements
 from pipeline.records.inventory import check_index_files
 from pipeline.records.ledger import read_ledger
 from pipeline.records.publication import read_manifest
 from pipeline.records.tagged import tagged_copies
 from schemas.corpus import Corpus, TagOptions
 from schemas.errors import NotFoundError
-from schemas.evidence import AnswerResult, CitedRegion, Filters, Hit, Modality, SearchResult, Span
+from schemas.evidence import AnswerResult, CitedRegion, Filters, Hit, Modality, SearchResult, SimilarFigures, Span
+from schemas.models import Embeds
 from schemas.ports import Embedder, SearchIndex, TextEmbedder
 from schemas.retrieval import Preset
 from schemas.tags import TagTemplate
@@ -31,15 +33,18 @@ from tasks.answering.highlight import highlights, nearest_sentences, telling
 from tasks.answering.localise import localise
 from tasks.answering.narrow import NOTHING, resolve, with_filters
 from tasks.answering.phrases import holding
+from tasks.answering.resemble import look_alikes, neighbours
 from tasks.answering.retrieve import lacking_models, lacking_vectors, retrieve
 from tasks.answering.retrievers import without_pages
 from tasks.answering.search import POOL, Resources
 from tasks.answering.sections import ContentsRow
 from tasks.answering.trace import Trace
-from tasks.enriching.spaces import TEXT
+from tasks.enriching.spaces import SPACES, TEXT
 
 NEARNESS = TEXT
 """The space in which a passage must be near enough to a question to answer it."""
+
+_OF_PICTURES = (Embeds.PICTURES, Embeds.PAIRS)
 
 
 @dataclass(frozen=True)
@@ -110,6 +115,41 @@ class OpenVersion:
             hits = [hit for hit in found if near.get(hit.evidence_id, 0.0) >= least]
         made = answer(self.version, hits, self.template, passages=options.passages)
         return made.model_copy(update={"trace": trace.steps}) if traced else made
+
+    def similar(self, figure_id: str, *, k: int) -> SimilarFigures:
+        """Return figures whose vectors are near to a figure's: by its picture where the version has such vectors, or its words.
+
+        Raises:
+            NotFoundError: The version has no row of it.
+        """
+        row = self._first_row(figure_id)
+        pictures = (name for name, space in SPACES.items() if space.embeds in _OF_PICTURES and name in self.embedders)
+        space = next(pictures, TEXT.name)
+        vector = self.index.vectors([row], space)[row]
+        ranked = neighbours(self.index, vector, space, self._figures_of, but=figure_id, k=k)
+        return SimilarFigures(version=self.version, figure_id=figure_id, by="vector", space=space, hits=self._hits(ranked))
+
+    def comparable(self, figure_id: str) -> list[str]:
+        """Return all figures that have a row.
+
+        Raises:
+            NotFoundError: The given one has none.
+        """
+        self._first_row(figure_id)
+        return [str(name) for name in self._first_rows.column("figure_id").to_pylist()]
+
+    def look_alikes(self, figure_id: str, hashes: Mapping[str, int], *, k: int) -> SimilarFigures:
+        """Return figures whose perceptual hashes differ little from a figure's.
+
+        Args:
+            figure_id: The figure.
+            hashes: Those of figures that have a row, its own among them.
+            k: Figures at most.
+        """
+        names, values = list(hashes), np.fromiter(hashes.values(), np.uint64, len(hashes))
+        found = look_alikes(values, names.index(figure_id), k)
+        ranked = [(self._first_row(names[place]), score) for place, score in found]
+        return SimilarFigures(version=self.version, figure_id=figure_id, by="hash", hits=self._hits(ranked))
 
     def question(self, words: str, picture: bytes | None = None) -> Asked:
         """Return a question as the models of this version embed it."""
@@ -220,6 +260,30 @@ class OpenVersion:
     @functools.cached_property
     def _figure_ids(self) -> frozenset[Any]:
         return frozenset(self._figures.column("figure_id").to_pylist())
+
+    @functools.cached_property
+    def _figure_rows(self) -> pa.Table:
+        return figure_rows(self.workspace.store, self.version)
+
+    @functools.cached_property
+    def _first_rows(self) -> pa.Table:
+        """Each figure that has a row, once, with the row where it stands first."""
+        names = self._figure_rows.column("figure_id").combine_chunks()
+        each = names.unique()
+        return self._figure_rows.take(pc.index_in(each, names))
+
+    def _first_row(self, figure_id: str) -> str:
+        self.require_figure(figure_id)
+        place = pc.index(self._first_rows.column("figure_id"), pa.scalar(figure_id)).as_py()
+        if place < 0:
+            raise NotFoundError(f"{self._place} has no row of figure {figure_id}, so there is nothing to compare it by")
+        return str(self._first_rows.column("evidence_id")[place].as_py())
+
+    def _figures_of(self, rows: Sequence[str]) -> list[str | None]:
+        places = pc.index_in(pa.array(rows, pa.string()), self._figure_rows.column("evidence_id"))
+        return [
+            None if name is None else str(name) for name in self._figure_rows.column("figure_id").take(places).to_pylist()
+        ]
 
     @functools.cached_property
     def _page_pictures(self) -> frozenset[str]:

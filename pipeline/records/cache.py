@@ -14,7 +14,7 @@ from schemas.errors import DamagedError
 from schemas.parquet import from_parquet, holds_digest, read_column, to_parquet
 from schemas.ports import ObjectStore
 
-CACHES = ("recognised", "drawn", "captions", "likenesses", "vectors")
+CACHES = ("recognised", "drawn", "captions", "likenesses", "vectors", "looks")
 """Folders of a store that hold caches, each with a folder a key."""
 
 _RECORDS_A_SHARD = 20_000

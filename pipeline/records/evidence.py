@@ -171,6 +171,21 @@ def page_rows(evidence: pa.Table) -> list[tuple[str, int, str]]:
     return [(row["doc_id"], row["page"], row["figure_id"]) for row in rows.to_pylist()]
 
 
+def figure_rows(store: ObjectStore, version: str) -> pa.Table:
+    """Return ``evidence_id`` and ``figure_id`` of each figure's row, by document and order; raises as ``evidence_parts`` does."""
+    columns = ["evidence_id", "figure_id", "modality"]
+    parts = [_FIGURE_ROWS.empty_table()]
+    for name in _parts(store, version_file(version, "evidence")):
+        with reading(store, name):
+            part = read_table(store, name, columns=columns)
+            of_figures = pc.equal(part.column("modality"), pa.scalar(str(Modality.FIGURE)))
+            parts.append(part.filter(of_figures).select(_FIGURE_ROWS.names).cast(_FIGURE_ROWS))
+    return pa.concat_tables(parts)
+
+
+_FIGURE_ROWS = pa.schema([EVIDENCE.field("evidence_id"), EVIDENCE.field("figure_id")])
+
+
 def figures_of(placements: pa.Table) -> frozenset[str]:
     """Return the figures that stand somewhere."""
     return frozenset(figure for figure in placements.column("figure_id").to_pylist() if figure is not None)

@@ -16,6 +16,7 @@ from pipeline.records.cache import CACHES
 from pipeline.records.descriptions import open_descriptions
 from pipeline.records.lease import holding, release
 from pipeline.records.likenesses import likeness_cache
+from pipeline.records.looks import looks_cache
 from pipeline.records.needs import Needs, needs_of
 from pipeline.records.shared import Objects, list_objects
 from pipeline.upkeep.retain import doomed, sweep
@@ -58,7 +59,7 @@ def _prune(workspace: Workspace, folder: Path, *, dry_run: bool, report: Report)
         for cache in (open_descriptions(store, used.captions.key), likeness_cache(workspace, used))
     }
     # Of caches that are needed, single records may be to spare.
-    kept_caches = paid | needs.records.keys()
+    kept_caches = paid | needs.records.keys() | {looks_cache(store).folder}
     shards = [name for kind in CACHES for name in store.names(kind) if name.rpartition("/")[0] not in kept_caches]
     halves = store.abandoned("")
     counts = Counter(name.partition("/")[0] for name in _spare_objects(objects, needs, shards))

@@ -25,6 +25,9 @@ export const versions = (corpus) => call(at(corpus, "/versions"));
 export const answer = (corpus, body, signal) => post(at(corpus, "/answer"), body, signal);
 export const search = (corpus, body, signal) => post(at(corpus, "/search"), body, signal);
 
+export const similar = (corpus, id, by, version) =>
+  call(at(corpus, `/figures/${encodeURIComponent(id)}/similar?${new URLSearchParams({ by, k: 12, version })}`));
+
 export const figureUrl = (corpus, id, version) => at(corpus, `/figures/${encodeURIComponent(id)}?version=${encodeURIComponent(version)}`);
 
 export function pageUrl(corpus, docId, page, boxes, dpi, version) {

@@ -1,6 +1,6 @@
 // Two dialogs: a page of a document with the cited boxes highlighted, and a figure at its full size.
 
-import { figureUrl, pageUrl, pdfUrl, taggedUrl } from "./service.js";
+import { figureUrl, pageUrl, pdfUrl, similar, taggedUrl } from "./service.js";
 import { el, fileName } from "./text.js";
 
 const $ = (id) => document.getElementById(id);
@@ -14,6 +14,7 @@ let place = null;
 let page = 1;
 let large = false;
 let last = null; // the document's last page, once it is known
+let figure = null;
 
 export const isOpen = () => dialog.open || lightbox.open;
 
@@ -107,6 +108,9 @@ function lookAhead(shown) {
 
 // { corpus, version, figureId, caption, tag, places: [{ label, place }] }
 export function openFigure(shown) {
+  figure = shown;
+  $("similar").hidden = true;
+  $("similar-ask").hidden = false;
   const address = figureUrl(shown.corpus, shown.figureId, shown.version);
   const picture = $("lightbox-figure");
   picture.onload = () => { // a small figure is shown at twice its size
@@ -123,6 +127,50 @@ export function openFigure(shown) {
   if (!lightbox.open) lightbox.showModal();
 }
 
+const COMPARED = {
+  image: "Figures that show the like", unified: "Figures that show and say the like", text: "Figures of which the like is said",
+};
+
+// Figures like the one that is shown, each a button that shows it instead.
+async function findSimilar(by) {
+  const shown = figure;
+  $("similar").hidden = false;
+  $("similar-ask").hidden = true;
+  $("similar-otherwise").hidden = true;
+  $("similar-by").textContent = "Looking for similar figures…";
+  $("similar-figures").replaceChildren();
+  let [label, next] = by === "hash" ? ["By what they show or say instead", "vector"] : ["By their look instead", "hash"];
+  try {
+    const found = await similar(shown.corpus, shown.figureId, by, shown.version);
+    if (figure !== shown) return;
+    const compared = by === "hash" ? "Figures that look alike from afar" : COMPARED[found.space] ?? COMPARED.image;
+    $("similar-by").textContent = found.hits.length ? compared : "There is no other figure";
+    $("similar-figures").replaceChildren(...found.hits.map((hit) => el("li", {}, thumbnail(hit, found.version))));
+  } catch (error) {
+    if (figure !== shown) return;
+    $("similar-by").textContent = error.message;
+    [label, next] = ["Try again", by];
+  }
+  $("similar-otherwise").textContent = label;
+  $("similar-otherwise").onclick = () => findSimilar(next);
+  $("similar-otherwise").hidden = false;
+}
+
+function thumbnail(hit, version) {
+  const cited = hit.figures.find(({ figure_id: id }) => id === hit.figure_id) ?? { page: hit.page, bbox: hit.bbox, caption: hit.caption };
+  const where = `${fileName(hit.source)}, page ${cited.page}`;
+  const place = {
+    corpus: figure.corpus, version, docId: hit.doc_id, source: hit.source, section: hit.section_path, page: cited.page,
+    boxes: new Map([[cited.page, [cited.bbox]]]), tagged: hit.tagged_pdf,
+  };
+  const shown = { corpus: figure.corpus, version, figureId: hit.figure_id, caption: cited.caption, tag: "", places: [{ label: `page ${cited.page}`, place }] };
+  return el("button", {
+    type: "button", class: "picture", title: `${cited.caption || "Figure"}\n${where}`, "aria-label": `Show ${cited.caption || "figure"}, ${where}`,
+    onclick: () => { openFigure(shown); $("lightbox").querySelector(".stage").focus({ preventScroll: true }); },
+  }, el("img", { src: figureUrl(figure.corpus, hit.figure_id, version), alt: "", loading: "lazy", decoding: "async" }));
+}
+
+$("similar-ask").addEventListener("click", () => findSimilar("vector"));
 $("previous").addEventListener("click", () => go(page - 1));
 $("next").addEventListener("click", () => go(page + 1));
 $("back-to-cited").addEventListener("click", () => { go(place.page); stage.focus({ preventScroll: true }); });

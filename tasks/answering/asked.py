@@ -26,6 +26,15 @@ class Asked:
         self.embedders = embedders
         self._vectors: dict[str, Vector] = {}
 
+    @property
+    def has_no_words(self) -> bool:
+        """Whether a picture is all there is."""
+        return self.picture is not None and not self.words
+
+    def can_embed(self, space: str) -> bool:
+        """Return whether there is something of it that a space's model embeds."""
+        return not self.has_no_words or SPACES[space].embeds is not Embeds.TEXTS
+
     @classmethod
     def together(cls, embedders: Mapping[str, Embedder], questions: Sequence[str], spaces: Iterable[str]) -> "list[Asked]":
         """Return many questions, which the models of texts among some spaces embed together: several at once are faster."""
@@ -55,10 +64,9 @@ class Asked:
 
     def _embedded(self, space: str) -> Vector:
         embedder = self.embedders[space]
-        seen = self.picture is not None and SPACES[space].embeds is not Embeds.TEXTS
-        if not seen:
-            if self.picture is not None and not self.words:
-                raise RequestError(f"vectors {space} are of words: ask in words, or by a preset that looks at pictures")
+        if not self.can_embed(space):
+            raise RequestError(f"vectors {space} are of words: ask in words, or by a preset that looks at pictures")
+        if self.picture is None or SPACES[space].embeds is Embeds.TEXTS:
             return embedder.embed_query(self.words)
         looked: Vector = embedder.embed_query_picture(self.picture)  # type: ignore[attr-defined]
         if not self.words:

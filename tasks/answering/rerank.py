@@ -10,16 +10,20 @@ from schemas.retrieval import Judged, Nearness, Pages, Reranker, Scored
 from tasks.answering.ask_model import filled, numbers_in, reply
 from tasks.answering.asked import Asked
 from tasks.answering.pages import Page, judge_pages
-from tasks.answering.search import Ranked, Search, ids, shortened
+from tasks.answering.search import NO_WORDS, Ranked, Search, ids, shortened
 from tasks.answering.stop_words import STOP_WORDS, without
 from tasks.answering.trace import Doing
 from tasks.enriching.embed import search_text, searched_words
+from tasks.enriching.spaces import TEXT
 
 
 def reranked(search: Search, step: Reranker, asked: Asked, ranked: Ranked) -> Ranked:
     """Return candidates in another order; those beyond the step's pool keep theirs behind them."""
     with search.trace.step(f"rerank: {step.by}", asked.words) as doing:
         pool = ids(ranked[: step.pool])
+        if not asked.can_embed(step.space if isinstance(step, Nearness) else TEXT.name):
+            doing.note = NO_WORDS
+            return doing.gave(ranked)
         match step:
             case Nearness(space=space):
                 question, vectors = asked.vector(space), search.index.vectors(pool, space)

@@ -5,16 +5,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from schemas.corpus import Ranking
 from schemas.errors import RequestError
 from schemas.evidence import NO_FILTERS, Filters, Modality
+from schemas.models import Embeds
 from schemas.ports import SearchIndex
 from schemas.retrieval import DocumentStep, Preset, Retriever, Steps, Words
 from tasks.answering.asked import Asked
+from tasks.answering.describe import described
 from tasks.answering.diversify import diversify
 from tasks.answering.fuse import fuse, fuse_scores, fuse_shares, in_turn, summed
 from tasks.answering.glossaries import expanded
 from tasks.answering.rerank import judged, reranked
 from tasks.answering.retrievers import above, ask_index
 from tasks.answering.rewrite import rewritten
-from tasks.answering.search import POOL, SHOWN_CHARS, Ranked, Resources, Search, ids
+from tasks.answering.search import FUSED, POOL, SHOWN_CHARS, Ranked, Resources, Search, ids
 from tasks.answering.trace import Trace
 from tasks.enriching.spaces import SPACES, TEXT
 
@@ -53,7 +55,7 @@ def retrieve(
 
     Raises:
         RequestError: The version has no vectors of a space that the plan needs, the corpus file names no model that it needs, or
-            the question has nothing to embed there.
+            the question has a picture that nothing in the plan looks at, or that can't be described where there is nothing else.
         UserError: A model can't be used as the corpus file names it.
     """
     name = f"preset {plan.name}" if isinstance(plan, Preset) else "this search"
@@ -71,25 +73,40 @@ def retrieve(
         raise RequestError(
             f"{name} needs {', '.join(absent)}; use another preset, or name it as {', '.join(absent.values())} in the corpus file"
         )
+    looks = any(SPACES[space].embeds is not Embeds.TEXTS for space in plan.spaces)
+    if asked.picture is not None and not looks and plan.describe is None:
+        raise RequestError(
+            f"{name} looks at no picture: ask in words alone, or by a preset of vectors of pictures, or of a model that "
+            f"describes them"
+        )
     search = Search(index, ranking, trace or Trace(), resources)
-    if plan.rewrite is not None:
+    if plan.describe is not None and asked.picture is not None:
+        with search.trace.step("describe", asked.words) as doing:
+            asked = described(asked, resources.models[plan.describe.model], doing, needed=not (asked.words or looks))
+    if plan.rewrite is not None and not asked.has_no_words:
         with search.trace.step("rewrite", asked.words) as doing:
             asked = asked.reworded(rewritten(asked.words, resources.models[plan.rewrite.model], doing))
     wanted = asked
-    if plan.expand is not None:
+    if plan.expand is not None and not asked.has_no_words:
         with search.trace.step(f"expand: {plan.expand.glossary}", asked.words) as doing:
             wanted = asked.reworded(expanded(asked.words, plan.expand.glossary))
             doing.note = wanted.words.removeprefix(asked.words).strip()
     if plan.documents is not None:
         filters = _in_documents(search, plan.documents, wanted, filters)
     diversity = ranking.diversity if plan.select.diversity is None else plan.select.diversity
-    is_chosen = len(plan.retrieve) > 1 or plan.rerank or plan.select.quota or diversity
-    depth = max(POOL, k) if is_chosen else k
+    is_chosen = bool(plan.rerank or plan.select.quota or diversity)
+    is_fused = len(plan.retrieve) > 1
+    by_ranks = is_fused and not is_chosen and (plan.fuse.method or ranking.fusion) == "rrf"
+    depth = max(POOL, k) if is_fused or is_chosen else k
+    if by_ranks and k <= FUSED:
+        depth = FUSED
     rankings: list[Ranked] = []
     for retriever in plan.retrieve:
         words = wanted if retriever.asks == "question" else _with_evidence(search, wanted, rankings)
         rankings.append(ask_index(search, retriever, words, depth, filters))
     ranked = _fused(search, plan, rankings, depth)
+    if by_ranks and depth > FUSED:
+        ranked = _behind(_by_ranks(search, plan, [one[:FUSED] for one in rankings])[:FUSED], ranked)
     for step in plan.rerank:
         ranked = reranked(search, step, asked, ranked)
     return _selected(search, plan, asked, ranked, k, diversity)
@@ -116,7 +133,7 @@ def _in_documents(search: Search, step: DocumentStep, asked: Asked, filters: Fil
         ranked = summed(
             [(str(found[row]["doc_id"]), 1 / (offset + rank))] for rank, row in enumerate(rows, 1) if row in found
         )
-        if step.reranked_by is not None:
+        if step.reranked_by is not None and not asked.has_no_words:
             named = {str(row["doc_id"]): f"{row['title']} ({_first_source(row)})" for row in found.values()}
             ranked = judged(search, step.reranked_by, asked, ranked[:MOST_JUDGED], named, doing)
         best = doing.gave(ranked[: step.k])
@@ -142,8 +159,7 @@ def _fused(search: Search, plan: Steps, rankings: Sequence[Ranked], depth: int) 
     with search.trace.step(f"fuse: {method}") as doing:
         match method:
             case "rrf":
-                offset = plan.fuse.rrf_k or search.ranking.rrf_k
-                return doing.gave(fuse([ids(one) for one in rankings], k=offset, weights=weights))
+                return doing.gave(_by_ranks(search, plan, rankings))
             case "weighted":
                 return doing.gave(fuse_scores(rankings, weights or _shares(plan.retrieve, search.ranking.alpha)))
             case "shares":
@@ -151,6 +167,16 @@ def _fused(search: Search, plan: Steps, rankings: Sequence[Ranked], depth: int) 
                 return doing.gave(fuse_shares(rankings, counts, depth=depth))
             case "in_turn":
                 return doing.gave(in_turn(rankings))
+
+
+def _by_ranks(search: Search, plan: Steps, rankings: Sequence[Ranked]) -> Ranked:
+    return fuse([ids(one) for one in rankings], k=plan.fuse.rrf_k or search.ranking.rrf_k, weights=plan.fuse.weights)
+
+
+def _behind(first: Ranked, more: Ranked) -> Ranked:
+    """Return what those hear who ask for fewer rows, and behind it the others, none of which scores higher."""
+    known, least = set(ids(first)), first[-1][1] if first else 0.0
+    return [*first, *((name, min(score, least)) for name, score in more if name not in known)]
 
 
 def _selected(search: Search, plan: Steps, asked: Asked, ranked: Ranked, k: int, diversity: float) -> Ranked:
@@ -164,11 +190,14 @@ def _selected(search: Search, plan: Steps, asked: Asked, ranked: Ranked, k: int,
         if diversity:
             pool = ids(ranked[: select.pool])
             # Of many vectors a row, none says how alike two rows are.
-            space = next((name for name in plan.spaces if not SPACES[name].late), TEXT.name)
-            vectors = search.index.vectors(pool, space)
-            chosen = diversify(asked.vector(space), pool, vectors, k=min(k, len(pool)), relevance=1 - diversity)
-            least = chosen[-1][1] if chosen else 0.0
-            ranked = [*chosen, *((name, least - place) for place, name in enumerate(ids(ranked[len(pool) :]), 1))]
+            single = (name for name in (*plan.spaces, TEXT.name) if not SPACES[name].late)
+            if space := next(filter(asked.can_embed, single), None):
+                vectors = search.index.vectors(pool, space)
+                chosen = diversify(asked.vector(space), pool, vectors, k=min(k, len(pool)), relevance=1 - diversity)
+                least = chosen[-1][1] if chosen else 0.0
+                ranked = [*chosen, *((name, least - place) for place, name in enumerate(ids(ranked[len(pool) :]), 1))]
+            else:
+                doing.note = "there are no words to compare rows by, so none is kept back for being like another"
         return doing.gave(ranked[:k])
 
 

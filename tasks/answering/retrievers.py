@@ -9,7 +9,7 @@ from tasks.answering.ask_model import filled, numbers_in, reply
 from tasks.answering.asked import Asked
 from tasks.answering.narrow import both
 from tasks.answering.places import Label, label_of, labels_named, pages_named
-from tasks.answering.search import POOL, Ranked, Search, ids
+from tasks.answering.search import NO_WORDS, POOL, Ranked, Search, ids
 from tasks.answering.sections import MOST_SECTIONS, contents_of, printed, rows_under
 from tasks.answering.stop_words import searched
 from tasks.answering.trace import Doing
@@ -36,6 +36,9 @@ def ask_index(search: Search, retriever: Retriever, asked: Asked, depth: int, fi
             return doing.gave([])
         if search.resources.has_pages and not narrowed.modalities and not _looks(retriever):
             narrowed = without_pages(narrowed)
+        if asked.has_no_words and not _looks(retriever):
+            doing.note = NO_WORDS
+            return doing.gave([])
         match retriever:
             case Words(weights=weights, stop_words=stop_words):
                 words = searched(asked.words, search.ranking.stop_words if stop_words is None else stop_words)

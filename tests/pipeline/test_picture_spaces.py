@@ -108,6 +108,34 @@ def test_figures_and_they_alone_are_found_by_their_pictures(made_once: tuple[Wor
         assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
 
 
+def test_a_picture_finds_itself_and_figures_are_alike_by_what_they_show(
+    made_once: tuple[Workspace, RefreshResult],
+) -> None:
+    workspace, made = made_once
+    rows = figures(workspace, str(made.version))
+    published = PublishedCorpus(workspace)
+    try:
+        for row in rows.values():
+            figure = str(row["figure_id"])
+            picture = workspace.store.get(figure_file(figure))
+            for preset, most in (("image", 1.0), ("late", None)):
+                best = published.search("", picture=picture, preset=preset).hits[0]
+                assert best.figure_id == figure
+                assert most is None or best.score == pytest.approx(most, abs=1e-3)
+            found = published.similar(figure)
+            assert found.space == "image"
+            vectors = workspace.index(str(made.version)).vectors(list(rows), "image")
+            own = vectors[str(row["evidence_id"])]
+            near = {name: float(own @ vectors[name]) for name in rows if name != row["evidence_id"]}
+            assert {hit.evidence_id: hit.score for hit in found.hits} == pytest.approx(near, abs=1e-3)
+        with pytest.raises(RequestError, match="preset hybrid looks at no picture"):
+            published.search("", picture=picture)
+        with pytest.raises(RequestError, match="the picture can't be read"):
+            published.search("", picture=b"GIF89a", preset="image")
+    finally:
+        published.close()
+
+
 def test_a_search_by_words_loads_no_model_of_pictures(
     made_once: tuple[Workspace, RefreshResult], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,7 +29,9 @@ from schemas.evidence import (
     Hit,
     Modality,
     Part,
+    Resemblance,
     SearchResult,
+    SimilarFigures,
     TablePart,
     TextPart,
 )
@@ -60,6 +62,18 @@ HIT = Hit(
     figures=[CitedFigure(figure_id=FIGURE_ID, number="12345678", caption="Figure 1", page=4, bbox=(5.0, 6.0, 7.0, 8.0))],
     caption="",
     tagged_pdf=True,
+)
+OTHER_ID = "f2" * 32
+LIKE = HIT.model_copy(
+    update={
+        "evidence_id": "e2",
+        "modality": Modality.FIGURE,
+        "figure_id": OTHER_ID,
+        "figure_refs": [OTHER_ID],
+        "figures": [
+            CitedFigure(figure_id=OTHER_ID, number="87654321", caption="Figure <2>", page=5, bbox=(5.0, 6.0, 7.0, 8.0))
+        ],
+    }
 )
 CITATION = Citation(
     n=1,
@@ -127,6 +141,7 @@ class StandIn:
         asked: dict[str, object] = {"query": query, "preset": preset, "k": k, "offset": offset}
         asked |= {"filters": filters, "version": version}
         asked |= {"steps": dict(steps)} if steps else {}
+        asked |= {"picture": picture} if picture is not None else {}
         asked |= {"group_by": group_by} if group_by else {}
         asked |= {"highlight": highlight} if highlight else {}
         self.asked.append(asked)
@@ -157,6 +172,13 @@ class StandIn:
                 }
             )
         return SearchResult(version=version or LIVE, preset=preset or "hybrid", hits=[hit])
+
+    def similar(
+        self, figure_id: str, *, by: Resemblance = "vector", k: int | None = None, version: str | None = None
+    ) -> SimilarFigures:
+        self.asked.append({"like": figure_id, "by": by, "k": k, "version": version})
+        space = "image" if by == "vector" else None
+        return SimilarFigures(version=version or LIVE, figure_id=figure_id, by=by, space=space, hits=[LIKE])
 
     def answer(
         self,

@@ -1,3 +1,4 @@
+import base64
 import json
 import logging
 from collections.abc import Callable, Iterator
@@ -9,12 +10,12 @@ from fastapi.testclient import TestClient
 from starlette.types import Message
 
 from query_service.app import create_app
-from query_service.guard import BODY_LIMIT
+from query_service.guard import BODY_LIMIT, PICTURE_LIMIT
 from query_service.hosts import trusted
 from schemas.errors import UserError
-from schemas.evidence import AnswerResult, Filters, Modality, SearchResult
+from schemas.evidence import AnswerResult, Filters, Modality, SearchResult, SimilarFigures
 from tasks.answering.group import GroupBy
-from tests.query_service.stand_in import CITATION, DOC_ID, FIGURE_ID, HIT, LIVE, StandIn, client_of
+from tests.query_service.stand_in import CITATION, DOC_ID, FIGURE_ID, HIT, LIKE, LIVE, StandIn, client_of
 
 BASE = "/v1/corpora/pumps"
 PAGE = f"{BASE}/documents/{DOC_ID}/pages/3.png"
@@ -63,6 +64,28 @@ class TestQuestions:
             {"query": "valve", "preset": None, "k": None, "offset": 0, "filters": Filters(), "version": None}
         ]
 
+    @pytest.mark.parametrize("words", [{}, {"query": "valve"}])
+    def test_a_picture_is_searched_by_alone_or_with_words(
+        self, client: TestClient, corpus: StandIn, words: dict[str, str]
+    ) -> None:
+        picture = b"\x89PNG" * (PICTURE_LIMIT // 4)
+        response = client.post(f"{BASE}/search", json={**words, "picture": base64.b64encode(picture).decode()})
+        assert response.status_code == 200
+        (asked,) = corpus.asked
+        assert (asked["query"], asked["picture"]) == (words.get("query", ""), picture)
+
+    def test_figures_like_one_are_asked_for_by_its_id(self, client: TestClient, corpus: StandIn) -> None:
+        found = SimilarFigures.model_validate(client.get(f"{BASE}/figures/{FIGURE_ID}/similar").json())
+        assert (found.by, found.space, found.hits) == ("vector", "image", [LIKE])
+        by_hash = client.get(f"{BASE}/figures/{FIGURE_ID}/similar", params={"by": "hash", "k": 3, "version": LIVE})
+        assert SimilarFigures.model_validate(by_hash.json()).space is None
+        assert corpus.asked == [
+            {"like": FIGURE_ID, "by": "vector", "k": 10, "version": None},
+            {"like": FIGURE_ID, "by": "hash", "k": 3, "version": LIVE},
+        ]
+        for wrong in ({"by": "colour"}, {"k": 0}, {"k": 101}):
+            assert error_of(client.get(f"{BASE}/figures/{FIGURE_ID}/similar", params=wrong))[:2] == (422, "invalid")
+
     def test_an_answer_keeps_the_order_of_its_parts(self, client: TestClient) -> None:
         response = client.post(f"{BASE}/answer", json={"question": "How?"})
         result = AnswerResult.model_validate(response.json())
@@ -72,8 +95,14 @@ class TestQuestions:
     @pytest.mark.parametrize(
         ("body", "line"),
         [
-            ({}, "query: field required"),
-            ({"query": "   "}, "query: string should have at least 1 character"),
+            ({}, "body: give a query, a picture, or both"),
+            ({"query": "   "}, "body: give a query, a picture, or both"),
+            (
+                {"picture": "data:image/png;base64,AAAA"},
+                "picture: a picture is base64 of a file, without a media type before it",
+            ),
+            ({"picture": ""}, "picture: a picture has 8 MiB at most, and isn't empty"),
+            ({"picture": "A" * (PICTURE_LIMIT // 3 * 4 + 8)}, "picture: a picture has 8 MiB at most, and isn't empty"),
             ({"query": "x" * 2001}, "query: string should have at most 2000 characters"),
             ({"query": "x", "k": 0}, "k: input should be greater than or equal to 1"),
             ({"query": "x", "k": 101}, "k: input should be less than or equal to 100"),
@@ -87,7 +116,7 @@ class TestQuestions:
             ({"query": "x", "filters": {"since": "yesterday"}}, "filters.since: input should be a valid date"),
             ({"query": "x", "group": "chapter"}, "group: input should be 'page' or 'document'"),
             ({"query": "x", "version": "../LIVE"}, "version: string should match pattern"),
-            ({"k": 0}, "query: field required (and 1 more)"),
+            ({"k": 0, "offset": -1}, "k: input should be greater than or equal to 1 (and 1 more)"),
         ],
     )
     def test_a_malformed_search_gets_one_clear_line(self, client: TestClient, body: dict[str, object], line: str) -> None:
@@ -166,7 +195,7 @@ class TestErrors:
         assert error_of(client.get("/docs"))[0] == 404
 
     def test_a_huge_body_is_refused(self, client: TestClient) -> None:
-        response = client.post(f"{BASE}/search", content=b" " * (BODY_LIMIT + 1))
+        response = client.post(f"{BASE}/answer", content=b" " * (BODY_LIMIT + 1))
         assert error_of(response)[:2] == (413, "too_large")
 
     def test_a_huge_body_is_refused_where_its_length_is_not_announced(self, client: TestClient) -> None:
@@ -175,7 +204,11 @@ class TestErrors:
                 yield b" " * (BODY_LIMIT // 4)
 
         headers = {"content-type": "application/json"}
-        assert error_of(client.post(f"{BASE}/search", content=pieces(), headers=headers))[:2] == (413, "too_large")
+        assert error_of(client.post(f"{BASE}/answer", content=pieces(), headers=headers))[:2] == (413, "too_large")
+
+    def test_a_picture_has_a_limit_too(self, client: TestClient) -> None:
+        response = client.post(f"{BASE}/search", content=b" " * (2 * PICTURE_LIMIT))
+        assert error_of(response)[:2] == (413, "too_large")
 
 
 class TestArtifacts:
@@ -400,3 +433,17 @@ class TestCorpora:
 
 def test_the_api_is_what_it_was(client: TestClient, golden: Callable[[str, str], None]) -> None:
     golden("openapi.json", json.dumps(client.get("/openapi.json").json(), indent=2, ensure_ascii=False) + "\n")
+
+
+def test_every_corpus_is_asked_a_question_before_a_person_asks_the_first() -> None:
+    asked: list[str] = []
+
+    class Corpus(StandIn):
+        def ready(self) -> None:
+            asked.append(self.name)
+            super().ready()
+
+    corpora = {"manuals": Corpus("manuals"), "empty": Corpus("empty", live=False)}
+    with client_of(create_app(corpora.__getitem__, lambda: sorted(corpora))) as client:
+        assert client.get("/healthz").status_code == 200
+    assert asked == ["empty", "manuals"]

@@ -19,7 +19,7 @@ from fastapi.responses import HTMLResponse, Response
 from query_service.app import WEB, create_app
 from query_service.serve import listen
 from schemas.evidence import Filters, PageRange
-from tests.query_service.stand_in import DOC_ID, LIVE, StandIn
+from tests.query_service.stand_in import DOC_ID, LIVE, OTHER_ID, StandIn
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
@@ -119,17 +119,34 @@ addEventListener("unhandledrejection", (event) => document.body.setAttribute("da
 """
 
 
+def test_similar_figures_are_shown_below_a_figure_and_each_leads_on(tmp_path: Path) -> None:
+    corpus = StandIn("pumps")
+    asked = ["figure .picture", "%23lightbox[open] %23similar-ask"]
+    html = _page_after(corpus, asked, tmp_path)
+    assert "Figures that show the like" in html
+    assert re.search(r'aria-label="Show Figure (<|&lt;)2(>|&gt;), pump.pdf, page 5"', html)
+    assert f"figures/{OTHER_ID}?version={LIVE}" in html
+    assert [one["by"] for one in corpus.asked if "like" in one] == ["vector"]
+    html = _page_after(corpus, [*asked, "%23similar-figures .picture"], tmp_path)
+    assert re.search(r'<h2 id="lightbox-caption">Figure (<|&lt;)2(>|&gt;)</h2>', html)
+    assert "See it on its page (page 5)" in html
+    html = _page_after(corpus, [*asked, "%23similar-otherwise:not([hidden])"], tmp_path)
+    assert "Figures that look alike from afar" in html
+    assert corpus.asked[-1]["by"] == "hash"
+
+
 @pytest.mark.parametrize(
     "clicks",
     [
         [],
         [".source", "%23viewer[open] %23zoom", "%23next", "%23previous", "%23viewer-close"],
         ["figure .picture", "%23lightbox[open] %23lightbox-close"],
+        ["figure .picture", "%23lightbox[open] %23similar-ask", "%23similar-figures .picture", "%23lightbox-places button"],
         [".only", ".chip button", "%23presets label:last-child input", "%23modalities label:last-child input"],
         ["%23filter", "%23sentences"],
         ["%23home", "%23suggestions"],
     ],
-    ids=["asked", "page", "figure", "filters", "more filters", "home"],
+    ids=["asked", "page", "figure", "similar", "filters", "more filters", "home"],
 )
 def test_no_script_of_the_page_fails(clicks: list[str], tmp_path: Path) -> None:
     html = _page_after(StandIn("pumps"), clicks, tmp_path)

@@ -293,7 +293,8 @@ def test_any_step_is_changed_for_one_request(index: MemoryIndex) -> None:
     assert changed(diverse, {"select": {"k": 3}}).select.diversity == 0.6, "what a step leaves out stays"
     assert changed(hybrid, {"retrieve": [BM25]}).retrieve == packaged()["bm25"].retrieve
     with pytest.raises(
-        UserError, match=r"no step 'rank'; its steps are rewrite, expand, documents, retrieve, fuse, rerank, select"
+        UserError,
+        match=r"no step 'rank'; its steps are describe, rewrite, expand, documents, retrieve, fuse, rerank, select",
     ):
         changed(hybrid, {"rank": 3})
     with pytest.raises(UserError, match=r"steps: select.k: Input should be"):

@@ -107,7 +107,9 @@ def workspace(
         more = f"index: {{engine: weaviate, url: '{server.url}', grpc_port: {server.grpc_port}}}\n"
     if request.param == "memory":
         held: dict[str, MemoryIndex] = defaultdict(MemoryIndex)
-        monkeypatch.setattr(workspace_module, "open_index", lambda _root, _corpus, version, _options: held[version])
+        monkeypatch.setattr(
+            workspace_module, "open_index", lambda _root, _corpus, version, _options, _languages: held[version]
+        )
     return open_workspace(with_presets(write_corpus(corpus_file.parent.parent, more)))
 
 

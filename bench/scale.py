@@ -256,7 +256,7 @@ def _write_documents(root: Path, edition: str, numbers: Sequence[int]) -> list[s
 
     workspace = _open(root)
     store, keys = Path(workspace.store.root), workspace.keys
-    vocabulary = _vocabulary()
+    known = vocabulary()
     reader = DocumentReader(workspace, (), NOTHING)
     names: list[str] = []
     rows: list[Passage] = []
@@ -276,7 +276,7 @@ def _write_documents(root: Path, edition: str, numbers: Sequence[int]) -> list[s
         for name in _SHARED:
             kind, _, part = name.partition("/")
             (folders[kind] / f"{part}.parquet").hardlink_to(shared / f"{name}.parquet")
-        files = _document(chance, doc_id, title, vocabulary, store / "figures")
+        files = _document(chance, doc_id, title, known, store / "figures")
         for name, data in files.items():
             (folders["structured"] / f"{name}.parquet").write_bytes(data)
         (folders["parsed"] / "placements.parquet").hardlink_to(folders["structured"] / "placements.parquet")
@@ -292,7 +292,8 @@ def _write_documents(root: Path, edition: str, numbers: Sequence[int]) -> list[s
     return names
 
 
-def _vocabulary() -> list[str]:
+def vocabulary() -> list[str]:
+    """Return the made-up words of which texts are made, the same ones each time."""
     chance = random.Random(7)
     syllables = [consonant + vowel for consonant in "bdfghklmnprstvz" for vowel in "aeiou"]
     return ["".join(chance.choices(syllables, k=chance.randint(1, 4))) for _ in range(WORDS)]

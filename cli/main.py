@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast, get_args
 
 import typer
 
+from cli.start import leave_pandas_out
 from cli.terminal import print_json, print_markdown, print_table, reporting, say, show, show_marked, show_text, show_title
 from schemas.errors import OF_THE_SOURCE, BadInputError, Failure, GateError, InsetError, UserError
 from schemas.stages import Step
@@ -41,6 +42,9 @@ CorpusArgument = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
 
 REFUSED = 3
+
+ASKING = (["search"], ["ask"])
+"""Commands that put a question and end: people wait for them to start."""
 
 _RETRY = "correct what is in quarantine, or try it again: inset quarantine {corpus} --replay"
 
@@ -344,6 +348,7 @@ def search(
         typer.Option(formats=_DAYS, help="Only PDFs changed, or else made, that day or later, by themselves."),
     ] = None,
     until: Annotated[datetime | None, typer.Option(formats=_DAYS, help="Only those of that day or earlier.")] = None,
+    language: Annotated[list[str] | None, typer.Option(help="Only documents in this language: en, de.")] = None,
     phrase: Annotated[list[str] | None, typer.Option(help="Only what has this phrase, word for word.")] = None,
     group: Annotated[str | None, typer.Option(help="The best hit of each page or document: page, document.")] = None,
     highlight: Annotated[
@@ -387,6 +392,7 @@ def search(
         has_figure=has_figure,
         since=since.date() if since else None,
         until=until.date() if until else None,
+        languages=language or [],
         phrases=phrase or [],
     )
     otherwise = _changes(steps or [])
@@ -781,6 +787,8 @@ def doctor(
 def main() -> NoReturn:
     """Run the command; an error of ours is one line and an exit code, never a traceback."""
     try:
+        if sys.argv[1:2] in ASKING:
+            leave_pandas_out()
         app()
     except GateError as error:
         _fail(error, REFUSED)

@@ -533,10 +533,14 @@ def create_app(
         hosts: Names that it goes by, beside those of this machine itself: ``example.org``, ``*.example.org``, or ``*`` for any.
         close: Called when the service ends.
     """
+    served = _Served(open_corpus, corpora)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        # Models and indexes are loaded by the first question, so that none of a person's is the first.
+        asked = asyncio.create_task(run_in_threadpool(lambda: [served.obstacle(name) for name in served.names()]))
         yield
+        await asked
         await run_in_threadpool(close)
 
     app = FastAPI(
@@ -548,7 +552,7 @@ def create_app(
         generate_unique_id_function=_operation_id,
         lifespan=lifespan,
     )
-    app.state.served = _Served(open_corpus, corpora)
+    app.state.served = served
     errors.install(app)
     app.add_middleware(TrustedHosts, names=[*LOOPBACK, *hosts])
     app.add_middleware(Guard)

@@ -11,12 +11,13 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from backends.engines.analyser import ANALYSIS_VERSION, query_terms
+from backends.engines.lance_engine import BooleanQuery, LanceTable, MatchQuery
 from backends.engines.rows import (
     FIGURES,
     NAMES,
@@ -26,9 +27,10 @@ from backends.engines.rows import (
     added_columns,
     check_columns,
     check_filters,
+    deciding,
     dimension_of,
     encodable,
-    first,
+    in_order,
     is_late,
     kept_columns,
     terms_column,
@@ -39,16 +41,28 @@ from schemas.ports import WHOLE_TEXT, SearchIndex, Vector
 from schemas.words import folded
 
 EXACT_BELOW_ROWS = 20_000
-REFINE_FACTOR = 5
+BITS = 4
+"""Of a vector's component in the index."""
+
+REFINE_FACTOR, REFINE_FACTOR_OF_ONE_BIT = 1, 5
+"""Times the rows asked for whose vectors are compared: with one bit, 640 of them are as good as 128 with four (decision 37)."""
+APPROXIMATED = 64
+"""Rows that a vector search asks for at least: to approximate them is what finds other rows when more are asked for."""
+
 READ_AHEAD_BYTES = 32 << 20
 """What a scan reads ahead: an index of 400,000 vectors takes 630 MB to build, and 810 with the engine's 2 GB; both as long."""
 
 PARTITION_MB = 96
 """What a part of a full-text index takes in memory while it is made, or joined with another; the engine's own bound is 2 GB."""
 
+Opened = TypeVar("Opened")
+
 _FIELDS = b"lexical_fields"
 _LAYOUT, _LAYOUT_VERSION = b"layout", f"3, terms {ANALYSIS_VERSION}".encode()
 """What a table is made like; goes up when a collection of today could not be told from one that is filled."""
+
+_BITS = b"vector_bits"
+"""Absent from tables of earlier releases, whose vector indexes have one."""
 
 _IDS_A_QUERY = 500
 _STABLE_ROW_IDS = {"new_table_enable_stable_row_ids": "true"}
@@ -82,6 +96,7 @@ class LanceIndex:
         self._exact_below = exact_below
         self._languages = tuple(languages)
         self._opened: Any = None
+        self._read_from: LanceTable | None = None
         self._counts_deleted = False
 
     def __reduce__(self) -> tuple[Callable[..., "LanceIndex"], tuple[Any, ...]]:
@@ -162,7 +177,7 @@ class LanceIndex:
             for column in (name for name in table.schema.names if name.startswith("vector_") and name not in there):
                 late = is_late(table.schema, column.removeprefix("vector_"))
                 if not late and table.count_rows(f"{column} IS NOT NULL") >= self._exact_below:
-                    table.create_index(column, config=IvfRq(distance_type="cosine"))
+                    table.create_index(column, config=IvfRq(distance_type="cosine", num_bits=BITS))
 
     def _bring_up_to_date(self, table: Any) -> None:
         """Take the rows that were added into the indexes, those that were deleted out of them, and remove older files."""
@@ -181,11 +196,11 @@ class LanceIndex:
     def count(self) -> int:
         """Return how many rows the table holds."""
         with self._reading():
-            return int(self._table().count_rows())
+            return self._reader().count()
 
     def drop(self) -> None:
         """Remove the table, and its folder; nothing happens where there is none."""
-        self._opened = None
+        self._opened = self._read_from = None
         if "://" in self._uri:
             with self._writing():
                 self._connect().drop_table(self._name, ignore_missing=True)
@@ -202,8 +217,6 @@ class LanceIndex:
         Raises:
             ContractError: The table was made without one of the fields.
         """
-        from lancedb.query import BooleanQuery, FullTextOperator, MatchQuery, Occur
-
         table, where = self._narrowed(filters)
         if absent := set(weights) - set(self._fields()):
             raise ContractError(
@@ -214,16 +227,12 @@ class LanceIndex:
         if not words.strip():
             return []
         columns = {terms_column(field) if analysed else field: weight for field, weight in weights.items()}
-        operator = FullTextOperator.AND if every else FullTextOperator.OR
-        asked = [MatchQuery(words, column, boost=weight, operator=operator) for column, weight in columns.items()]
-        together = asked[0] if len(asked) == 1 else BooleanQuery([(Occur.SHOULD, one) for one in asked])
-
-        def search(limit: int) -> Ranked:
-            found = table.search(together).select(["evidence_id", "_score"]).limit(limit)
-            return _pairs(found.where(where, prefilter=True) if where else found, "_score")
-
+        operator = "AND" if every else "OR"
+        asked = [MatchQuery(words, column, weight, operator) for column, weight in columns.items()]
+        together = asked[0] if len(asked) == 1 else BooleanQuery([("SHOULD", one) for one in asked])
         with self._reading():
-            return first(search, k)
+            found = deciding(lambda limit: table.matching(together, limit, where), k)
+            return in_order(table.named(found))[:k]
 
     def dense(self, vector: Vector, k: int, filters: Filters, space: str) -> Ranked:
         """Return ``(evidence_id, cosine similarity)``; exact below ``exact_below`` rows.
@@ -245,7 +254,7 @@ class LanceIndex:
 
     def fetch(self, evidence_ids: Sequence[str]) -> list[dict[str, object]]:
         """Return the rows of those ids, in that order; unknown ids are left out."""
-        columns = [name for name in EVIDENCE.names if name in self._table().schema.names]
+        columns = [name for name in EVIDENCE.names if name in self._reader().schema.names]
         found = {row["evidence_id"]: row for row in self._read(evidence_ids, columns)}
         return [found[evidence_id] for evidence_id in evidence_ids if evidence_id in found]
 
@@ -263,45 +272,58 @@ class LanceIndex:
                 f"{self._name} has no vectors '{space}' of length {query.shape[-1]}; refresh after changing models"
             )
 
-        def search(limit: int) -> Ranked:
-            found = table.search(query, vector_column_name=f"vector_{space}").distance_type("cosine")
-            found = found.refine_factor(REFINE_FACTOR).select(["evidence_id", "_distance"]).limit(limit)
-            pairs = _pairs(found.where(where, prefilter=True) if where else found, "_distance")
-            return [(evidence_id, -distance) for evidence_id, distance in pairs]
+        has_one_bit = _BITS not in (table.schema.metadata or {})
+        refine = REFINE_FACTOR_OF_ONE_BIT if has_one_bit else REFINE_FACTOR
+
+        def search(limit: int) -> list[tuple[int, float]]:
+            found = table.nearest(f"vector_{space}", query, refine, limit, where)
+            return [(row, -distance) for row, distance in found]
 
         with self._reading():
-            return [(evidence_id, -score) for evidence_id, score in first(search, k)]
+            ranked = in_order(table.named(deciding(search, k, APPROXIMATED)))[:k]
+        return [(evidence_id, -score) for evidence_id, score in ranked]
 
     def _read(self, evidence_ids: Sequence[str], columns: Sequence[str]) -> Iterator[dict[str, Any]]:
         for start in range(0, len(evidence_ids), _IDS_A_QUERY):
             wanted = evidence_ids[start : start + _IDS_A_QUERY]
             with self._reading():
-                found = self._table().search().select(list(columns))
-                rows = found.where(f"evidence_id IN ({_listed(wanted)})").limit(len(wanted)).to_arrow().to_pylist()
-            yield from rows
+                found = self._reader().rows(columns, len(wanted), f"evidence_id IN ({_listed(wanted)})")
+            yield from found.to_pylist()
 
-    def _narrowed(self, filters: Filters) -> tuple[Any, str]:
+    def _narrowed(self, filters: Filters) -> tuple[LanceTable, str]:
         """Return the table, and the filters in its language; "" where there are none."""
-        table = self._table()
+        table = self._reader()
         check_filters(filters, table.schema.names)
         return table, _predicate(filters)
 
     def _fields(self) -> list[str]:
-        named = (self._table().schema.metadata or {}).get(_FIELDS)
+        schema = self._reader().schema if self._opened is None else self._opened.schema
+        named = (schema.metadata or {}).get(_FIELDS)
         return named.decode().split(",") if named else list(WHOLE_TEXT)
 
     def _table(self) -> Any:
+        """Return the table as the package opens it, to write."""
         if self._opened is None:
-            if not self._may_exist():
-                raise self._damaged("is missing")
-            try:
-                with self._reading():
-                    self._opened = self._connect().open_table(self._name)
-            except DamagedError as error:
-                if isinstance(error.__cause__, ValueError | FileNotFoundError):
-                    raise self._damaged("has no table") from error
-                raise
+            self._opened = self._open(lambda: self._connect().open_table(self._name))
         return self._opened
+
+    def _reader(self) -> LanceTable:
+        """Return the table to read, as it is when nothing has been written since."""
+        if self._read_from is None:
+            self._read_from = self._open(lambda: LanceTable(self._uri, self._name, self._options))
+        return self._read_from
+
+    def _open(self, how: Callable[[], Opened]) -> Opened:
+        if not self._may_exist():
+            raise self._damaged("is missing")
+        _bound()
+        try:
+            with self._reading():
+                return how()
+        except DamagedError as error:
+            if isinstance(error.__cause__, ValueError | FileNotFoundError):
+                raise self._damaged("has no table") from error
+            raise
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:
@@ -311,7 +333,7 @@ class LanceIndex:
         except InsetError:
             raise
         except Exception as error:
-            self._opened = None
+            self._opened = self._read_from = None
             if "://" in self._uri and "not found" not in str(error).lower():
                 corpus = self._corpus
                 raise TransientError(
@@ -322,7 +344,8 @@ class LanceIndex:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
-        """Turn what the engine says of files that it can't write into ours."""
+        """Turn what the engine says of files that it can't write into ours; what is read afterwards is opened anew."""
+        self._read_from = None
         try:
             yield
         except InsetError:
@@ -333,6 +356,8 @@ class LanceIndex:
             if isinstance(error, PermissionError) or "ermission denied" in str(error) or "ead-only" in str(error):
                 raise UserError(f"{message}; choose another 'store'") from error
             raise TransientError(f"{message}; see that there is room, then try again") from error
+        finally:
+            self._read_from = None
 
     def _damaged(self, what: str) -> DamagedError:
         return DamagedError(f"the index at {self._uri} {what}; to build it again: inset refresh {self._corpus}", self._name)
@@ -348,9 +373,14 @@ class LanceIndex:
     def _connect(self) -> Any:
         import lancedb
 
-        os.environ.setdefault("LANCE_DEFAULT_IO_BUFFER_SIZE", str(READ_AHEAD_BYTES))
-        os.environ.setdefault("LANCE_FTS_PARTITION_SIZE", str(PARTITION_MB))
+        _bound()
         return lancedb.connect(self._uri, storage_options=self._options or None)
+
+
+def _bound() -> None:
+    """Bound what the engine keeps in memory; it reads this once in a process."""
+    os.environ.setdefault("LANCE_DEFAULT_IO_BUFFER_SIZE", str(READ_AHEAD_BYTES))
+    os.environ.setdefault("LANCE_FTS_PARTITION_SIZE", str(PARTITION_MB))
 
 
 def _first_line(error: Exception) -> str:
@@ -385,6 +415,7 @@ def _with_endpoint(options: Mapping[str, str]) -> dict[str, str]:
 
 def _table_schema(schema: pa.Schema, fields: Sequence[str]) -> pa.Schema:
     metadata: dict[bytes | str, bytes | str] = {_FIELDS: ",".join(fields).encode(), _LAYOUT: _LAYOUT_VERSION}
+    metadata[_BITS] = str(BITS).encode()
     return pa.schema(kept_columns(schema, fields), metadata=metadata)
 
 
@@ -401,11 +432,6 @@ def _extend(batch: pa.RecordBatch, schema: pa.Schema, fields: Sequence[str]) -> 
     columns: dict[str, pa.Array[Any]] = {name: batch.column(name) for name in batch.schema.names}
     columns |= {name: pa.array(values, schema.field(name).type) for name, values in added_columns(batch, fields).items()}
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
-
-
-def _pairs(search: Any, score: str) -> Ranked:
-    found = search.to_arrow()
-    return list(zip(found.column("evidence_id").to_pylist(), found.column(score).to_pylist(), strict=True))
 
 
 def _predicate(filters: Filters) -> str:

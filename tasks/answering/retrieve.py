@@ -16,7 +16,7 @@ from tasks.answering.glossaries import expanded
 from tasks.answering.rerank import judged, reranked
 from tasks.answering.retrievers import above, ask_index
 from tasks.answering.rewrite import rewritten
-from tasks.answering.search import POOL, SHOWN_CHARS, Ranked, Resources, Search, ids
+from tasks.answering.search import FUSED, POOL, SHOWN_CHARS, Ranked, Resources, Search, ids
 from tasks.answering.trace import Trace
 from tasks.enriching.spaces import SPACES, TEXT
 
@@ -94,13 +94,19 @@ def retrieve(
     if plan.documents is not None:
         filters = _in_documents(search, plan.documents, wanted, filters)
     diversity = ranking.diversity if plan.select.diversity is None else plan.select.diversity
-    is_chosen = len(plan.retrieve) > 1 or plan.rerank or plan.select.quota or diversity
-    depth = max(POOL, k) if is_chosen else k
+    is_chosen = bool(plan.rerank or plan.select.quota or diversity)
+    is_fused = len(plan.retrieve) > 1
+    by_ranks = is_fused and not is_chosen and (plan.fuse.method or ranking.fusion) == "rrf"
+    depth = max(POOL, k) if is_fused or is_chosen else k
+    if by_ranks and k <= FUSED:
+        depth = FUSED
     rankings: list[Ranked] = []
     for retriever in plan.retrieve:
         words = wanted if retriever.asks == "question" else _with_evidence(search, wanted, rankings)
         rankings.append(ask_index(search, retriever, words, depth, filters))
     ranked = _fused(search, plan, rankings, depth)
+    if by_ranks and depth > FUSED:
+        ranked = _behind(_by_ranks(search, plan, [one[:FUSED] for one in rankings])[:FUSED], ranked)
     for step in plan.rerank:
         ranked = reranked(search, step, asked, ranked)
     return _selected(search, plan, asked, ranked, k, diversity)
@@ -153,8 +159,7 @@ def _fused(search: Search, plan: Steps, rankings: Sequence[Ranked], depth: int) 
     with search.trace.step(f"fuse: {method}") as doing:
         match method:
             case "rrf":
-                offset = plan.fuse.rrf_k or search.ranking.rrf_k
-                return doing.gave(fuse([ids(one) for one in rankings], k=offset, weights=weights))
+                return doing.gave(_by_ranks(search, plan, rankings))
             case "weighted":
                 return doing.gave(fuse_scores(rankings, weights or _shares(plan.retrieve, search.ranking.alpha)))
             case "shares":
@@ -162,6 +167,16 @@ def _fused(search: Search, plan: Steps, rankings: Sequence[Ranked], depth: int) 
                 return doing.gave(fuse_shares(rankings, counts, depth=depth))
             case "in_turn":
                 return doing.gave(in_turn(rankings))
+
+
+def _by_ranks(search: Search, plan: Steps, rankings: Sequence[Ranked]) -> Ranked:
+    return fuse([ids(one) for one in rankings], k=plan.fuse.rrf_k or search.ranking.rrf_k, weights=plan.fuse.weights)
+
+
+def _behind(first: Ranked, more: Ranked) -> Ranked:
+    """Return what those hear who ask for fewer rows, and behind it the others, none of which scores higher."""
+    known, least = set(ids(first)), first[-1][1] if first else 0.0
+    return [*first, *((name, min(score, least)) for name, score in more if name not in known)]
 
 
 def _selected(search: Search, plan: Steps, asked: Asked, ranked: Ranked, k: int, diversity: float) -> Ranked:

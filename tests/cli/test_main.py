@@ -174,6 +174,8 @@ def _narrowed(inset: Inset) -> None:
     grouped = inset(*search, "--group", "document", "--has-figure", "--modality", "text", "-k", "100")
     assert grouped.out.count(" more in this document") <= 3
     assert len([line for line in grouped.out.splitlines() if line[:1].isdigit()]) == 3
+    assert inset(*search, "--language", "en", "--json").json["hits"]
+    assert inset(*search, "--language", "fr", "--json").json["hits"] == []
     assert inset(*search, "--source", "x*").err.strip().endswith("or use * for any characters")
 
 
@@ -416,6 +418,41 @@ def test_json_stands_alone_on_standard_output(folder: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["published"]
     assert "embed" in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["search", "ask"])
+def test_a_question_loads_what_it_needs(folder: Path, inset: Inset, command: str) -> None:
+    (folder / "corpora").mkdir()
+    turn_off_ocr(folder)
+    assert inset("refresh", "manuals").code == 0
+    asked = [
+        sys.executable,
+        "-X",
+        "importtime",
+        "-m",
+        "cli.main",
+        command,
+        "manuals",
+        "Which screws hold the winch?",
+        "--json",
+    ]
+    done = subprocess.run(asked, capture_output=True, text=True, check=False, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
+    assert "onnxruntime" in loaded
+    heavy = {
+        "pandas.core.frame",
+        "lancedb.db",
+        "boto3",
+        "ray",
+        "great_expectations",
+        "airflow",
+        "torch",
+        "pymupdf",
+        "fastapi",
+    }
+    assert not heavy & loaded
 
 
 def test_synthesize_writes_manuals_that_parse_reads(tmp_path: Path, inset: Inset) -> None:

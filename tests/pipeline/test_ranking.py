@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from backends.models.minilm import MiniLM
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.publication import read_manifest
 from pipeline.refresh import refresh
 from pipeline.stages.plan import plan
 from pipeline.stages.publish import take_back
+from schemas.ports import Vector
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
 
@@ -118,3 +120,17 @@ def test_other_terms_are_another_collection_and_another_detector_other_rows(
     rows = open_workspace(str(corpus_file)).keys
     assert (terms.settings != made.settings, terms.assembled == made.assembled) == (True, True)
     assert (rows.assembled != made.assembled, rows.structured == made.structured) == (True, True)
+
+
+@pytest.mark.parametrize("ask", ["search", "answer"])
+def test_a_question_is_embedded_once_a_request(serving: PublishedCorpus, ask: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    embedded: list[str] = []
+    embed = MiniLM.embed_query
+
+    def counted(model: MiniLM, text: str) -> Vector:
+        embedded.append(text)
+        return embed(model, text)
+
+    monkeypatch.setattr(MiniLM, "embed_query", counted)
+    getattr(serving, ask)("Which screws hold the winch?")
+    assert embedded == ["Which screws hold the winch?"]

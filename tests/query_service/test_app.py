@@ -433,3 +433,17 @@ class TestCorpora:
 
 def test_the_api_is_what_it_was(client: TestClient, golden: Callable[[str, str], None]) -> None:
     golden("openapi.json", json.dumps(client.get("/openapi.json").json(), indent=2, ensure_ascii=False) + "\n")
+
+
+def test_every_corpus_is_asked_a_question_before_a_person_asks_the_first() -> None:
+    asked: list[str] = []
+
+    class Corpus(StandIn):
+        def ready(self) -> None:
+            asked.append(self.name)
+            super().ready()
+
+    corpora = {"manuals": Corpus("manuals"), "empty": Corpus("empty", live=False)}
+    with client_of(create_app(corpora.__getitem__, lambda: sorted(corpora))) as client:
+        assert client.get("/healthz").status_code == 200
+    assert asked == ["empty", "manuals"]

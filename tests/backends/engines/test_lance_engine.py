@@ -1,0 +1,67 @@
+"""The engine is read without the package around it, and is the one that the package writes with."""
+
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+import pytest
+
+from backends.engines import lance_engine
+from backends.engines.lance_engine import LanceTable
+from backends.engines.lancedb_index import LanceIndex
+from schemas.evidence import NO_FILTERS
+from tests.contract.test_search_index import DIMENSIONS, FIELDS, SCHEMA, row, table, unit_vectors
+
+ROWS = 60
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> LanceIndex:
+    made = LanceIndex(str(tmp_path), "rows_20260101T000000Z_00000001")
+    made.create(SCHEMA, DIMENSIONS, FIELDS)
+    made.add(table([row(place) for place in range(ROWS)], unit_vectors(ROWS)).to_batches())
+    made.finish()
+    return made
+
+
+def test_reading_imports_neither_the_package_nor_pandas(index: LanceIndex, tmp_path: Path) -> None:
+    script = (
+        "import sys\n"
+        "import numpy as np\n"
+        "from backends.engines.lancedb_index import LanceIndex\n"
+        "from schemas.evidence import NO_FILTERS\n"
+        f"index = LanceIndex({str(tmp_path)!r}, 'rows_20260101T000000Z_00000001')\n"
+        "found = index.bm25('register', 3, NO_FILTERS) + index.dense(np.ones(32, np.float32), 3, NO_FILTERS, 'text')\n"
+        "assert len(index.fetch([name for name, _ in found])) == 6\n"
+        "assert not {'lancedb', 'pandas', 'pyarrow.dataset'} & set(sys.modules)\n"
+        "import lancedb\n"
+        "from lancedb import _lancedb\n"
+        "assert _lancedb is sys.modules['lancedb._lancedb']\n"
+        f"assert len(lancedb.connect({str(tmp_path)!r}).open_table('rows_20260101T000000Z_00000001')) == {ROWS}\n"
+    )
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_is_written_is_read_by_who_wrote_it(tmp_path: Path) -> None:
+    made = LanceIndex(str(tmp_path), "rows_20260101T000000Z_00000001")
+    made.create(SCHEMA, DIMENSIONS, FIELDS)
+    vectors = unit_vectors(ROWS)
+    for part in (slice(0, 40), slice(40, ROWS)):
+        made.add(table([row(place) for place in range(ROWS)][part], vectors[part]).to_batches())
+        assert made.count() == part.stop
+
+
+def test_ids_are_the_same_whether_they_were_read_before_or_are_forgotten(
+    index: LanceIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = index.dense(unit_vectors(1)[0], 20, NO_FILTERS, "text")
+    monkeypatch.setattr(lance_engine, "IDS_KEPT", 3)
+    for k in (1, 20, 5, 20):
+        assert index.dense(unit_vectors(1)[0], k, NO_FILTERS, "text") == expected[:k]
+
+
+def test_a_table_that_is_not_there_is_an_error(index: LanceIndex, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="not found"):
+        LanceTable(str(tmp_path), f"t{uuid.uuid4().hex}", {})

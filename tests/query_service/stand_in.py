@@ -102,6 +102,7 @@ class StandIn:
         self._text = text
         self.asked: list[dict[str, object]] = []
         self.drawing: Future[bytes] | None = None
+        self.pixels = b"pixels"
 
     @property
     def name(self) -> str:
@@ -216,9 +217,9 @@ class StandIn:
 
     def figure(self, figure_id: str, *, version: str | None = None) -> tuple[bytes, str]:
         self.asked.append({"figure": figure_id, "version": version})
-        if figure_id != FIGURE_ID:
+        if figure_id not in (FIGURE_ID, OTHER_ID):
             raise NotFoundError(f"there is no figure {figure_id}")
-        return b"pixels", "image/png"
+        return self.pixels, "image/png"
 
     def page_image(
         self, doc_id: str, page: int, *, highlight: Sequence[Box] = (), dpi: int = 110, version: str | None = None

@@ -20,6 +20,7 @@ from query_service.app import WEB, create_app
 from query_service.serve import listen
 from schemas.evidence import Filters, PageRange
 from tests.query_service.stand_in import DOC_ID, LIVE, OTHER_ID, StandIn
+from tests.tiny_models import draw
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
@@ -121,6 +122,7 @@ addEventListener("unhandledrejection", (event) => document.body.setAttribute("da
 
 def test_similar_figures_are_shown_below_a_figure_and_each_leads_on(tmp_path: Path) -> None:
     corpus = StandIn("pumps")
+    corpus.pixels = draw(1)
     asked = ["figure .picture", "%23lightbox[open] %23similar-ask"]
     html = _page_after(corpus, asked, tmp_path)
     assert "Figures that show the like" in html
@@ -149,7 +151,9 @@ def test_similar_figures_are_shown_below_a_figure_and_each_leads_on(tmp_path: Pa
     ids=["asked", "page", "figure", "similar", "filters", "more filters", "home"],
 )
 def test_no_script_of_the_page_fails(clicks: list[str], tmp_path: Path) -> None:
-    html = _page_after(StandIn("pumps"), clicks, tmp_path)
+    corpus = StandIn("pumps")
+    corpus.pixels = draw(1)  # a figure that can't be shown can't be clicked on
+    html = _page_after(corpus, clicks, tmp_path)
     assert "data-failed" not in html
 
 

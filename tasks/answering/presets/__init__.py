@@ -81,8 +81,11 @@ def changed(preset: Preset, steps: Mapping[str, Any]) -> Preset:
     """
     if unknown := sorted(set(steps) - set(Steps.model_fields)):
         raise RequestError(f"a search has no step {unknown[0]!r}; its steps are {', '.join(Steps.model_fields)}")
+    merged = _merged(preset.model_dump(exclude_unset=True), steps)
+    if "retrieve" in steps and "weights" not in steps.get("fuse", {}) and "fuse" in merged:
+        merged["fuse"] = {name: value for name, value in merged["fuse"].items() if name != "weights"}  # of other retrievers
     try:
-        return Preset.model_validate(_merged(preset.model_dump(exclude_unset=True), steps))
+        return Preset.model_validate(merged)
     except ValidationError as error:
         raise RequestError(f"steps: {_first_mistake(error)}") from error
 

@@ -292,6 +292,7 @@ def test_any_step_is_changed_for_one_request(index: MemoryIndex) -> None:
     assert search(index, "", diverse, 5) == search(index, "", "hybrid", 5, diversity=0.6)
     assert changed(diverse, {"select": {"k": 3}}).select.diversity == 0.6, "what a step leaves out stays"
     assert changed(hybrid, {"retrieve": [BM25]}).retrieve == packaged()["bm25"].retrieve
+    assert changed(packaged()["pages"], {"retrieve": [BM25]}).fuse.weights is None, "they are those of other retrievers"
     with pytest.raises(
         UserError,
         match=r"no step 'rank'; its steps are describe, rewrite, expand, documents, retrieve, fuse, rerank, select",

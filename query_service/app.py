@@ -146,7 +146,7 @@ class SearchRequest(BaseModel):
         extra="forbid",
         json_schema_extra={
             "anyOf": [
-                {"required": ["query"], "properties": {"query": {"type": "string", "minLength": 1}}},
+                {"required": ["query"], "properties": {"query": {"type": "string", "minLength": 1, "pattern": r"\S"}}},
                 {"required": ["picture"], "properties": {"picture": {"type": "string"}}},
             ]
         },

@@ -1,28 +1,31 @@
 """Keep what each step of a search did."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from schemas.trace import TracedRow, TraceStep
 
 ROWS_SHOWN = 20
-"""Rows of a step that a trace keeps."""
+"""Rows of a step that a trace shows."""
 
 
 @dataclass
 class Doing:
     """A step that is under way; whoever does it fills in what came of it."""
 
+    step: str
+    asked: str = ""
     note: str = ""
     input_tokens: int = 0
     output_tokens: int = 0
     ranked: list[tuple[str, float]] = field(default_factory=list)
+    seconds: float = 0.0
 
-    def gave(self, ranked: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
+    def gave(self, ranked: list[tuple[str, float]]) -> list[tuple[str, float]]:
         """Keep the ranking that came of it, and return it."""
-        self.ranked = list(ranked)
-        return self.ranked
+        self.ranked = ranked
+        return ranked
 
 
 class Trace:
@@ -33,23 +36,30 @@ class Trace:
     """
 
     def __init__(self, clock: Callable[[], float] = lambda: 0.0) -> None:
-        self.steps: list[TraceStep] = []
+        self._done: list[Doing] = []
         self._clock = clock
+
+    @property
+    def steps(self) -> list[TraceStep]:
+        """What each step did; made when it is asked for, since few searches are."""
+        return [
+            TraceStep(
+                step=done.step,
+                asked=done.asked,
+                candidates=len(done.ranked),
+                rows=[TracedRow(evidence_id=row, score=score) for row, score in done.ranked[:ROWS_SHOWN]],
+                note=done.note,
+                seconds=done.seconds,
+                input_tokens=done.input_tokens,
+                output_tokens=done.output_tokens,
+            )
+            for done in self._done
+        ]
 
     @contextlib.contextmanager
     def step(self, name: str, asked: str = "") -> Iterator[Doing]:
         """Do a step; it is kept when it ends."""
-        doing, started = Doing(), self._clock()
+        doing, started = Doing(name, asked), self._clock()
         yield doing
-        self.steps.append(
-            TraceStep(
-                step=name,
-                asked=asked,
-                candidates=len(doing.ranked),
-                rows=[TracedRow(evidence_id=row, score=score) for row, score in doing.ranked[:ROWS_SHOWN]],
-                note=doing.note,
-                seconds=self._clock() - started,
-                input_tokens=doing.input_tokens,
-                output_tokens=doing.output_tokens,
-            )
-        )
+        doing.seconds = self._clock() - started
+        self._done.append(doing)

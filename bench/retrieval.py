@@ -44,8 +44,8 @@ DEPTH = 50
 """Rows that are asked for; pages are ranked by the first of theirs."""
 
 PLAIN, PAGES = "plain chunks", "page BM25"
-MEASURES = ("Success@1", "Success@3", "Success@5", "Success@10", "R@5", "nDCG@10")
-HEADINGS = ("@1", "@3", "@5", "@10", "all pages @5", "nDCG@10")
+MEASURES = ("Success@1", "Success@3", "Success@5", "Success@10", "Success@50", "R@5", "nDCG@10")
+HEADINGS = ("@1", "@3", "@5", "@10", "in the pool of 50", "all pages @5", "nDCG@10")
 INSIDE, OVER = "inside the document", "over the corpus"
 
 Page = tuple[str, int]

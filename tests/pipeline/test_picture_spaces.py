@@ -83,13 +83,7 @@ def test_figures_and_they_alone_are_found_by_their_pictures(made_once: tuple[Wor
     published = PublishedCorpus(workspace)
     try:
         found = {mode: published.search(QUESTION, preset=mode, k=50).hits for mode in ("image", "unified", "late")}
-        assert [preset.name for preset in published.overview().presets if not preset.source] == [
-            *ALWAYS,
-            "image",
-            "late",
-            "tables",
-            "unified",
-        ]
+        assert {"image", "late", "tables", "unified", *ALWAYS} <= {preset.name for preset in published.overview().presets}
         assert published.search(QUESTION, preset="tables").hits == [], "these manuals have no tables"
     finally:
         published.close()

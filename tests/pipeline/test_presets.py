@@ -48,7 +48,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory, llm: EndpointServer) -> Ite
         "reranker": {"kind": "cross_encoder", "model": str(write_bert(models / "pairs", scores=True)), "revision": "1"},
         "colbert": {"kind": "late", "model": str(write_bert(models / "tokens")), "revision": "1"},
     }
-    retrieval = {"models": {"llm": asked, **scorers}}
+    retrieval = {"models": {"llm": asked, "vlm": {**asked, "kind": "vlm"}, **scorers}}
     more = f"embeddings: {json.dumps(embeddings)}\nretrieval: {json.dumps(retrieval)}\n"
     file = write_corpus(folder, more)
     file.write_text(file.read_text().replace("captions: {ocr: none}", "captions: {ocr: none, pages: context}"))

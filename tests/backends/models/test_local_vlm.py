@@ -18,7 +18,7 @@ from tests.tiny_vlm import picture, requests
 
 def made(folder: Path | str, batch: int = 4, **named: Any) -> LocalVlm:
     captioner = {"kind": "local", "model": str(folder), "revision": "r1", "max_tokens": 8, **named}
-    return LocalVlm("shapes", ModelCaptioner(**captioner), batch)
+    return LocalVlm("captions.models.shapes", ModelCaptioner(**captioner), batch)
 
 
 def asked(model: LocalVlm, count: int) -> dict[str, Outcome]:

@@ -145,6 +145,15 @@ def _search_and_ask(inset: Inset, version: str) -> None:
     assert all(name in found["hits"][0] for name in wanted)
     assert found["hits"][0]["source"] == "broken.pdf"
     _narrowed(inset)
+    (shown, *_) = inset("search", "manuals", "mended valve", "--modality", "figure", "-k", "1", "--json").json["hits"]
+    for by in ("vector", "hash"):
+        like = inset("search", "manuals", "--like", shown["figure_id"], "--by", by, "-k", "2", "--json").json["hits"]
+        assert like
+        assert shown["figure_id"] not in [hit["figure_id"] for hit in like]
+    ways = {preset["name"]: preset["missing"] for preset in inset("presets", "manuals", "--json").json["presets"]}
+    assert (ways["pages"], ways["image"]) == ([], ["vectors image (set embeddings.image)"])
+    traced = inset("search", "manuals", "valve", "--set", "select.diversity=0.5", "--trace", "-k", "1")
+    assert "select" in traced.out
     answer = inset("ask", "manuals", "What does the mended valve look like from side 2?", "--json").json
     assert {"version", "abstained", "parts", "citations"} <= set(answer)
     assert {"text", "figure"} == {part["type"] for part in answer["parts"]}

@@ -193,7 +193,9 @@ def test_switching_under_load_loses_no_request_and_mixes_no_versions(corpus_file
         return found
 
     def by_words() -> set[str]:
-        return {row.properties["doc_id"] for row in alias.bm25("steel pump", query_properties=["terms_search_text"]).objects}
+        return {
+            row.properties["doc_id"] for row in alias.bm25("steel pump", query_properties=["terms_search_text"]).objects
+        }
 
     def by_vector() -> set[str]:
         return {row.properties["doc_id"] for row in alias.near_vector(vector, target_vector="text").objects}

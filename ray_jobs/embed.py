@@ -139,7 +139,7 @@ def is_few(space: Space, count: int, options: EmbeddingOptions, ray: RayOptions)
     """Return whether so many inputs are embedded in this process. A model for GPUs isn't loaded here beside a cluster."""
     if space.pool(options).gpus and ray.address:
         return False
-    return count <= (FEW_TEXTS if space.embeds is Embeds.TEXTS else FEW_PICTURES)
+    return count <= (FEW_PICTURES if space.sees else FEW_TEXTS)
 
 
 def embed(

@@ -8,11 +8,10 @@ import importlib.util
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from backends.models.devices import best_device, short_of_memory
 from backends.models.files import model_folder, model_json
 from backends.models.pictures import open_picture
+from backends.models.tokens import of_unit_length
 from schemas.errors import UserError
 from schemas.models import Model, ModelName
 from schemas.ports import LateEmbedder, Vector
@@ -116,7 +115,7 @@ class LateInteraction:
             found = self._model(**inputs.to(self._device)).embeddings.float().cpu().numpy()
         masks = inputs["attention_mask"].cpu().numpy().astype(bool)
         own = (vectors[mask] for vectors, mask in zip(found, masks, strict=True))
-        return [np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), np.float32) for vectors in own]
+        return [of_unit_length(vectors) for vectors in own]
 
 
 def _architecture(named: ModelName, configuration: Any) -> str:

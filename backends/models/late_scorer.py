@@ -13,6 +13,7 @@ import numpy as np
 
 from backends.models.devices import best_device, short_of_memory
 from backends.models.files import model_folder
+from backends.models.tokens import best_cosines, of_unit_length
 from schemas.corpus import Scorer
 from schemas.errors import UserError
 from schemas.models import Model, ModelName
@@ -72,7 +73,7 @@ class LateScorer:
         """Return the mean over the question's tokens of the best cosine of the passage's."""
         (asked,) = self._tokens([question])
         parts = (list(passages[start : start + PASSAGES_AT_ONCE]) for start in range(0, len(passages), PASSAGES_AT_ONCE))
-        return [float((asked @ tokens.T).max(axis=1).mean()) for part in parts for tokens in self._tokens(part)]
+        return best_cosines(asked, (tokens for part in parts for tokens in self._tokens(part)))
 
     def _tokens(self, texts: list[str]) -> list[Vector]:
         """Return the unit vectors of each text's tokens, shape ``(tokens, dimension)``; none is of padding."""
@@ -85,7 +86,7 @@ class LateScorer:
             states = states @ self._projection.T
         masks = inputs["attention_mask"].cpu().numpy().astype(bool)
         own = (vectors[mask] for vectors, mask in zip(states, masks, strict=True))
-        return [np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), np.float32) for vectors in own]
+        return [of_unit_length(vectors) for vectors in own]
 
 
 def _projection(folder: Path) -> Vector | None:

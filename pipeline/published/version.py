@@ -34,7 +34,7 @@ from tasks.answering.localise import localise
 from tasks.answering.narrow import NOTHING, resolve, with_filters
 from tasks.answering.phrases import holding
 from tasks.answering.resemble import look_alikes, neighbours
-from tasks.answering.retrieve import lacking_models, lacking_vectors, retrieve
+from tasks.answering.retrieve import lacking_models, lacking_rows, lacking_vectors, retrieve
 from tasks.answering.retrievers import without_pages
 from tasks.answering.search import POOL, Resources
 from tasks.answering.sections import ContentsRow
@@ -162,8 +162,7 @@ class OpenVersion:
     def lacks(self, plan: Preset) -> list[str]:
         """Return what a plan needs and this version has not, each with the setting that brings it."""
         absent = lacking_vectors(plan, self.embedders) | lacking_models(plan, self._models())
-        if plan.looks_at_pages_alone and not self.has_pages:
-            absent["rows of pages"] = "captions.pages"
+        absent |= lacking_rows(plan, has_pages=self.has_pages)
         return [f"{what} (set {option})" for what, option in absent.items()]
 
     def _models(self) -> QueryModels:

@@ -6,7 +6,6 @@ from typing import cast
 import numpy as np
 
 from schemas.errors import RequestError
-from schemas.models import Embeds
 from schemas.ports import Embedder, TextEmbedder, Vector
 from tasks.enriching.spaces import SPACES
 
@@ -33,14 +32,14 @@ class Asked:
 
     def can_embed(self, space: str) -> bool:
         """Return whether there is something of it that a space's model embeds."""
-        return not self.has_no_words or SPACES[space].embeds is not Embeds.TEXTS
+        return not self.has_no_words or SPACES[space].sees
 
     @classmethod
     def together(cls, embedders: Mapping[str, Embedder], questions: Sequence[str], spaces: Iterable[str]) -> "list[Asked]":
         """Return many questions, which the models of texts among some spaces embed together: several at once are faster."""
         asked = [cls(embedders, words) for words in questions]
         for space in spaces:
-            if asked and space in embedders and SPACES[space].embeds is Embeds.TEXTS:
+            if asked and space in embedders and not SPACES[space].sees:
                 embedder = cast("TextEmbedder", embedders[space])
                 for one, vector in zip(asked, embedder.embed_queries(questions), strict=True):
                     one._vectors[space] = vector
@@ -66,7 +65,7 @@ class Asked:
         embedder = self.embedders[space]
         if not self.can_embed(space):
             raise RequestError(f"vectors {space} are of words: ask in words, or by a preset that looks at pictures")
-        if self.picture is None or SPACES[space].embeds is Embeds.TEXTS:
+        if self.picture is None or not SPACES[space].sees:
             return embedder.embed_query(self.words)
         looked: Vector = embedder.embed_query_picture(self.picture)  # type: ignore[attr-defined]
         if not self.words:

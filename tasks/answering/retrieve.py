@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from schemas.corpus import Ranking
 from schemas.errors import RequestError
 from schemas.evidence import NO_FILTERS, Filters, Modality
-from schemas.models import Embeds
 from schemas.ports import SearchIndex
 from schemas.retrieval import DocumentStep, Preset, Retriever, Steps, Words
 from tasks.answering.asked import Asked
@@ -58,31 +57,11 @@ def retrieve(
             the question has a picture that nothing in the plan looks at, or that can't be described where there is nothing else.
         UserError: A model can't be used as the corpus file names it.
     """
-    name = f"preset {plan.name}" if isinstance(plan, Preset) else "this search"
-    if absent := lacking_vectors(plan, asked.embedders):
-        raise RequestError(
-            f"{name} needs {', '.join(absent)}, which this version has not; use another preset, or name a model as "
-            f"{', '.join(absent.values())} in the corpus file and refresh"
-        )
-    if plan.looks_at_pages_alone and not resources.has_pages:
-        raise RequestError(
-            f"{name} needs rows of pages, which this version has not; use another preset, or set captions.pages in the corpus "
-            f"file and refresh"
-        )
-    if absent := lacking_models(plan, resources.models):
-        raise RequestError(
-            f"{name} needs {', '.join(absent)}; use another preset, or name it as {', '.join(absent.values())} in the corpus file"
-        )
-    looks = any(SPACES[space].embeds is not Embeds.TEXTS for space in plan.spaces)
-    if asked.picture is not None and not looks and plan.describe is None:
-        raise RequestError(
-            f"{name} looks at no picture: ask in words alone, or by a preset of vectors of pictures, or of a model that "
-            f"describes them"
-        )
+    _check(plan, asked, resources)
     search = Search(index, ranking, trace or Trace(), resources)
     if plan.describe is not None and asked.picture is not None:
         with search.trace.step("describe", asked.words) as doing:
-            asked = described(asked, resources.models[plan.describe.model], doing, needed=not (asked.words or looks))
+            asked = described(asked, resources.models[plan.describe.model], doing, needed=not (asked.words or _looks(plan)))
     if plan.rewrite is not None and not asked.has_no_words:
         with search.trace.step("rewrite", asked.words) as doing:
             asked = asked.reworded(rewritten(asked.words, resources.models[plan.rewrite.model], doing))
@@ -112,6 +91,34 @@ def retrieve(
     return _selected(search, plan, asked, ranked, k, diversity)
 
 
+def _check(plan: Steps, asked: Asked, resources: Resources) -> None:
+    """Refuse a plan that this version, this corpus file or this question lacks something for; errors as for ``retrieve``."""
+    name = f"preset {plan.name}" if isinstance(plan, Preset) else "this search"
+    if absent := lacking_vectors(plan, asked.embedders):
+        raise RequestError(
+            f"{name} needs {', '.join(absent)}, which this version has not; use another preset, or name a model as "
+            f"{', '.join(absent.values())} in the corpus file and refresh"
+        )
+    if absent := lacking_rows(plan, has_pages=resources.has_pages):
+        raise RequestError(
+            f"{name} needs {', '.join(absent)}, which this version has not; use another preset, or set "
+            f"{', '.join(absent.values())} in the corpus file and refresh"
+        )
+    if absent := lacking_models(plan, resources.models):
+        raise RequestError(
+            f"{name} needs {', '.join(absent)}; use another preset, or name it as {', '.join(absent.values())} in the corpus file"
+        )
+    if asked.picture is not None and not _looks(plan) and plan.describe is None:
+        raise RequestError(
+            f"{name} looks at no picture: ask in words alone, or by a preset of vectors of pictures, or of a model that "
+            f"describes them"
+        )
+
+
+def _looks(plan: Steps) -> bool:
+    return any(SPACES[space].sees for space in plan.spaces)
+
+
 def lacking_vectors(plan: Steps, known: Iterable[str]) -> dict[str, str]:
     """Return the vectors that are needed and not known, such as ``vectors image``, with the option that brings them."""
     have = set(known)
@@ -124,15 +131,18 @@ def lacking_models(plan: Steps, known: Iterable[str]) -> dict[str, str]:
     return {f"a model {name}": f"retrieval.models.{name}" for name in plan.models if name not in have}
 
 
+def lacking_rows(plan: Steps, *, has_pages: bool) -> dict[str, str]:
+    """Return the rows that are needed and not there, with the option that brings them."""
+    return {"rows of pages": "captions.pages"} if plan.looks_at_pages_alone and not has_pages else {}
+
+
 def _in_documents(search: Search, step: DocumentStep, asked: Asked, filters: Filters) -> Filters:
     """Narrow a search to the documents whose rows rank best; a row adds to its document what rank fusion gives it."""
     rows = ids(ask_index(search, step.by, asked, POOL, filters))
     with search.trace.step("documents", asked.words) as doing:
         found = search.rows(rows)
-        offset = search.ranking.rrf_k
-        ranked = summed(
-            [(str(found[row]["doc_id"]), 1 / (offset + rank))] for rank, row in enumerate(rows, 1) if row in found
-        )
+        votes = fuse([rows], k=search.ranking.rrf_k)
+        ranked = summed([(str(found[row]["doc_id"]), vote)] for row, vote in votes if row in found)
         if step.reranked_by is not None and not asked.has_no_words:
             named = {str(row["doc_id"]): f"{row['title']} ({_first_source(row)})" for row in found.values()}
             ranked = judged(search, step.reranked_by, asked, ranked[:MOST_JUDGED], named, doing)

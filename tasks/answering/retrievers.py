@@ -3,7 +3,6 @@
 from collections.abc import Collection
 
 from schemas.evidence import Filters, Modality
-from schemas.models import Embeds
 from schemas.retrieval import MOST_ROWS, Places, Retriever, Sections, Vectors, Words
 from tasks.answering.ask_model import filled, numbers_in, reply
 from tasks.answering.asked import Asked
@@ -74,7 +73,7 @@ def without_pages(filters: Filters) -> Filters:
 
 def _looks(retriever: Retriever) -> bool:
     """Return whether a retriever looks at pictures: only such a one finds rows of whole pages unasked."""
-    return isinstance(retriever, Vectors) and SPACES[retriever.space].embeds is not Embeds.TEXTS
+    return isinstance(retriever, Vectors) and SPACES[retriever.space].sees
 
 
 def _at_places(search: Search, asked: Asked, k: int, filters: Filters) -> Ranked:

@@ -51,6 +51,11 @@ class Space:
     pool: Callable[[EmbeddingOptions], PoolOptions] = lambda options: options
 
     @property
+    def sees(self) -> bool:
+        """Whether its model looks at pictures, and can be asked by one."""
+        return self.embeds is not Embeds.TEXTS
+
+    @property
     def late(self) -> bool:
         """Whether a row has many vectors, compared by late interaction."""
         return self.embeds is Embeds.PATCHES

@@ -14,6 +14,7 @@ import contextlib
 import hashlib
 import json
 import re
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -143,7 +144,13 @@ class EndpointServer:
             def do_POST(self) -> None:
                 server.handle(self)
 
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        class Server(ThreadingHTTPServer):
+            def handle_error(self, request: Any, client_address: Any) -> None:
+                """Show what goes wrong, but for a connection that its client, which may be dead, has closed."""
+                if not isinstance(sys.exception(), ConnectionError):
+                    super().handle_error(request, client_address)
+
+        self._http = Server(("127.0.0.1", 0), Handler)
         self._http.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._http.server_address[1]}/v1"
         threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
@@ -171,8 +178,10 @@ class EndpointServer:
 
     def handle(self, request: BaseHTTPRequestHandler) -> None:
         """Answer a request."""
-        body = json.loads(request.rfile.read(int(request.headers["Content-Length"])))
-        call = Call(body, {name.lower(): value for name, value in request.headers.items()}, request.path)
+        size = int(request.headers["Content-Length"])
+        if len(body := request.rfile.read(size)) < size:
+            raise ConnectionResetError("the client is gone")
+        call = Call(json.loads(body), {name.lower(): value for name, value in request.headers.items()}, request.path)
         with self._lock:
             self.calls.append(call)
             self._running += 1

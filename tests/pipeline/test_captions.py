@@ -18,10 +18,12 @@ from pipeline.refresh import refresh
 from pipeline.stages.plan import plan
 from pipeline.upkeep.prune import prune
 from schemas.errors import UserError
+from schemas.parquet import from_parquet
 from schemas.stages import Stage
 from schemas.versions import RefreshResult
 from tests.endpoint_server import Call, EndpointServer, status
 from tests.manuals import picture, write_manual
+from tests.ray_cluster import wait_until
 from tests.versions import read_evidence
 
 Corpus = Callable[..., Workspace]
@@ -87,6 +89,24 @@ def test_a_model_describes_every_figure_once_and_nothing_else_is_done_again(
     assert read_spent(workspace.store) == spent
     again = refresh(open_workspace(str(workspace.file)))
     assert (again.version, len(endpoint.calls)) == (made.version, 4)
+
+
+def test_an_answer_is_kept_while_the_model_is_at_the_next(corpus: Corpus, endpoint: EndpointServer) -> None:
+    workspace = corpus()
+
+    def last_waits_for_the_others(call: Call) -> str:
+        if len(endpoint.calls) == 4:
+            wait_until(lambda: _kept(workspace) == 3, "three answers in the store")
+        return _by_its_caption(call)
+
+    endpoint.replies = last_waits_for_the_others
+    assert refresh(workspace).published
+    assert _kept(workspace) == 4
+
+
+def _kept(workspace: Workspace) -> int:
+    names = workspace.store.names("captions")
+    return sum(from_parquet(workspace.store.get(name)).num_rows for name in names)
 
 
 def test_another_prompt_asks_again_and_structures_nothing(corpus: Corpus, endpoint: EndpointServer) -> None:

@@ -1,7 +1,6 @@
 """Step: generative models describe the figures, pages and texts of documents, as far as the budget goes."""
 
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from pipeline.corpus.workspace import CaptionerInUse, Report, Workspace
 from pipeline.records.descriptions import add_spent, open_descriptions, read_spent
 from pipeline.records.likenesses import Likenesses
 from pipeline.records.subjects import Describable, StructuredFiles, askable, describables, open_drawn
+from pipeline.stages.enrich.keep import Writer
 from ray_jobs.caption import Asked, Calls, caption
 from ray_jobs.rows import Outcome
 from schemas.errors import Failure, FailureCode
@@ -23,8 +23,8 @@ from tasks.enriching.spending import Budget, cost, most, spent_on
 DOCUMENTS_AT_ONCE = 64
 """Documents that are looked at together: the names of a cache's records are gone through once for so many."""
 
-_SHARD_RECORDS, _SHARD_SECONDS = 32, 2.0
-"""What a killed job may have to ask, and to pay, for again."""
+_WRITTEN_EVERY_S = 0.5
+"""What a killed job has to ask, and to pay, for again: the answers of so long, and what the model was asked meanwhile."""
 
 
 @dataclass
@@ -168,40 +168,30 @@ def _describe(workspace: Workspace, used: CaptionerInUse, work: _Work, calls: Ca
     first = next(coming, None)
     if first is None:
         return Spent()
-    held: list[Description] = []
-    total, since = Spent(), time.monotonic()
+    total = Spent()
 
-    def flush() -> None:
-        nonlocal total, since
-        if held:
-            work.keep(held)
-            total += _counted(workspace, spent_on(held))
-            held.clear()
-        since = time.monotonic()
+    def write(made: Sequence[Description]) -> None:
+        work.keep(made)
+        add_spent(workspace.store, spent_on(made))
 
-    try:
+    with Writer(write, every_s=_WRITTEN_EVERY_S) as writer:
         for outcomes in caption(
             chain([first], coming), used.name, used.options, workspace.store.root, workspace.corpus.ray, calls
         ):
-            held += [made for outcome in outcomes if (made := work.settle(outcome)) is not None]
-            report(Step.CAPTION, work.answered, max(work.total, work.answered), _in_words(total + spent_on(held)))
-            if len(held) >= _SHARD_RECORDS or time.monotonic() - since > _SHARD_SECONDS:
-                flush()
-    finally:
-        flush()
+            made = [found for outcome in outcomes if (found := work.settle(outcome)) is not None]
+            writer.add(made)
+            total += spent_on(made)
+            report(Step.CAPTION, work.answered, max(work.total, work.answered), _in_words(total))
     if calls.usage.calls > total.calls:  # some were paid for and came to nothing
-        total += _counted(workspace, _cost(used, calls.usage) - total)
+        more = _cost(used, calls.usage) - total
+        add_spent(workspace.store, more)
+        total += more
     return total
 
 
 def _in_words(spent: Spent) -> str:
     tokens = f"{spent.input_tokens + spent.output_tokens:,} tokens"
     return f"{tokens}, {spent.money:,.2f}" if spent.money else tokens
-
-
-def _counted(workspace: Workspace, spent: Spent) -> Spent:
-    add_spent(workspace.store, spent)
-    return spent
 
 
 def _cost(used: CaptionerInUse, usage: Usage) -> Spent:

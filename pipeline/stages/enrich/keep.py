@@ -1,12 +1,17 @@
 """Writing what models make as it comes."""
 
+import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+from typing import Generic, Self, TypeVar
 
 import pyarrow as pa
 
 from pipeline.corpus.workspace import Report
 from pipeline.records.cache import ShardedCache
+
+Record = TypeVar("Record")
 
 _SHARD_RECORDS = 256
 _SHARD_SECONDS = 20.0
@@ -27,3 +32,56 @@ def keep(cache: ShardedCache, batches: Iterable[pa.Table], step: str, total: int
                 held, since = cache.schema.empty_table(), time.monotonic()
     finally:
         cache.append(held)
+
+
+class Writer(Generic[Record]):
+    """Writes records in a thread of its own, some at a time, soon after they come, however long the next one takes.
+
+    A context manager: at its end the rest is written, also where the block raised something. What could not be written is tried
+    once more then.
+
+    Args:
+        write: Called with what came meanwhile, never by two threads at once.
+        every_s: Seconds between two writes.
+    """
+
+    def __init__(self, write: Callable[[Sequence[Record]], None], *, every_s: float) -> None:
+        self._write, self._every_s = write, every_s
+        self._held: list[Record] = []
+        self._lock, self._ends = threading.Lock(), threading.Event()
+        self._failure: Exception | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._ends.set()
+        self._thread.join()
+        self._flush()
+
+    def add(self, records: Iterable[Record]) -> None:
+        """Have records written.
+
+        Raises:
+            Exception: What writing others raised.
+        """
+        if self._failure is not None:
+            raise self._failure
+        with self._lock:
+            self._held += records
+
+    def _run(self) -> None:
+        while not self._ends.wait(self._every_s):
+            try:
+                self._flush()
+            except Exception as failure:  # noqa: BLE001  raised again where records are added
+                self._failure = failure
+                return
+
+    def _flush(self) -> None:
+        if records := self._held[:]:
+            self._write(records)
+            with self._lock:
+                del self._held[: len(records)]

@@ -1,30 +1,32 @@
-"""Real architectures with random weights of some thousand parameters, saved to folders as real models are."""
+"""Real architectures with random weights, unless asked otherwise of some thousand parameters, saved as real models are."""
 
 import io
 import json
 import random
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from PIL import Image, ImageDraw
 from tokenizers.pre_tokenizers import ByteLevel
 
 CLIP_DIMENSION, LATE_DIMENSION = 16, 24
 
-_CLIP = {
+CLIP = {
     "embed_dim": CLIP_DIMENSION,
     "vision_cfg": {"image_size": 32, "layers": 2, "width": 32, "head_width": 16, "patch_size": 8},
     "text_cfg": {"context_length": 77, "vocab_size": 49408, "width": 16, "heads": 2, "layers": 2},
 }
 
 
-def write_clip(folder: Path, *, seed: int = 0) -> Path:
-    """Write a folder that open_clip loads: its configuration beside its weights."""
+def write_clip(folder: Path, *, seed: int = 0, sizes: Mapping[str, Any] = CLIP) -> Path:
+    """Write a folder that open_clip loads: its configuration, with these sizes, beside its weights."""
     import open_clip
     import torch
     from safetensors.torch import save_file
 
     folder.mkdir(parents=True, exist_ok=True)
-    configuration = {"model_cfg": _CLIP, "preprocess_cfg": {"mean": [0.48, 0.46, 0.41], "std": [0.27, 0.26, 0.28]}}
+    configuration = {"model_cfg": sizes, "preprocess_cfg": {"mean": [0.48, 0.46, 0.41], "std": [0.27, 0.26, 0.28]}}
     (folder / "open_clip_config.json").write_text(json.dumps(configuration))
     torch.manual_seed(seed)
     model = open_clip.create_model(f"local-dir:{folder}", load_weights=False)
@@ -62,8 +64,39 @@ def write_bert(folder: Path, *, scores: bool = False, seed: int = 0) -> Path:
     return folder
 
 
-def write_colqwen2(folder: Path, *, seed: int = 0) -> Path:
-    """Write a folder of ColQwen2: configuration, weights, tokenizer and processor, as the real model has them."""
+_ROPE = {"rope_type": "default", "mrope_section": [2, 3, 3], "rope_theta": 10_000.0}
+_TEXT = {
+    "hidden_size": 32,
+    "intermediate_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+    "max_position_embeddings": 4096,
+    "initializer_range": 0.3,
+}
+COLQWEN2_TEXT: Mapping[str, Any] = _TEXT | {"rope_parameters": _ROPE}
+COLQWEN2_VISION: Mapping[str, Any] = {"depth": 2, "embed_dim": 32, "hidden_size": 32, "num_heads": 2, "mlp_ratio": 2}
+
+
+def write_colqwen2(
+    folder: Path,
+    *,
+    seed: int = 0,
+    text: Mapping[str, Any] = COLQWEN2_TEXT,
+    vision: Mapping[str, Any] = COLQWEN2_VISION,
+    dimension: int = LATE_DIMENSION,
+    max_pixels: int = 112 * 112,
+) -> Path:
+    """Write a folder of ColQwen2: configuration, weights, tokenizer and processor, as the real model has them.
+
+    Args:
+        folder: Where to.
+        seed: What the weights are drawn by.
+        text: The sizes of the part that reads.
+        vision: The sizes of the part that sees.
+        dimension: Numbers of a vector.
+        max_pixels: What pictures are scaled down to.
+    """
     import torch
     from transformers import (
         ColQwen2Config,
@@ -78,30 +111,18 @@ def write_colqwen2(folder: Path, *, seed: int = 0) -> Path:
     vocabulary = {letter: place for place, letter in enumerate(sorted(ByteLevel.alphabet()))}
     tokenizer = Qwen2Tokenizer(vocab=vocabulary, merges=[], additional_special_tokens=special)
     tokens = dict(zip(special, tokenizer.convert_tokens_to_ids(special), strict=True))
-    pictures = Qwen2VLImageProcessor(min_pixels=56 * 56, max_pixels=112 * 112)
+    pictures = Qwen2VLImageProcessor(min_pixels=56 * 56, max_pixels=max_pixels)
     ColQwen2Processor(pictures, tokenizer).save_pretrained(folder)
     seen = Qwen2VLConfig(
-        text_config=_TEXT | {"vocab_size": len(tokenizer), "rope_parameters": _ROPE},
-        vision_config={"depth": 2, "embed_dim": 32, "hidden_size": 32, "num_heads": 2, "mlp_ratio": 2},
+        text_config={"vocab_size": len(tokenizer), **text},
+        vision_config=dict(vision),
         image_token_id=tokens["<|image_pad|>"],
         vision_start_token_id=tokens["<|vision_start|>"],
         vision_end_token_id=tokens["<|vision_end|>"],
     )
     torch.manual_seed(seed)
-    ColQwen2ForRetrieval(ColQwen2Config(vlm_config=seen, embedding_dim=LATE_DIMENSION)).save_pretrained(folder)
+    ColQwen2ForRetrieval(ColQwen2Config(vlm_config=seen, embedding_dim=dimension)).save_pretrained(folder)
     return folder
-
-
-_ROPE = {"rope_type": "default", "mrope_section": [2, 3, 3], "rope_theta": 10_000.0}
-_TEXT = {
-    "hidden_size": 32,
-    "intermediate_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "num_key_value_heads": 1,
-    "max_position_embeddings": 4096,
-    "initializer_range": 0.3,
-}
 
 
 def write_colpali(folder: Path, *, seed: int = 0) -> Path:

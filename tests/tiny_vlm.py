@@ -1,10 +1,12 @@
-"""A vision-language model of the architecture of Qwen2.5-VL, its weights random and a few thousand.
+"""A vision-language model of the architecture of Qwen2.5-VL, its weights random and, unless asked otherwise, a few thousand.
 
 It sees and it writes, and what it writes depends on what it sees and is asked; it makes no sense.
 """
 
 import io
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -31,8 +33,39 @@ _SPECIAL = [
 ]
 
 
-def write(folder: Path, *, seed: int = 7) -> Path:
-    """Write the configuration, the weights, the tokenizer and the processor that the real model has into a folder."""
+TEXT: Mapping[str, Any] = {
+    "hidden_size": 32,
+    "intermediate_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+    "max_position_embeddings": 4096,
+    "initializer_range": 0.5,
+    "rope_parameters": {"rope_type": "default", "mrope_section": [2, 3, 3], "rope_theta": 10_000.0},
+}
+VISION: Mapping[str, Any] = {
+    "depth": 2,
+    "hidden_size": 32,
+    "intermediate_size": 32,
+    "num_heads": 2,
+    "out_hidden_size": 32,
+    "fullatt_block_indexes": [1],
+    "initializer_range": 0.5,
+}
+
+
+def write(
+    folder: Path, *, seed: int = 7, text: Mapping[str, Any] = TEXT, vision: Mapping[str, Any] = VISION, **more: Any
+) -> Path:
+    """Write the configuration, the weights, the tokenizer and the processor that the real model has into a folder.
+
+    Args:
+        folder: Where to.
+        seed: What the weights are drawn by.
+        text: The sizes of the part that reads and writes.
+        vision: The sizes of the part that sees.
+        more: Other settings of the model.
+    """
     import torch
     from transformers import (
         Qwen2_5_VLConfig,
@@ -54,31 +87,17 @@ def write(folder: Path, *, seed: int = 7) -> Path:
     config = Qwen2_5_VLConfig(
         text_config={
             "vocab_size": len(tokenizer),
-            "hidden_size": 32,
-            "intermediate_size": 32,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 2,
-            "num_key_value_heads": 1,
-            "max_position_embeddings": 4096,
-            "initializer_range": 0.5,
-            "rope_parameters": {"rope_type": "default", "mrope_section": [2, 3, 3], "rope_theta": 10_000.0},
+            **text,
             "bos_token_id": None,
             "eos_token_id": tokens["<|im_end|>"],
             "pad_token_id": tokens["<|endoftext|>"],
         },
-        vision_config={
-            "depth": 2,
-            "hidden_size": 32,
-            "intermediate_size": 32,
-            "num_heads": 2,
-            "out_hidden_size": 32,
-            "fullatt_block_indexes": [1],
-            "initializer_range": 0.5,
-        },
+        vision_config=dict(vision),
         image_token_id=tokens["<|image_pad|>"],
         video_token_id=tokens["<|video_pad|>"],
         vision_start_token_id=tokens["<|vision_start|>"],
         vision_end_token_id=tokens["<|vision_end|>"],
+        **more,
     )
     torch.manual_seed(seed)
     Qwen2_5_VLForConditionalGeneration(config).save_pretrained(folder)

@@ -644,11 +644,11 @@ def captions(
         Path | None, typer.Option("--out", metavar="FILE.html", help="Where the sheet goes; default: captions-CORPUS.html.")
     ] = None,
     flagged: Annotated[
-        bool, typer.Option("--flagged", help="Only figures of whose description something is flagged.")
+        bool, typer.Option("--flagged", help="Only those of whose description something is flagged.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Write a sheet of the live version's figures: what describes each, by which model, what is doubtful, what it cost."""
+    """Write a sheet of what is described in the live version: by which model or person, what is doubtful, what it cost."""
     from pipeline.corpus.workspace import open_workspace
     from pipeline.inspection.captions import write_captions
 
@@ -660,7 +660,11 @@ def captions(
         print_json(made)
         return
     by = ", ".join(f"{count:,} by {name}" for name, count in made.described_by.items())
-    say(f"{made.file}: {made.shown:,} of {made.figures:,} figures of {made.version}" + (f"; {by}" if by else ""))
+    described = [f"{made.figures:,} figures", *([f"{made.pages:,} pages"] if made.pages else [])]
+    described += [f"{made.texts:,} texts"] if made.texts else []
+    say(f"{made.file}: {made.shown:,} of {', '.join(described)} of {made.version}" + (f"; {by}" if by else ""))
+    for correction in made.unmatched:
+        say(f"  {workspace.corpus.captions.corrections}: {correction} names nothing in this version")
     for name, count in made.flags.items():
         say(f"  {name}: {count:,}")
 

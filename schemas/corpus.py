@@ -207,7 +207,9 @@ class CaptionOptions(Section):
         le=64,
         description="Bits in which the perceptual hashes of two figures may differ to share a description.",
     )
-    corrections: Place | None = Field(None, description="A person's descriptions, YAML or CSV, by figure; they win.")
+    corrections: Place | None = Field(
+        None, description="A person's descriptions, YAML or CSV, by figure, page or text; they win."
+    )
 
     @model_validator(mode="after")
     def _known(self) -> "CaptionOptions":

@@ -98,13 +98,16 @@ class Diagnosis(_Model):
 
 
 class CaptionSheet(_Model):
-    """A contact sheet of figures that was written, and what the figures come to, those included that it has no room for."""
+    """A contact sheet that was written, and what a version comes to, that included which it has no room for."""
 
     version: str
     file: str
     figures: int
+    pages: int = Field(description="Those that anybody was to describe.")
+    texts: int = Field(description="Those that anybody was to describe.")
     shown: int
     flagged: int
     described_by: dict[str, int]
     flags: dict[str, int]
     spent: dict[str, Spent] = Field(description="What their descriptions cost when they were made, by captioner.")
+    unmatched: list[str] = Field(description="Corrections that are of nothing in the version, by their lines.")

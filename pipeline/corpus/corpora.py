@@ -344,7 +344,7 @@ source: {source}          # a folder, a glob such as docs/**/*.pdf, or s3://buck
 #   captioner: context             # or one of 'models', which sees the pictures
 #   models:
 #     vlm: {{kind: vlm, model: NAME, revision: "1", endpoint: {{url: "http://localhost:8000/v1"}}}}
-#   corrections: captions.csv      # a person's better words, by figure
+#   corrections: captions.csv      # a person's better words, by figure, page or text
 #   pages: context                 # a row for each whole page with its picture: its own words; or a model's description
 #   summaries: vlm                 # a model's summary of each text is searched in its place
 # embeddings:

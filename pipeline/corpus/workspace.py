@@ -117,7 +117,7 @@ class Workspace:
                 name = options.pages
             case "text":
                 name = options.summaries
-        return None if name in (None, CONTEXT) else _label(name, subject)
+        return None if name in (None, CONTEXT) else label(name, subject)
 
     def source(self) -> DocumentSource:
         """Open the place that the PDFs come from."""
@@ -261,14 +261,14 @@ def _captioners(corpus: Corpus, file: Path) -> dict[str, CaptionerInUse]:
         ("text", {options.summaries}),
     ]
     return {
-        _label(name, subject): _captioner(name, options.models[name], subject, file)
+        label(name, subject): _captioner(name, options.models[name], subject, file)
         for subject, names in named
         for name in sorted(found for found in names if found not in (None, CONTEXT))
     }
 
 
-def _label(name: str, subject: Subject) -> str:
-    """Call a captioner so that one model may describe several subjects."""
+def label(name: str, subject: Subject) -> str:
+    """Name what describes a subject, so that one model may describe several."""
     return name if subject == "figure" else f"{name} ({subject}s)"
 
 

@@ -1,4 +1,4 @@
-"""A contact sheet: the figures of a version with what describes them, by what, and at what cost, in one HTML file."""
+"""A contact sheet: what of a version is described, by what words of whom, and at what cost, in one HTML file."""
 
 import base64
 import html
@@ -8,36 +8,41 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from backends.models.pictures import fit
-from pipeline.corpus.workspace import Report, Workspace, silent
-from pipeline.records.descriptions import open_descriptions
+from pipeline.corpus.workspace import Report, Workspace, label, silent
+from pipeline.records.descriptions import match, open_descriptions
 from pipeline.records.evidence import evidence_parts
 from pipeline.records.publication import read_manifest, read_pointer
 from schemas.corpus import CONTEXT, TagOptions
 from schemas.errors import BadInputError, DamagedError, NotFoundError, UserError
 from schemas.evidence import Modality
 from schemas.flags import REFUSING
-from schemas.generation import Description
+from schemas.generation import Description, Subject
 from schemas.ids import figure_file
 from schemas.inspection import CaptionSheet
 from schemas.parquet import rows_of
 from schemas.tags import TagTemplate, restore
 from schemas.versions import Manifest, Spent
+from tasks.enriching.caption import described_of
+from tasks.enriching.corrections import Correction
 from tasks.enriching.spending import spent_on
 
-SHEET_FIGURES = 10_000
-"""Figures on one sheet at most, flagged ones first: a browser opens as many in some seconds."""
+SHEET_CARDS = 10_000
+"""Figures, pages and texts on one sheet at most, flagged ones first: a browser opens as many in some seconds."""
 
 EMBED_BYTES = 50_000_000
 """Bytes of thumbnails that a sheet holds, some 6,000; behind those, pictures are links."""
 
 _THUMBNAIL_PX = 320
 _THUMBNAIL_QUALITY = 60
+_BEGINNING = 400
+"""Characters that are shown of a text."""
 
 ShowPicture = Callable[[str], str | None]
 """Returns the address of a figure's picture, for an ``img``; None where there is none."""
@@ -45,9 +50,14 @@ ShowPicture = Callable[[str], str | None]
 
 @dataclass(slots=True)
 class Card:
-    """A figure of the sheet: where it stands first, what describes it, and what a model wrote of it, used or not."""
+    """A figure, page or text of the sheet: where it stands first, what describes it, and what a model wrote of it, used or not.
 
-    figure_id: str
+    ``id`` is that of the picture, or of the text, which ``caption`` begins then; ``described_by`` is as captioners are called,
+    such as ``vlm (pages)``.
+    """
+
+    id: str
+    subject: Subject
     tag: str
     source: str
     page: int
@@ -68,24 +78,22 @@ class Card:
 
 @dataclass
 class SheetFacts:
-    """What the figures of a version come to, those included that the sheet has no room for.
+    """What the figures, described pages and described texts of a version come to, those included that the sheet has no room for.
 
-    ``spent`` is what the descriptions of these figures cost when they were made, ``refresh`` what the version's refresh spent,
-    both by captioner.
+    ``counts`` are by subject, each counted once for each way that it is described. ``spent`` is what their descriptions cost when
+    they were made, ``refresh`` what the version's refresh spent, both by captioner. ``unmatched`` are corrections that are of
+    nothing in the version.
     """
 
     version: str
+    counts: Counter[Subject] = field(default_factory=Counter)
     described_by: Counter[str] = field(default_factory=Counter)
     flags: Counter[str] = field(default_factory=Counter)
     flagged: int = 0
     models: dict[str, str] = field(default_factory=dict)
     spent: dict[str, Spent] = field(default_factory=dict)
     refresh: Mapping[str, Spent] = field(default_factory=dict)
-
-    @property
-    def figures(self) -> int:
-        """Figures, each counted once for each way that it is described."""
-        return self.described_by.total()
+    unmatched: tuple[Correction, ...] = ()
 
 
 def write_captions(workspace: Workspace, out: Path, *, flagged: bool = False, report: Report = silent) -> CaptionSheet:
@@ -94,8 +102,8 @@ def write_captions(workspace: Workspace, out: Path, *, flagged: bool = False, re
     Args:
         workspace: The corpus.
         out: The HTML file.
-        flagged: Show those figures only that have a flag.
-        report: Called with the figures drawn.
+        flagged: Show only what has a flag.
+        report: Called with the cards drawn.
 
     Raises:
         NotFoundError: Nothing is published yet.
@@ -122,53 +130,61 @@ def write_captions(workspace: Workspace, out: Path, *, flagged: bool = False, re
     return CaptionSheet(
         version=manifest.version,
         file=str(out),
-        figures=facts.figures,
+        figures=facts.counts["figure"],
+        pages=facts.counts["page"],
+        texts=facts.counts["text"],
         shown=len(cards),
         flagged=facts.flagged,
         described_by=dict(facts.described_by),
         flags=dict(facts.flags),
         spent=facts.spent,
+        unmatched=[f"line {entry.line}: {entry.figure}" for entry in facts.unmatched],
     )
 
 
 def _look_up(workspace: Workspace, manifest: Manifest, *, flagged: bool) -> tuple[SheetFacts, list[Card]]:
-    """Return what all figures of a version come to, and those to show, by source and page."""
+    """Return what all of a version comes to, and what of it to show, by source and page."""
     store = workspace.store
     facts = SheetFacts(manifest.version, refresh=manifest.spent)
     facts.models = {name: f"{used.model.name} {used.model.revision}" for name, used in manifest.captioners.items()}
-    caches = {
-        name: open_descriptions(store, used.key) for name, used in manifest.captioners.items() if used.subject == "figure"
-    }
+    caches = {name: open_descriptions(store, used.key) for name, used in manifest.captioners.items()}
     template = TagTemplate(TagOptions.model_validate(manifest.parameters.get("tags", {})).template)
     shown: dict[tuple[str, str], Card] = {}
     first, rest = _Room(), _Room()
     seen: set[tuple[bytes, str]] = set()
+    numbers: dict[str, int | None] = {}
     for part in evidence_parts(store, manifest.version):
-        rows = part.filter(pc.equal(part.column("modality"), pa.scalar(str(Modality.FIGURE)))).to_pylist()
         new: list[Card] = []
-        for row in rows:
+        for row in _rows(part, every=bool(workspace.corrections.entries)):
             card = _card(row, template)
-            if (known := shown.get((card.figure_id, card.described_by))) is not None:
+            if workspace.corrections.entries:
+                numbers.setdefault(card.id, int(card.tag) if card.tag else None)
+            if not _is_shown(card, row):
+                continue
+            if (known := shown.get((card.id, card.described_by))) is not None:
                 known.places += 1
-            if (mark := (bytes.fromhex(card.figure_id), card.described_by)) not in seen:
+            if (mark := (bytes.fromhex(card.id), card.described_by)) not in seen:
                 seen.add(mark)
                 new.append(card)
         for name, cache in caches.items():
-            made = {one.id: one for one in rows_of(Description, cache.read([card.figure_id for card in new]))}
-            ours = [card for card in new if card.figure_id in made and _is_by(card, name)]
-            facts.spent[name] = facts.spent.get(name, Spent()) + spent_on([made[card.figure_id] for card in ours])
+            ours = [card for card in new if _is_by(card, name, manifest.captioners[name].subject)]
+            made = {one.id: one for one in rows_of(Description, cache.read([card.id for card in ours]))}
+            ours = [card for card in ours if card.id in made]
+            facts.spent[name] = facts.spent.get(name, Spent()) + spent_on([made[card.id] for card in ours])
             for card in ours:
-                card.made, card.model = made[card.figure_id], name
+                card.made, card.model = made[card.id], name
         for card in new:
+            facts.counts[card.subject] += 1
             facts.described_by[card.described_by] += 1
             facts.flags.update(card.flags)
             facts.flagged += bool(card.flags)
             if card.flags or not flagged:
                 room = first if card.flags else rest
                 if room.take(card):
-                    shown[card.figure_id, card.described_by] = card
-    cards = [*first.cards, *rest.cards[: SHEET_FIGURES - len(first.cards)]]
-    return facts, sorted(cards, key=lambda card: (card.source, card.page, card.figure_id))
+                    shown[card.id, card.described_by] = card
+    facts.unmatched = match(workspace, numbers.items()).unmatched
+    cards = [*first.cards, *rest.cards[: SHEET_CARDS - len(first.cards)]]
+    return facts, sorted(cards, key=lambda card: (card.source, card.page, card.subject, card.id))
 
 
 class _Room:
@@ -178,27 +194,51 @@ class _Room:
         self.cards: list[Card] = []
 
     def take(self, card: Card) -> bool:
-        if len(self.cards) >= SHEET_FIGURES:
+        if len(self.cards) >= SHEET_CARDS:
             return False
         self.cards.append(card)
         return True
 
 
-def _is_by(card: Card, captioner: str) -> bool:
-    """Return whether a captioner's answer is what describes a figure, or what was refused for it."""
-    return card.described_by == captioner or (card.described_by == CONTEXT and card.is_refused)
+def _is_by(card: Card, captioner: str, subject: Subject) -> bool:
+    """Return whether a captioner's answer may be what describes a figure, page or text, or what was refused for it."""
+    if card.subject != subject:
+        return False
+    return card.described_by == captioner or (card.described_by == label(CONTEXT, subject) and card.is_refused)
+
+
+def _rows(part: pa.Table, *, every: bool) -> list[dict[str, Any]]:
+    """Return rows that may have a place on the sheet, or all."""
+    is_figure = pc.equal(part.column("modality"), pa.scalar(str(Modality.FIGURE)))
+    wanted = part if every else part.filter(pc.or_(is_figure, pc.is_valid(part.column("described_by"))))
+    found: list[dict[str, Any]] = wanted.select(_COLUMNS).to_pylist()
+    return found
+
+
+def _is_shown(card: Card, row: Mapping[str, Any]) -> bool:
+    """Return whether a row has a place on the sheet: every figure, and those pages and texts that anybody was to describe."""
+    return card.subject == "figure" or (row["described_by"] or CONTEXT) != CONTEXT or bool(card.flags)
+
+
+_COLUMNS = [
+    *("modality", "figure_id", "text", "tagged_text", "sources", "page", "section_path", "caption"),
+    *("description", "described_by", "flags"),
+]
 
 
 def _card(row: Mapping[str, Any], template: TagTemplate) -> Card:
+    subject, name = described_of(row["modality"], row["figure_id"], row["text"])
+    tags = template.split(row["tagged_text"]) if subject == "figure" else ()
     return Card(
-        figure_id=row["figure_id"],
-        tag=next((found for _, number in template.split(row["tagged_text"]) if (found := number)), ""),
+        id=name,
+        subject=subject,
+        tag=next((found for _, number in tags if (found := number)), ""),
         source=row["sources"][0],
         page=row["page"],
         section=" › ".join(row["section_path"]),
-        caption=row["caption"],
+        caption=shorten(row["text"], _BEGINNING, placeholder=" …") if subject == "text" else row["caption"],
         description=row["description"] or "",
-        described_by=row["described_by"] or CONTEXT,
+        described_by=label(row["described_by"] or CONTEXT, subject),
         flags=tuple(row["flags"] or ()),
     )
 
@@ -232,14 +272,14 @@ class _Pictures:
 def caption_sheet(
     corpus: str, facts: SheetFacts, cards: Sequence[Card], show: ShowPicture, *, flagged: bool
 ) -> Iterator[str]:
-    """Yield the HTML of a contact sheet, a figure at a time. Pure, but for what ``show`` does.
+    """Yield the HTML of a contact sheet, a card at a time. Pure, but for what ``show`` does.
 
     Args:
         corpus: Its name.
-        facts: What all figures of the version come to.
+        facts: What all of the version comes to.
         cards: Those on the sheet, in order.
-        show: Gives a figure's picture.
-        flagged: Whether figures without a flag were left out on purpose.
+        show: Gives a picture by its id.
+        flagged: Whether what has no flag was left out on purpose.
     """
     here = files("pipeline.inspection")
     style, script = (here.joinpath(name).read_text(encoding="utf-8") for name in ("captions.css", "captions.js"))
@@ -253,20 +293,21 @@ def caption_sheet(
     yield from _filters(cards)
     yield "</header>\n<main>\n"
     for card in cards:
-        yield from _shown(card, facts, show(card.figure_id))
+        yield from _shown(card, facts, None if card.subject == "text" else show(card.id))
     yield f"</main>\n<script>\n{script}</script>\n</body></html>\n"
 
 
 def _sentence(facts: SheetFacts, shown: int, *, flagged: bool) -> str:
-    all_of_them = f"Version {facts.version}: {facts.figures:,} figures, {facts.flagged:,} of them flagged."
-    wanted = facts.flagged if flagged else facts.figures
+    counts = [f"{count:,} {subject}s" for subject, count in sorted(facts.counts.items())] or ["0 figures"]
+    all_of_them = f"Version {facts.version}: {', '.join(counts)}, {facts.flagged:,} of them flagged."
+    wanted = facts.flagged if flagged else facts.counts.total()
     if shown < wanted:
         return f"{all_of_them} Here are {shown:,}, flagged ones first."
     return f"{all_of_them} Here are the flagged ones." if flagged else all_of_them
 
 
 def _summary(facts: SheetFacts) -> Iterator[str]:
-    head = ("described by", "model", "figures", "calls", "tokens read", "tokens written", "cost", "spent by this refresh")
+    head = ("described by", "model", "described", "calls", "tokens read", "tokens written", "cost", "spent by this refresh")
     yield "<table><thead><tr>" + "".join(f"<th>{name}</th>" for name in head) + "</tr></thead><tbody>\n"
     for name in sorted(
         {*facts.described_by, *facts.models, *facts.refresh}, key=lambda name: (-facts.described_by[name], name)
@@ -306,15 +347,12 @@ def _filters(cards: Sequence[Card]) -> Iterator[str]:
 def _shown(card: Card, facts: SheetFacts, picture: str | None) -> Iterator[str]:
     flags = " ".join(card.flags)
     more = f", and {card.places - 1} more places" if card.places > 1 else ""
-    yield (
-        f'<article data-by="{html.escape(card.described_by)}" data-flags="{html.escape(flags)}">\n<figure>'
-        + (
-            f'<img src="{html.escape(picture)}" alt="" loading="lazy" decoding="async">'
-            if picture
-            else "<p>no picture here</p>"
-        )
-        + "</figure>\n<div>"
-    )
+    yield f'<article data-by="{html.escape(card.described_by)}" data-flags="{html.escape(flags)}">\n<figure>'
+    if picture:
+        yield f'<img src="{html.escape(picture)}" alt="" loading="lazy" decoding="async">'
+    else:
+        yield f"<p>{'text' if card.subject == 'text' else 'no picture here'}</p>"
+    yield "</figure>\n<div>"
     place = f"{card.source}, page {card.page}{more}"
     yield f'<h2>{html.escape(place)}</h2><p class="section" dir="auto">{_words(card.section)}</p>\n'
     yield from (f'<span class="flag {_weight(flag)}">{_in_words(html.escape(flag))}</span>' for flag in card.flags)
@@ -327,7 +365,7 @@ def _shown(card: Card, facts: SheetFacts, picture: str | None) -> Iterator[str]:
         yield f'<p class="refused">{_words(card.made.failure)}</p>\n'
     yield f'<p class="facts">{html.escape(" · ".join(_facts(card, facts)))}</p>\n'
     number = f"tag <code>{html.escape(card.tag)}</code> " if card.tag else ""
-    yield f'<p class="names">{number}id <code>{card.figure_id}</code></p></div></article>\n'
+    yield f'<p class="names">{number}id <code>{card.id}</code></p></div></article>\n'
 
 
 def _facts(card: Card, facts: SheetFacts) -> Iterable[str]:

@@ -9,7 +9,7 @@ from backends.stores.objects import reading
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import ShardedCache
 from pipeline.records.likenesses import Likenesses
-from pipeline.records.subjects import StructuredFiles, describables, figures_to_describe
+from pipeline.records.subjects import StructuredFiles, describables
 from schemas.corpus import PERSON
 from schemas.errors import TransientError, UserError
 from schemas.flags import Flag
@@ -37,26 +37,21 @@ class Descriptions:
 
     Args:
         workspace: The corpus.
-        figures: Returns the id and the SHA-1, or its last digits, of each figure of the version: a person's words are for one
-            figure of all. They are asked for only where a person wrote something.
+        all_of_them: Returns the id of each figure, page and text of the version, and of a figure the SHA-1, or its last digits:
+            a person's words are for one of all. They are asked for only where a person wrote something.
 
     Raises:
-        UserError: A correction may be of several figures.
+        UserError: A correction may be of several.
     """
 
-    def __init__(self, workspace: Workspace, figures: Callable[[], Iterable[tuple[str, int]]]) -> None:
+    def __init__(self, workspace: Workspace, all_of_them: Callable[[], Iterable[tuple[str, int | None]]]) -> None:
         self._workspace = workspace
         self._caches = {
             name: open_descriptions(workspace.store, used.captions.key) for name, used in workspace.captioners.items()
         }
         self._likenesses = {name: Likenesses(workspace, used) for name, used in workspace.captioners.items()}
         self._languages = Py3LangId()
-        self._corrected = _corrected(workspace, figures) if workspace.corrections.entries else Corrected({}, ())
-
-    @property
-    def unmatched(self) -> int:
-        """How many corrections are of no figure of the version."""
-        return len(self._corrected.unmatched)
+        self._people = match(workspace, all_of_them()).by_id if workspace.corrections.entries else {}
 
     def of(self, source: str, files: StructuredFiles) -> Wordings:
         """Return what describes the figures, pages and texts of a document; what its context alone describes is left out.
@@ -70,10 +65,9 @@ class Descriptions:
             label = self._workspace.captioner_of(subject, source)
             if label is not None:
                 found |= {(subject, name): wording for name, wording in self._by_model(label, files).items()}
-        people = self._corrected.by_figure
-        if people:
-            corrected = figures_to_describe(files.figures).keys() & people.keys()
-            found |= {("figure", name): Wording(PERSON, people[name]) for name in corrected}
+            if people := self._people:
+                corrected = describables(subject, files).keys() & people.keys()
+                found |= {(subject, name): Wording(PERSON, people[name]) for name in corrected}
         return found
 
     def _by_model(self, label: str, files: StructuredFiles) -> dict[str, Wording]:
@@ -90,9 +84,14 @@ class Descriptions:
         return found
 
 
-def _corrected(workspace: Workspace, figures: Callable[[], Iterable[tuple[str, int]]]) -> Corrected:
+def match(workspace: Workspace, all_of_them: Iterable[tuple[str, int | None]]) -> Corrected:
+    """Find what the corrections of a corpus name among all figures, pages and texts of a version.
+
+    Raises:
+        UserError: A correction may be of several.
+    """
     try:
-        return match_corrections(workspace.corrections, figures())
+        return match_corrections(workspace.corrections, all_of_them)
     except CorrectionsError as error:
         file = workspace.corpus.captions.corrections
         raise UserError(*(f"{file}: {mistake}" for mistake in error.args)) from error

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from backends.models.language import Py3LangId
 from backends.models.registry import TEXT_EMBEDDERS
 from pipeline.corpus.workspace import Workspace
+from pipeline.records.cache import ShardedCache
 from pipeline.records.descriptions import Descriptions
 from pipeline.records.inherit import Inherited
-from pipeline.records.subjects import StructuredFiles, open_drawn
+from pipeline.records.subjects import StructuredFiles, describables, names_described, open_drawn
 from ray_jobs.documents import (
     is_finished,
     parsed_folder,
@@ -16,9 +17,13 @@ from ray_jobs.documents import (
     structured_folder,
 )
 from schemas.documents import Chunk, DrawnPage, Figure, PlacedFigure, Placement
+from schemas.generation import Subject
 from tasks.enriching.caption import Wordings, as_printed, describe, described, fitting
 from tasks.enriching.language import language_of
 from tasks.enriching.spaces import Passage
+
+WITHOUT_TAG: tuple[Subject, ...] = ("page", "text")
+"""What may be described and has no tag, and so no number."""
 
 
 def parsed_documents(workspace: Workspace, doc_ids: Iterable[str]) -> list[str]:
@@ -57,7 +62,7 @@ class DocumentReader:
         self._drawn = None if key is None else open_drawn(workspace.store, key)
         self._count_tokens = TEXT_EMBEDDERS.of(workspace.corpus.embeddings).token_counter()
         self._languages = Py3LangId()
-        self._descriptions = Descriptions(workspace, lambda: _digests(workspace, documents, inherited))
+        self._descriptions = Descriptions(workspace, lambda: _describable(workspace, documents, inherited, self._drawn))
 
     def read(self, doc_id: str, source: str) -> StructuredParts:
         """Return a document's parts.
@@ -89,15 +94,28 @@ class DocumentReader:
         ]
 
 
-def _digests(workspace: Workspace, documents: Iterable[str], inherited: Inherited) -> Iterator[tuple[str, int]]:
-    """Yield each figure of a version with its SHA-1, of a document that isn't read again with the end of it, its number."""
+def _describable(
+    workspace: Workspace, documents: Iterable[str], inherited: Inherited, drawn: ShardedCache | None
+) -> Iterator[tuple[str, int | None]]:
+    """Yield what of a version may be described, once: figures with their SHA-1, or its end, their number, pages and texts."""
     seen: set[str] = set()
+    for name, digest in _all_describable(workspace, documents, inherited, drawn):
+        if name not in seen:
+            seen.add(name)
+            yield name, digest
+
+
+def _all_describable(
+    workspace: Workspace, documents: Iterable[str], inherited: Inherited, drawn: ShardedCache | None
+) -> Iterator[tuple[str, int | None]]:
     for doc_id in documents:
         figures, _ = read_placements(workspace.store, structured_folder(doc_id, workspace.keys.structured))
-        yield from ((figure.figure_id, int(figure.sha1, 16)) for figure in figures if figure.figure_id not in seen)
-        seen.update(figure.figure_id for figure in figures)
+        yield from ((figure.figure_id, int(figure.sha1, 16)) for figure in figures)
+        files = StructuredFiles(workspace, doc_id, drawn)
+        yield from ((name, None) for subject in WITHOUT_TAG for name in describables(subject, files))
     for part in inherited.placements(workspace.store):
         for row in part.select(["figure_id", "number"]).to_pylist():
-            if row["number"] is not None and row["figure_id"] not in seen:
-                seen.add(row["figure_id"])
+            if row["number"] is not None:
                 yield row["figure_id"], int(row["number"])
+    for part in inherited.evidence(workspace.store):
+        yield from ((name, None) for subject in WITHOUT_TAG for name in names_described(subject, part))

@@ -1,4 +1,4 @@
-"""A person's own descriptions of figures: read from text, and matched with the figures that they name."""
+"""A person's own descriptions of figures, pages and texts: read from text, and matched with what they name."""
 
 import csv
 import io
@@ -25,14 +25,14 @@ _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class CorrectionsError(ValueError):
-    """A file of corrections isn't one, or names figures wrongly; its arguments are mistakes, a line of text each."""
+    """A file of corrections isn't one, or names things wrongly; its arguments are mistakes, a line of text each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """What a person wrote of a figure.
+    """What a person wrote of a figure, page or text.
 
-    ``figure`` is how they name it: its id, a beginning of that, or its tag's number; ``line`` counts from 1.
+    ``figure`` is how they name it: its id, a beginning of that, or the number of a figure's tag; ``line`` counts from 1.
     """
 
     figure: str
@@ -59,9 +59,9 @@ class Corrections:
 
 @dataclass(frozen=True, slots=True)
 class Corrected:
-    """Descriptions by figure id, and the corrections that no figure matches: of another version, or mistyped."""
+    """Descriptions by the id of a figure, of a page's picture or of a text, and those that nothing matches, perhaps mistyped."""
 
-    by_figure: Mapping[str, str]
+    by_id: Mapping[str, str]
     unmatched: tuple[Correction, ...]
 
 
@@ -92,44 +92,47 @@ def parse_corrections(text: str, form: Literal["yaml", "csv"], template: TagTemp
     return Corrections(tuple(found.values()))
 
 
-def match_corrections(corrections: Corrections, digests: Iterable[tuple[str, int]]) -> Corrected:
-    """Find the figures that corrections name.
+def match_corrections(corrections: Corrections, describable: Iterable[tuple[str, int | None]]) -> Corrected:
+    """Find what corrections name.
 
-    A name must fit one figure of all: what is matched with a part of a version might be another figure's in the rest of it.
+    A name must fit one figure, page or text of all: what fits one in a part of a version may fit another in the rest of it.
 
     Args:
         corrections: As they were read.
-        digests: Each figure of a version once: its id, and the integer value of its SHA-1, from which its tag's number comes.
+        describable: Each figure, page and text of a version once: its id, and of a figure the integer value of its SHA-1, from
+            which its tag's number comes.
 
     Raises:
-        CorrectionsError: A name fits several figures, or two names fit one with different words.
+        CorrectionsError: A name fits several of them, or two names fit one with different words.
     """
     entries = {entry.figure: entry for entry in corrections.entries}
     beginnings = {len(name) for name in entries if _ID.fullmatch(name)}
     ends = {len(name) for name in entries if _NUMBER.fullmatch(name)}
     fitting: dict[str, list[str]] = {}
-    for figure_id, digest in digests:
-        number = f"{digest:0{_SHA1_DIGITS}d}"
-        names = {figure_id[:size] for size in beginnings} | {number[-size:] for size in ends}
+    for found, digest in describable:
+        names = {found[:size] for size in beginnings}
+        if digest is not None:
+            number = f"{digest:0{_SHA1_DIGITS}d}"
+            names |= {number[-size:] for size in ends}
         for name in names & entries.keys():
-            fitting.setdefault(name, []).append(figure_id)
-    by_figure: dict[str, Correction] = {}
+            fitting.setdefault(name, []).append(found)
+    by_id: dict[str, Correction] = {}
     mistakes: list[str] = []
-    for name, figures in sorted(fitting.items(), key=lambda item: entries[item[0]].line):
+    for name, ids in sorted(fitting.items(), key=lambda item: entries[item[0]].line):
         entry = entries[name]
-        if len(figures) > 1:
-            some = ", ".join(sorted(figures)[:3]) + (" and others" if len(figures) > 3 else "")
-            mistakes.append(f"line {entry.line}: {name} may be any of {len(figures)} figures; write more of its id: {some}")
-            continue
-        known = by_figure.setdefault(figures[0], entry)
-        if known.text != entry.text:
+        if len(ids) > 1:
+            some = ", ".join(sorted(ids)[:3]) + (" and others" if len(ids) > 3 else "")
             mistakes.append(
-                f"line {entry.line}: this is the figure of line {known.line}, with other words; leave one of them"
+                f"line {entry.line}: {name} may be any of {len(ids)} figures, pages or texts; write more of its id: {some}"
             )
+            continue
+        known = by_id.setdefault(ids[0], entry)
+        if known.text != entry.text:
+            mistakes.append(f"line {entry.line}: this is what line {known.line} names, with other words; leave one of them")
     if mistakes:
         raise CorrectionsError(*mistakes[:_MOST_MISTAKES])
     unmatched = tuple(entry for entry in corrections.entries if entry.figure not in fitting)
-    return Corrected({figure_id: entry.text for figure_id, entry in by_figure.items()}, unmatched)
+    return Corrected({found: entry.text for found, entry in by_id.items()}, unmatched)
 
 
 def _named(name: str, template: TagTemplate) -> str:
@@ -140,7 +143,7 @@ def _named(name: str, template: TagTemplate) -> str:
     if _NUMBER.fullmatch(name) or _ID.fullmatch(name.lower()):
         return name.lower()
     raise CorrectionsError(
-        f"{name[:60]!r} names no figure; write its id, 64 hexadecimal digits or the first {_LEAST_ID_DIGITS} and more, or the "
+        f"{name[:60]!r} names no figure; write its id, hexadecimal digits, {_LEAST_ID_DIGITS} or more from the first on, or the "
         f"number in its tag"
     )
 

@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+from contextlib import closing
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,14 @@ from cli.main import app
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.inspection import captions
 from pipeline.inspection.captions import Card, SheetFacts, caption_sheet, write_captions
+from pipeline.published.corpus import PublishedCorpus
 from pipeline.refresh import refresh
 from schemas.errors import NotFoundError, UserError
+from schemas.evidence import Filters, Modality
 from schemas.flags import Flag
 from schemas.generation import Description
 from schemas.ids import figure_file
+from schemas.inspection import CaptionSheet
 from schemas.versions import Spent
 from tests.endpoint_server import Call, EndpointServer, status
 from tests.pipeline.conftest import write_corpus
@@ -29,7 +33,8 @@ BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil
 
 def _card(number: int, **more: Any) -> Card:
     facts: dict[str, Any] = {
-        "figure_id": f"{number:064x}",
+        "id": f"{number:064x}",
+        "subject": "figure",
         "tag": f"{number:08d}",
         "source": "pump.pdf",
         "page": number,
@@ -91,10 +96,11 @@ def test_the_summary_counts_all_and_says_what_is_left_out() -> None:
         "v1", flagged=3, models={"vlm": "tiny-vlm r1"}, spent={"vlm": Spent(calls=7, input_tokens=7000, money=0.5)}
     )
     facts.described_by.update({"vlm": 5, "context": 15})
+    facts.counts.update(figure=18, page=2)
     facts.refresh = {"vlm": Spent(calls=2, money=0.1)}
     page = _sheet([_card(1)], facts)
     words = " ".join(unescape(re.sub(r"<[^>]+>", " ", page.partition("<main>")[0])).split())
-    assert "20 figures, 3 of them flagged. Here are 1, flagged ones first." in words
+    assert "18 figures, 2 pages, 3 of them flagged. Here are 1, flagged ones first." in words
     assert "context 15" in words
     assert "vlm tiny-vlm r1 5 7 7,000 0 0.5000 2 calls, 0.1000" in words
 
@@ -139,7 +145,7 @@ def test_the_sheet_of_a_version(described: Workspace, tmp_path: Path) -> None:
 def test_a_sheet_has_its_bounds_and_a_lost_picture_costs_only_itself(
     described: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(captions, "SHEET_FIGURES", 2)
+    monkeypatch.setattr(captions, "SHEET_CARDS", 2)
     monkeypatch.setattr(captions, "EMBED_BYTES", 1)
     made = write_captions(described, tmp_path / "sheet.html")
     page = (tmp_path / "sheet.html").read_text(encoding="utf-8")
@@ -156,6 +162,63 @@ def test_a_version_without_captioners_has_a_sheet_too(published: Workspace, tmp_
     made = write_captions(published, tmp_path / "sheet.html")
     assert made.described_by == {"context": 4}
     assert made.spent == {}
+
+
+def test_pages_and_texts_that_are_described_have_cards_and_a_persons_words_for_them_win(
+    published: Workspace, endpoint: EndpointServer, tmp_path: Path
+) -> None:
+    endpoint.replies = lambda call: (
+        f"- A sheet of paper about number {len(call.prompt)}, with a photograph in its middle."
+        if call.picture
+        else "Upkeep for apprentices, who tighten and oil what turns."
+    )
+    models = {
+        name: {"kind": kind, "model": name, "revision": "1", "endpoint": {"url": endpoint.url, "retries": 0}}
+        for name, kind in (("seeing", "vlm"), ("reading", "ocr_llm"))
+    }
+    described = {"ocr": "none", "models": models, "pages": "seeing", "summaries": "reading"}
+    out = tmp_path / "sheet.html"
+
+    def sheet(**more: Any) -> tuple[Workspace, CaptionSheet, dict[tuple[str, str], list[str]]]:
+        file = yaml.safe_load(published.file.read_text())
+        published.file.write_text(yaml.safe_dump(file | {"captions": described | more}))
+        workspace = open_workspace(str(published.file))
+        assert refresh(workspace).published
+        made = write_captions(workspace, out)
+        found: dict[tuple[str, str], list[str]] = {}
+        for article in _articles(out.read_text(encoding="utf-8")):
+            by, words = re.search(r'data-by="([^"]*)"', article), re.search(r'class="description"[^>]*>([^<]*)', article)
+            name = re.search(r"id <code>([0-9a-f]+)", article)
+            assert by
+            assert name
+            found.setdefault((by[1], words[1] if words else ""), []).append(name[1])
+        return workspace, made, found
+
+    workspace, made, cards = sheet()
+    assert (made.figures, made.pages, made.texts) == (4, 4, len(endpoint.calls) - 4)
+    assert made.described_by == {"context": 4, "seeing (pages)": 4, "reading (texts)": made.texts}
+    assert (made.spent["seeing (pages)"].calls, made.spent["reading (texts)"].calls) == (4, made.texts)
+    assert out.read_text(encoding="utf-8").count("data:image/webp;base64,") == 8
+    page = next(names[0] for (by, _), names in cards.items() if by == "seeing (pages)")
+    text = next(names[0] for (by, _), names in cards.items() if by == "reading (texts)")
+    lines = [
+        f"{page[:12]}: The sheet with the blue corner.",
+        f"{text}: How to grease the bearing.",
+        f"{'f' * 12}: Nothing.",
+    ]
+    (tmp_path / "corpora" / "better.yaml").write_text("\n".join(lines))
+    calls = len(endpoint.calls)
+    workspace, made, cards = sheet(corrections="better.yaml")
+    assert cards["person (pages)", "The sheet with the blue corner."] == [page]
+    assert cards["person (texts)", "How to grease the bearing."] == [text]
+    assert made.unmatched == [f"line 3: {'f' * 12}"]
+    assert len(endpoint.calls) == calls
+    with closing(PublishedCorpus(workspace)) as searched:
+        hit = searched.search("grease the bearing", preset="bm25", k=1).hits[0]
+        assert hit.modality == "text"
+        assert "grease" not in hit.text
+        asked = searched.search("blue corner", preset="bm25", k=1, filters=Filters(modalities=[Modality.PAGE])).hits[0]
+        assert (asked.figure_id, asked.text) == (page, "The sheet with the blue corner.")
 
 
 def test_what_cant_be_written_or_is_not_there(published: Workspace, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def test_a_figure_goes_by_its_id_a_beginning_or_its_tags_number() -> None:
     ]
     read = _yaml("# ours\n" + "\n".join(lines))
     matched = match_corrections(read, SHA1.items())
-    assert matched.by_figure == {
+    assert matched.by_id == {
         IDS[0]: "The pump",
         IDS[1]: "The valve",
         IDS[2]: "The gauge: 6 bar",
@@ -45,7 +45,7 @@ def test_a_figure_goes_by_its_id_a_beginning_or_its_tags_number() -> None:
 def test_csv_says_the_same_and_its_digest_is_the_same() -> None:
     rows = f'description,figure\r\n"The pump, large",{IDS[0]}\r\n"The ""valve""\nfrom the side",{_number(IDS[1])}\r\n\r\n'
     read = _csv(rows)
-    assert list(match_corrections(read, SHA1.items()).by_figure.values()) == [
+    assert list(match_corrections(read, SHA1.items()).by_id.values()) == [
         "The pump, large",
         'The "valve" from the side',
     ]
@@ -67,7 +67,7 @@ def test_what_yaml_would_take_for_a_number_is_a_name(name: str) -> None:
 
 def test_leading_zeros_count() -> None:
     figure, digest = IDS[0], 900012345
-    assert match_corrections(_yaml("00012345: The pump"), [(figure, digest)]).by_figure == {figure: "The pump"}
+    assert match_corrections(_yaml("00012345: The pump"), [(figure, digest)]).by_id == {figure: "The pump"}
     assert match_corrections(_yaml("10012345: The pump"), [(figure, digest)]).unmatched
 
 
@@ -80,7 +80,8 @@ def test_what_no_figure_matches_is_named() -> None:
 def test_a_name_that_fits_several_figures_is_a_mistake_not_a_guess() -> None:
     alike = [("12345678" + "0" * 56, 1), ("12345678" + "1" * 56, 2)]
     with pytest.raises(
-        CorrectionsError, match=r"line 1: 12345678 may be any of 2 figures; write more of its id: 123456780000"
+        CorrectionsError,
+        match=r"line 1: 12345678 may be any of 2 figures, pages or texts; write more of its id: 123456780000",
     ):
         match_corrections(_yaml("12345678: The pump"), alike)
     by_number_and_id = [("12345678" + "0" * 56, 1), ("a" * 64, 99_12345678)]
@@ -88,14 +89,14 @@ def test_a_name_that_fits_several_figures_is_a_mistake_not_a_guess() -> None:
         match_corrections(_yaml("12345678: The pump"), by_number_and_id)
     widened = [("a" * 64, 5_12345678), ("b" * 64, 6_12345678)]
     matched = match_corrections(_yaml("512345678: The pump\n612345678: The valve"), widened)
-    assert matched.by_figure == {"a" * 64: "The pump", "b" * 64: "The valve"}
+    assert matched.by_id == {"a" * 64: "The pump", "b" * 64: "The valve"}
 
 
 def test_two_names_of_one_figure_must_agree() -> None:
     read = _yaml(f"{IDS[0]}: The pump\n{_number(IDS[0])}: The valve")
-    with pytest.raises(CorrectionsError, match="line 2: this is the figure of line 1, with other words"):
+    with pytest.raises(CorrectionsError, match="line 2: this is what line 1 names, with other words"):
         match_corrections(read, SHA1.items())
-    assert match_corrections(_yaml(f"{IDS[0]}: The pump\n{IDS[0][:9]}: The pump"), SHA1.items()).by_figure
+    assert match_corrections(_yaml(f"{IDS[0]}: The pump\n{IDS[0][:9]}: The pump"), SHA1.items()).by_id
 
 
 @pytest.mark.parametrize(

@@ -356,7 +356,8 @@ def search(
     ] = False,
     version: Annotated[str | None, typer.Option(help="A version other than the live one.")] = None,
     image: Annotated[
-        Path | None, typer.Option(help="A picture to search by, alone or with QUERY; for presets that look at pictures.")
+        Path | None,
+        typer.Option(help="A picture to search by, alone or with QUERY, where the corpus names a model of pictures."),
     ] = None,
     like: Annotated[str | None, typer.Option(help="Instead of a query: figures like this one, by its id.")] = None,
     by: Annotated[

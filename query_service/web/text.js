@@ -59,6 +59,9 @@ export const markedWords = (text, wanted) => text.split(/([\p{L}\p{M}\p{N}_]+)/u
 export const blocks = (text) => text.replace(/\r\n?/g, "\n").split(/\n[^\S\n]*\n/)
   .map((words) => words.trim()).filter(Boolean).map((words) => el("p", { dir: "auto" }, words));
 
+const languages = new Intl.DisplayNames(["en"], { type: "language" });
+export const languageName = (code) => languages.of(code);
+
 export const fileName = (source) => source.split("/").pop() || source;
 
 export const count = (number, one, many = `${one}s`) =>

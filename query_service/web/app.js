@@ -1,5 +1,5 @@
 import * as service from "./service.js";
-import { blocks, count, el, fileName, languageName, markedBlocks, markedWords, table, when } from "./text.js";
+import { blocks, count, el, fileName, languageName, markedBlocks, markedWords, pageName, table, when } from "./text.js";
 import * as viewer from "./viewer.js";
 
 const $ = (id) => document.getElementById(id);
@@ -406,9 +406,12 @@ const boxesByPage = (citation) => {
   return pages;
 };
 
+const labelsOf = (cited) => new Map((cited.regions ?? []).filter(({ label }) => label).map(({ page, label }) => [page, label]));
+const nameOf = (cited, page = cited.page) => pageName(page, labelsOf(cited).get(page));
+
 const placeOf = (cited, version) => ({
   corpus: state.corpus, version, docId: cited.doc_id, source: cited.source, section: cited.section_path,
-  page: cited.page, boxes: boxesByPage(cited), tagged: cited.tagged_pdf,
+  page: cited.page, boxes: boxesByPage(cited), labels: labelsOf(cited), tagged: cited.tagged_pdf,
 });
 
 // A figure stands on a page of its own, in the document of what cites it.
@@ -417,8 +420,8 @@ const placeOfFigure = (figure, cited, version) => ({
 });
 
 const chip = (citation, version) => el("button", {
-  type: "button", class: "cite", title: `${fileName(citation.source)}, page ${citation.page}`,
-  "aria-label": `Citation ${citation.n}: ${fileName(citation.source)}, page ${citation.page}`, "aria-haspopup": "dialog",
+  type: "button", class: "cite", title: `${fileName(citation.source)}, ${nameOf(citation)}`,
+  "aria-label": `Citation ${citation.n}: ${fileName(citation.source)}, ${nameOf(citation)}`, "aria-haspopup": "dialog",
   onclick: () => viewer.openPage(placeOf(citation, version)),
 }, String(citation.n));
 
@@ -505,7 +508,7 @@ function image(figureId, version, caption, attributes = {}) {
 function picture(part, byNumber, version) {
   const caption = part.caption.trim();
   const cited = part.citations.map((n) => byNumber.get(n)).filter(Boolean);
-  const places = cited.slice(0, 1).map((citation) => ({ label: `page ${part.page}`, place: placeOfFigure(part, citation, version) }));
+  const places = cited.slice(0, 1).map((citation) => ({ label: nameOf(citation, part.page), place: placeOfFigure(part, citation, version) }));
   const open = () => viewer.openFigure({ corpus: state.corpus, version, figureId: part.figure_id, caption, tag: part.tag, places });
   return el("button", { type: "button", class: "picture", title: "Enlarge", "aria-label": `Enlarge: ${caption || "figure"}`, "aria-haspopup": "dialog", onclick: open },
     image(part.figure_id, version, caption || "Figure without a caption"));
@@ -542,7 +545,7 @@ function drawCitations(citations, version) {
       el("span", { class: "sheet" }, thumbnail),
       el("span", { class: "cited" },
         el("span", { class: "cited-name", title: citation.source }, el("span", { class: "cite" }, String(citation.n)), ` ${fileName(citation.source)}`),
-        el("span", { class: "cited-page" }, `Page ${citation.page}`),
+        el("span", { class: "cited-page" }, nameOf(citation).replace("page", "Page")),
         citation.section_path.length > 0 && el("span", { class: "cited-section" }, citation.section_path.at(-1)))));
   }));
 }
@@ -592,7 +595,10 @@ async function drawEvidence(version, keep = false) {
 function hitCard(hit, rank, version) {
   const place = placeOf(hit, version);
   const last = hit.regions?.at(-1)?.page ?? hit.page;
-  const pages = last > hit.page ? `pages ${hit.page}–${last}` : `page ${hit.page}`;
+  const labels = labelsOf(hit);
+  const printed = `${labels.get(hit.page) ?? hit.page}–${labels.get(last) ?? last}`;
+  const several = labels.size ? `pages ${printed} (PDF pages ${hit.page}–${last})` : `pages ${printed}`;
+  const pages = last > hit.page ? several : nameOf(hit);
   const caption = hit.caption || `Figure on ${pages} of ${fileName(hit.source)}`;
   const page = hit.modality === "page" && hit.figure_id;
   const whole = page && el("button", {
@@ -603,7 +609,7 @@ function hitCard(hit, rank, version) {
     type: "button", class: "picture", title: "Enlarge", "aria-label": `Enlarge: ${(figure.caption || caption).slice(0, 200)}`, "aria-haspopup": "dialog",
     onclick: () => viewer.openFigure({
       corpus: state.corpus, version, figureId: figure.figure_id, caption: figure.caption, tag: "",
-      places: [{ label: `page ${figure.page}`, place: placeOfFigure(figure, hit, version) }],
+      places: [{ label: nameOf(hit, figure.page), place: placeOfFigure(figure, hit, version) }],
     }),
   }, image(figure.figure_id, version, figure.caption || caption)));
   const points = [...hit.text];

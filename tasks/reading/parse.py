@@ -84,7 +84,13 @@ def parse(
         outline=tuple(read_outline(document, reading.pages)),
         failures=tuple(reading.failures),
         date=date_of(*document.dates),
+        labels=_labels(document),
     )
+
+
+def _labels(document: PdfDocument) -> tuple[str, ...]:
+    labels = tuple(document.page_labels())
+    return () if all(label == str(page) for page, label in enumerate(labels, 1)) else labels
 
 
 @dataclass

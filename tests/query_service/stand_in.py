@@ -94,10 +94,22 @@ def client_of(app: FastAPI) -> TestClient:
 
 
 class StandIn:
-    def __init__(self, name: str, live: bool = True, tagged: bool = True, table: bool = False, text: str = "") -> None:
+    def __init__(
+        self,
+        name: str,
+        live: bool = True,
+        tagged: bool = True,
+        table: bool = False,
+        text: str = "",
+        labels: Sequence[str | None] = (),
+    ) -> None:
         self._name = name
         self._live = live
-        self._tagged = {"tagged_pdf": tagged}
+        regions = [
+            region.model_copy(update={"label": label})
+            for region, label in zip(HIT.regions, labels or (None, None), strict=True)
+        ]
+        self._tagged = {"tagged_pdf": tagged, "regions": regions}
         self._table = table
         self._text = text
         self.asked: list[dict[str, object]] = []

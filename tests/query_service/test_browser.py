@@ -327,3 +327,13 @@ def test_languages_are_a_filter_by_name_where_a_version_has_several(tmp_path: Pa
     assert '<label id="language-filter">' in html
     corpus.languages = {"en": 7}
     assert '<label id="language-filter" hidden="">' in _page_after(corpus, [], tmp_path)
+
+
+def test_pages_are_named_as_they_are_printed_and_opened_as_the_pdf_counts_them(tmp_path: Path) -> None:
+    corpus = StandIn("pumps", labels=["iv", None])
+    html = _page_after(corpus, [".source", "%23viewer[open] %23next"], tmp_path)
+    assert "Page iv (PDF page 3)" in re.findall(r'<span class="cited-page">(.*?)</span>', html)
+    assert "pump.pdf, pages iv–4 (PDF pages 3–4)" in html
+    assert "PDF page 4" in re.findall(r'<span id="page-number"[^>]*>(.*?)</span>', html)
+    assert ">Back to page iv (PDF page 3)</button>" in html
+    assert f'href="{ORIGINAL}#page=4"' in html

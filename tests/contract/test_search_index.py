@@ -101,6 +101,7 @@ def row(place: int) -> dict[str, object]:
         "flags": ["not_described"] if place % 8 == 6 else [] if place % 4 == 2 else None,
         "date": ["2023-12-31", "2024-03-01", None][document],
         "language": [None, "en", "de"][document],
+        "page_labels": [None, ["iv", "v"], ["", "1"]][document],
     }
 
 

@@ -335,7 +335,10 @@ def search(
     ] = None,
     document: Annotated[list[str] | None, typer.Option(help="Only this document: id, source or file name.")] = None,
     source: Annotated[list[str] | None, typer.Option(help="Only sources that fit this glob, such as 'phones/**'.")] = None,
-    pages: Annotated[list[str] | None, typer.Option("--pages", "--page", help="Only these pages: 3, 3-9 or 12-.")] = None,
+    pages: Annotated[
+        list[str] | None,
+        typer.Option("--pages", "--page", help="Only these pages, as the PDF counts them: 3, 3-9 or 12-."),
+    ] = None,
     section: Annotated[
         list[str] | None, typer.Option(help="Only this section: its title, or its path such as 'Service > Filters'.")
     ] = None,
@@ -356,7 +359,8 @@ def search(
     ] = False,
     version: Annotated[str | None, typer.Option(help="A version other than the live one.")] = None,
     image: Annotated[
-        Path | None, typer.Option(help="A picture to search by, alone or with QUERY; for presets that look at pictures.")
+        Path | None,
+        typer.Option(help="A picture to search by, alone or with QUERY, where the corpus names a model of pictures."),
     ] = None,
     like: Annotated[str | None, typer.Option(help="Instead of a query: figures like this one, by its id.")] = None,
     by: Annotated[
@@ -539,7 +543,7 @@ def _show_hits(hits: "Sequence[Hit]", group: str | None = None) -> None:
     from tasks.answering.highlight import excerpt
 
     for rank, hit in enumerate(hits, 1):
-        show(f"{hit.source}, page {hit.page}  ({hit.modality}, {hit.score:.4f})", bold=f"{rank}. ")
+        show(f"{hit.source}, {hit.regions[0].page_name}  ({hit.modality}, {hit.score:.4f})", bold=f"{rank}. ")
         marked = [*hit.highlights, *([hit.nearest_sentence] if hit.nearest_sentence else [])]
         start, end = excerpt(len(hit.text), marked, _EXCERPT)
         show_marked(hit.text, start, end, marks=hit.highlights, sentence=hit.nearest_sentence)
@@ -578,7 +582,7 @@ def ask(
         else:
             show_text(f"{part.tag}  {part.caption} {marks}\n")
     for citation in result.citations:
-        show(f"[{citation.n}] {citation.source}, page {citation.page}")
+        show(f"[{citation.n}] {citation.source}, {citation.regions[0].page_name}")
 
 
 @app.command()

@@ -158,7 +158,7 @@ class SearchRequest(BaseModel):
     picture: Picture | None = Field(
         None,
         description="PNG, JPEG, WebP, GIF or BMP in base64, 8 MiB and 25 million pixels at most, to be searched by alone or with "
-        "the words; for presets that look at pictures.",
+        "the words. Where no preset is named, the first that looks at pictures is taken, unless the default does.",
     )
     preset: PresetName | None = Field(
         None,

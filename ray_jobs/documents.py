@@ -37,6 +37,7 @@ class StructuredHead:
     title: str
     pages: int
     date: str | None = None
+    labels: tuple[str, ...] = ()
 
 
 def parsed_folder(doc_id: str, key: str) -> str:
@@ -108,7 +109,7 @@ def pack_structured(document: StructuredDocument, chunks: list[Chunk]) -> dict[s
         ("chunks", Chunk, chunks),
     ]
     files = {f"{name}.parquet": to_parquet(table_of(noun, rows)) for name, noun, rows in parts}  # type: ignore[arg-type]
-    head = StructuredHead(document.doc_id, document.title, len(document.pages), document.date)
+    head = StructuredHead(document.doc_id, document.title, len(document.pages), document.date, document.labels)
     return files | {HEAD: to_parquet(table_of(StructuredHead, [head]))}
 
 

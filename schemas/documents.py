@@ -158,7 +158,11 @@ class PageFailure:
 
 @dataclass(frozen=True, slots=True)
 class ParsedDocument:
-    """What the pages of one PDF hold; no model has run. ``date`` is the one that it names itself, such as 2024-03-31."""
+    """What the pages of one PDF hold; no model has run.
+
+    ``date`` is the one that it names itself, such as 2024-03-31, and ``labels`` what it calls each page, such as iv; () where
+    that is each page's number.
+    """
 
     doc_id: str
     title: str
@@ -170,6 +174,7 @@ class ParsedDocument:
     outline: tuple[OutlineEntry, ...] = ()
     failures: tuple[PageFailure, ...] = ()
     date: str | None = None
+    labels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +323,7 @@ class StructuredDocument:
     pictures: tuple[Figure, ...] = ()
     failures: tuple[PageFailure, ...] = field(default=())
     date: str | None = None
+    labels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,7 @@ EVIDENCE = pa.schema(
         pa.field("flags", pa.list_(pa.string())),
         pa.field("date", pa.string()),
         pa.field("language", pa.string()),
+        pa.field("page_labels", pa.list_(pa.string())),
     )
 )
 """A row of the index, without vectors: ``build`` joins those. ``page`` and ``bbox`` are the first of ``regions``.
@@ -58,6 +59,8 @@ null where nothing describes rows of that modality. ``date`` is the day that the
 2024-03-31: when it was changed last, or else made; null where it names none, and in versions from before dates were kept.
 ``language`` is that of the document, in ISO 639-1 (639-3 where it has none); null where it isn't known, and in versions from
 before it was looked for.
+``page_labels`` are what the PDF calls the page of each region, such as iv; null where a PDF calls all its pages by their number,
+and in versions from before that was looked for.
 """
 
 
@@ -167,7 +170,9 @@ class Filters(_Model):
         description="Globs of sources, such as phones/**: * is any characters, / among them, ? one, [ab] one of those; "
         "upper and lower case differ.",
     )
-    pages: list[PageNumber] = Field([], description="Pages, from 1, of those documents.")
+    pages: list[PageNumber] = Field(
+        [], description="Pages of those documents, counted from 1, whatever is printed on them."
+    )
     page_ranges: list[PageRange] = Field([], description="More pages of those documents.")
     sections: list[str] = Field(
         [],
@@ -206,6 +211,14 @@ class CitedRegion(_Model):
 
     page: int
     bbox: tuple[float, float, float, float]
+    label: str | None = Field(
+        None, description="What the PDF calls the page, as it is printed there: iv; null where that is its number."
+    )
+
+    @property
+    def page_name(self) -> str:
+        """How a reader finds the page: "page 6", or "page iv (PDF page 6)"."""
+        return f"page {self.page}" if self.label is None else f"page {self.label} (PDF page {self.page})"
 
 
 class CitedFigure(_Model):

@@ -12,3 +12,19 @@ def roman_value(numeral: str) -> int:
     """Return the number that a Roman numeral of ``ROMAN`` stands for, in capitals or not."""
     values = [_VALUES[letter] for letter in numeral.lower()]
     return sum(-value if value < after else value for value, after in pairwise([*values, 0]))
+
+
+_DIGITS = [(1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl"), (10, "x")]
+_DIGITS += [(9, "ix"), (5, "v"), (4, "iv"), (1, "i")]
+_MOST = 3999
+
+
+def roman(number: int) -> str:
+    """Return a number as a Roman numeral in small letters; in digits where it has none, below 1 and above 3999."""
+    if not 0 < number <= _MOST:
+        return str(number)
+    written = ""
+    for value, digit in _DIGITS:
+        times, number = divmod(number, value)
+        written += digit * times
+    return written

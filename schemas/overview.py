@@ -16,6 +16,7 @@ class SearchPreset(BaseModel):
     label: str
     sentence: str
     source: str = ""
+    takes_picture: bool = Field(False, description="Whether it can be asked by a picture, alone or with words.")
 
 
 class CorpusOverview(BaseModel):

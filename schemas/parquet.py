@@ -203,7 +203,12 @@ def pack(document: ParsedDocument) -> dict[str, bytes]:
     """Encode a parsed document as named Parquet files."""
     files = {f"{part}.parquet": to_parquet(table_of(noun, getattr(document, part))) for part, noun in _PARTS.items()}
     head = pa.table(
-        {"doc_id": [document.doc_id], "title": [document.title], "date": pa.array([document.date], pa.string())}
+        {
+            "doc_id": [document.doc_id],
+            "title": [document.title],
+            "date": pa.array([document.date], pa.string()),
+            "labels": pa.array([document.labels], pa.list_(pa.string())),
+        }
     )
     # The head comes last: a document is parsed when it is there.
     return files | {"document.parquet": to_parquet(head)}
@@ -213,7 +218,9 @@ def unpack(files: dict[str, bytes]) -> ParsedDocument:
     """Decode what ``pack`` made."""
     head = from_parquet(files["document.parquet"]).to_pylist()[0]
     parts: dict[str, Any] = {part: rows_of(noun, from_parquet(files[f"{part}.parquet"])) for part, noun in _PARTS.items()}
-    return ParsedDocument(doc_id=head["doc_id"], title=head["title"], date=head["date"], **parts)
+    return ParsedDocument(
+        doc_id=head["doc_id"], title=head["title"], date=head["date"], labels=tuple(head["labels"]), **parts
+    )
 
 
 def _field(name: str, hint: Any) -> "pa.Field[Any]":

@@ -246,6 +246,10 @@ class PdfDocument(Protocol):
         """When its metadata says that it was changed last, and that it was made; "" where it doesn't say."""
         ...
 
+    def page_labels(self) -> list[str]:
+        """Return what it calls each of its pages, such as iv, "" for none; [] where it names no page, or its names are broken."""
+        ...
+
     def read_page(self, number: int) -> PdfPage:
         """Read one page, counted from 1.
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from backends.pdf.labels import page_labels
 from backends.pdf.opening import free_memory, lost_content, open_pdf, refusing
 from backends.pdf.page import Page, read_page
 from schemas.documents import OutlineEntry
@@ -50,6 +51,14 @@ class Document:
 
     def _metadata(self, name: str) -> str:
         return str((self._pdf.metadata or {}).get(name) or "")
+
+    def page_labels(self) -> list[str]:
+        """Return what its pages are called; see the port."""
+        try:
+            with refusing("the labels of pages can't be read", FailureCode.DAMAGED):
+                return page_labels(self._pdf)
+        except BadInputError:
+            return []
 
     def read_page(self, number: int) -> Page:
         """Read one page; see the port."""

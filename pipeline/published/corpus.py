@@ -7,17 +7,19 @@ from backends.models.pictures import receive
 from pipeline.corpus.presets import default_preset, presets_of
 from pipeline.corpus.workspace import Report, Workspace, open_workspace, silent
 from pipeline.published.files import PublishedFiles
+from pipeline.published.version import OpenVersion
 from pipeline.published.versions import OpenVersions
 from pipeline.records.looks import Looks
 from pipeline.records.publication import list_versions
 from ray_jobs.draw_pages import PageDrawer
-from schemas.errors import TransientError
+from schemas.errors import RequestError, TransientError
 from schemas.evidence import NO_FILTERS, AnswerResult, Filters, Modality, Resemblance, SearchResult, SimilarFigures
 from schemas.overview import CorpusOverview, SearchPreset
 from schemas.retrieval import Preset, PresetInfo
 from schemas.versions import VersionList
 from tasks.answering.group import GroupBy
 from tasks.answering.presets import NO_CHANGES, changed, preset_info, preset_named
+from tasks.answering.retrieve import looks, takes_pictures
 
 K = 10
 """Hits of those who ask for no number, by a preset that names none."""
@@ -73,10 +75,19 @@ class PublishedCorpus:
         highlight: bool = False,
         trace: bool = False,
     ) -> SearchResult:
-        """Return the best ``k`` rows behind the first ``offset``, of the live version or of ``version``."""
+        """Return the best ``k`` rows behind the first ``offset``, of the live version or of ``version``.
+
+        A picture without a preset is searched by the first preset that looks at pictures and of which the version lacks nothing,
+        unless the default does.
+
+        Raises:
+            RequestError: No preset that the version can be searched by takes a picture; the message names the settings.
+        """
         plan = self._plan(preset, steps)
         seen = None if picture is None else receive(picture)
         with self._versions.opened(version) as opened:
+            if seen is not None and preset is None and not takes_pictures(plan):
+                plan = self._plan(self._for_pictures(opened), steps)
             asked, most = opened.question(query, seen), k or plan.select.k or K
             return opened.search(
                 asked,
@@ -170,6 +181,16 @@ class PublishedCorpus:
         named = preset_named(preset or options.preset, presets_of(options))
         return changed(named, steps) if steps else named
 
+    def _for_pictures(self, opened: OpenVersion) -> str:
+        able = [preset for preset in self._presets() if takes_pictures(preset) and not opened.lacks(preset)]
+        if not able:
+            raise RequestError(
+                "this version can't be searched by a picture: name a model of pictures as embeddings.image in the corpus file "
+                "and refresh, or a vision-language model that describes the picture as retrieval.models.vlm"
+            )
+        # A description takes a call of a generative model, and says less than what it describes.
+        return min(able, key=lambda preset: not looks(preset)).name
+
     def overview(self) -> CorpusOverview:
         """Return what its live version holds."""
         with self._versions.reading():
@@ -217,7 +238,13 @@ class PublishedCorpus:
 
 
 def _shown(preset: Preset) -> SearchPreset:
-    return SearchPreset(name=preset.name, label=preset.label, sentence=preset.sentence, source=preset.source)
+    return SearchPreset(
+        name=preset.name,
+        label=preset.label,
+        sentence=preset.sentence,
+        source=preset.source,
+        takes_picture=takes_pictures(preset),
+    )
 
 
 def open_published(name_or_path: str, drawer: PageDrawer | None = None) -> PublishedCorpus:

@@ -315,7 +315,13 @@ class OpenVersion:
     def _hit(self, row: dict[str, Any], score: float, placements: Sequence[dict[str, Any]], marks: Sequence[Span]) -> Hit:
         fields = {name: value for name, value in row.items() if name in Hit.model_fields}
         cells = row.get("tagged_rows") or []
-        regions = [CitedRegion.model_validate(region) for region in row["regions"]]
+        labels = row.get("page_labels") or [None] * len(row["regions"])
+        regions = [
+            CitedRegion(
+                page=region["page"], bbox=region["bbox"], label=label if label and label != str(region["page"]) else None
+            )
+            for region, label in zip(row["regions"], labels, strict=True)
+        ]
         return Hit.model_validate(
             fields
             | {
@@ -324,6 +330,7 @@ class OpenVersion:
                 "rows": [[self.template.without(cell) for cell in line] for line in cells],
                 "tagged_rows": cells,
                 "source": row["sources"][0],
+                "regions": regions,
                 "tagged_pdf": self.tagged is not None and row["doc_id"] in self.tagged,
                 "figures": localise(row["figure_refs"], row["doc_id"], regions, placements),
             }

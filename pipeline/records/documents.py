@@ -45,6 +45,7 @@ class StructuredParts:
     wordings: Wordings
     drawn: tuple[DrawnPage, ...]
     language: str | None
+    labels: tuple[str, ...]
 
 
 class DocumentReader:
@@ -79,7 +80,8 @@ class DocumentReader:
         rows = describe(files.rows(), files.figures, wordings, self._count_tokens, max_tokens=tokens)
         language = language_of(files.chunks, self._languages)
         return StructuredParts(
-            files.title, files.date, rows, figures, placements, files.figures, wordings, files.drawn, language
+            *(files.title, files.date, rows, figures, placements, files.figures, wordings, files.drawn, language),
+            files.labels,
         )
 
     def passages(self, doc_id: str, source: str) -> list[Passage]:

@@ -61,6 +61,11 @@ class StructuredFiles:
         """The day that it names itself; None where it names none."""
         return self._head.date
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What it calls its pages; () where that is their numbers."""
+        return self._head.labels
+
     @functools.cached_property
     def _head(self) -> StructuredHead:
         return read_head(self._store, self._folder)

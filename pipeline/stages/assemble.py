@@ -211,6 +211,7 @@ def _read(reader: DocumentReader, doc_id: str, sources: tuple[str, ...]) -> Docu
         captions={figure.placement.order: figure.caption for figure in parts.placed},
         wordings=parts.wordings,
         language=parts.language,
+        labels=parts.labels,
     )
 
 

@@ -1,5 +1,5 @@
 import * as service from "./service.js";
-import { blocks, count, el, fileName, markedBlocks, markedWords, table, when } from "./text.js";
+import { blocks, count, el, fileName, languageName, markedBlocks, markedWords, pageName, table, when } from "./text.js";
 import * as viewer from "./viewer.js";
 
 const $ = (id) => document.getElementById(id);
@@ -8,12 +8,20 @@ const GROUPS = ["", "page", "document"];
 const FEW = 10;
 const MANY = 50;
 
-const NARROWED = { documents: [], sources: [], sections: [], pages: [], phrases: [], figures: "", since: "", until: "" };
+const MIB = 1024 ** 2;
+const PICTURE_MIB = 8; // what the service takes
+const PREVIEW_PX = 144;
+
+const NARROWED = { documents: [], sources: [], sections: [], pages: [], phrases: [], languages: [], figures: "", since: "", until: "" };
 const state = { corpus: "", q: "", preset: "", modality: "", group: "", sentences: false, ...NARROWED, version: "", k: FEW };
 // What the address calls each filter.
 const NAMED = {
-  documents: "document", sources: "source", sections: "section", pages: "pages", phrases: "phrase", figures: "figures", since: "since", until: "until",
+  documents: "document", sources: "source", sections: "section", pages: "pages", phrases: "phrase", languages: "language",
+  figures: "figures", since: "since", until: "until",
 };
+// An address can't hold a picture: the history names it, and those of this page's life are kept.
+const pictures = new Map();
+let given = null; // the picture to search by: { key, name, base64, preview }
 let overviews = new Map();
 let running = null;
 let searching = null;
@@ -35,10 +43,12 @@ function readAddress() {
     state[filter] = Array.isArray(NARROWED[filter]) ? asked.getAll(name) : asked.get(name) ?? "";
   }
   state.pages = state.pages.filter(range);
+  state.languages = state.languages.filter((code) => /^[a-z]{2,3}$/.test(code));
   if (!["with", "without"].includes(state.figures)) state.figures = "";
   for (const day of ["since", "until"]) if (!/^\d{4}-\d\d-\d\d$/.test(state[day])) state[day] = "";
   state.version = asked.get("version") ?? "";
   state.k = FEW;
+  given = pictures.get(history.state?.picture) ?? null;
 }
 
 function writeAddress(push) {
@@ -54,9 +64,16 @@ function writeAddress(push) {
   if (state.sentences) query.set("sentences", "1");
   if (state.version) query.set("version", state.version);
   const address = `${location.pathname}${query.size ? `?${query}` : ""}`;
-  if (address !== location.pathname + location.search) history[push ? "pushState" : "replaceState"](null, "", address);
-  document.title = state.q ? `${state.q} · Inset` : "Inset";
+  const kept = given && { picture: given.key };
+  if (address !== location.pathname + location.search || kept?.picture !== history.state?.picture) {
+    history[push ? "pushState" : "replaceState"](kept, "", address);
+  }
+  entitle();
 }
+
+const isAsked = () => Boolean(state.q || given);
+const heading = () => state.q || (given ? "By a picture" : "");
+const entitle = () => { document.title = heading() ? `${heading()} · Inset` : "Inset"; };
 
 // "3", "3-9" or "12-" as the service takes it; null for anything else.
 function range(written) {
@@ -72,6 +89,7 @@ const filters = (modality) => ({
   page_ranges: state.pages.map(range),
   sections: state.sections,
   phrases: state.phrases,
+  languages: state.languages,
   ...(state.figures ? { has_figure: state.figures === "with" } : {}),
   ...(state.since ? { since: state.since } : {}),
   ...(state.until ? { until: state.until } : {}),
@@ -134,13 +152,13 @@ async function show() {
   $("question").placeholder = overview.sources.length === 1 ? `Ask ${fileName(overview.sources[0])}` : "Ask a question";
   drawSuggestions(overview.suggestions);
   drawScope();
-  drawSwitches();
+  drawPicture();
   drawPinned();
   drawVersions();
   if (!overview.version && !state.version && !unknown) {
     home();
     notice(`${state.corpus} can’t be searched yet`, overview.problem || "No version of it is live.", start);
-  } else if (state.q) ask();
+  } else if (isAsked()) ask();
   else home();
 }
 
@@ -198,6 +216,7 @@ function drawScope() {
     ...listed("sections", (section) => `Section ${section}`),
     ...listed("pages", (pages) => (/-/.test(pages) ? `Pages ${pages}` : `Page ${pages}`)),
     ...listed("phrases", (phrase) => `“${phrase}”`),
+    ...listed("languages", languageName),
     ...(state.figures ? [chip(`${state.figures === "with" ? "With a figure" : "Without figures"}`, "", { figures: "" })] : []),
     ...(state.since ? [chip(`From ${state.since}`, "", { since: "" })] : []),
     ...(state.until ? [chip(`To ${state.until}`, "", { until: "" })] : []),
@@ -206,6 +225,13 @@ function drawScope() {
       type: "button", class: "link", title: "Leave out what doesn’t have these words, one behind the other",
       onclick: () => change({ phrases: [...state.phrases, phrase] }),
     }, `Only with “${phrase}”`)));
+  const spoken = Object.entries(overviews.get(state.corpus).languages ?? {});
+  $("language-filter").hidden = spoken.length < 2;
+  $("language").replaceChildren(el("option", { value: "" }, "Any"), ...spoken
+    .filter(([code]) => !state.languages.includes(code))
+    .map(([code, documents]) => [languageName(code), code, documents])
+    .sort(([one], [other]) => one.localeCompare(other, "en"))
+    .map(([name, code, documents]) => el("option", { value: code }, `${name} (${documents})`)));
   $("figures").value = state.figures;
   $("since").value = state.since;
   $("until").value = state.until;
@@ -225,8 +251,13 @@ function drawSwitches() {
   if (!shown.some(([modality]) => modality === state.modality)) state.modality = "";
   segments($("modalities"), "modality", shown, state.modality);
   // The corpus's first preset is the default, and the address doesn't name it.
-  const choices = presets().map(({ name, label, sentence, source }, place) => [place ? name : "", label, sentence[0].toUpperCase() + sentence.slice(1), source]);
-  if (!choices.some(([name]) => name === state.preset)) state.preset = "";
+  const written = (name, place) => (place ? name : "");
+  if (!presets().some(({ name }, place) => written(name, place) === state.preset)) state.preset = "";
+  // A picture is searched by presets that look at it; where none is chosen, the service does, and its reply says which.
+  const choices = presets()
+    .map((preset, place) => ({ ...preset, value: given ? preset.name : written(preset.name, place) }))
+    .filter(({ takes_picture: takes }) => takes || !given)
+    .map(({ value, label, sentence, source }) => [value, label, sentence[0].toUpperCase() + sentence.slice(1), source]);
   const isOwn = ([, , , source]) => !source;
   segments($("presets"), "preset", choices.filter(isOwn), state.preset);
   $("presets").hidden = choices.filter(isOwn).length < 2;
@@ -245,18 +276,70 @@ function change(changes) {
   drawScope();
   drawPinned();
   drawVersions();
-  if (state.q) ask();
+  if (isAsked()) ask();
 }
 
 function begin(question) {
   state.q = question.trim();
   state.k = FEW;
-  if (!state.q) return;
+  if (!isAsked()) return;
   $("question").value = state.q;
   writeAddress(true);
   drawScope();
   ask();
   scrollTo({ top: 0 });
+}
+
+// ---- a picture to search by ----
+
+function drawPicture() {
+  $("picture").hidden = !given;
+  $("question").required = !given;
+  if (given) {
+    $("picture-name").textContent = given.name;
+    // The page's policy shows no picture that isn't the service's own, but a canvas may be drawn on.
+    Object.assign($("picture-preview"), { width: given.preview.width, height: given.preview.height })
+      .getContext("2d").drawImage(given.preview, 0, 0);
+  }
+  drawSwitches();
+}
+
+// Looks for what is like the first picture among files, together with the words that stand in the box.
+async function take(files) {
+  const file = [...files].find(({ type }) => type.startsWith("image/")) ?? files[0];
+  if (!file || !overviews.size) return;
+  if (file.size > PICTURE_MIB * MIB) {
+    notice(`“${file.name}” has ${(file.size / MIB).toFixed(1)} MiB; a picture to search by has ${PICTURE_MIB} MiB at most.`);
+    return;
+  }
+  try {
+    const [preview, address] = await Promise.all([
+      createImageBitmap(file, { resizeHeight: PREVIEW_PX, resizeQuality: "high" }), dataAddress(file),
+    ]);
+    given = { key: `${performance.timeOrigin} ${pictures.size}`, name: file.name, base64: address.slice(address.indexOf(",") + 1), preview };
+  } catch {
+    notice(`“${file.name}” can’t be read as a picture; PNG, JPEG, WebP, GIF and BMP can.`);
+    return;
+  }
+  pictures.set(given.key, given);
+  drawPicture();
+  begin($("question").value);
+}
+
+const dataAddress = (file) => new Promise((resolve, reject) => {
+  const reader = new FileReader();
+  reader.onload = () => resolve(reader.result);
+  reader.onerror = () => reject(reader.error);
+  reader.readAsDataURL(file);
+});
+
+function dropPicture() {
+  given = null;
+  writeAddress(true);
+  drawPicture();
+  if (state.q) ask();
+  else home();
+  $("question").focus();
 }
 
 // ---- asking ----
@@ -271,14 +354,24 @@ async function ask() {
   const turn = new AbortController();
   running = turn;
   const { corpus, q } = state;
-  document.title = `${q} · Inset`;
+  entitle();
   document.body.dataset.view = "results";
   clear($("notice"));
   $("suggestions").hidden = true;
   $("results").hidden = false;
-  $("asked").textContent = q;
+  $("asked").textContent = heading();
   $("provenance").textContent = "";
   $("citations").hidden = true;
+  if (given) {
+    $("answer").removeAttribute("aria-busy");
+    $("parts").replaceChildren(el("p", { class: "missing" }, q
+      ? "Below is what comes nearest to the picture and the words together. Words alone are answered."
+      : "Below is what comes nearest to the picture. Add words to say what of it you look for."));
+    say("Looking for what is like the picture");
+    const version = await drawEvidence(pinned());
+    if (turn === running && version) drawProvenance(version);
+    return;
+  }
   $("answer").setAttribute("aria-busy", "true");
   $("parts").replaceChildren(skeleton(5));
   say("Looking for an answer");
@@ -313,9 +406,12 @@ const boxesByPage = (citation) => {
   return pages;
 };
 
+const labelsOf = (cited) => new Map((cited.regions ?? []).filter(({ label }) => label).map(({ page, label }) => [page, label]));
+const nameOf = (cited, page = cited.page) => pageName(page, labelsOf(cited).get(page));
+
 const placeOf = (cited, version) => ({
   corpus: state.corpus, version, docId: cited.doc_id, source: cited.source, section: cited.section_path,
-  page: cited.page, boxes: boxesByPage(cited), tagged: cited.tagged_pdf,
+  page: cited.page, boxes: boxesByPage(cited), labels: labelsOf(cited), tagged: cited.tagged_pdf,
 });
 
 // A figure stands on a page of its own, in the document of what cites it.
@@ -324,8 +420,8 @@ const placeOfFigure = (figure, cited, version) => ({
 });
 
 const chip = (citation, version) => el("button", {
-  type: "button", class: "cite", title: `${fileName(citation.source)}, page ${citation.page}`,
-  "aria-label": `Citation ${citation.n}: ${fileName(citation.source)}, page ${citation.page}`, "aria-haspopup": "dialog",
+  type: "button", class: "cite", title: `${fileName(citation.source)}, ${nameOf(citation)}`,
+  "aria-label": `Citation ${citation.n}: ${fileName(citation.source)}, ${nameOf(citation)}`, "aria-haspopup": "dialog",
   onclick: () => viewer.openPage(placeOf(citation, version)),
 }, String(citation.n));
 
@@ -348,8 +444,7 @@ function runs(parts) {
 function drawAnswer(found) {
   const { version } = found;
   const byNumber = new Map(found.citations.map((citation) => [citation.n, citation]));
-  $("provenance").replaceChildren("From the version of ", el("span", { title: version }, when(version)),
-    state.version ? " (pinned)" : "", ".");
+  drawProvenance(version);
   if (found.abstained || !found.parts.length) {
     $("parts").replaceChildren(el("div", { class: "abstained" },
       el("strong", {}, "Nothing in this version answers that."),
@@ -378,6 +473,9 @@ function drawAnswer(found) {
   const figures = found.parts.flatMap((part) => (part.type === "figure" ? [part] : part.figures ?? [])).length;
   say(`Answer with ${count(figures, "figure")} and ${count(found.citations.length, "citation")}.`);
 }
+
+const drawProvenance = (version) => $("provenance").replaceChildren(
+  "From the version of ", el("span", { title: version }, when(version)), state.version ? " (pinned)" : "", ".");
 
 const eyebrow = (citation) => el("p", { class: "eyebrow" },
   el("span", {}, citation.section_path.length ? citation.section_path.join(" › ") : fileName(citation.source)));
@@ -410,7 +508,7 @@ function image(figureId, version, caption, attributes = {}) {
 function picture(part, byNumber, version) {
   const caption = part.caption.trim();
   const cited = part.citations.map((n) => byNumber.get(n)).filter(Boolean);
-  const places = cited.slice(0, 1).map((citation) => ({ label: `page ${part.page}`, place: placeOfFigure(part, citation, version) }));
+  const places = cited.slice(0, 1).map((citation) => ({ label: nameOf(citation, part.page), place: placeOfFigure(part, citation, version) }));
   const open = () => viewer.openFigure({ corpus: state.corpus, version, figureId: part.figure_id, caption, tag: part.tag, places });
   return el("button", { type: "button", class: "picture", title: "Enlarge", "aria-label": `Enlarge: ${caption || "figure"}`, "aria-haspopup": "dialog", onclick: open },
     image(part.figure_id, version, caption || "Figure without a caption"));
@@ -447,7 +545,7 @@ function drawCitations(citations, version) {
       el("span", { class: "sheet" }, thumbnail),
       el("span", { class: "cited" },
         el("span", { class: "cited-name", title: citation.source }, el("span", { class: "cite" }, String(citation.n)), ` ${fileName(citation.source)}`),
-        el("span", { class: "cited-page" }, `Page ${citation.page}`),
+        el("span", { class: "cited-page" }, nameOf(citation).replace("page", "Page")),
         citation.section_path.length > 0 && el("span", { class: "cited-section" }, citation.section_path.at(-1)))));
   }));
 }
@@ -464,7 +562,11 @@ async function drawEvidence(version, keep = false) {
     box.replaceChildren(...Array.from({ length: 3 }, () => el("li", { class: "hit" }, skeleton(3))));
     $("more").hidden = true;
   }
-  const asked = { query: state.q, ...(state.preset ? { preset: state.preset } : {}), k: state.k, ...(state.group ? { group: state.group } : {}), highlight: state.sentences, filters: filters(state.modality), ...version };
+  const preset = given && !presets().some(({ name, takes_picture: takes }) => takes && name === state.preset) ? "" : state.preset;
+  const asked = {
+    query: state.q, ...(given ? { picture: given.base64 } : {}), ...(preset ? { preset } : {}), k: state.k,
+    ...(state.group ? { group: state.group } : {}), highlight: state.sentences, filters: filters(state.modality), ...version,
+  };
   try {
     const found = await service.search(state.corpus, asked, turn.signal);
     if (turn !== searching) return null;
@@ -475,6 +577,10 @@ async function drawEvidence(version, keep = false) {
     $("more").hidden = found.hits.length < state.k || state.k >= MANY;
     if (had) box.children[had]?.querySelector("button")?.focus({ preventScroll: true });
     for (const hit of box.querySelectorAll(".hit-text")) foldable(hit);
+    if (given) {
+      for (const choice of $("presets").querySelectorAll("input")) choice.checked = choice.value === found.preset;
+      say(`${count(found.hits.length, "hit")} for the picture`);
+    }
     return found.version;
   } catch (error) {
     if (error.name === "AbortError" || turn !== searching) return null;
@@ -489,7 +595,10 @@ async function drawEvidence(version, keep = false) {
 function hitCard(hit, rank, version) {
   const place = placeOf(hit, version);
   const last = hit.regions?.at(-1)?.page ?? hit.page;
-  const pages = last > hit.page ? `pages ${hit.page}–${last}` : `page ${hit.page}`;
+  const labels = labelsOf(hit);
+  const printed = `${labels.get(hit.page) ?? hit.page}–${labels.get(last) ?? last}`;
+  const several = labels.size ? `pages ${printed} (PDF pages ${hit.page}–${last})` : `pages ${printed}`;
+  const pages = last > hit.page ? several : nameOf(hit);
   const caption = hit.caption || `Figure on ${pages} of ${fileName(hit.source)}`;
   const page = hit.modality === "page" && hit.figure_id;
   const whole = page && el("button", {
@@ -500,7 +609,7 @@ function hitCard(hit, rank, version) {
     type: "button", class: "picture", title: "Enlarge", "aria-label": `Enlarge: ${(figure.caption || caption).slice(0, 200)}`, "aria-haspopup": "dialog",
     onclick: () => viewer.openFigure({
       corpus: state.corpus, version, figureId: figure.figure_id, caption: figure.caption, tag: "",
-      places: [{ label: `page ${figure.page}`, place: placeOfFigure(figure, hit, version) }],
+      places: [{ label: nameOf(hit, figure.page), place: placeOfFigure(figure, hit, version) }],
     }),
   }, image(figure.figure_id, version, figure.caption || caption)));
   const points = [...hit.text];
@@ -555,6 +664,33 @@ $("ask").addEventListener("submit", (event) => {
   begin($("question").value);
 });
 
+$("picture-choose").addEventListener("click", () => $("picture-file").click());
+$("picture-file").addEventListener("change", () => {
+  take($("picture-file").files);
+  $("picture-file").value = ""; // so that the same file can be chosen again
+});
+$("picture-remove").addEventListener("click", dropPicture);
+addEventListener("paste", (event) => {
+  const { files } = event.clipboardData;
+  // Words that are copied with their layout bring a picture of themselves.
+  if (!files.length || event.clipboardData.getData("text/plain") || viewer.isOpen()) return;
+  event.preventDefault();
+  take(files);
+});
+const hasFiles = (event) => event.dataTransfer?.types.includes("Files");
+addEventListener("dragover", (event) => {
+  if (!hasFiles(event)) return;
+  event.preventDefault();
+  document.body.dataset.dropping = "";
+});
+addEventListener("dragleave", (event) => { if (!event.relatedTarget) delete document.body.dataset.dropping; });
+addEventListener("drop", (event) => {
+  delete document.body.dataset.dropping;
+  if (!hasFiles(event)) return;
+  event.preventDefault(); // the browser would leave this page for the file
+  if (!viewer.isOpen()) take(event.dataTransfer.files);
+});
+
 function narrow(name) {
   $("document").value = "";
   const filter = /[*?[]/.test(name) ? "sources" : "documents";
@@ -599,12 +735,13 @@ for (const [box, filter] of [["section", "sections"], ["pages", "pages"], ["phra
     add();
   });
 }
+$("language").addEventListener("change", () => change({ languages: [...state.languages, $("language").value] }));
 for (const box of ["figures", "since", "until"]) $(box).addEventListener("change", () => change({ [box]: $(box).value }));
 for (const [box, read] of [["group", () => ({ group: $("group").value })], ["sentences", () => ({ sentences: $("sentences").checked })]]) {
   $(box).addEventListener("change", () => {
     Object.assign(state, read(), { k: FEW });
     writeAddress(true);
-    if (state.q) drawEvidence(pinned());
+    if (isAsked()) drawEvidence(pinned());
   });
 }
 for (const box of ["presets", "papers"]) {
@@ -612,13 +749,13 @@ for (const box of ["presets", "papers"]) {
     Object.assign(state, { preset: event.target.value, k: FEW });
     writeAddress(true);
     drawSwitches();
-    if (state.q) drawEvidence(pinned());
+    if (isAsked()) drawEvidence(pinned());
   });
 }
 $("modalities").addEventListener("change", (event) => {
   Object.assign(state, { modality: event.target.value, k: FEW });
   writeAddress(true);
-  if (state.q) drawEvidence(pinned());
+  if (isAsked()) drawEvidence(pinned());
 });
 $("more").addEventListener("click", () => {
   state.k = MANY;
@@ -635,6 +772,7 @@ $("version").addEventListener("change", () => change({ version: $("version").val
 $("home").addEventListener("click", (event) => {
   if (event.metaKey || event.ctrlKey || event.shiftKey) return;
   event.preventDefault();
+  given = null;
   Object.assign(state, { q: "", modality: "", preset: "", group: "", sentences: false, ...NARROWED, version: "" });
   writeAddress(true);
   if (overviews.size) show(); else start();

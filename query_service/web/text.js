@@ -59,6 +59,12 @@ export const markedWords = (text, wanted) => text.split(/([\p{L}\p{M}\p{N}_]+)/u
 export const blocks = (text) => text.replace(/\r\n?/g, "\n").split(/\n[^\S\n]*\n/)
   .map((words) => words.trim()).filter(Boolean).map((words) => el("p", { dir: "auto" }, words));
 
+// How a reader finds a page: by what is printed on it, where the PDF says, and by its place in the PDF.
+export const pageName = (page, label) => (label ? `page ${label} (PDF page ${page})` : `page ${page}`);
+
+const languages = new Intl.DisplayNames(["en"], { type: "language" });
+export const languageName = (code) => languages.of(code);
+
 export const fileName = (source) => source.split("/").pop() || source;
 
 export const count = (number, one, many = `${one}s`) =>

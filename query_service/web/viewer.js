@@ -1,7 +1,7 @@
 // Two dialogs: a page of a document with the cited boxes highlighted, and a figure at its full size.
 
 import { figureUrl, pageUrl, pdfUrl, similar, taggedUrl } from "./service.js";
-import { el, fileName } from "./text.js";
+import { el, fileName, pageName } from "./text.js";
 
 const $ = (id) => document.getElementById(id);
 const PLAIN_DPI = 110;
@@ -23,7 +23,7 @@ export function close() {
   lightbox.close();
 }
 
-// { corpus, version, docId, source, section, page, boxes: Map(page → [bbox]), tagged: whether there is a tagged copy }
+// { corpus, version, docId, source, section, page, boxes: Map(page → [bbox]), labels: Map(page → what is printed there), tagged: whether there is a tagged copy }
 export function openPage(shown) {
   place = shown;
   large = false;
@@ -32,11 +32,15 @@ export function openPage(shown) {
   $("viewer-title").title = place.source;
   $("viewer-section").textContent = place.section.join(" › ");
   $("viewer-tagged").hidden = !place.tagged;
-  $("back-to-cited").textContent = `Back to page ${place.page}`;
+  $("back-to-cited").textContent = `Back to ${named(place.page)}`;
   go(place.page);
   if (!dialog.open) dialog.showModal();
   stage.focus({ preventScroll: true });
 }
+
+// Of a document whose pages are called otherwise, only those that are cited have a known name.
+const named = (number) => (place.labels.size && !place.labels.has(number) ? `PDF page ${number}` : pageName(number, place.labels.get(number)));
+const begun = (words) => words[0].toUpperCase() + words.slice(1);
 
 const address = (number) => pageUrl(place.corpus, place.docId, number, place.boxes.get(number) ?? [], large ? LARGE_DPI : PLAIN_DPI, place.version);
 
@@ -50,7 +54,7 @@ function go(number) {
   dialog.classList.add("loading");
   $("viewer-error").hidden = true;
   picture.hidden = false;
-  picture.alt = `Page ${page} of ${fileName(place.source)}${place.boxes.has(page) ? ", the cited part highlighted" : ""}`;
+  picture.alt = `${begun(named(page))} of ${fileName(place.source)}${place.boxes.has(page) ? ", the cited part highlighted" : ""}`;
   picture.onload = () => {
     if (place !== shown || picture.dataset.wanted !== wanted) return;
     dialog.classList.remove("loading");
@@ -62,11 +66,11 @@ function go(number) {
     dialog.classList.remove("loading");
     picture.hidden = true;
     $("viewer-error").hidden = false;
-    $("viewer-error").textContent = `Page ${page} can’t be shown here. The original may still open.`;
+    $("viewer-error").textContent = `${begun(named(page))} can’t be shown here. The original may still open.`;
   };
   picture.dataset.wanted = wanted;
   picture.src = wanted;
-  $("page-number").textContent = `Page ${page}`;
+  $("page-number").textContent = begun(named(page));
   $("back-to-cited").hidden = page === place.page;
   $("zoom").setAttribute("aria-pressed", String(large));
   $("zoom").textContent = large ? "Fit" : "Enlarge";
@@ -158,12 +162,14 @@ async function findSimilar(by) {
 
 function thumbnail(hit, version) {
   const cited = hit.figures.find(({ figure_id: id }) => id === hit.figure_id) ?? { page: hit.page, bbox: hit.bbox, caption: hit.caption };
-  const where = `${fileName(hit.source)}, page ${cited.page}`;
+  const labels = new Map(hit.regions.filter(({ label }) => label).map((region) => [region.page, region.label]));
+  const onPage = pageName(cited.page, labels.get(cited.page));
+  const where = `${fileName(hit.source)}, ${onPage}`;
   const place = {
     corpus: figure.corpus, version, docId: hit.doc_id, source: hit.source, section: hit.section_path, page: cited.page,
-    boxes: new Map([[cited.page, [cited.bbox]]]), tagged: hit.tagged_pdf,
+    boxes: new Map([[cited.page, [cited.bbox]]]), labels, tagged: hit.tagged_pdf,
   };
-  const shown = { corpus: figure.corpus, version, figureId: hit.figure_id, caption: cited.caption, tag: "", places: [{ label: `page ${cited.page}`, place }] };
+  const shown = { corpus: figure.corpus, version, figureId: hit.figure_id, caption: cited.caption, tag: "", places: [{ label: onPage, place }] };
   return el("button", {
     type: "button", class: "picture", title: `${cited.caption || "Figure"}\n${where}`, "aria-label": `Show ${cited.caption || "figure"}, ${where}`,
     onclick: () => { openFigure(shown); $("lightbox").querySelector(".stage").focus({ preventScroll: true }); },

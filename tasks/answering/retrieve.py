@@ -65,7 +65,7 @@ def retrieve(
     search = Search(index, ranking, trace or Trace(), resources)
     if plan.describe is not None and asked.picture is not None:
         with search.trace.step("describe", asked.words) as doing:
-            asked = described(asked, search.writer(plan.describe.model), doing, needed=not (asked.words or _looks(plan)))
+            asked = described(asked, search.writer(plan.describe.model), doing, needed=not (asked.words or looks(plan)))
     if plan.rewrite is not None and not asked.has_no_words:
         with search.trace.step("rewrite", asked.words) as doing:
             asked = asked.reworded(rewritten(asked.words, search.writer(plan.rewrite.model), doing))
@@ -109,14 +109,20 @@ def _check(plan: Steps, asked: Asked, resources: Resources) -> None:
         raise RequestError(
             f"{name} needs {', '.join(absent)}; use another preset, or name it as {', '.join(absent.values())} in the corpus file"
         )
-    if asked.picture is not None and not _looks(plan) and plan.describe is None:
+    if asked.picture is not None and not takes_pictures(plan):
         raise RequestError(
             f"{name} looks at no picture: ask in words alone, or by a preset of vectors of pictures, or of a model that "
             f"describes them"
         )
 
 
-def _looks(plan: Steps) -> bool:
+def takes_pictures(plan: Steps) -> bool:
+    """Return whether a plan can be asked by a picture: it embeds it, or has it described."""
+    return looks(plan) or plan.describe is not None
+
+
+def looks(plan: Steps) -> bool:
+    """Return whether a plan compares vectors of pictures."""
     return any(SPACES[space].sees for space in plan.spaces)
 
 

@@ -3,6 +3,9 @@
 Producers write such a line's letters in logical order, or as they stand from left to right, words of other scripts and numbers
 in between; MuPDF turns the letters of words around and leaves the words where they were written. What the page shows is certain,
 so the order is made from that: the inverse of the Unicode Bidirectional Algorithm (UAX #9) in a right-to-left paragraph.
+
+A glyph that stands for several letters, such as lam-alef, is as many letters in MuPDF's text: the first as wide as the glyph, the
+others without width at its right edge. A PDF lists them as they are read; where MuPDF turns a word around, it turns them, too.
 """
 
 import re
@@ -26,6 +29,11 @@ BLANK_HEIGHTS = 0.12
 """How much wider than most a gap between letters is that is a blank, by their height. Of the 50 pages at hand with right-to-left
 letters 16 change at 0.06 (blanks in formulas: "f (x)"), 19 at 0.24 (words run together).
 """
+_SAME_HEIGHTS = 0.01
+"""How far apart two edges are at most that MuPDF computes of one glyph's, by its height: what its rounding leaves."""
+
+
+_HAMZA = "\u0621"
 
 
 class _Cluster(NamedTuple):
@@ -43,10 +51,75 @@ class _Cluster(NamedTuple):
 
 def runs_right_to_left(text: str) -> bool:
     """Return whether most letters of a text belong to scripts that run from right to left, such as Arabic and Hebrew."""
-    if text.isascii() or _RIGHT_TO_LEFT.search(text) is None:
+    if not has_right_to_left(text):
         return False
     sides = [_SIDES.get(unicodedata.bidirectional(letter)) for letter in text]
     return sides.count("R") >= sides.count("L")
+
+
+def has_right_to_left(text: str) -> bool:
+    """Return whether a letter of a text belongs to a script that runs from right to left."""
+    return not text.isascii() and _RIGHT_TO_LEFT.search(text) is not None
+
+
+def with_ligatures_in_order(text: str, boxes: Sequence[Sequence[float]]) -> tuple[str, list[Sequence[float]]]:
+    """Return a level line with the letters of each right-to-left glyph as they are read, all of them with the glyph's box.
+
+    A glyph that begins with a mark has no box, since MuPDF gives marks none, and a blank in its place.
+    """
+    letters, places = list(text), list(boxes)
+    at = 0
+    while at < len(letters):
+        end = at
+        while end < len(letters) and (_is_added(letters[end], places[end]) or (end > at and _is_mark(letters[end]))):
+            end += 1
+        if end == at:
+            at += 1
+            continue
+        first = at
+        while first and _is_mark(letters[first - 1]):
+            first -= 1
+        blank, has_mark = first - 1, first < at or _is_mark(letters[end - 1])
+        if (
+            blank >= 0
+            and has_mark
+            and letters[blank].isspace()
+            and abs(places[blank][0] - places[at][0]) <= _slack(places[blank])
+        ):
+            places[first:end] = [places[blank]] * (end - first)
+            del letters[blank], places[blank]
+            at = end - 1
+            continue
+        if end < len(letters) and _ends_at(places[end], places[at]):  # turned around: the glyph's first letter is behind
+            letters[at : end + 1] = letters[at : end + 1][::-1]
+            places[at : end + 1] = [places[end]] * (end + 1 - at)
+            end += 1
+        elif at and _ends_at(places[at - 1], places[at]):
+            places[at:end] = [places[at - 1]] * (end - at)
+        at = end
+    return "".join(letters), places
+
+
+def _is_mark(letter: str) -> bool:
+    return unicodedata.bidirectional(letter) == "NSM"
+
+
+def _is_added(letter: str, box: Sequence[float]) -> bool:
+    """Return whether a right-to-left letter has no width, as those behind the first of a glyph have none.
+
+    Hamza joins no letter, and without width it stands above the line between two of them.
+    """
+    return letter != _HAMZA and box[2] - box[0] <= _slack(box) and _SIDES.get(unicodedata.bidirectional(letter)) == "R"
+
+
+def _ends_at(glyph: Sequence[float], added: Sequence[float]) -> bool:
+    """Return whether a glyph that has width ends where a letter without width stands."""
+    return abs(glyph[2] - added[2]) <= _slack(glyph) < glyph[2] - glyph[0]
+
+
+def _slack(box: Sequence[float]) -> float:
+    """Return how far apart edges of one glyph may be."""
+    return _SAME_HEIGHTS * (box[3] - box[1])
 
 
 def logical_order(text: str, boxes: Sequence[Sequence[float]]) -> tuple[str, list[Sequence[float]]]:
@@ -58,7 +131,7 @@ def logical_order(text: str, boxes: Sequence[Sequence[float]]) -> tuple[str, lis
         text: The letters, in any order; marks behind what they stand on.
         boxes: Where each stands on a line that is level.
     """
-    clusters = _clusters(text, boxes)
+    clusters = _clusters(*with_ligatures_in_order(text, boxes))
     # Letters of a ligature share their place: in the order in which they're read, they are as they were.
     order = sorted(range(len(clusters)), key=lambda at: (clusters[at].middle, at if clusters[at].side in "LN" else -at))
     visual = _with_blanks([clusters[at] for at in order])

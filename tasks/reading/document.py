@@ -62,6 +62,7 @@ def document_of(
         pictures=parsed.figures,
         failures=parsed.failures,
         date=parsed.date,
+        labels=parsed.labels,
     )
 
 

@@ -31,7 +31,7 @@ from tasks.reading.title import title_of
 from tasks.tables.fill import filled, lines_of_tables
 from tasks.tables.tabulate import Grid, tabulate
 
-PARSE_VERSION = "14"
+PARSE_VERSION = "15"
 
 _FREE_MEMORY_EVERY = 16
 """Pages after which what the PDF library caches is dropped."""
@@ -84,7 +84,13 @@ def parse(
         outline=tuple(read_outline(document, reading.pages)),
         failures=tuple(reading.failures),
         date=date_of(*document.dates),
+        labels=_labels(document),
     )
+
+
+def _labels(document: PdfDocument) -> tuple[str, ...]:
+    labels = tuple(document.page_labels())
+    return () if all(label == str(page) for page, label in enumerate(labels, 1)) else labels
 
 
 @dataclass

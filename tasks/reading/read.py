@@ -8,7 +8,7 @@ from schemas.drawings import PageLine
 from schemas.errors import FailureCode, refusing
 from schemas.ports import PdfDocument, PdfPage
 from schemas.tags import escape
-from tasks.reading.bidi import runs_right_to_left
+from tasks.reading.bidi import has_right_to_left
 from tasks.reading.reorder import LineLetters, in_logical_order
 from tasks.reading.spell import has_words_as_images, spelled_lines
 
@@ -47,7 +47,7 @@ def read_page(document: PdfDocument, number: int) -> Content:
 def _lines(page: PdfPage, letters: LineLetters) -> list[PageLine]:
     lines = list(page.lines)
     words = [line.text for line, _ in lines]
-    if not "".join(words).isascii() and any(map(runs_right_to_left, words)):
+    if not "".join(words).isascii() and any(map(has_right_to_left, words)):
         lines = list(in_logical_order(lines, letters))
     if has_words_as_images(page.images):
         spelled = spelled_lines(page.replacement_texts(), page.images, page.number)

@@ -13,7 +13,7 @@ from schemas.drawings import Letters, PageLine
 from schemas.geometry import BBox, gap, is_level, turned, union
 from schemas.ports import PdfPage
 from schemas.tags import escape
-from tasks.reading.bidi import logical_order, runs_right_to_left
+from tasks.reading.bidi import has_right_to_left, logical_order, runs_right_to_left, with_ligatures_in_order
 
 _GUTTER_EM = 3.0
 """Least gap between letters of two columns. Of the 50 pages at hand with right-to-left letters 13 change at 1.5 (labels apart on
@@ -77,7 +77,9 @@ def in_logical_order(lines: Sequence[PageLine], letters: LineLetters) -> Iterato
     pieces = [
         PageLine(piece, visible)
         for line, visible in lines
-        for piece in (_split_at_gutters(line, letters) if runs_right_to_left(line.text) else [line])
+        for piece in (
+            _split_at_gutters(line, letters) if runs_right_to_left(line.text) else [_with_ligatures(line, letters)]
+        )
     ]
     for row in _rows(pieces, letters):
         if not runs_right_to_left("".join([line.text for line, _ in row])):
@@ -112,6 +114,21 @@ def _split_at_gutters(line: Line, letters: LineLetters) -> list[Line]:
         letters.keep(piece, Letters(words, [boxes[at] for at in own], level))
         pieces.append(piece)
     return pieces if len(pieces) > 1 else [line]
+
+
+def _with_ligatures(line: Line, letters: LineLetters) -> Line:
+    """Return a line of another script with the letters of its right-to-left words' ligatures in order."""
+    level = letters.direction(line) if has_right_to_left(line.text) else None
+    if level is None:
+        return line
+    text, boxes = letters(line)
+    words, places = with_ligatures_in_order(text, [turned(box, level) for box in boxes])
+    if words == text:
+        return line
+    back = level[0], -level[1]
+    ordered = line._replace(text=escape(words))
+    letters.keep(ordered, Letters(words, [turned(box, back) for box in places], level))
+    return ordered
 
 
 def _rows(lines: Sequence[PageLine], letters: LineLetters) -> Iterator[list[PageLine]]:

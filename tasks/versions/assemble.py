@@ -19,7 +19,7 @@ from schemas.tags import DIGITS_MOST, DOC_DIGITS, TagTemplate, fill, placeholder
 from tasks.enriching.caption import Wording, Wordings, as_printed, described
 from tasks.versions.tag import number_figure, number_figures
 
-ASSEMBLE_VERSION = "5"
+ASSEMBLE_VERSION = "6"
 
 _ENDING, _FIGURE, _NUMBER = "ending", "figure_id", "number"
 NUMBERED = pa.schema([(_ENDING, pa.string()), (_FIGURE, pa.string()), (_NUMBER, pa.string())])
@@ -28,7 +28,10 @@ NUMBERED = pa.schema([(_ENDING, pa.string()), (_FIGURE, pa.string()), (_NUMBER, 
 
 @dataclass(frozen=True)
 class DocumentPieces:
-    """What a document brings into a version. ``captions`` goes by the order of the placement; ``language`` may be unknown."""
+    """What a document brings into a version. ``captions`` goes by the order of the placement; ``language`` may be unknown.
+
+    ``labels`` are what it calls its pages; empty where that is their numbers.
+    """
 
     doc_id: str
     title: str
@@ -40,6 +43,7 @@ class DocumentPieces:
     wordings: Wordings = field(default_factory=dict)
     date: str | None = None
     language: str | None = None
+    labels: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -269,6 +273,7 @@ def _evidence(document: DocumentPieces, tags: Mapping[int, str]) -> Iterator[dic
             "tagged_rows": tagged_rows,
             "date": document.date,
             "language": document.language,
+            "page_labels": [document.labels[region.page - 1] for region in piece.regions] if document.labels else None,
         } | _description(document, piece)
 
 

@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import pickle
+import random
 import shutil
 import threading
 import types
@@ -15,10 +16,12 @@ from datetime import date
 from pathlib import Path
 from typing import Any, Protocol
 
+import bm25s
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from backends.engines.analyser import terms
 from backends.engines.lancedb_index import LanceIndex
 from backends.engines.memory_index import MemoryIndex
 from backends.engines.rows import FILTERED
@@ -98,6 +101,7 @@ def row(place: int) -> dict[str, object]:
         "flags": ["not_described"] if place % 8 == 6 else [] if place % 4 == 2 else None,
         "date": ["2023-12-31", "2024-03-01", None][document],
         "language": [None, "en", "de"][document],
+        "page_labels": [None, ["iv", "v"], ["", "1"]][document],
     }
 
 
@@ -404,6 +408,25 @@ class TestLexical:
         assert places(found) == places(expected)
         best = {name for name, score in expected if score == expected[0][1]}
         assert {*ids(found[: len(best)])} == best
+
+    def test_ranks_rows_as_the_textbook_does(self, empty: SearchIndex) -> None:
+        """By bm25s, whose formula others wrote, on the same terms: 200 texts of words as rare as words are."""
+        drawn = random.Random(5)
+        words = [
+            f"{one}{two}" for one in ("ba", "co", "du", "fe", "gi") for two in ("lam", "ren", "sot", "vuk", "zin", "pom")
+        ]
+        rarity = [1 / rank for rank in range(1, len(words) + 1)]
+        texts = [" ".join(drawn.choices(words, rarity, k=drawn.randrange(3, 60))) for _ in range(200)]
+        rows = [{**ROWS[0], "evidence_id": evidence_id(place), "text": text} for place, text in enumerate(texts)]
+        fill(empty, rows, unit_vectors(200))
+        named = {evidence_id(place): place for place in range(200)}
+        textbook = bm25s.BM25(k1=1.2, b=0.75, method="lucene")
+        textbook.index([terms(text, None).split() for text in texts], show_progress=False)
+        for query in ("balam", words[-1], "colam gipom", "fevuk balam dusot", " ".join(words[::4])):
+            scores = textbook.get_scores(query.split())
+            expected = sorted((float(score) for score in scores if score), reverse=True)[:10]
+            found = [float(scores[named[name]]) for name, _ in empty.bm25(query, 10, ANY)]
+            assert found == pytest.approx(expected, rel=1e-3), query
 
     def test_fields_are_weighted(self, index: SearchIndex) -> None:
         titled, said = {3, 23, 43}, {0, 10, 20, 30, 40, 50}

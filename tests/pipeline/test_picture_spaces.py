@@ -24,7 +24,7 @@ from schemas.models import ModelName
 from schemas.stages import Stage
 from schemas.versions import RefreshResult
 from tasks.enriching.spaces import IMAGE, LATE, UNIFIED, Passage, Space
-from tests.manuals import write_manual
+from tests.manuals import picture, write_manual
 from tests.pipeline.conftest import write_corpus
 from tests.tiny_models import LATE_DIMENSION, write_clip, write_colqwen2
 from tests.versions import ALWAYS, read_evidence
@@ -121,8 +121,12 @@ def test_a_picture_finds_itself_and_figures_are_alike_by_what_they_show(
             own = vectors[str(row["evidence_id"])]
             near = {name: float(own @ vectors[name]) for name in rows if name != row["evidence_id"]}
             assert {hit.evidence_id: hit.score for hit in found.hits} == pytest.approx(near, abs=1e-3)
+        assert published.search("", picture=picture).preset == "image", "the default, pages, looks at no picture"
+        assert published.search("a pump", picture=picture, preset="late").preset == "late"
+        takes = [preset.name for preset in published.overview().presets if preset.takes_picture and not preset.source]
+        assert takes == ["image", "late", "unified"], "nothing describes pictures here"
         with pytest.raises(RequestError, match="preset pages looks at no picture"):
-            published.search("", picture=picture)
+            published.search("", picture=picture, preset="pages")
         with pytest.raises(RequestError, match="the picture can't be read"):
             published.search("", picture=b"GIF89a", preset="image")
     finally:
@@ -186,6 +190,10 @@ def test_what_a_version_lacks_is_named_with_its_setting(published: Workspace) ->
             corpus.search(QUESTION, preset="image")
         with pytest.raises(RequestError, match=r"embeddings\.late"):
             corpus.search(QUESTION, preset="late")
+        with pytest.raises(
+            RequestError, match=r"can't be searched by a picture: name a model of pictures as embeddings\.im"
+        ):
+            corpus.search(QUESTION, picture=picture(1))
     finally:
         corpus.close()
 

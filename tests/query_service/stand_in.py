@@ -35,7 +35,7 @@ from schemas.evidence import (
     TablePart,
     TextPart,
 )
-from schemas.overview import CorpusOverview
+from schemas.overview import CorpusOverview, SearchPreset
 from schemas.retrieval import PresetInfo
 from schemas.versions import VersionList, VersionRow
 from tasks.answering.group import GroupBy
@@ -94,15 +94,29 @@ def client_of(app: FastAPI) -> TestClient:
 
 
 class StandIn:
-    def __init__(self, name: str, live: bool = True, tagged: bool = True, table: bool = False, text: str = "") -> None:
+    def __init__(
+        self,
+        name: str,
+        live: bool = True,
+        tagged: bool = True,
+        table: bool = False,
+        text: str = "",
+        labels: Sequence[str | None] = (),
+    ) -> None:
         self._name = name
         self._live = live
-        self._tagged = {"tagged_pdf": tagged}
+        regions = [
+            region.model_copy(update={"label": label})
+            for region, label in zip(HIT.regions, labels or (None, None), strict=True)
+        ]
+        self._tagged = {"tagged_pdf": tagged, "regions": regions}
         self._table = table
         self._text = text
         self.asked: list[dict[str, object]] = []
         self.drawing: Future[bytes] | None = None
         self.pixels = b"pixels"
+        self.languages: dict[str, int] = {}
+        self.ways: list[SearchPreset] = []
 
     @property
     def name(self) -> str:
@@ -172,7 +186,10 @@ class StandIn:
                     "more": 2 if group_by else 0,
                 }
             )
-        return SearchResult(version=version or LIVE, preset=preset or "hybrid", hits=[hit])
+        taken = next((way.name for way in self.ways if way.takes_picture == (picture is not None)), "hybrid")
+        if picture is not None and self.ways and not any(way.takes_picture for way in self.ways):
+            raise RequestError("this version can't be searched by a picture: name a model of pictures as embeddings.image")
+        return SearchResult(version=version or LIVE, preset=preset or taken, hits=[hit])
 
     def similar(
         self, figure_id: str, *, by: Resemblance = "vector", k: int | None = None, version: str | None = None
@@ -249,7 +266,14 @@ class StandIn:
     def overview(self) -> CorpusOverview:
         if not self._live:
             raise UserError("nothing is published yet")
-        return CorpusOverview(name=self._name, version=LIVE, since=datetime(2026, 3, 1, tzinfo=UTC), documents=1)
+        return CorpusOverview(
+            name=self._name,
+            version=LIVE,
+            since=datetime(2026, 3, 1, tzinfo=UTC),
+            documents=1,
+            languages=self.languages,
+            presets=self.ways,
+        )
 
     def ready(self) -> None:
         if not self._live:

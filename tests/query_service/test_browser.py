@@ -19,7 +19,8 @@ from fastapi.responses import HTMLResponse, Response
 from query_service.app import WEB, create_app
 from query_service.serve import listen
 from schemas.evidence import Filters, PageRange
-from tests.query_service.stand_in import DOC_ID, LIVE, OTHER_ID, StandIn
+from schemas.overview import SearchPreset
+from tests.query_service.stand_in import DOC_ID, FIGURE_ID, LIVE, OTHER_ID, StandIn
 from tests.tiny_models import draw
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -30,8 +31,11 @@ pytestmark = [
 ]
 
 # The reader's hand. The page's policy lets scripts in from its own service only, so it is served from there.
+WANTED = """
+const asked = new URLSearchParams(location.search); // before the page writes an address of its own
+const wanted = asked.getAll("click");
+"""
 CLICK = """
-const wanted = new URLSearchParams(location.search).getAll("click");
 const step = () => {
   const found = document.querySelector(wanted[0]);
   if (found) { wanted.shift(); found.click(); }
@@ -66,10 +70,10 @@ def _links_after(corpus: StandIn, clicks: list[str], folder: Path) -> dict[str, 
     }
 
 
-def _page_after(corpus: StandIn, clicks: list[str], folder: Path, address: str = "q=valve") -> str:
-    """Ask a question, click, and return what the page has become."""
+def _page_after(corpus: StandIn, clicks: list[str], folder: Path, address: str = "q=valve", script: str = "") -> str:
+    """Ask a question, run a script, click, and return what the page has become."""
     app = create_app(lambda _: corpus, lambda: ["pumps"])
-    app.get("/click.js")(lambda: Response(CLICK, media_type="text/javascript"))
+    app.get("/click.js")(lambda: Response(WANTED + script + CLICK, media_type="text/javascript"))
     app.get("/watch.js")(lambda: Response(WATCH, media_type="text/javascript"))
     page = (
         (WEB / "index.html")
@@ -232,3 +236,104 @@ def test_what_a_question_quotes_is_offered_as_a_phrase(tmp_path: Path) -> None:
     _page_after(corpus, ["%23documents > .link"], tmp_path, "q=What+is+%22the+valve%22+of+the+5%22+pipe+and+3%22+pipe?")
     searched = [asked["filters"] for asked in corpus.asked if "query" in asked]
     assert searched == [Filters(), Filters(phrases=["the valve"])]
+
+
+# A picture as a reader gives it: a file of the figure that the service serves, or words in a file of text.
+GIVEN = """
+// The browser's virtual time waits for requests, but not for a picture to be decoded.
+const until = async (found) => { while (!found()) await fetch("healthz"); };
+const given = new DataTransfer();
+const way = asked.get("way");
+given.items.add(way === "words"
+  ? new File(["words"], "notes.txt", { type: "text/plain" })
+  : new File([await (await fetch("v1/corpora/pumps/figures/FIGURE")).blob()], "photo.png", { type: "image/png" }));
+await until(() => document.querySelector("#corpus option"));
+if (way === "drop") dispatchEvent(new DragEvent("drop", { dataTransfer: given, cancelable: true }));
+else if (way === "paste") dispatchEvent(new ClipboardEvent("paste", { clipboardData: given, cancelable: true }));
+else {
+  document.querySelector("#picture-file").files = given.files;
+  document.querySelector("#picture-file").dispatchEvent(new Event("change"));
+}
+await until(() => document.querySelector(".notice.wrong, #picture:not([hidden])"));
+await until(() => document.querySelector(".notice.wrong, .hit-head"));
+""".replace("FIGURE", FIGURE_ID)
+
+BY_WORDS = SearchPreset(name="pages", label="Pages", sentence="by words")
+BY_PICTURES = [
+    SearchPreset(name="image", label="Pictures", sentence="by pictures", takes_picture=True),
+    SearchPreset(name="unified", label="Pictures and words", sentence="by both", takes_picture=True),
+]
+
+
+def _with_pictures() -> StandIn:
+    corpus = StandIn("pumps")
+    corpus.pixels = draw(1)
+    corpus.ways = [BY_WORDS, *BY_PICTURES]
+    return corpus
+
+
+def _searches(corpus: StandIn) -> list[tuple[object, object, object]]:
+    return [(asked["query"], asked["preset"], asked.get("picture")) for asked in corpus.asked if "query" in asked]
+
+
+@pytest.mark.parametrize("way", ["choose", "drop", "paste"])
+def test_a_picture_is_searched_by_alone_and_its_preview_shown(way: str, tmp_path: Path) -> None:
+    corpus = _with_pictures()
+    html = _page_after(corpus, [], tmp_path, f"way={way}", GIVEN)
+    assert _searches(corpus) == [("", None, corpus.pixels)]
+    assert not [asked for asked in corpus.asked if "question" in asked], "answers are of words"
+    assert re.search(r'<div id="picture" class="given">', html), "not hidden"
+    assert "photo.png" in html
+    assert re.findall(r'name="preset" value="(.*?)"', html) == ["image", "unified"], "those that look at pictures"
+    assert "data-failed" not in html
+
+
+def test_a_picture_goes_with_the_words_until_it_is_removed(tmp_path: Path) -> None:
+    corpus = _with_pictures()
+    clicks = ["%23presets label:last-child input", "%23picture-remove"]
+    html = _page_after(corpus, clicks, tmp_path, "q=valve&way=choose", GIVEN)
+    assert _searches(corpus) == [
+        ("valve", None, None),
+        ("valve", None, corpus.pixels),
+        ("valve", "unified", corpus.pixels),
+        ("valve", "unified", None),
+    ]
+    assert re.search(r'<div id="picture" class="given" hidden="">', html)
+    assert re.findall(r'name="preset" value="(.*?)"', html) == ["", "image", "unified"]
+
+
+def test_a_version_without_vectors_of_pictures_says_so_in_a_line_that_names_the_setting(tmp_path: Path) -> None:
+    corpus = _with_pictures()
+    corpus.ways = [BY_WORDS]
+    html = _page_after(corpus, [], tmp_path, "way=choose", GIVEN)
+    assert "This version can't be searched by a picture: name a model of pictures as embeddings.image" in html
+
+
+def test_a_file_that_is_no_picture_is_refused_before_it_is_sent(tmp_path: Path) -> None:
+    corpus = _with_pictures()
+    html = _page_after(corpus, [], tmp_path, "way=words", GIVEN)
+    assert "“notes.txt” can’t be read as a picture; PNG, JPEG, WebP, GIF and BMP can." in html
+    assert _searches(corpus) == []
+
+
+def test_languages_are_a_filter_by_name_where_a_version_has_several(tmp_path: Path) -> None:
+    corpus = StandIn("pumps")
+    corpus.languages = {"en": 7, "de": 2, "ar": 1}
+    html = _page_after(corpus, [], tmp_path, "q=valve&language=de&language=<x>")
+    assert _filters(corpus) == [Filters(languages=["de"]), Filters(languages=["de"])]
+    assert re.findall(r'<span class="chip"><span[^>]*>(.*?)</span>', html) == ["German"]
+    choices = re.findall(r'<select id="language">(.*?)</select>', html)[0]
+    assert re.findall(r">([^<]+)</option>", choices) == ["Any", "Arabic (1)", "English (7)"]
+    assert '<label id="language-filter">' in html
+    corpus.languages = {"en": 7}
+    assert '<label id="language-filter" hidden="">' in _page_after(corpus, [], tmp_path)
+
+
+def test_pages_are_named_as_they_are_printed_and_opened_as_the_pdf_counts_them(tmp_path: Path) -> None:
+    corpus = StandIn("pumps", labels=["iv", None])
+    html = _page_after(corpus, [".source", "%23viewer[open] %23next"], tmp_path)
+    assert "Page iv (PDF page 3)" in re.findall(r'<span class="cited-page">(.*?)</span>', html)
+    assert "pump.pdf, pages iv–4 (PDF pages 3–4)" in html
+    assert "PDF page 4" in re.findall(r'<span id="page-number"[^>]*>(.*?)</span>', html)
+    assert ">Back to page iv (PDF page 3)</button>" in html
+    assert f'href="{ORIGINAL}#page=4"' in html

@@ -273,3 +273,33 @@ def test_the_text_that_replaces_an_image_is_in_no_line() -> None:
     ((box, text),) = page.replacement_texts()
     assert (box.rounded(), text) == (BOX, "Politics")
     assert _page(lambda page: page.insert_image(BOX, stream=picture(1))).replacement_texts() == []
+
+
+# What pages are called
+
+
+@pytest.mark.parametrize(
+    ("tree", "labels"),
+    [
+        ("/Nums [0 << /S /r >> 2 << /S /D >> 4 << /P (A-) /S /A /St 26 >>]", ["i", "ii", "1", "2", "A-Z", "A-AA"]),
+        ("/Nums [0 << /S /R /St 1999 >> 1 << /P <FEFF00DC0034> >> 2 << >>]", ["MCMXCIX", "Ü4", "", "", "", ""]),
+        ("/Kids [<< /Nums [0 << /S /D /St 7 >>] >> << /Nums [4 << /S /a /St 3 >>] >>]", ["7", "8", "9", "10", "c", "d"]),
+        ("/Nums [1 << /S /r /St -3 >>]", ["1", "-3", "-2", "-1", "0", "i"]),
+        ("/Nums [0 7 (x)]", ["", "", "", "", "", ""]),
+        ("/Nums 5", []),
+        ("/Kids [LOOP]", []),
+    ],
+    ids=["front matter", "capitals and Unicode", "a deep tree", "numbers below one", "no rule", "no list", "a loop"],
+)
+def test_pages_are_called_what_the_pdf_says(tree: str, labels: list[str]) -> None:
+    document = pymupdf.open()
+    for _ in range(6):
+        document.new_page()
+    xref = document.get_new_xref()
+    document.update_object(xref, f"<< {tree.replace('LOOP', f'{xref} 0 R {xref} 0 R')} >>")
+    document.xref_set_key(document.pdf_catalog(), "PageLabels", f"{xref} 0 R")
+    assert open_document(document.tobytes()).page_labels() == labels
+
+
+def test_pages_that_the_pdf_calls_nothing_have_no_labels() -> None:
+    assert open_document(_pdf(lambda page: page)).page_labels() == []

@@ -19,13 +19,23 @@ from schemas.ports import Vector
 from schemas.retrieval import Steps
 from tasks.answering.asked import Asked
 from tasks.answering.diversify import diversify
-from tasks.answering.fuse import fuse_scores, fuse_shares
+from tasks.answering.fuse import fuse, fuse_scores, fuse_shares
 from tasks.answering.presets import alone, changed, packaged, preset_named
 from tasks.answering.retrieve import retrieve
 from tasks.answering.stop_words import STOP_WORDS, without
 from tasks.answering.trace import Trace
 from tasks.enriching.spaces import IMAGE, LATE, TEXT
-from tests.contract.test_search_index import IMAGES, PAGES, ROWS, VECTORS, fill, ids, places
+from tests.contract.test_search_index import (
+    IMAGES,
+    PAGES,
+    ROWS,
+    VECTORS,
+    evidence_id,
+    fill,
+    ids,
+    places,
+    unit_vectors,
+)
 
 
 @dataclasses.dataclass
@@ -105,6 +115,22 @@ def test_stop_words_are_left_out_unless_they_are_all_there_is(index: MemoryIndex
 
 
 BM25, DENSE = {"by": "bm25"}, {"by": "dense"}
+
+
+def test_a_longer_list_fused_by_ranks_begins_as_a_shorter_one() -> None:
+    """Each retriever gives 50 rows where no more are wanted, else 200, of which the first 50 are fused by themselves."""
+    made = MemoryIndex()
+    rows = [{**ROWS[place % 60], "evidence_id": evidence_id(place)} for place in range(400)]
+    texts = [" ".join(["firmware"] * (place * 7 % 400) + ["padding"] * 60) for place in range(400)]
+    fill(made, [{**row, "text": text} for row, text in zip(rows, texts, strict=True)], unit_vectors(400, seed=8))
+    plan = steps(retrieve=[BM25, DENSE])
+    words, meaning = (ids(search(made, "firmware", steps(retrieve=[one]), 200)) for one in (BM25, DENSE))
+    shorter, longer, longest = (ids(search(made, "firmware", plan, k)) for k in (50, 120, 200))
+    assert longest[:120] == longer
+    assert longer[:50] == shorter == [name for name, _ in fuse([words[:50], meaning[:50]])][:50]
+    behind = [name for name, _ in fuse([words, meaning]) if name not in shorter]
+    assert longest == [*shorter, *behind][:200], "what the two together rank best behind those"
+    assert {*longest} - {*words[:50], *meaning[:50]}, "rows that neither has among its first 50"
 
 
 @pytest.mark.parametrize("fusion", ["rrf", "weighted"])

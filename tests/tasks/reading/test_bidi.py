@@ -1,6 +1,7 @@
 """Lines that run from right to left are read as they are spoken, however their letters were written."""
 
 import random
+import re
 
 import pymupdf
 import pytest
@@ -173,3 +174,85 @@ def test_a_label_far_beside_a_line_is_none_of_its_words() -> None:
     pen.done()
     parsed = parse(open_document(document.tobytes()), "d", ParseOptions(), keep_figure=None)
     assert sorted(line.text.strip() for line in parsed.lines) == ["M", words]
+
+
+def _set(glyphs: list[str], *, as_read: bool) -> pymupdf.Document:
+    """Return a page with a line of glyphs, each of which stands for some letters.
+
+    Args:
+        glyphs: As they stand from left to right.
+        as_read: Whether the content has the last one first, as producers write that place each glyph by itself.
+    """
+    document = pymupdf.open()
+    page = document.new_page()
+    codes = {glyph: code for code, glyph in enumerate(dict.fromkeys(glyphs), 65)}
+    letters = "\n".join(f"<{code:02x}> <{glyph.encode('utf-16-be').hex()}>" for glyph, code in codes.items())
+    box, meaning, font, content = (document.get_new_xref() for _ in range(4))
+    for xref, written in (
+        (box, "1000 0 0 0 600 600 d1 0 0 600 600 re f"),
+        (
+            meaning,
+            f"begincmap 1 begincodespacerange <00> <ff> endcodespacerange {len(codes)} beginbfchar {letters} endbfchar endcmap",
+        ),
+    ):
+        document.update_object(xref, "<<>>")
+        document.update_stream(xref, written.encode())
+    names = " ".join(f"/g{code}" for code in codes.values())
+    document.update_object(
+        font,
+        f"<< /Type /Font /Subtype /Type3 /FontBBox [0 0 1000 1000] /FontMatrix [0.001 0 0 0.001 0 0] /Resources << >> "
+        f"/CharProcs << {' '.join(f'/g{code} {box} 0 R' for code in codes.values())} >> "
+        f"/Encoding << /Type /Encoding /Differences [65 {names}] >> /FirstChar 65 /LastChar {64 + len(codes)} "
+        f"/Widths [{'1000 ' * len(codes)}] /ToUnicode {meaning} 0 R >>",
+    )
+    placed = [(100 + 10 * place, f"<{codes[glyph]:02x}>") for place, glyph in enumerate(glyphs)]
+    if as_read:
+        shown = " ".join(f"1 0 0 1 {x} 700 Tm {code} Tj" for x, code in reversed(placed))
+    else:
+        shown = f"1 0 0 1 100 700 Tm <{''.join(code.strip('<>') for _, code in placed)}> Tj"
+    document.update_object(content, "<<>>")
+    document.update_stream(content, f"BT /F 10 Tf {shown} ET".encode())
+    document.xref_set_key(page.xref, "Resources", f"<< /Font << /F {font} 0 R >> >>")
+    document.xref_set_key(page.xref, "Contents", f"{content} 0 R")
+    return document
+
+
+def _glyphs(shown: str, *ligatures: str) -> list[str]:
+    """Return the glyphs of a line as it stands from left to right, those of several letters where a figure stands."""
+    return [ligatures["①②③".index(glyph)] if glyph in "①②③" else glyph for glyph in shown]
+
+
+@pytest.mark.parametrize("as_read", [False, True], ids=["as it stands", "as it is read"])
+@pytest.mark.parametrize(
+    ("glyphs", "spoken"),
+    [
+        (_glyphs("كم①تسا", "لا"), "استلامك"),
+        (_glyphs("ةلئس①ا ىلع ②ب", "لأ", "لا"), "بلا على الأسئلة"),
+        (_glyphs("①ا رما", "لله"), "امر الله"),
+        (_glyphs("①ا رما", "للَّه"), "امر اللَّه"),
+        (_glyphs("①ا o②ce يف ③ب", "لأ", "ffi", "لا"), "بلا في office الأ"),
+        (_glyphs("① ①م 12 ②ب", "لا", "لأ"), "بلأ 12 ملا لا"),
+    ],
+    ids=["lam-alef", "several", "of three letters", "with marks", "Latin", "numbers"],
+)
+def test_letters_of_one_glyph_are_read_in_order(glyphs: list[str], spoken: str, as_read: bool) -> None:
+    parsed = parse(open_document(_set(glyphs, as_read=as_read).tobytes()), "d", ParseOptions(), keep_figure=None)
+    assert [line.text.strip() for line in parsed.lines] == [spoken]
+
+
+def test_letters_of_one_glyph_are_read_in_order_in_a_line_of_another_script() -> None:
+    document = _set(_glyphs("Type ①ب here, not ②س, to go on", "لا", "لأ"), as_read=False)
+    parsed = parse(open_document(document.tobytes()), "d", ParseOptions(), keep_figure=None)
+    assert re.findall("[\u0600-\u06ff]+", parsed.lines[0].text) == ["بلا", "سلأ"]
+
+
+def test_a_hamza_above_the_line_between_two_letters_stays_there() -> None:
+    text, _ = logical_order("لءادم", [(40, 0, 50, 12), (40, 0, 40, 12), (30, 0, 40, 12), (20, 0, 30, 12), (10, 0, 20, 12)])
+    assert text == "لءادم"
+
+
+def test_a_glyph_that_begins_with_a_mark_is_no_blank() -> None:
+    places = [(40, 50), (37, 40), (37, 37), (37, 37), (31, 37)]  # MuPDF's, of a glyph for holam and vav
+    text, boxes = logical_order("א ו\u05b9ר", [(x0, 0, x1, 12) for x0, x1 in places])
+    assert text == "או\u05b9ר"
+    assert [box[:3:2] for box in boxes] == [(40, 50), (37, 40), (37, 40), (31, 37)]

@@ -78,6 +78,9 @@ class _Document:
     def page_count(self) -> int:
         return len(self.pages)
 
+    def page_labels(self) -> list[str]:
+        return []
+
     def read_page(self, number: int) -> PdfPage:
         return self.pages[number]
 

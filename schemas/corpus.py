@@ -350,7 +350,7 @@ class RayOptions(Section):
 
 
 class Ranking(Section):
-    """How a search ranks: decided when a question comes, so that nothing is built again for it."""
+    """What a preset leaves open; one that names its own, such as pages, keeps that. Nothing is built again for it."""
 
     weights: dict[str, Weight] = Field(
         {"search_text": 1.0},

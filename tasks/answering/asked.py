@@ -1,5 +1,6 @@
 """A question as retrievers take it: its words, its picture, and their vectors."""
 
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
@@ -11,7 +12,7 @@ from tasks.enriching.spaces import SPACES
 
 
 class Asked:
-    """A question, which is embedded once in each space that asks for it.
+    """A question, which is embedded once in each space that asks for it, also where several threads do.
 
     Args:
         embedders: The model of each space, by the space's name.
@@ -24,6 +25,7 @@ class Asked:
         self.picture = picture
         self.embedders = embedders
         self._vectors: dict[str, Vector] = {}
+        self._embedding = threading.Lock()
 
     @property
     def has_no_words(self) -> bool:
@@ -57,9 +59,10 @@ class Asked:
         Raises:
             RequestError: There is nothing of it that the space's model could embed.
         """
-        if space not in self._vectors:
-            self._vectors[space] = self._embedded(space)
-        return self._vectors[space]
+        with self._embedding:
+            if space not in self._vectors:
+                self._vectors[space] = self._embedded(space)
+            return self._vectors[space]
 
     def _embedded(self, space: str) -> Vector:
         embedder = self.embedders[space]

@@ -32,9 +32,9 @@ def reranked(search: Search, step: Reranker, asked: Asked, ranked: Ranked) -> Ra
                 return doing.gave(judged(search, model, asked, ranked, _passages(search, pool), doing))
             case Scored():
                 passages = _passages(search, pool)
-                scorer = search.resources.models[step.model or step.by]
-                scores = scorer.scores(asked.words, list(passages.values()))
-                return doing.gave(reordered(ranked, dict(zip(passages, scores, strict=True))))
+                scorer = search.scorer(step.model or step.by)
+                scored = zip(passages, scorer.scores(asked.words, list(passages.values())), strict=True)
+                return doing.gave(reordered(ranked, dict(scored)))
             case Pages(words=words, further=further):
                 rows = {name: _page_of(row) for name, row in search.rows(pool).items()}
                 left = without(asked.words, STOP_WORDS)
@@ -56,7 +56,7 @@ def judged(search: Search, model: str, asked: Asked, ranked: Ranked, shown: Mapp
     names = [name for name, _ in ranked if name in shown]
     candidates = "\n\n".join(f"[{number}] {shortened(shown[name])}" for number, name in enumerate(names, 1))
     prompt = filled("rerank", question=asked.words, candidates=candidates)
-    order = numbers_in(reply(search.resources.models[model], prompt, doing), len(names))
+    order = numbers_in(reply(search.writer(model), prompt, doing), len(names))
     if not order:
         doing.note = doing.note or "the model named no candidate; they keep their order"
         return ranked

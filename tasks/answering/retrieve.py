@@ -1,12 +1,15 @@
 """Find evidence in one version's index, as a plan says."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import repeat
 
 from schemas.corpus import Ranking
 from schemas.errors import RequestError
 from schemas.evidence import NO_FILTERS, Filters, Modality
 from schemas.ports import SearchIndex
-from schemas.retrieval import DocumentStep, Preset, Retriever, Steps, Words
+from schemas.retrieval import DocumentStep, Preset, Retriever, Steps, Vectors, Words
 from tasks.answering.asked import Asked
 from tasks.answering.describe import described
 from tasks.answering.diversify import diversify
@@ -54,17 +57,18 @@ def retrieve(
 
     Raises:
         RequestError: The version has no vectors of a space that the plan needs, the corpus file names no model that it needs, or
-            the question has a picture that nothing in the plan looks at, or that can't be described where there is nothing else.
+            the question has a picture that nothing in the plan looks at, or that can't be described where there is nothing else;
+            a model is of another kind than the step that names it needs.
         UserError: A model can't be used as the corpus file names it.
     """
     _check(plan, asked, resources)
     search = Search(index, ranking, trace or Trace(), resources)
     if plan.describe is not None and asked.picture is not None:
         with search.trace.step("describe", asked.words) as doing:
-            asked = described(asked, resources.models[plan.describe.model], doing, needed=not (asked.words or _looks(plan)))
+            asked = described(asked, search.writer(plan.describe.model), doing, needed=not (asked.words or _looks(plan)))
     if plan.rewrite is not None and not asked.has_no_words:
         with search.trace.step("rewrite", asked.words) as doing:
-            asked = asked.reworded(rewritten(asked.words, resources.models[plan.rewrite.model], doing))
+            asked = asked.reworded(rewritten(asked.words, search.writer(plan.rewrite.model), doing))
     wanted = asked
     if plan.expand is not None and not asked.has_no_words:
         with search.trace.step(f"expand: {plan.expand.glossary}", asked.words) as doing:
@@ -79,10 +83,7 @@ def retrieve(
     depth = max(POOL, k) if is_fused or is_chosen else k
     if by_ranks and k <= FUSED:
         depth = FUSED
-    rankings: list[Ranked] = []
-    for retriever in plan.retrieve:
-        words = wanted if retriever.asks == "question" else _with_evidence(search, wanted, rankings)
-        rankings.append(ask_index(search, retriever, words, depth, filters))
+    rankings = _rankings(search, plan.retrieve, wanted, depth, filters)
     ranked = _fused(search, plan, rankings, depth)
     if by_ranks and depth > FUSED:
         ranked = _behind(_by_ranks(search, plan, [one[:FUSED] for one in rankings])[:FUSED], ranked)
@@ -153,6 +154,30 @@ def _in_documents(search: Search, step: DocumentStep, asked: Asked, filters: Fil
 def _first_source(row: Mapping[str, object]) -> object:
     sources = row["sources"]
     return sources[0] if isinstance(sources, list) else ""
+
+
+def _rankings(search: Search, retrievers: Sequence[Retriever], asked: Asked, depth: int, filters: Filters) -> list[Ranked]:
+    """Ask all that put the question itself to the engine at once, then the others in turn; the trace keeps the plan's order.
+
+    Engines search outside Python's lock, so two searches take little longer than one. What asks a generative model stays in this
+    thread, which the model belongs to.
+    """
+    traces = [search.trace.branch() for _ in retrievers]
+
+    def ask(place: int, asked: Asked) -> Ranked:
+        return ask_index(replace(search, trace=traces[place]), retrievers[place], asked, depth, filters)
+
+    found: dict[int, Ranked] = {}
+    at_once = [place for place, one in enumerate(retrievers) if isinstance(one, Words | Vectors) and one.asks == "question"]
+    if len(at_once) > 1:
+        with ThreadPoolExecutor(len(at_once)) as threads:
+            found = dict(zip(at_once, threads.map(ask, at_once, repeat(asked)), strict=True))
+    for place, retriever in enumerate(retrievers):
+        if place not in found:
+            before = [found[earlier] for earlier in range(place)]
+            found[place] = ask(place, asked if retriever.asks == "question" else _with_evidence(search, asked, before))
+    search.trace.join(traces)
+    return [found[place] for place in range(len(retrievers))]
 
 
 def _with_evidence(search: Search, asked: Asked, before: Sequence[Ranked]) -> Asked:

@@ -103,7 +103,7 @@ def _in_sections(search: Search, step: Sections, asked: Asked, k: int, filters: 
     documents = list(dict.fromkeys(str(row["doc_id"]) for row in search.index.fetch(ids(near[:POOL]))))
     entries = contents_of(search.resources.contents(documents[:DOCUMENTS_READ]))
     prompt = filled("sections", question=asked.words, contents=printed(entries))
-    said = reply(search.resources.models[step.model], prompt, doing)
+    said = reply(search.writer(step.model), prompt, doing)
     scores = dict(near)
     under = rows_under(entries, numbers_in(said, min(len(entries), MOST_SECTIONS)))
     picked = [(row, scores[row]) for row in under if row in scores]

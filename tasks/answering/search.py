@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from schemas.corpus import Ranking
-from schemas.ports import SearchIndex
+from schemas.errors import RequestError
+from schemas.ports import LanguageModel, PassageScorer, SearchIndex
 from tasks.answering.sections import ContentsRow
 from tasks.answering.trace import Trace
 
@@ -52,6 +53,29 @@ class Search:
     ranking: Ranking
     trace: Trace
     resources: Resources
+
+    def writer(self, name: str) -> LanguageModel:
+        """Return a generative model.
+
+        Raises:
+            RequestError: It is one that scores passages.
+            UserError: It can't be used as the corpus file names it.
+        """
+        model: LanguageModel = self._model(name, "replies", "writes: name one of kind llm or vlm")
+        return model
+
+    def scorer(self, name: str) -> PassageScorer:
+        """Return a model that scores passages; errors as for ``writer``."""
+        model: PassageScorer = self._model(name, "scores", "scores passages: name one of kind cross_encoder or late")
+        return model
+
+    def _model(self, name: str, does: str, needed: str) -> Any:
+        model = self.resources.models[name]
+        if not hasattr(model, does):
+            raise RequestError(
+                f"retrieval.models.{name} is of another kind than this search needs, which is one that {needed}"
+            )
+        return model
 
     def rows(self, evidence_ids: Sequence[str]) -> dict[str, Mapping[str, object]]:
         """Return rows by id, in that order; unknown ones are left out."""

@@ -1,7 +1,7 @@
 """Keep what each step of a search did."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from schemas.trace import TracedRow, TraceStep
@@ -29,7 +29,7 @@ class Doing:
 
 
 class Trace:
-    """The steps of one search, in the order in which they ended.
+    """The steps of one search, in the order in which they ended; of those done at once, in the order of the plan.
 
     Args:
         clock: Returns seconds; by default no time passes.
@@ -63,3 +63,12 @@ class Trace:
         yield doing
         doing.seconds = self._clock() - started
         self._done.append(doing)
+
+    def branch(self) -> "Trace":
+        """Return an empty trace of the same clock, for a step that is done while others are."""
+        return Trace(self._clock)
+
+    def join(self, branches: "Iterable[Trace]") -> None:
+        """Add the steps of branches, in their order."""
+        for branch in branches:
+            self._done += branch._done

@@ -160,6 +160,19 @@ def test_a_scorer_gives_a_permutation_of_its_pool(corpus: PublishedCorpus, step:
     assert [hit.score for hit in found] == sorted((hit.score for hit in found), reverse=True)
 
 
+@pytest.mark.parametrize(
+    ("steps", "needed"),
+    [
+        ({"rewrite": {"model": "reranker"}}, "reranker is of another kind .* name one of kind llm or vlm"),
+        ({"rerank": [{"by": "llm", "model": "colbert"}]}, "colbert is of another kind .* name one of kind llm or vlm"),
+        ({"rerank": [{"by": "late", "model": "llm"}]}, "llm is of another kind .* name one of kind cross_encoder or late"),
+    ],
+)
+def test_a_model_of_the_wrong_kind_is_named(corpus: PublishedCorpus, steps: dict[str, Any], needed: str) -> None:
+    with pytest.raises(RequestError, match=rf"retrieval\.models\.{needed}"):
+        corpus.search(QUESTION, steps=steps)
+
+
 def test_the_packaged_models_own_tokens_find_the_text_that_says_the_same(corpus: PublishedCorpus) -> None:
     wanted = corpus.search(QUESTION, preset="bt-text").hits[1]
     best = corpus.search(wanted.text, preset="late-tokens", k=1).hits[0]

@@ -3,7 +3,8 @@
 The settings are for screenshots and charts, whose words stand upright: no orientation classifier, no enlarging before
 detection, lines recognised one by one (padded to each other they cost more than they share). On 28 figures of manuals and
 papers that takes 0.6 CPU-seconds a figure instead of 1.4 with the package's own settings, and reads as much. onnxruntime keeps
-the memory of tensors from one picture to the next, which changes no result (docs/decisions/0032).
+the memory of tensors from one picture to the next, which changes no result (docs/decisions/0032). Most products of the network
+that reads lines are taken in 8 bits (docs/decisions/0042).
 """
 
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from backends.models.line_reader import LEAST_WIDTH_PX, LINE_HEIGHT_PX, LineReader
 from backends.models.packaged import packaged_file
 from backends.models.pictures import decode, stumbling
 from schemas.documents import RecognisedLine
@@ -22,7 +24,7 @@ from schemas.versions import ModelCard
 
 DETECTOR = ("PP-OCRv6_det_small.onnx", "090f04abcd9d9a7498bc4ebf677e4cb9bdce1fe4197ddb7e529f1ef44e1ff94f")
 READER = ("PP-OCRv6_rec_small.onnx", "6f327246b50388f3c176ae304bd95767ea6dc0c9ae92153ef8cbe210b3c14884")
-SETTINGS_VERSION = "1"
+SETTINGS_VERSION = "2"
 """Part of the revision: raise it with any change below that may change what is read."""
 
 CARD = ModelCard(name="rapidocr", revision=f"{DETECTOR[1][:8]}-{READER[1][:8]}-{SETTINGS_VERSION}")
@@ -36,10 +38,13 @@ PARAMETERS: Mapping[str, object] = {
     "Det.limit_type": "max",
     "Det.limit_side_len": 1280,
     "Rec.rec_batch_num": 1,
-    "Rec.rec_img_shape": [3, 48, 96],
+    "Rec.rec_img_shape": [3, LINE_HEIGHT_PX, LEAST_WIDTH_PX],
     "EngineConfig.onnxruntime.enable_cpu_mem_arena": True,
 }
 """What differs from the package's own configuration."""
+
+EXACT = ("Conv.26", "Conv.34", "Conv.45", "Conv.53")
+"""Convolutions of the reader that stay in fp32: in 8 bits each moves what is read by more than any other does."""
 
 
 class RapidOcr:
@@ -48,13 +53,14 @@ class RapidOcr:
     Args:
         threads: Threads of the engine; one, because several recognisers run beside each other.
         parameters: Settings of the package, by their names there; a benchmark compares others.
+        int8: Read lines by products of 8 bits; a benchmark compares the network as it is packaged.
 
     Raises:
         UserError: rapidocr is not installed.
         ContractError: The models are not those whose digests are pinned here.
     """
 
-    def __init__(self, threads: int = 1, parameters: Mapping[str, object] = PARAMETERS) -> None:
+    def __init__(self, threads: int = 1, parameters: Mapping[str, object] = PARAMETERS, *, int8: bool = True) -> None:
         self.name = CARD.name
         self.revision = CARD.revision
         wanted_by = "captions.ocr: 'rapidocr'"
@@ -74,6 +80,9 @@ class RapidOcr:
                 "EngineConfig.onnxruntime.inter_op_num_threads": threads,
             }
         )
+        if int8:
+            # The package loads a stage of its own where there is none.
+            self._engine.text_rec = _Stage(LineReader(reader, threads, EXACT))
 
     def recognise(self, picture: bytes) -> list[RecognisedLine]:
         """Return the lines of an encoded picture, top to bottom, then left to right; [] where it has no words.
@@ -100,6 +109,19 @@ class RapidOcr:
 def model(_named: ModelName) -> Model[Recogniser]:
     """Offer RapidOCR to the registry."""
     return Model(card=lambda: CARD, load=lambda _batch: RapidOcr())
+
+
+class _Stage:
+    """Reads lines where the package's recogniser would."""
+
+    def __init__(self, reader: LineReader) -> None:
+        self._reader = reader
+
+    def __call__(self, wanted: Any) -> Any:
+        from rapidocr.ch_ppocr_rec import TextRecOutput
+
+        texts, scores = zip(*self._reader.read(wanted.img), strict=True)
+        return TextRecOutput(imgs=wanted.img, txts=texts, scores=scores, word_results=(None,) * len(texts), elapse=0.0)
 
 
 def _around(corners: NDArray[np.float32], scale: float) -> BBox:

@@ -55,6 +55,14 @@ def test_reads_lines_in_order_with_their_places(recogniser: RapidOcr) -> None:
         assert 0.5 <= line.score <= 1
 
 
+def test_products_of_8_bits_read_what_the_packaged_network_reads(recogniser: RapidOcr) -> None:
+    packaged = RapidOcr(int8=False)
+    for picture in (encoded(dialog()), encoded(dialog(scale=3)), encoded(Image.new("RGB", (300, 200), "white"))):
+        expected, found = packaged.recognise(picture), recogniser.recognise(picture)
+        assert [(line.text, line.bbox) for line in found] == [(line.text, line.bbox) for line in expected]
+        assert [line.score for line in found] == pytest.approx([line.score for line in expected], abs=0.02)
+
+
 def test_boxes_of_a_large_picture_are_in_its_own_pixels(recogniser: RapidOcr) -> None:
     lines = recogniser.recognise(encoded(dialog(scale=6)))
     assert [line.text for line in lines] == ["Print Quality", "Draft mode 300 dpi", "Cancel"]

@@ -1,0 +1,82 @@
+"""Characters of lines that a detector cut out of a picture, read by a network with connectionist temporal classification.
+
+Does what RapidOCR's own stage does, a line at a time, with a network in 8 bits; it doesn't ask its configuration at every line.
+"""
+
+import math
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backends.models.int8_products import with_int8_products
+
+LINE_HEIGHT_PX = 48
+LEAST_WIDTH_PX = 96
+"""A narrower line is padded to this; the network was trained on wider ones."""
+
+Pixels = NDArray[np.uint8]
+
+_LEVELS = ((np.arange(256, dtype=np.float32) / 255 - np.float32(0.5)) / np.float32(0.5)).astype(np.float32)
+"""What the network gets for each level of a pixel."""
+
+
+class LineReader:
+    """Reads one line of text after the other.
+
+    Args:
+        file: The network, with its characters in the metadata ``character``.
+        threads: Of onnxruntime.
+        exact: Names of the convolutions that stay in fp32.
+    """
+
+    def __init__(self, file: Path, threads: int, exact: Collection[str]) -> None:
+        import onnx
+        import onnxruntime
+
+        network = onnx.load(file)
+        with_int8_products(network, exact)
+        (characters,) = [entry.value for entry in network.metadata_props if entry.key == "character"]
+        # The first class separates characters, the last is white space.
+        self._characters = ["", *characters.splitlines(), " "]
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = threads
+        self._session: Any = onnxruntime.InferenceSession(
+            network.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+        self._input = self._session.get_inputs()[0].name
+
+    def read(self, lines: Sequence[Pixels]) -> list[tuple[str, float]]:
+        """Return the characters of each line and the mean of their probabilities, 0 where there are none.
+
+        What is read off a line depends on no other.
+
+        Args:
+            lines: Pixels of upright lines, shape ``(height, width, 3)``, BGR.
+        """
+        return [self._decoded(self._session.run(None, {self._input: _scaled(line)})[0][0]) for line in lines]
+
+    def _decoded(self, probabilities: NDArray[np.float32]) -> tuple[str, float]:
+        classes = probabilities.argmax(axis=1)
+        begins = classes != 0
+        begins[1:] &= classes[1:] != classes[:-1]
+        (steps,) = begins.nonzero()
+        if not steps.size:
+            return "", 0.0
+        sure = np.round(probabilities[steps, classes[steps]], 5)
+        return "".join(self._characters[place] for place in classes[steps]), round(float(sure.mean()), 5)
+
+
+def _scaled(line: Pixels) -> NDArray[np.float32]:
+    """Return a line as the network wants it: its height fixed, its ratio kept, padded with grey."""
+    import cv2
+
+    height, width = line.shape[:2]
+    ratio = width / height
+    padded = int(LINE_HEIGHT_PX * max(ratio, LEAST_WIDTH_PX / LINE_HEIGHT_PX))
+    filled = min(padded, math.ceil(LINE_HEIGHT_PX * ratio))
+    scaled = np.zeros((1, 3, LINE_HEIGHT_PX, padded), np.float32)
+    scaled[0, :, :, :filled] = _LEVELS[cv2.resize(line, (filled, LINE_HEIGHT_PX))].transpose(2, 0, 1)
+    return scaled

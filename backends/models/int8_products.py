@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 DOMAIN = "com.microsoft"
 LEAST_CHANNELS = 96
 """With fewer, a product takes as long in 8 bits as in 32, its activations being cut first."""
+LARGE_WEIGHTS = 1_000_000
+"""Weights that a product of matrices has at least to be cut: those of the characters at the end of a reader of lines."""
 PAIR_LIMIT = 128
 """Largest sum of two neighbouring weights: processors without VNNI add two products, each with up to 255, in 16 bits."""
 
@@ -131,7 +133,3 @@ class _Graph:
         self.made += [numpy_helper.from_array(cut, f"{name}.weights"), numpy_helper.from_array(scales, f"{name}.scales")]
         inputs = [rows, f"{name}.weights", f"{name}.scales", *(["", bias] if bias else [])]
         return helper.make_node("DynamicQuantizeMatMul", inputs, [result], domain=DOMAIN)
-
-
-LARGE_WEIGHTS = 1_000_000
-"""Weights that a product of matrices has at least to be cut: those of the characters at the end of a reader of lines."""

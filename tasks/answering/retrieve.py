@@ -1,9 +1,10 @@
 """Find evidence in one version's index, as a plan says."""
 
+import functools
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from itertools import repeat
 
 from schemas.corpus import Ranking
 from schemas.errors import RequestError
@@ -21,6 +22,9 @@ from tasks.answering.rewrite import rewritten
 from tasks.answering.search import FUSED, POOL, SHOWN_CHARS, Ranked, Resources, Search, ids
 from tasks.answering.trace import Trace
 from tasks.enriching.spaces import SPACES, TEXT
+
+THREADS = 32
+"""Retrievers that a process asks at once, beside those that searches ask in threads of their own."""
 
 MOST_JUDGED = 20
 """Documents that a generative model orders."""
@@ -175,15 +179,26 @@ def _rankings(search: Search, retrievers: Sequence[Retriever], asked: Asked, dep
 
     found: dict[int, Ranked] = {}
     at_once = [place for place, one in enumerate(retrievers) if isinstance(one, Words | Vectors) and one.asks == "question"]
-    if len(at_once) > 1:
-        with ThreadPoolExecutor(len(at_once)) as threads:
-            found = dict(zip(at_once, threads.map(ask, at_once, repeat(asked)), strict=True))
+    if at_once:
+        *others, own = at_once
+        asking = {place: _threads(os.getpid()).submit(ask, place, asked) for place in others}
+        found[own] = ask(own, asked)
+        found |= {place: one.result() for place, one in asking.items()}
     for place, retriever in enumerate(retrievers):
         if place not in found:
             before = [found[earlier] for earlier in range(place)]
             found[place] = ask(place, asked if retriever.asks == "question" else _with_evidence(search, asked, before))
     search.trace.join(traces)
     return [found[place] for place in range(len(retrievers))]
+
+
+@functools.lru_cache(maxsize=1)
+def _threads(_process: int) -> ThreadPoolExecutor:
+    """Return the threads that retrievers are asked in; a forked child has none of its parent's.
+
+    They are kept: a client of an engine pays more for a thread that it doesn't know than for its question.
+    """
+    return ThreadPoolExecutor(THREADS, "retriever")
 
 
 def _with_evidence(search: Search, asked: Asked, before: Sequence[Ranked]) -> Asked:

@@ -1,6 +1,7 @@
 """Retrieval over the reference engine: plans of every step, stop words, fusion and diversity."""
 
 import dataclasses
+import multiprocessing
 import threading
 from typing import Any
 
@@ -319,6 +320,19 @@ def test_retrievers_are_asked_at_once_and_traced_in_their_order() -> None:
     assert [step.step for step in trace.steps] == ["retrieve: bm25", *["retrieve: dense text"] * 2, "fuse: rrf"]
     assert [step.candidates for step in trace.steps][1:3] == [50, 2]
     assert trace.steps[2].asked != trace.steps[0].asked == "firmware"
+
+
+def test_a_forked_process_has_threads_of_its_own(index: MemoryIndex) -> None:
+    found = search(index, "firmware", "hybrid", 5)
+    fork = multiprocessing.get_context("fork")
+    answers = fork.SimpleQueue()
+    child = fork.Process(target=lambda: answers.put(search(index, "firmware", "hybrid", 5)))
+    child.start()
+    child.join(LONG_S)
+    ended = child.exitcode
+    child.kill()
+    assert ended == 0, "the child waits for threads of its parent's"
+    assert answers.get() == found
 
 
 def test_an_error_of_one_retriever_is_the_searchs() -> None:

@@ -148,13 +148,13 @@ def encodable(text: str) -> str:
 
 
 def first(search: Callable[[int], Ranked], k: int) -> Ranked:
-    """Return the best ``k`` of an engine that orders ties as it likes.
+    """Return the best ``k`` of an engine that orders ties as it likes, and finds the same rows however many are asked for.
 
     Args:
         search: As for ``deciding``.
         k: Rows wanted; [] where it isn't positive.
     """
-    return in_order(deciding(search, k))[:k]
+    return in_order(deciding(search, k, max(LEAST // 2, math.ceil(MARGIN * k))))[:k]
 
 
 def in_order(found: Ranked) -> Ranked:

@@ -374,6 +374,7 @@ def _objects(batch: pa.RecordBatch, known: Collection[str]) -> Iterator[Any]:
         )
 
 
+@functools.cache
 def _only(score: str) -> dict[str, Any]:
     from weaviate.classes.query import MetadataQuery
 

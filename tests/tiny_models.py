@@ -74,7 +74,7 @@ _TEXT = {
     "max_position_embeddings": 4096,
     "initializer_range": 0.3,
 }
-COLQWEN2_TEXT: Mapping[str, Any] = _TEXT | {"rope_parameters": _ROPE}
+QWEN2_TEXT: dict[str, Any] = _TEXT | {"rope_parameters": _ROPE}
 COLQWEN2_VISION: Mapping[str, Any] = {"depth": 2, "embed_dim": 32, "hidden_size": 32, "num_heads": 2, "mlp_ratio": 2}
 
 
@@ -82,7 +82,7 @@ def write_colqwen2(
     folder: Path,
     *,
     seed: int = 0,
-    text: Mapping[str, Any] = COLQWEN2_TEXT,
+    text: Mapping[str, Any] = QWEN2_TEXT,
     vision: Mapping[str, Any] = COLQWEN2_VISION,
     dimension: int = LATE_DIMENSION,
     max_pixels: int = 112 * 112,

@@ -12,6 +12,7 @@ import numpy as np
 from PIL import Image
 
 from schemas.generation import Request
+from tests.tiny_models import QWEN2_TEXT
 
 _LETTERS = "It shows a red square beside a blue circle. What is in this figure? Describe it in a few words. " * 4
 
@@ -33,16 +34,7 @@ _SPECIAL = [
 ]
 
 
-TEXT: Mapping[str, Any] = {
-    "hidden_size": 32,
-    "intermediate_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "num_key_value_heads": 1,
-    "max_position_embeddings": 4096,
-    "initializer_range": 0.5,
-    "rope_parameters": {"rope_type": "default", "mrope_section": [2, 3, 3], "rope_theta": 10_000.0},
-}
+TEXT: Mapping[str, Any] = QWEN2_TEXT | {"initializer_range": 0.5}
 VISION: Mapping[str, Any] = {
     "depth": 2,
     "hidden_size": 32,

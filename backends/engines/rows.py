@@ -14,8 +14,8 @@ from schemas.words import section_names
 Ranked = list[tuple[str, float]]
 Name = TypeVar("Name")
 
-LEAST = 16
-"""Rows that an engine is asked for at least."""
+LEAST, LEAST_EXACT = 16, 8
+"""Rows that an engine is asked for at least; the second where it finds the same ones however many are asked for."""
 
 MARGIN = 1.25
 """How many times the rows wanted an engine is asked for at least: an approximate index is least sure of the last ones.
@@ -154,7 +154,7 @@ def first(search: Callable[[int], Ranked], k: int) -> Ranked:
         search: As for ``deciding``.
         k: Rows wanted; [] where it isn't positive.
     """
-    return in_order(deciding(search, k, max(LEAST // 2, math.ceil(MARGIN * k))))[:k]
+    return in_order(deciding(search, k, max(LEAST_EXACT, math.ceil(MARGIN * k))))[:k]
 
 
 def in_order(found: Ranked) -> Ranked:

@@ -1,5 +1,5 @@
 import * as service from "./service.js";
-import { blocks, count, el, fileName, languageName, markedBlocks, markedWords, pageName, table, when } from "./text.js";
+import { begun, blocks, count, el, fileName, labelsOf, languageName, markedBlocks, markedWords, pageName, table, when } from "./text.js";
 import * as viewer from "./viewer.js";
 
 const $ = (id) => document.getElementById(id);
@@ -257,7 +257,7 @@ function drawSwitches() {
   const choices = presets()
     .map((preset, place) => ({ ...preset, value: given ? preset.name : written(preset.name, place) }))
     .filter(({ takes_picture: takes }) => takes || !given)
-    .map(({ value, label, sentence, source }) => [value, label, sentence[0].toUpperCase() + sentence.slice(1), source]);
+    .map(({ value, label, sentence, source }) => [value, label, begun(sentence), source]);
   const isOwn = ([, , , source]) => !source;
   segments($("presets"), "preset", choices.filter(isOwn), state.preset);
   $("presets").hidden = choices.filter(isOwn).length < 2;
@@ -406,7 +406,6 @@ const boxesByPage = (citation) => {
   return pages;
 };
 
-const labelsOf = (cited) => new Map((cited.regions ?? []).filter(({ label }) => label).map(({ page, label }) => [page, label]));
 const nameOf = (cited, page = cited.page) => pageName(page, labelsOf(cited).get(page));
 
 const placeOf = (cited, version) => ({
@@ -545,7 +544,7 @@ function drawCitations(citations, version) {
       el("span", { class: "sheet" }, thumbnail),
       el("span", { class: "cited" },
         el("span", { class: "cited-name", title: citation.source }, el("span", { class: "cite" }, String(citation.n)), ` ${fileName(citation.source)}`),
-        el("span", { class: "cited-page" }, nameOf(citation).replace("page", "Page")),
+        el("span", { class: "cited-page" }, begun(nameOf(citation))),
         citation.section_path.length > 0 && el("span", { class: "cited-section" }, citation.section_path.at(-1)))));
   }));
 }

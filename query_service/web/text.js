@@ -62,6 +62,11 @@ export const blocks = (text) => text.replace(/\r\n?/g, "\n").split(/\n[^\S\n]*\n
 // How a reader finds a page: by what is printed on it, where the PDF says, and by its place in the PDF.
 export const pageName = (page, label) => (label ? `page ${label} (PDF page ${page})` : `page ${page}`);
 
+// What is printed on the pages of a hit or citation, by page, where the PDF says.
+export const labelsOf = (cited) => new Map((cited.regions ?? []).filter(({ label }) => label).map(({ page, label }) => [page, label]));
+
+export const begun = (words) => words[0].toUpperCase() + words.slice(1);
+
 const languages = new Intl.DisplayNames(["en"], { type: "language" });
 export const languageName = (code) => languages.of(code);
 

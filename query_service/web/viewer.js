@@ -1,7 +1,7 @@
 // Two dialogs: a page of a document with the cited boxes highlighted, and a figure at its full size.
 
 import { figureUrl, pageUrl, pdfUrl, similar, taggedUrl } from "./service.js";
-import { el, fileName, pageName } from "./text.js";
+import { begun, el, fileName, labelsOf, pageName } from "./text.js";
 
 const $ = (id) => document.getElementById(id);
 const PLAIN_DPI = 110;
@@ -40,7 +40,6 @@ export function openPage(shown) {
 
 // Of a document whose pages are called otherwise, only those that are cited have a known name.
 const named = (number) => (place.labels.size && !place.labels.has(number) ? `PDF page ${number}` : pageName(number, place.labels.get(number)));
-const begun = (words) => words[0].toUpperCase() + words.slice(1);
 
 const address = (number) => pageUrl(place.corpus, place.docId, number, place.boxes.get(number) ?? [], large ? LARGE_DPI : PLAIN_DPI, place.version);
 
@@ -162,7 +161,7 @@ async function findSimilar(by) {
 
 function thumbnail(hit, version) {
   const cited = hit.figures.find(({ figure_id: id }) => id === hit.figure_id) ?? { page: hit.page, bbox: hit.bbox, caption: hit.caption };
-  const labels = new Map(hit.regions.filter(({ label }) => label).map((region) => [region.page, region.label]));
+  const labels = labelsOf(hit);
   const onPage = pageName(cited.page, labels.get(cited.page));
   const where = `${fileName(hit.source)}, ${onPage}`;
   const place = {

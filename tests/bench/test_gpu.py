@@ -8,7 +8,7 @@ from tests import tiny_models, tiny_vlm
 TINY = gpu.Sizes(
     captioner=(tiny_vlm.TEXT, tiny_vlm.VISION),
     clip=tiny_models.CLIP,
-    late=(tiny_models.COLQWEN2_TEXT, tiny_models.COLQWEN2_VISION, tiny_models.LATE_DIMENSION, 112 * 112),
+    late=(tiny_models.QWEN2_TEXT, tiny_models.COLQWEN2_VISION, tiny_models.LATE_DIMENSION, 112 * 112),
     picture=(64, 48),
     count=4,
     batches=((2,), (2, 4), (2,)),

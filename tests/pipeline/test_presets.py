@@ -238,8 +238,20 @@ def test_a_folder_of_presets_is_read_when_it_changes_and_a_mistake_in_it_names_i
         (folder / "mine.yaml").write_text("label: Mine\nsentence: by words\nretrieve: [{by: bm24}]\n")
         with pytest.raises(UserError, match=r"mine\.yaml: retrieve\.0: .*bm24"):
             corpus.search(QUESTION)
-        (folder / "mine.yaml").rename(folder / "dense.yaml")
+        (folder / "mine.yaml").write_text("label: Mine\nsentence: by words\nretrieve: [{by: dense, space: pixels}]\n")
+        with pytest.raises(UserError, match=r"mine\.yaml: space: there are no vectors 'pixels'; use text, tables"):
+            corpus.search(QUESTION, preset="bm25")
+        (folder / "mine.yaml").rename(folder / "Mine.yaml")
+        with pytest.raises(UserError, match=r"Mine\.yaml: name: a preset is named by small letters"):
+            corpus.search(QUESTION)
+        (folder / "Mine.yaml").rename(folder / "dense.yaml")
         with pytest.raises(UserError, match=r"dense\.yaml: dense is the name of a packaged preset"):
+            corpus.search(QUESTION)
+        (folder / "dense.yaml").unlink()
+        with pytest.raises(UserError, match=r"retrieval\.preset of the corpus file: there is no preset 'mine'; use one of"):
+            corpus.search(QUESTION)
+        (folder / "gone.yaml").symlink_to("nowhere")
+        with pytest.raises(UserError, match=r"gone\.yaml can't be read"):
             corpus.search(QUESTION)
 
 

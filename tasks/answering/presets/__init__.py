@@ -99,7 +99,14 @@ def alone(preset: Preset) -> list[Preset]:
     if len(preset.retrieve) < 2:
         return []
     searching = [one for one in preset.retrieve if not isinstance(one, Places)]
-    return [Preset(name=_title(one), label=_title(one), sentence=_title(one), retrieve=[one]) for one in searching]
+    titles = [_title(one) for one in searching]
+    names = [
+        title if titles.count(title) == 1 else f"{title}-{titles[: place + 1].count(title)}"
+        for place, title in enumerate(titles)
+    ]
+    return [
+        Preset(name=name, label=name, sentence=name, retrieve=[one]) for name, one in zip(names, searching, strict=True)
+    ]
 
 
 def _title(retriever: Retriever) -> str:

@@ -19,9 +19,6 @@ LEAST_WIDTH_PX = 96
 
 Pixels = NDArray[np.uint8]
 
-_LEVELS = ((np.arange(256, dtype=np.float32) / 255 - np.float32(0.5)) / np.float32(0.5)).astype(np.float32)
-"""What the network gets for each level of a pixel."""
-
 
 class LineReader:
     """Reads one line of text after the other.
@@ -78,5 +75,7 @@ def _scaled(line: Pixels) -> NDArray[np.float32]:
     padded = int(LINE_HEIGHT_PX * max(ratio, LEAST_WIDTH_PX / LINE_HEIGHT_PX))
     filled = min(padded, math.ceil(LINE_HEIGHT_PX * ratio))
     scaled = np.zeros((1, 3, LINE_HEIGHT_PX, padded), np.float32)
-    scaled[0, :, :, :filled] = _LEVELS[cv2.resize(line, (filled, LINE_HEIGHT_PX))].transpose(2, 0, 1)
+    levels = scaled[0, :, :, :filled]
+    np.divide(cv2.resize(line, (filled, LINE_HEIGHT_PX)).transpose(2, 0, 1), np.float32(127.5), out=levels)
+    levels -= 1
     return scaled

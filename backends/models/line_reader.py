@@ -34,6 +34,8 @@ class LineReader:
         import onnxruntime
 
         network = onnx.load(file)
+        # A softmax is the last node: what is read needs it at few steps, and there it is taken of what comes before.
+        network.graph.output[0].name = network.graph.node.pop().input[0]
         with_int8_products(network, exact)
         (characters,) = [entry.value for entry in network.metadata_props if entry.key == "character"]
         # The first class separates characters, the last is white space.
@@ -55,15 +57,18 @@ class LineReader:
         """
         return [self._decoded(self._session.run(None, {self._input: _scaled(line)})[0][0]) for line in lines]
 
-    def _decoded(self, probabilities: NDArray[np.float32]) -> tuple[str, float]:
-        classes = probabilities.argmax(axis=1)
+    def _decoded(self, logits: NDArray[np.float32]) -> tuple[str, float]:
+        classes = logits.argmax(axis=1)
         begins = classes != 0
         begins[1:] &= classes[1:] != classes[:-1]
         (steps,) = begins.nonzero()
         if not steps.size:
             return "", 0.0
-        sure = np.round(probabilities[steps, classes[steps]], 5)
-        return "".join(self._characters[place] for place in classes[steps]), round(float(sure.mean()), 5)
+        read = classes[steps]
+        below = logits[steps]
+        below -= below[np.arange(len(steps)), read, np.newaxis]
+        probabilities = 1 / np.exp(below, out=below).sum(axis=1)
+        return "".join(self._characters[place] for place in read.tolist()), round(float(probabilities.mean()), 5)
 
 
 def _scaled(line: Pixels) -> NDArray[np.float32]:

@@ -64,11 +64,10 @@ class LineReader:
         (steps,) = begins.nonzero()
         if not steps.size:
             return "", 0.0
-        read = classes[steps]
-        below = logits[steps]
-        below -= below[np.arange(len(steps)), read, np.newaxis]
-        probabilities = 1 / np.exp(below, out=below).sum(axis=1)
-        return "".join(self._characters[place] for place in read.tolist()), round(float(probabilities.mean()), 5)
+        read = [(step, classes[step]) for step in steps]
+        # A step at a time stays in the cache.
+        probabilities = [1 / np.exp(logits[step] - logits[step, place]).sum() for step, place in read]
+        return "".join(self._characters[place] for _, place in read), round(float(np.mean(probabilities)), 5)
 
 
 def _scaled(line: Pixels) -> NDArray[np.float32]:

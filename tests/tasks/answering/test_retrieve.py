@@ -23,6 +23,7 @@ from tasks.answering.diversify import diversify
 from tasks.answering.fuse import fuse, fuse_scores, fuse_shares
 from tasks.answering.presets import alone, changed, packaged, preset_named
 from tasks.answering.retrieve import retrieve
+from tasks.answering.search import FUSED
 from tasks.answering.stop_words import STOP_WORDS, without
 from tasks.answering.trace import Trace
 from tasks.enriching.spaces import IMAGE, LATE, TEXT
@@ -119,19 +120,19 @@ BM25, DENSE = {"by": "bm25"}, {"by": "dense"}
 
 
 def test_a_longer_list_fused_by_ranks_begins_as_a_shorter_one() -> None:
-    """Each retriever gives 50 rows where no more are wanted, else 200, of which the first 50 are fused by themselves."""
+    """Each retriever gives ``FUSED`` rows where no more are wanted, else 200, of which the first are fused by themselves."""
     made = MemoryIndex()
     rows = [{**ROWS[place % 60], "evidence_id": evidence_id(place)} for place in range(400)]
     texts = [" ".join(["firmware"] * (place * 7 % 400) + ["padding"] * 60) for place in range(400)]
     fill(made, [{**row, "text": text} for row, text in zip(rows, texts, strict=True)], unit_vectors(400, seed=8))
     plan = steps(retrieve=[BM25, DENSE])
     words, meaning = (ids(search(made, "firmware", steps(retrieve=[one]), 200)) for one in (BM25, DENSE))
-    shorter, longer, longest = (ids(search(made, "firmware", plan, k)) for k in (50, 120, 200))
+    shorter, longer, longest = (ids(search(made, "firmware", plan, k)) for k in (FUSED, 120, 200))
     assert longest[:120] == longer
-    assert longer[:50] == shorter == [name for name, _ in fuse([words[:50], meaning[:50]])][:50]
+    assert longer[:FUSED] == shorter == [name for name, _ in fuse([words[:FUSED], meaning[:FUSED]])][:FUSED]
     behind = [name for name, _ in fuse([words, meaning]) if name not in shorter]
     assert longest == [*shorter, *behind][:200], "what the two together rank best behind those"
-    assert {*longest} - {*words[:50], *meaning[:50]}, "rows that neither has among its first 50"
+    assert {*longest} - {*words[:FUSED], *meaning[:FUSED]}, "rows that neither has among its first ones"
 
 
 @pytest.mark.parametrize("fusion", ["rrf", "weighted"])
@@ -318,7 +319,7 @@ def test_retrievers_are_asked_at_once_and_traced_in_their_order() -> None:
     plan = steps(retrieve=[{"by": "bm25"}, DENSE, {"by": "dense", "asks": "evidence", "k": 2}])
     retrieve(index, Asked(EMBEDDERS, "firmware"), plan, k=3, trace=trace)
     assert [step.step for step in trace.steps] == ["retrieve: bm25", *["retrieve: dense text"] * 2, "fuse: rrf"]
-    assert [step.candidates for step in trace.steps][1:3] == [50, 2]
+    assert [step.candidates for step in trace.steps][1:3] == [FUSED, 2]
     assert trace.steps[2].asked != trace.steps[0].asked == "firmware"
 
 

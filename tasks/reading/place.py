@@ -93,8 +93,7 @@ class _Spot:
     """A line, or a passage that is never parted.
 
     ``step`` counts the steps of the page in reading order; ``is_text`` is False for a line without a word: no picture is
-    read with a number, a symbol or a label such as R1 alone. ``may_head`` means that it may be a title: it is no item of a
-    list, and doesn't end a sentence or is a word or two.
+    read with a number, a symbol or a label such as R1 alone. ``text`` is "" for a passage that is never parted.
     """
 
     at: tuple[int, int]
@@ -102,7 +101,7 @@ class _Spot:
     step: int
     is_heading: bool
     is_text: bool = True
-    may_head: bool = False
+    text: str = ""
 
 
 def places(pictures: Sequence[BBox], passages: Sequence[Passage], *, right_to_left: bool = False) -> list[Place | None]:
@@ -129,7 +128,7 @@ def _spots(passages: Sequence[Passage]) -> Iterator[_Spot]:
     for number, passage in enumerate(passages):
         if not passage.lines:
             step, before = step + 1, None
-            yield _Spot((number, 0), passage.box, step, passage.is_heading, may_head=passage.is_heading)
+            yield _Spot((number, 0), passage.box, step, passage.is_heading)
         for place, line in enumerate(passage.lines):
             goes_on = before is not None and _goes_on(
                 before[1], line, passages[before[0]], passage, is_new=before[0] != number
@@ -137,9 +136,7 @@ def _spots(passages: Sequence[Passage]) -> Iterator[_Spot]:
             step += not goes_on
             before = number, line
             is_text = _WORD.search(line.text) is not None
-            is_title = not ends_sentence(line.text) or len(line.text.split()) <= TITLE_WORDS
-            may_head = is_text and is_title and not _ITEM.match(line.text)
-            yield _Spot((number, place), line.bbox, step, passage.is_heading, is_text, may_head)
+            yield _Spot((number, place), line.bbox, step, passage.is_heading, is_text, line.text)
 
 
 def _goes_on(before: Line, line: Line, above: Passage, passage: Passage, *, is_new: bool) -> bool:
@@ -219,7 +216,7 @@ class _PageText:
             return lines
         step = self._step_at[lines[-1]]
         title = self._steps[step]
-        if len(title) > 1 or not title[0].may_head or step + 1 == len(self._steps):
+        if len(title) > 1 or not _may_head(title[0]) or step + 1 == len(self._steps):
             return lines
         level = [spot for side in self._level[number].sides() for spot in side]
         return lines + self._lines_of(step + 1) if any(spot.step == step + 1 for spot in level) else lines
@@ -427,6 +424,14 @@ class _PageText:
 
 def _passage_of(spot: _Spot) -> int:
     return spot.at[0]
+
+
+def _may_head(spot: _Spot) -> bool:
+    """Return whether a line may be a title: no item of a list, and it ends no sentence, or is a word or two."""
+    if not spot.text:
+        return spot.is_heading
+    is_title = not ends_sentence(spot.text) or len(spot.text.split()) <= TITLE_WORDS
+    return spot.is_text and is_title and not _ITEM.match(spot.text)
 
 
 def _is_level(line: BBox, box: BBox) -> bool:

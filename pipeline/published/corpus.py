@@ -178,7 +178,7 @@ class PublishedCorpus:
 
     def _plan(self, preset: str | None, steps: Mapping[str, Any]) -> Preset:
         options = self._versions.asked().retrieval
-        named = preset_named(preset or options.preset, presets_of(options))
+        named = preset_named(preset, presets_of(options)) if preset else default_preset(options)
         return changed(named, steps) if steps else named
 
     def _for_pictures(self, opened: OpenVersion) -> str:

@@ -383,11 +383,51 @@ def test_any_step_is_changed_for_one_request(index: MemoryIndex) -> None:
         changed(hybrid, {"select": {"k": 0}})
 
 
+def test_a_retriever_of_another_kind_is_taken_whole() -> None:
+    few = changed(packaged()["omgqa-documents-dense"], {"documents": {"k": 2}})
+
+    def documents(by: dict[str, Any]) -> dict[str, Any]:
+        step: dict[str, Any] = changed(few, {"documents": {"by": by}}).model_dump(exclude_unset=True)["documents"]
+        return step
+
+    assert documents({"by": "bm25"}) == {"by": {"by": "bm25"}, "k": 2}
+    assert documents({"by": "dense", "floor": 0.2}) == {"by": {"by": "dense", "space": "text", "floor": 0.2}, "k": 2}
+
+
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        ({"fuse": None, "retrieve": [BM25]}, "steps: fuse: write keys with values here"),
+        ({"fuse": 5, "retrieve": [BM25]}, "steps: fuse: write keys with values here"),
+        ({"fuse": {"weights": [1]}}, "steps: fuse.weights has 1 numbers for 2 retrievers"),
+        ({"select": {"kk": 3}}, "steps: select.kk: unknown key; leave it out"),
+        ({"documents": {"k": 1}}, "steps: documents.by: this key is required; add 'by: …'"),
+        ({"retrieve": [{"by": "magic"}]}, "steps: retrieve.0: there is none 'magic'; use 'bm25', 'dense'"),
+        ({"retrieve": [{"k": 3}]}, "steps: retrieve.0: say which, such as 'by: …'"),
+        (
+            {"retrieve": [{"by": "dense", "space": "pixels"}]},
+            "steps: space: there are no vectors 'pixels'; use text, tables",
+        ),
+        (
+            {"rerank": [{"by": "nearness", "space": "pixels"}]},
+            "steps: space: there are no vectors 'pixels'; use text, tables",
+        ),
+    ],
+)
+def test_a_change_that_makes_no_plan_is_one_line_that_says_what_to_write(steps: dict[str, Any], said: str) -> None:
+    with pytest.raises(UserError) as raised:
+        changed(packaged()["hybrid"], steps)
+    assert raised.value.message.startswith(said)
+
+
 def test_a_preset_alone_is_each_of_its_retrievers(index: MemoryIndex) -> None:
     parts = {preset.name: preset for preset in alone(packaged()["hybrid"])}
     assert list(parts) == ["bm25", "dense"]
     assert all(search(index, "firmware", part, 9) == search(index, "firmware", name, 9) for name, part in parts.items())
     assert alone(packaged()["dense"]) == []
+    assert [part.name for part in alone(packaged()["bt-summaries-separate"])] == ["dense-1", "dense-2"], (
+        "none hides another"
+    )
 
 
 AXES = {name: np.eye(3, dtype=np.float32)[place] for place, name in enumerate("xyz")}

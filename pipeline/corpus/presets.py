@@ -29,6 +29,16 @@ def presets_of(options: RetrievalOptions) -> Mapping[str, Preset]:
     return _read(tuple((str(file), found.st_mtime_ns, found.st_size) for file, found in files))
 
 
+def preset_of(options: RetrievalOptions, name: str) -> Preset:
+    """Return a preset; a packaged one however broken the folder is, since none in it has its name.
+
+    Raises:
+        RequestError: There is none of that name.
+        UserError: As for ``presets_of``.
+    """
+    return preset_named(name, packaged() if name in packaged() else presets_of(options))
+
+
 def default_preset(options: RetrievalOptions) -> Preset:
     """Return the preset of those who name none.
 
@@ -36,7 +46,7 @@ def default_preset(options: RetrievalOptions) -> Preset:
         UserError: There is none of the name that the corpus file says.
     """
     try:
-        return preset_named(options.preset, presets_of(options))
+        return preset_of(options, options.preset)
     except RequestError as error:  # whoever asks named none
         raise UserError(f"retrieval.preset of the corpus file: {error.message}") from error
 

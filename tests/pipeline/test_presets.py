@@ -241,7 +241,8 @@ def test_a_folder_of_presets_is_read_when_it_changes_and_a_mistake_in_it_names_i
             corpus.search(QUESTION)
         (folder / "mine.yaml").write_text("label: Mine\nsentence: by words\nretrieve: [{by: dense, space: pixels}]\n")
         with pytest.raises(UserError, match=r"mine\.yaml: space: there are no vectors 'pixels'; use text, tables"):
-            corpus.search(QUESTION, preset="bm25")
+            corpus.search(QUESTION)
+        assert corpus.search(QUESTION, preset="bm25").preset == "bm25", "a packaged one is of no folder"
         (folder / "mine.yaml").rename(folder / "Mine.yaml")
         with pytest.raises(UserError, match=r"Mine\.yaml: name: a preset is named by small letters"):
             corpus.search(QUESTION)

@@ -2,6 +2,9 @@
 
 Of each folder of PDFs, the tool ``beside.py`` says how many pictures stand by the text that the page sets beside, above or
 below them. *beside*: text is level with the picture; *between*: text is above or below it in its column; *either*: both.
+The tool looks for the first occurrence of a tag and of a line on a page, so a symbol that a page shows twice counts as wrong,
+however it is read. *by occurrence* are the same pictures and lines, each picture with an occurrence of its tag for itself and
+by the nearest occurrence of its lines: what only the tool's own rows call wrong is the tool's limit.
 
 Peers, in the same run. ``sort=True``: PyMuPDF's text blocks and Inset's figures, in the order in which PyMuPDF sorts blocks:
 by their lower edge, then by their left one. Boxes and tags are those of Inset, so that only the order differs.
@@ -18,15 +21,21 @@ import contextlib
 import importlib.util
 import io
 import os
+import re
 import sys
 import tempfile
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import repeat
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 from unittest import mock
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
 
 from backends.pdf.document import open_document
 from bench.synthetic import PAGES, SEEDS, read_naively
@@ -41,9 +50,15 @@ from tasks.reading.structure import structure
 
 WAYS = ("beside", "either", "between")
 GOAL = "at least 96 %"
+BY_OCCURRENCE = " by occurrence"
+MEASURES = ("", BY_OCCURRENCE)
 _NEAR = 60
+_TAG = r"<image:[^>]*>"
 _SAME_IOU = 0.5
 _MARKUP = str.maketrans("", "", "*#|`\\")
+
+
+Judge = Callable[[list[dict[str, Any]], Path], list["Judged"]]
 
 
 class Judged(NamedTuple):
@@ -62,7 +77,10 @@ class Judged(NamedTuple):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was made of one document: its pictures as each tool places them; ``sampled`` are the pages that slow tools get."""
+    """What was made of one document; ``sampled`` are the pages that slow tools get.
+
+    ``figures`` are its pictures as a tool places them, by the tool's name and the measure.
+    """
 
     name: str
     figures: dict[str, list[Judged]] = field(default_factory=dict)
@@ -136,25 +154,22 @@ def _folder(folder: Path, arguments: argparse.Namespace) -> list[Row]:
 
 
 def _shares(name: str, outcomes: Sequence[Outcome]) -> Iterator[Row]:
-    for way in WAYS:
-        ours, theirs = (_counted(outcomes, tool, way) for tool in ("ours", "sort=True"))
-        if ours.total:
-            yield Row(
-                f"{name}: {way}, {ours.right} of {ours.total}", "%", _percent(ours), _percent(theirs), "sort=True", GOAL
-            )
-    worse = sum(
-        other.right and not figure.right
-        for outcome in outcomes
-        for figure, other in _paired(outcome.figures.get("ours", []), outcome.figures.get("sort=True", []))
-    )
-    yield Row(f"{name}: wrong, but sorting has it", "", worse, goal="0")
+    for measure in MEASURES:
+        for way in WAYS:
+            ours, theirs = (_counted(outcomes, tool + measure, way) for tool in ("ours", "sort=True"))
+            if ours.total:
+                label = f"{name}: {way}{measure}, {ours.right} of {ours.total}"
+                yield Row(label, "%", _percent(ours), _percent(theirs), "sort=True", GOAL)
+        yield Row(f"{name}: wrong{measure}, but sorting has it", "", _worse(outcomes, measure), goal="0")
 
 
 def _sampled(name: str, outcomes: Sequence[Outcome]) -> Iterator[Row]:
-    for way in WAYS:
-        ours, theirs = (_counted(outcomes, tool, way, sampled=True) for tool in ("ours", "pymupdf4llm"))
-        if ours.total:
-            yield Row(f"{name}: {way}, sample of {ours.total}", "%", _percent(ours), _percent(theirs), "pymupdf4llm", GOAL)
+    for measure in MEASURES:
+        for way in WAYS:
+            ours, theirs = (_counted(outcomes, tool + measure, way, sampled=True) for tool in ("ours", "pymupdf4llm"))
+            if ours.total:
+                label = f"{name}: {way}{measure}, sample of {ours.total}"
+                yield Row(label, "%", _percent(ours), _percent(theirs), "pymupdf4llm", GOAL)
 
 
 def _counted(outcomes: Sequence[Outcome], tool: str, way: str, *, sampled: bool = False) -> Tally:
@@ -167,31 +182,35 @@ def _counted(outcomes: Sequence[Outcome], tool: str, way: str, *, sampled: bool 
     return Tally(sum(figure.right for figure in figures), len(figures))
 
 
+def _worse(outcomes: Sequence[Outcome], measure: str) -> int:
+    """Return how many more of our figures stand right where sorting places them."""
+    worse = 0
+    for outcome in outcomes:
+        ours, others = outcome.figures.get(f"ours{measure}", []), outcome.figures.get(f"sort=True{measure}", [])
+        right, theirs = (Counter((one.page, one.tag) for one in some if one.right) for some in (ours, others))
+        judged = {(one.page, one.tag) for one in ours}
+        worse += sum(count for key, count in (theirs - right).items() if key in judged)
+    return worse
+
+
 def _percent(tally: Tally) -> float:
     return 100 * (tally.share or 0.0)
-
-
-def _paired(ours: Sequence[Judged], others: Sequence[Judged]) -> Iterator[tuple[Judged, Judged]]:
-    """Pair the figures that both tools are judged by; a figure that stands on a page twice is taken as one."""
-    known = {(other.page, other.tag): other for other in others}
-    for figure in ours:
-        if (other := known.get((figure.page, figure.tag))) is not None:
-            yield figure, other
 
 
 def _list(folder: Path, outcomes: Sequence[Outcome]) -> None:
     """Print the figures that stand wrong, a line each, and how far from their text."""
     for outcome in outcomes:
-        ours = outcome.figures.get("ours", [])
         sorting = {(one.page, one.tag) for one in outcome.figures.get("sort=True", []) if one.right}
-        shares = [f"{way} {sum(one.right for one in some)} of {len(some)}" for way, some in _by_way(ours) if some]
-        if shares:
-            print(f"{folder.name}/{outcome.name}: {', '.join(shares)}")
-        for one in ours:
-            if not one.right:
-                away = "not in the text" if one.distance is None else f"{one.distance} characters away"
-                also = ", sort=True has it right" if (one.page, one.tag) in sorting else ""
-                print(f"    p. {one.page} {one.way} {one.tag} {away}{also}")
+        for measure in MEASURES:
+            ours = outcome.figures.get(f"ours{measure}", [])
+            shares = [f"{way} {sum(one.right for one in some)} of {len(some)}" for way, some in _by_way(ours) if some]
+            if shares:
+                print(f"{folder.name}/{outcome.name}{measure}: {', '.join(shares)}")
+            for one in ours:
+                if not one.right:
+                    away = "not in the text" if one.distance is None else f"{one.distance} characters away"
+                    also = ", sort=True has it right" if (one.page, one.tag) in sorting else ""
+                    print(f"    p. {one.page} {one.way} {one.tag} {away}{also}")
 
 
 def _by_way(figures: Sequence[Judged]) -> Iterator[tuple[str, list[Judged]]]:
@@ -201,19 +220,19 @@ def _by_way(figures: Sequence[Judged]) -> Iterator[tuple[str, list[Judged]]]:
 
 def _outcome(pdf: Path, tool: Path, sample: int) -> Outcome:
     """Read a PDF with each tool, and have their placements judged."""
-    judge = judgement(tool)
+    judges = {"": judgement(tool), BY_OCCURRENCE: judgement_by_occurrence(tool)}
     document = inspect(pdf)
     pages = [page.model_dump(mode="json") for page in document.pages]
     if not pages:
         return Outcome(pdf.stem, failure="; ".join(failure.message for failure in document.failures))
-    figures = {"ours": judge(pages, pdf)}
     # A page without a figure that counts needs no reading by the others.
-    judged = {figure.page for figure in figures["ours"]}
+    ours = judges[""](pages, pdf)
+    judged = {figure.page for figure in ours}
     shown = [page for page in pages if page["page"] in judged]
-    figures["sort=True"] = judge(sorted_pages(pdf, shown), pdf)
-    some = _some(figures["ours"], sample)
-    if some:
-        figures["pymupdf4llm"] = judge(pymupdf4llm_pages(pdf, [page for page in shown if page["page"] in some]), pdf)
+    readings = {"ours": pages, "sort=True": sorted_pages(pdf, shown)}
+    if some := _some(ours, sample):
+        readings["pymupdf4llm"] = pymupdf4llm_pages(pdf, [page for page in shown if page["page"] in some])
+    figures = {name + measure: judge(read, pdf) for measure, judge in judges.items() for name, read in readings.items()}
     return Outcome(pdf.stem, figures, some)
 
 
@@ -226,22 +245,65 @@ def _some(figures: Sequence[Judged], sample: int) -> frozenset[int]:
     return frozenset(some)
 
 
-def judgement(file: Path) -> Callable[[list[dict[str, Any]], Path], list[Judged]]:
-    """Return the tool's judgement of figures, less those of whose text no line is found as it is written.
+def judgement(file: Path) -> Judge:
+    """Return the tool's judgement of figures, less those of whose text no line is found as it is written."""
+    judge = _loaded(file).judge
+    return lambda pages, pdf: [judged for figure in judge(pages, pdf) if (judged := Judged(*figure)).distance != -1]
 
-    The tool is a script that judges the files it is called with when it is loaded: so it is called with an empty file.
+
+def judgement_by_occurrence(file: Path) -> Judge:
+    """Return the tool's judgement of the same figures and lines, in which a tag or a line may stand on a page several times.
+
+    Figures of one tag are one picture, and which of them an occurrence of the tag stands for can't be seen from the text: each
+    gets one for itself, in such a way that most of them stand right. Of lines the nearest occurrence counts.
     """
+    module = _loaded(file)
+    module.distance = distances  # type: ignore[attr-defined]
+
+    def judge(pages: list[dict[str, Any]], pdf: Path) -> list[Judged]:
+        found = [Judged(*figure) for figure in module.judge(pages, pdf)]
+        found = [figure for figure in found if figure.distance is not None]
+        alike: dict[tuple[int, str], list[int]] = defaultdict(list)
+        for number, figure in enumerate(found):
+            alike[figure.page, figure.tag].append(number)
+        for numbers in alike.values():
+            away = np.array([found[number].distance for number in numbers])
+            own = dict(zip(*linear_sum_assignment(away >= _NEAR), strict=True))
+            for at, number in enumerate(numbers):
+                found[number] = found[number]._replace(distance=int(away[at, own[at]]) if at in own else None)
+        return found
+
+    return judge
+
+
+def distances(text: str, tag: str, lines: Sequence[str]) -> list[int] | None:
+    """Return how many characters are between each occurrence of a tag and the nearest of some lines, less lines and tags.
+
+    None where no line is found. White space is left out of all arguments.
+    """
+    held = [match.span() for line in lines for match in re.finditer(re.escape(line), text)]
+    if not held:
+        return None
+    counts = np.ones(len(text) + 1, dtype=int)
+    for start, end in [*held, *(match.span() for match in re.finditer(_TAG, text))]:
+        counts[start:end] = 0
+    before = np.concatenate([[0], counts.cumsum()])
+    tags = [match.span() for match in re.finditer(re.escape(tag), text)]
+    return [
+        min(int(before[start] - before[to] if to <= start else before[at] - before[end]) for at, to in held)
+        for start, end in tags
+    ]
+
+
+def _loaded(file: Path) -> ModuleType:
+    """Load the tool: a script that judges the files it is called with when it is loaded, so it is called with an empty one."""
     spec = importlib.util.spec_from_file_location(file.stem, file)
     if spec is None or spec.loader is None or not file.exists():
         raise SystemExit(f"bench.placement: {file} is not there; --tools names the folder with beside.py")
     module = importlib.util.module_from_spec(spec)
     with mock.patch.object(sys, "argv", [str(file), os.devnull, "."]), contextlib.redirect_stdout(io.StringIO()):
         spec.loader.exec_module(module)
-
-    def judge(pages: list[dict[str, Any]], pdf: Path) -> list[Judged]:
-        return [judged for figure in module.judge(pages, pdf) if (judged := Judged(*figure)).distance != -1]
-
-    return judge
+    return module
 
 
 def sorted_pages(pdf: Path, pages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

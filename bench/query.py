@@ -7,7 +7,7 @@ of the best ten rows of the same collection; embedding is left out.
 
 The bare client is asked as its documentation has it: LanceDB with a refine factor of 5, so that as many vectors are compared as
 recall needs, its hybrid with the reranker that it brings, Weaviate's hybrid with an even alpha. What the port adds is in its
-figures: ties in the order of ids, a short answer that begins a longer one, and for hybrid 200 rows of either ranking.
+figures: ties in the order of ids, a short answer that begins a longer one, and for hybrid 30 rows of either ranking.
 
 Then one question at a time is embedded by the packaged model, alone and while another process keeps a core busy, and in a fresh
 process.

@@ -6,7 +6,7 @@ by a gate.
 
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
@@ -400,10 +400,17 @@ def search(
         phrases=phrase or [],
     )
     otherwise = _changes(steps or [])
+    query = None if query is None else _question(query)
+    shown = {"--group": group, "--highlight": highlight, "--trace": trace}
+    if like is not None:
+        narrowed = {"filters": filters != Filters(), "--preset": preset, "--set": steps}
+        _refuse("--like", {"QUERY": query, "--image": image, "--questions": questions, **narrowed, **shown})
+    elif questions is not None:
+        _refuse("--questions", {"QUERY": query, "--image": image, **shown})
+    elif rankings is not None:
+        raise UserError("--out is where the rankings of --questions go; give that, or leave --out out")
     published = open_published(corpus)
     if like is not None:
-        if query or image or questions:
-            raise UserError("--like takes no QUERY, no --image and no --questions")
         _show_similar(published, like, by, k, version, as_json=as_json)
         return
     if questions is not None:
@@ -445,6 +452,19 @@ def search(
     else:
         _show_hits(result.hits, group)
         _show_trace(result.trace or [])
+
+
+def _question(words: str) -> str:
+    """Return a question without white space around it; "" where it is nothing else."""
+    if any("\ud800" <= character <= "\udfff" for character in words):  # so Python keeps bytes of another encoding
+        raise UserError("the question holds bytes that are not UTF-8; write it in UTF-8")
+    return words.strip()
+
+
+def _refuse(option: str, others: Mapping[str, object]) -> None:
+    """Refuse options that another one would pass over."""
+    if given := [name for name, value in others.items() if value]:
+        raise UserError(f"{option} takes no {' and no '.join(given)}; leave that out")
 
 
 def _read(image: Path) -> bytes:
@@ -558,13 +578,18 @@ def _show_hits(hits: "Sequence[Hit]", group: str | None = None) -> None:
 def ask(
     corpus: CorpusArgument,
     question: Annotated[str, typer.Argument(help="The question.")],
+    preset: Annotated[
+        str | None, typer.Option(help="How passages are searched; 'inset presets CORPUS' lists what there is.")
+    ] = None,
     version: Annotated[str | None, typer.Option(help="A version other than the live one.")] = None,
     as_json: Json = False,
 ) -> None:
     """Answer a question, figures in place, a citation for each part."""
     from pipeline.published.corpus import open_published
 
-    result = open_published(corpus).answer(question, version=version)
+    if not (asked := _question(question)):
+        raise UserError("what should be answered? Give a QUESTION")
+    result = open_published(corpus).answer(asked, preset=preset, version=version)
     if as_json:
         print_json(result)
         return

@@ -2,8 +2,9 @@
 
 import json
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
 from schemas.errors import UserError
 
@@ -23,7 +24,7 @@ class Question(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     id: str
-    question: str
+    question: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
     answer: str | None = None
     doc: str | None = None
     pages: list[int] = []

@@ -95,14 +95,20 @@ class Expand(Section):
     glossary: Literal["finance"] = Field(description="Which terms: finance has the measures of annual reports.")
 
 
-class DocumentStep(Section):
-    """Which documents are looked at: those whose rows rank best."""
+class ChangedDocumentStep(Section):
+    """Which documents are looked at, otherwise than in a preset: what is left out stays as it is."""
 
-    by: Retriever = Field(description="What ranks rows; a document counts by the ranks of its rows.")
+    by: Retriever | None = Field(None, description="What ranks rows; needed where the preset looks in all documents.")
     k: Rows = Field(3, description="Documents kept.")
     reranked_by: Name | None = Field(
         None, description="One of retrieval.models that orders the documents anew, by their titles."
     )
+
+
+class DocumentStep(ChangedDocumentStep):
+    """Which documents are looked at: those whose rows rank best."""
+
+    by: Retriever = Field(description="What ranks rows; a document counts by the ranks of its rows.")
 
 
 class Fuse(Section):
@@ -228,7 +234,7 @@ class ChangedSteps(Section):
     describe: Describe | None = None
     rewrite: Rewrite | None = None
     expand: Expand | None = None
-    documents: DocumentStep | None = None
+    documents: ChangedDocumentStep | None = None
     retrieve: list[Retriever] | None = Field(None, min_length=1, max_length=10)
     fuse: Fuse | None = None
     rerank: list[Reranker] | None = Field(None, max_length=5)
@@ -236,11 +242,11 @@ class ChangedSteps(Section):
 
     @property
     def given(self) -> dict[str, Any]:
-        """What is otherwise, as a preset's file would have it."""
+        """What is otherwise, as a preset's file would have it; null takes away a step that a plan may lack, and no other."""
         return {
             name: step
             for name, step in self.model_dump(exclude_unset=True).items()
-            if step is not None or name in ("describe", "rewrite", "documents")
+            if step is not None or Steps.model_fields[name].default is None
         }
 
 

@@ -1,7 +1,8 @@
 """The large products of a network in 8 bits, made from its packaged fp32 weights when it is loaded.
 
-A convolution of 1 by 1 is a product of matrices. Activations get 8 bits by the range that they have in the picture at hand, so
-nothing is measured beforehand; weights are cut so that every processor finds the same sums (docs/decisions/0042).
+A convolution of 1 by 1 is a product of matrices, of rows that hold the channels of a pixel. Activations get 8 bits by the range
+that they have in the picture at hand, so nothing is measured beforehand; weights are cut so that every processor finds the same
+sums (docs/decisions/0042).
 """
 
 from collections import defaultdict
@@ -14,13 +15,16 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
-DOMAIN = "com.microsoft"
+PRODUCT, DOMAIN = "DynamicQuantizeMatMul", "com.microsoft"
 LEAST_CHANNELS = 96
 """With fewer, a product takes as long in 8 bits as in 32, its activations being cut first."""
 LARGE_WEIGHTS = 1_000_000
 """Weights that a product of matrices has at least to be cut: those of the characters at the end of a reader of lines."""
 PAIR_LIMIT = 128
 """Largest sum of two neighbouring weights: processors without VNNI add two products, each with up to 255, in 16 bits."""
+
+TO_ROWS, TO_CHANNELS = (0, 2, 3, 1), (0, 3, 1, 2)
+"""Orders of a picture's axes: its channels last, as products want them, and back."""
 
 
 def with_int8_products(model: "ModelProto", exact: Collection[str] = ()) -> int:
@@ -35,33 +39,56 @@ def with_int8_products(model: "ModelProto", exact: Collection[str] = ()) -> int:
     """
     from onnx import helper
 
+    _drop_identities(model.graph)
     graph = _Graph(model.graph)
     nodes = [new for node in model.graph.node for new in ([node] if node.name in exact else graph.replaced(node))]
     del model.graph.node[:]
     model.graph.node.extend(nodes)
     used = {name for node in nodes for name in node.input}
-    tensors = [tensor for tensor in model.graph.initializer if tensor.name in used]
+    tensors = [tensor for tensor in [*model.graph.initializer, *graph.made] if tensor.name in used]
     del model.graph.initializer[:]
-    model.graph.initializer.extend([*tensors, *graph.made])
+    model.graph.initializer.extend(tensors)
     model.opset_import.append(helper.make_opsetid(DOMAIN, 1))
-    return len(graph.made) // 2
+    return sum(node.op_type == PRODUCT for node in nodes)
 
 
 def cut_weights(weights: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
     """Return weights in 8 bits, and the scale of each column.
 
-    No weight exceeds ``PAIR_LIMIT``, nor do two that are neighbours in a column, taken from its top in pairs: so the sum of
-    their products fits 16 bits. Weights of 7 bits would too, but be coarser.
+    Two that are neighbours in a column, taken from its top in pairs, add to no more than ``PAIR_LIMIT``: so the sum of their
+    products fits 16 bits. A column keeps its sum, up to half a step: most activations behind a Gelu are near its least value, and
+    what rounding adds to a sum would be added to every result.
 
     Args:
         weights: Shape ``(inputs, outputs)``.
     """
-    sizes = np.abs(weights)
-    sizes = np.concatenate([sizes, np.zeros((len(sizes) % 2, sizes.shape[1]), np.float32)])
-    # Rounding adds up to a half to each of the two.
-    scales = (sizes[::2] + sizes[1::2]).max(axis=0) / (PAIR_LIMIT - 1)
+    paired = np.concatenate([weights, np.zeros((len(weights) % 2, weights.shape[1]), np.float32)])
+    largest = np.maximum(np.abs(weights).max(axis=0), np.abs(paired[::2] + paired[1::2]).max(axis=0))
+    # Rounding, and what is moved for the sum, add less than 1 to each of the two.
+    scales = (largest / (PAIR_LIMIT - 2)).astype(np.float32)
     scales[scales == 0] = 1
-    return np.round(weights / scales).astype(np.int8), scales.astype(np.float32)
+    steps = weights / scales
+    cut = np.round(steps)
+    missing = np.round((steps - cut).sum(axis=0))
+    rank = (steps - cut).argsort(axis=0).argsort(axis=0)
+    cut += rank >= len(weights) - missing
+    cut -= rank < -missing
+    return cut.astype(np.int8), scales
+
+
+def _drop_identities(graph: "GraphProto") -> None:
+    ends = {end.name for end in graph.output}
+    same: dict[str, str] = {}
+    kept = []
+    for node in graph.node:
+        for place, name in enumerate(node.input):
+            node.input[place] = same.get(name, name)
+        if node.op_type == "Identity" and node.output[0] not in ends:
+            same[node.output[0]] = node.input[0]
+        else:
+            kept.append(node)
+    del graph.node[:]
+    graph.node.extend(kept)
 
 
 class _Graph:
@@ -73,23 +100,33 @@ class _Graph:
             for name in node.input:
                 self._readers[name].append(node)
         self._absorbed: set[str] = set()
+        self._products: set[str] = set()
         self.made: list[TensorProto] = []
 
     def replaced(self, node: "NodeProto") -> Iterator["NodeProto"]:
-        """Yield what takes the place of a node: itself, or a product in 8 bits."""
+        """Yield what takes the place of a node: itself, or the same in rows, its product in 8 bits."""
         from onnx import helper, numpy_helper
 
         if node.output[0] in self._absorbed:
             return
         weights = numpy_helper.to_array(self._tensors[node.input[1]]) if self._has_weights(node) else None
         if weights is not None and node.op_type == "Conv" and self._is_product(node, weights):
-            yield helper.make_node("Transpose", [node.input[0]], [f"{node.name}.rows"], perm=[0, 2, 3, 1])
+            rows, product = f"{node.name}.rows", f"{node.name}.product"
             result, bias = self._with_bias(node)
+            self._products.add(result)
             columns = np.ascontiguousarray(weights[:, :, 0, 0].T)
-            yield self._product(node.name, f"{node.name}.rows", columns, f"{node.name}.product", bias)
-            yield helper.make_node("Transpose", [f"{node.name}.product"], [result], perm=[0, 3, 1, 2])
+            yield helper.make_node("Transpose", [node.input[0]], [rows], perm=TO_ROWS)
+            yield self._product(node.name, rows, columns, product, bias)
+            yield helper.make_node("Transpose", [product], [result], perm=TO_CHANNELS)
         elif weights is not None and node.op_type == "MatMul" and weights.ndim == 2 and weights.size > LARGE_WEIGHTS:
             yield self._product(node.name, node.input[0], weights, *self._with_bias(node))
+        elif node.op_type == "Add" and weights is None and not self._products.isdisjoint(node.input):
+            # Added as rows, what goes around products is transposed once, and not for each of them.
+            summands = [f"{node.name}.rows.{place}" for place in range(2)]
+            for name, summand in zip(node.input, summands, strict=True):
+                yield helper.make_node("Transpose", [name], [summand], perm=TO_ROWS)
+            yield helper.make_node("Add", summands, [f"{node.name}.sum"])
+            yield helper.make_node("Transpose", [f"{node.name}.sum"], [node.output[0]], perm=TO_CHANNELS)
         else:
             yield node
 
@@ -108,12 +145,12 @@ class _Graph:
     def _is_pooled(self, node: "NodeProto") -> bool:
         """Tell a convolution of one pixel, which weighs channels, from those of a picture."""
         maker = self._makers.get(node.input[0])
-        while maker is not None and maker.op_type == "Identity":
-            maker = self._makers.get(maker.input[0])
         return maker is not None and maker.op_type in ("GlobalAveragePool", "ReduceMean")
 
     def _with_bias(self, node: "NodeProto") -> tuple[str, str]:
         """Return what a product is called once its bias is added, and the bias; "" without one."""
+        from onnx import numpy_helper
+
         if len(node.input) > 2:
             return node.output[0], node.input[2]
         readers = self._readers[node.output[0]]
@@ -121,9 +158,11 @@ class _Graph:
             (added,) = [name for name in readers[0].input if name != node.output[0]]
             maker = self._makers.get(added)
             bias = maker.input[0] if maker is not None and maker.op_type == "Reshape" else added
-            if bias in self._tensors and len(self._tensors[bias].dims) == 1:
+            values = numpy_helper.to_array(self._tensors[bias]) if bias in self._tensors else np.zeros(0)
+            if values.size > 1 and values.size == max(values.shape):
                 self._absorbed.add(readers[0].output[0])
-                return readers[0].output[0], bias
+                self.made.append(numpy_helper.from_array(values.reshape(-1), f"{node.name}.bias"))
+                return readers[0].output[0], f"{node.name}.bias"
         return node.output[0], ""
 
     def _product(self, name: str, rows: str, weights: NDArray[np.float32], result: str, bias: str) -> "NodeProto":
@@ -132,4 +171,4 @@ class _Graph:
         cut, scales = cut_weights(weights)
         self.made += [numpy_helper.from_array(cut, f"{name}.weights"), numpy_helper.from_array(scales, f"{name}.scales")]
         inputs = [rows, f"{name}.weights", f"{name}.scales", *(["", bias] if bias else [])]
-        return helper.make_node("DynamicQuantizeMatMul", inputs, [result], domain=DOMAIN)
+        return helper.make_node(PRODUCT, inputs, [result], domain=DOMAIN)

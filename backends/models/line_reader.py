@@ -19,9 +19,6 @@ LEAST_WIDTH_PX = 96
 
 Pixels = NDArray[np.uint8]
 
-_LEVELS = ((np.arange(256, dtype=np.float32) / 255 - np.float32(0.5)) / np.float32(0.5)).astype(np.float32)
-"""What the network gets for each level of a pixel."""
-
 
 class LineReader:
     """Reads one line of text after the other.
@@ -37,6 +34,8 @@ class LineReader:
         import onnxruntime
 
         network = onnx.load(file)
+        # A softmax is the last node: what is read needs it at few steps, and there it is taken of what comes before.
+        network.graph.output[0].name = network.graph.node.pop().input[0]
         with_int8_products(network, exact)
         (characters,) = [entry.value for entry in network.metadata_props if entry.key == "character"]
         # The first class separates characters, the last is white space.
@@ -58,15 +57,17 @@ class LineReader:
         """
         return [self._decoded(self._session.run(None, {self._input: _scaled(line)})[0][0]) for line in lines]
 
-    def _decoded(self, probabilities: NDArray[np.float32]) -> tuple[str, float]:
-        classes = probabilities.argmax(axis=1)
+    def _decoded(self, logits: NDArray[np.float32]) -> tuple[str, float]:
+        classes = logits.argmax(axis=1)
         begins = classes != 0
         begins[1:] &= classes[1:] != classes[:-1]
         (steps,) = begins.nonzero()
         if not steps.size:
             return "", 0.0
-        sure = np.round(probabilities[steps, classes[steps]], 5)
-        return "".join(self._characters[place] for place in classes[steps]), round(float(sure.mean()), 5)
+        read = [(step, classes[step]) for step in steps]
+        # A step at a time stays in the cache.
+        probabilities = [1 / np.exp(logits[step] - logits[step, place]).sum() for step, place in read]
+        return "".join(self._characters[place] for _, place in read), round(float(np.mean(probabilities)), 5)
 
 
 def _scaled(line: Pixels) -> NDArray[np.float32]:
@@ -78,5 +79,7 @@ def _scaled(line: Pixels) -> NDArray[np.float32]:
     padded = int(LINE_HEIGHT_PX * max(ratio, LEAST_WIDTH_PX / LINE_HEIGHT_PX))
     filled = min(padded, math.ceil(LINE_HEIGHT_PX * ratio))
     scaled = np.zeros((1, 3, LINE_HEIGHT_PX, padded), np.float32)
-    scaled[0, :, :, :filled] = _LEVELS[cv2.resize(line, (filled, LINE_HEIGHT_PX))].transpose(2, 0, 1)
+    levels = scaled[0, :, :, :filled]
+    np.divide(cv2.resize(line, (filled, LINE_HEIGHT_PX)).transpose(2, 0, 1), np.float32(127.5), out=levels)
+    levels -= 1
     return scaled

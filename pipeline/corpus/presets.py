@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pipeline.corpus.corpora import read_mapping
 from schemas.corpus import RetrievalOptions
-from schemas.errors import UserError
+from schemas.errors import RequestError, UserError
 from schemas.retrieval import Preset
 from tasks.answering.presets import PresetError, packaged, preset_named, read_preset
 
@@ -25,8 +25,18 @@ def presets_of(options: RetrievalOptions) -> Mapping[str, Preset]:
     try:
         files = [(file, file.stat()) for file in sorted(folder.iterdir()) if file.suffix == ".yaml" and file.name[0] != "."]
     except OSError as error:
-        raise UserError(f"retrieval.presets: the folder {folder} can't be read: {error.strerror}") from error
+        raise UserError(f"retrieval.presets: {error.filename or folder} can't be read: {error.strerror}") from error
     return _read(tuple((str(file), found.st_mtime_ns, found.st_size) for file, found in files))
+
+
+def preset_of(options: RetrievalOptions, name: str) -> Preset:
+    """Return a preset; a packaged one however broken the folder is, since none in it has its name.
+
+    Raises:
+        RequestError: There is none of that name.
+        UserError: As for ``presets_of``.
+    """
+    return preset_named(name, packaged() if name in packaged() else presets_of(options))
 
 
 def default_preset(options: RetrievalOptions) -> Preset:
@@ -35,7 +45,10 @@ def default_preset(options: RetrievalOptions) -> Preset:
     Raises:
         UserError: There is none of the name that the corpus file says.
     """
-    return preset_named(options.preset, presets_of(options))
+    try:
+        return preset_of(options, options.preset)
+    except RequestError as error:  # whoever asks named none
+        raise UserError(f"retrieval.preset of the corpus file: {error.message}") from error
 
 
 @functools.lru_cache(maxsize=16)

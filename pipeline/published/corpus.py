@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from backends.models.pictures import receive
-from pipeline.corpus.presets import default_preset, presets_of
+from pipeline.corpus.presets import default_preset, preset_of, presets_of
 from pipeline.corpus.workspace import Report, Workspace, open_workspace, silent
 from pipeline.published.files import PublishedFiles
 from pipeline.published.version import OpenVersion
@@ -18,7 +18,7 @@ from schemas.overview import CorpusOverview, SearchPreset
 from schemas.retrieval import Preset, PresetInfo
 from schemas.versions import VersionList
 from tasks.answering.group import GroupBy
-from tasks.answering.presets import NO_CHANGES, changed, preset_info, preset_named
+from tasks.answering.presets import NO_CHANGES, changed, preset_info
 from tasks.answering.retrieve import looks, takes_pictures
 
 K = 10
@@ -178,7 +178,7 @@ class PublishedCorpus:
 
     def _plan(self, preset: str | None, steps: Mapping[str, Any]) -> Preset:
         options = self._versions.asked().retrieval
-        named = preset_named(preset or options.preset, presets_of(options))
+        named = preset_of(options, preset) if preset else default_preset(options)
         return changed(named, steps) if steps else named
 
     def _for_pictures(self, opened: OpenVersion) -> str:

@@ -1,7 +1,7 @@
 """Answer many questions at once, for those who score retrieval."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +38,19 @@ def rank_questions(
     used, named = version, preset or ""
     for done, (question, result) in enumerate(zip(asked, found, strict=True), 1):
         used, named = result.version, result.preset
+        if not lines:
+            _write(rankings, [])  # what can't be written to is known before all others are searched
         lines.append(json.dumps({"id": question.id, "ranking": _pages(result.hits)}, ensure_ascii=False))
         report("search", done, len(asked))
+    _write(rankings, lines)
+    return {"version": used, "preset": named, "questions": len(asked), "rankings": str(rankings)}
+
+
+def _write(rankings: Path, lines: Sequence[str]) -> None:
     try:
         rankings.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     except OSError as error:
         raise UserError(f"can't write {rankings}: {error.strerror}") from error
-    return {"version": used, "preset": named, "questions": len(asked), "rankings": str(rankings)}
 
 
 def _pages(hits: list[Hit]) -> list[tuple[str, int]]:

@@ -92,7 +92,7 @@ class OpenVersions:
         version = wanted.version if isinstance(wanted, Pointer) else wanted
         with self.reading(version):
             # What somebody named may have been removed while it was open here; what is live is not.
-            if isinstance(wanted, str) and self._is_gone(version):
+            if isinstance(wanted, str) and ("/" in wanted or self._is_gone(version)):
                 raise NotFoundError(f"corpus {self._name}: there is no version {version}")
             yield self._open_once(version)
 

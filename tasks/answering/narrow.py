@@ -33,7 +33,15 @@ def resolve(filters: Filters, sources: _Sources, longest: int) -> Filters:
         RequestError: A glob fits no source.
     """
     # A phrase of no words stands everywhere.
-    changes: dict[str, object] = {"phrases": [phrase for phrase in filters.phrases if folded(phrase)]}
+    changes: dict[str, object] = {
+        "phrases": list(dict.fromkeys(phrase for phrase in filters.phrases if folded(phrase))),
+        "documents": list(dict.fromkeys(filters.documents)),
+        "languages": [language.lower() for language in filters.languages],
+    }
+    there = [page for page in dict.fromkeys(filters.pages) if page <= longest]
+    if filters.pages and not (there or filters.page_ranges):
+        return NOTHING
+    changes["pages"] = there
     if filters.sources:
         found = _fitting(filters.sources, sources)
         if filters.documents:
@@ -44,7 +52,7 @@ def resolve(filters: Filters, sources: _Sources, longest: int) -> Filters:
         names = [] if len(found) == len(sources) else sorted(found)
         changes |= {"sources": [], "documents": _gathered(found, sources) if len(names) > LISTED else names}
     if filters.page_ranges:
-        pages = {*filters.pages}
+        pages = {*there}
         for asked in filters.page_ranges:
             pages.update(range(asked.first, min(asked.last or longest, longest) + 1))
         if not pages:

@@ -47,6 +47,10 @@ PARAGRAPH_GAP_EM = 0.6
 """Gap between two lines of a block that begins a step. Of 1,014 pages 1 changes at 0.402, none at 0.9."""
 NUMBER_GAP_EM = 4.0
 """Widest gap between a step's number and its text. Of 1,014 pages none changes at 2.68 or 6."""
+TITLE_WORDS = 2
+"""Words of a title that may end as a sentence does, as "Warning!" does. Of 6,922 pictures without a caption 3 are read with
+such a word alone without it.
+"""
 SAME_SIZE_PT = 0.3
 """How far sizes of type differ that are one step's. Of 1,014 pages none changes at 0.201 or 0.45."""
 _WORD = re.compile(r"[^\W\d_]{2}|(?:[^\W\d_].*){3}")
@@ -89,7 +93,7 @@ class _Spot:
     """A line, or a passage that is never parted.
 
     ``step`` counts the steps of the page in reading order; ``is_text`` is False for a line without a word: no picture is
-    read with a number, a symbol or a label such as R1 alone.
+    read with a number, a symbol or a label such as R1 alone. ``text`` is "" for a passage that is never parted.
     """
 
     at: tuple[int, int]
@@ -97,6 +101,7 @@ class _Spot:
     step: int
     is_heading: bool
     is_text: bool = True
+    text: str = ""
 
 
 def places(pictures: Sequence[BBox], passages: Sequence[Passage], *, right_to_left: bool = False) -> list[Place | None]:
@@ -130,7 +135,8 @@ def _spots(passages: Sequence[Passage]) -> Iterator[_Spot]:
             )
             step += not goes_on
             before = number, line
-            yield _Spot((number, place), line.bbox, step, passage.is_heading, _WORD.search(line.text) is not None)
+            is_text = _WORD.search(line.text) is not None
+            yield _Spot((number, place), line.bbox, step, passage.is_heading, is_text, line.text)
 
 
 def _goes_on(before: Line, line: Line, above: Passage, passage: Passage, *, is_new: bool) -> bool:
@@ -186,12 +192,36 @@ class _PageText:
         }
 
     @cached_property
+    def _step_at(self) -> dict[tuple[int, int], int]:
+        """The steps that lines belong to."""
+        return {spot.at: spot.step for spot in self._spots}
+
+    @cached_property
     def _passages(self) -> dict[int, BBox]:
         """The boxes of the passages that have words, by their numbers."""
         return {number: union(spot.box for spot in group) for number, group in groupby(self._text, key=_passage_of)}
 
     def place(self, number: int) -> Place:
-        """Return where a picture goes."""
+        """Return where a picture goes: never behind text that stands on it, since the page has that over the picture."""
+        place, box = self._beside_or_between(number), self._pictures[number]
+        on_it = min((spot.at for spot in self._text if box.contains(spot.box)), default=place.at)
+        return place._replace(at=min(place.at, on_it), step=self._with_headed(place.step, number))
+
+    def _with_headed(self, lines: tuple[tuple[int, int], ...], number: int) -> tuple[tuple[int, int], ...]:
+        """Return the lines that a picture is read with; behind a title what it heads, where that is level with the picture.
+
+        The symbol of a note stands by the note, not by the word "Warning" over it.
+        """
+        if not lines:
+            return lines
+        step = self._step_at[lines[-1]]
+        title = self._steps[step]
+        if len(title) > 1 or not _may_head(title[0]) or step + 1 == len(self._steps):
+            return lines
+        level = [spot for side in self._level[number].sides() for spot in side]
+        return lines + self._lines_of(step + 1) if any(spot.step == step + 1 for spot in level) else lines
+
+    def _beside_or_between(self, number: int) -> Place:
         box, level, between = self._pictures[number], self._level[number], self._between[number]
         if between is not None and not (level.sides() and self._is_in_column_of_steps(number)):
             return between
@@ -394,6 +424,14 @@ class _PageText:
 
 def _passage_of(spot: _Spot) -> int:
     return spot.at[0]
+
+
+def _may_head(spot: _Spot) -> bool:
+    """Return whether a line may be a title: no item of a list, and it ends no sentence, or is a word or two."""
+    if not spot.text:
+        return spot.is_heading
+    is_title = not ends_sentence(spot.text) or len(spot.text.split()) <= TITLE_WORDS
+    return spot.is_text and is_title and not _ITEM.match(spot.text)
 
 
 def _is_level(line: BBox, box: BBox) -> bool:

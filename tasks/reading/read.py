@@ -8,6 +8,7 @@ from schemas.drawings import PageLine
 from schemas.errors import FailureCode, refusing
 from schemas.ports import PdfDocument, PdfPage
 from schemas.tags import escape
+from tasks.reading.accents import with_accents
 from tasks.reading.bidi import has_right_to_left
 from tasks.reading.reorder import LineLetters, in_logical_order
 from tasks.reading.spell import has_words_as_images, spelled_lines
@@ -45,7 +46,7 @@ def read_page(document: PdfDocument, number: int) -> Content:
 
 
 def _lines(page: PdfPage, letters: LineLetters) -> list[PageLine]:
-    lines = list(page.lines)
+    lines = list(with_accents(page.lines, letters))
     words = [line.text for line, _ in lines]
     if not "".join(words).isascii() and any(map(has_right_to_left, words)):
         lines = list(in_logical_order(lines, letters))

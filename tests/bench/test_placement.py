@@ -6,7 +6,7 @@ from typing import Any
 import pymupdf
 import pytest
 
-from bench.placement import judgement, sorted_pages
+from bench.placement import distances, judgement, judgement_by_occurrence, sorted_pages
 
 TOOL = """
 import json, sys
@@ -17,6 +17,18 @@ def main(found, folder):
     with open(found) as lines:
         print(sum(1 for line in lines))
 main(*sys.argv[1:])
+"""
+TOOL_OF_LINES = """
+def distance(text, tag, lines):
+    raise AssertionError("the first occurrence only")
+def judge(pages, pdf):
+    near = {"<image:1.png>": ["Pressstart"], "<image:2.png>": ["unseen"]}
+    return [
+        ("beside", page["page"], figure["tag"], distance(page["tagged_text"], figure["tag"], near[figure["tag"]]))
+        for page in pages
+        for figure in page["figures"]
+        if figure["tag"]
+    ]
 """
 
 
@@ -54,3 +66,26 @@ def test_a_tool_that_is_a_script_is_asked_and_stays_silent(
 def test_a_missing_tool_is_named(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match=r"beside\.py is not there"):
         judgement(tmp_path / "beside.py")
+
+
+def test_each_occurrence_of_a_symbol_serves_one_picture(pdf: Path, tmp_path: Path) -> None:
+    (tmp_path / "beside.py").write_text(TOOL_OF_LINES)
+    judge = judgement_by_occurrence(tmp_path / "beside.py")
+    far = "x" * 60
+    text = f"<image:1.png>{far}Pressstart<image:1.png>{far}<image:2.png>"
+    figures = [{"tag": f"<image:{number}.png>"} for number in (1, 1, 1, 2)]
+    judged = judge([{"page": 1, "tagged_text": text, "figures": figures}], pdf)
+    assert sorted((one.tag, one.right, one.distance or 0) for one in judged) == [
+        ("<image:1.png>", False, 0),
+        ("<image:1.png>", False, 60),
+        ("<image:1.png>", True, 0),
+    ]
+
+
+def test_of_lines_that_occur_twice_the_nearest_counts_and_other_tags_and_lines_are_no_distance() -> None:
+    text = "a" * 9 + "....<image:1.png><image:2.png>" + "b" * 9 + ".." + "a" * 9
+    assert distances(text, "<image:1.png>", ["a" * 9]) == [4]
+    assert distances(text, "<image:1.png>", ["b" * 9]) == [0]
+    assert distances(text + "...<image:2.png>", "<image:2.png>", ["a" * 9]) == [4, 3]
+    assert distances(text, "<image:3.png>", ["a" * 9]) == []
+    assert distances(text, "<image:1.png>", ["c" * 9]) is None

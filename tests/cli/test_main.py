@@ -160,6 +160,11 @@ def _search_and_ask(inset: Inset, version: str) -> None:
     assert {n for part in answer["parts"] for n in part["citations"]} == {cited["n"] for cited in answer["citations"]}
     spoken = inset("ask", "manuals", "What does the mended valve look like from side 2?")
     assert "broken.pdf, page 2" in spoken.out
+    assert inset("ask", "manuals", "What is a valve?", "--preset", "magic").err.startswith(
+        "inset: there is no preset 'magic'"
+    )
+    by_words = inset("ask", "manuals", "What does the mended valve look like from side 2?", "--preset", "bm25")
+    assert "broken.pdf, page 2" in by_words.out
 
 
 def _narrowed(inset: Inset) -> None:
@@ -192,6 +197,10 @@ def _many_questions(inset: Inset, folder: Path) -> None:
     questions = folder / "questions.jsonl"
     asked = [{"id": "a", "question": "screws of the winch"}, {"id": "b", "question": "screws", "doc": "pump.pdf"}]
     questions.write_text("\n".join(map(json.dumps, asked)))
+    unwritable = inset("search", "manuals", "--questions", questions, "--out", folder / "nowhere" / "ranked.jsonl")
+    assert "can't write" in unwritable.err
+    assert "search:" not in unwritable.err, "known before all are searched"
+    assert "there is no version" in inset("search", "manuals", "valve", "--version", "../x").err
     done = inset("search", "manuals", "--questions", questions, "--out", folder / "ranked.jsonl", "--json")
     assert done.code == 0
     ranked = {row["id"]: row["ranking"] for row in map(json.loads, (folder / "ranked.jsonl").read_text().splitlines())}
@@ -328,6 +337,16 @@ def test_parse_writes_the_tagged_pdf(folder: Path, inset: Inset) -> None:
         ),
         (("parse", "pdfs/pump.pdf", "--tagged-pdf"), "--out FOLDER"),
         (("search", "manuals"), "QUERY"),
+        (("search", "manuals", " \n"), "QUERY"),
+        (("search", "manuals", "a \udcff"), "write it in UTF-8"),
+        (
+            ("search", "manuals", "--like", "x", "--pages", "3", "--preset", "bm25"),
+            "--like takes no filters and no --preset",
+        ),
+        (("search", "manuals", "x", "--questions", "q", "--trace"), "--questions takes no QUERY and no --trace"),
+        (("search", "manuals", "x", "--out", "y"), "--out is where the rankings of --questions go"),
+        (("ask", "manuals", " "), "QUESTION"),
+        (("ask", "manuals", "\udcff"), "write it in UTF-8"),
         (("search", "manuals", "x", "--pages", "9-3"), "--pages 9-3: write a page such as 3"),
         (("search", "manuals", "x", "--pages", "0"), "--pages 0: write a page such as 3"),
         (("search", "manuals", "x", "--page", "three"), "--pages three: write a page such as 3"),

@@ -13,6 +13,8 @@ from schemas.errors import UserError
     [
         (b'{"id": "a", "question": "b"}\nnot JSON', "line 2 is not JSON"),
         (b'{"id": "a"}', "line 1: question: Field required"),
+        (b'{"id": "a", "question": " "}', "line 1: question: String should have at least 1 character"),
+        (b'{"id": "a", "question": "\\ud800"}', "line 1: question: .*unicode"),
         (b"caf\xe9", "not UTF-8"),
         (b"[" * 100_000, "line 1"),
         (b'{"id": ' + b"9" * 5000 + b"}", "line 1"),

@@ -11,6 +11,7 @@ import pytest
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.refresh import refresh
+from pipeline.stages.plan import plan
 from schemas.errors import RequestError, UserError
 from schemas.evidence import Hit
 from tasks.answering.presets import packaged
@@ -238,9 +239,37 @@ def test_a_folder_of_presets_is_read_when_it_changes_and_a_mistake_in_it_names_i
         (folder / "mine.yaml").write_text("label: Mine\nsentence: by words\nretrieve: [{by: bm24}]\n")
         with pytest.raises(UserError, match=r"mine\.yaml: retrieve\.0: .*bm24"):
             corpus.search(QUESTION)
-        (folder / "mine.yaml").rename(folder / "dense.yaml")
+        (folder / "mine.yaml").write_text("label: Mine\nsentence: by words\nretrieve: [{by: dense, space: pixels}]\n")
+        with pytest.raises(UserError, match=r"mine\.yaml: space: there are no vectors 'pixels'; use text, tables"):
+            corpus.search(QUESTION)
+        assert corpus.search(QUESTION, preset="bm25").preset == "bm25", "a packaged one is of no folder"
+        (folder / "mine.yaml").rename(folder / "Mine.yaml")
+        with pytest.raises(UserError, match=r"Mine\.yaml: name: a preset is named by small letters"):
+            corpus.search(QUESTION)
+        (folder / "Mine.yaml").rename(folder / "dense.yaml")
         with pytest.raises(UserError, match=r"dense\.yaml: dense is the name of a packaged preset"):
             corpus.search(QUESTION)
+        (folder / "dense.yaml").unlink()
+        with pytest.raises(UserError, match=r"retrieval\.preset of the corpus file: there is no preset 'mine'; use one of"):
+            corpus.search(QUESTION)
+        (folder / "gone.yaml").symlink_to("nowhere")
+        with pytest.raises(UserError, match=r"gone\.yaml can't be read"):
+            corpus.search(QUESTION)
+
+
+@pytest.mark.parametrize(
+    ("preset", "said"),
+    [
+        ("magic", r"retrieval\.preset of the corpus file: there is no preset 'magic'"),
+        ("image", r"retrieval\.preset: image needs vectors image; set embeddings\.image, or name another preset"),
+        ("omgqa-generative", r"omgqa-generative needs a model llm; set retrieval\.models\.llm,"),
+        ("article-late", r"needs vectors late, rows of pages; set embeddings\.late, captions\.pages,"),
+    ],
+)
+def test_a_default_that_lacks_something_is_refused_before_anything_is_built(tmp_path: Path, preset: str, said: str) -> None:
+    write_manual(tmp_path / "pdfs" / "pump.pdf", "water pump", seed=1)
+    with pytest.raises(UserError, match=said):
+        plan(open_workspace(str(write_corpus(tmp_path, f"retrieval: {{preset: {preset}}}\n"))), "plan")
 
 
 def test_a_version_whose_rows_show_no_picture_has_texts_alone_in_the_joint_space(corpus: PublishedCorpus) -> None:

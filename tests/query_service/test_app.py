@@ -42,6 +42,13 @@ class TestQuestions:
             | {"steps": {"select": {"diversity": 0.5}}}
         ]
 
+    def test_null_takes_a_step_away_and_what_is_left_out_stays(self, client: TestClient, corpus: StandIn) -> None:
+        steps = {"describe": None, "rewrite": None, "expand": None, "documents": None}
+        assert client.post(f"{BASE}/search", json={"query": "valve", "steps": steps}).status_code == 200
+        assert client.post(f"{BASE}/search", json={"query": "valve", "steps": {"documents": {"k": 1}}}).status_code == 200
+        assert client.post(f"{BASE}/search", json={"query": "valve", "steps": {"fuse": None}}).status_code == 200
+        assert [asked.get("steps", {}) for asked in corpus.asked] == [steps, {"documents": {"k": 1}}, {}]
+
     def test_every_filter_reaches_the_corpus(self, client: TestClient, corpus: StandIn) -> None:
         filters = {
             "sources": ["phones/**"],

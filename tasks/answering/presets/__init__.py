@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from schemas.errors import RequestError
 from schemas.retrieval import Places, Preset, PresetInfo, Retriever, Steps, Vectors
-from tasks.enriching.spaces import TEXT
+from tasks.enriching.spaces import SPACES, TEXT
 
 DEFAULT = "pages"
 """The preset of those who name none."""
@@ -53,9 +53,9 @@ def read_preset(name: str, holds: Mapping[Any, Any]) -> Preset:
         PresetError: It holds none.
     """
     try:
-        return Preset.model_validate({**holds, "name": name})
-    except ValidationError as error:
-        raise PresetError(_first_mistake(error)) from error
+        return _valid({**holds, "name": name})
+    except ValueError as error:
+        raise PresetError(_mistake(error)) from error
 
 
 def preset_named(name: str, presets: Mapping[str, Preset]) -> Preset:
@@ -81,13 +81,14 @@ def changed(preset: Preset, steps: Mapping[str, Any]) -> Preset:
     """
     if unknown := sorted(set(steps) - set(Steps.model_fields)):
         raise RequestError(f"a search has no step {unknown[0]!r}; its steps are {', '.join(Steps.model_fields)}")
-    merged = _merged(preset.model_dump(exclude_unset=True), steps)
-    if "retrieve" in steps and "weights" not in steps.get("fuse", {}) and "fuse" in merged:
-        merged["fuse"] = {name: value for name, value in merged["fuse"].items() if name != "weights"}  # of other retrievers
+    before = preset.model_dump(exclude_unset=True)
+    if "retrieve" in steps:
+        before.get("fuse", {}).pop("weights", None)  # of other retrievers
+    merged = _merged(before, steps)
     try:
-        return Preset.model_validate(merged)
-    except ValidationError as error:
-        raise RequestError(f"steps: {_first_mistake(error)}") from error
+        return _valid(merged)
+    except ValueError as error:
+        raise RequestError(f"steps: {_mistake(error)}") from error
 
 
 def alone(preset: Preset) -> list[Preset]:
@@ -98,7 +99,14 @@ def alone(preset: Preset) -> list[Preset]:
     if len(preset.retrieve) < 2:
         return []
     searching = [one for one in preset.retrieve if not isinstance(one, Places)]
-    return [Preset(name=_title(one), label=_title(one), sentence=_title(one), retrieve=[one]) for one in searching]
+    titles = [_title(one) for one in searching]
+    names = [
+        title if titles.count(title) == 1 else f"{title}-{titles[: place + 1].count(title)}"
+        for place, title in enumerate(titles)
+    ]
+    return [
+        Preset(name=name, label=name, sentence=name, retrieve=[one]) for name, one in zip(names, searching, strict=True)
+    ]
 
 
 def _title(retriever: Retriever) -> str:
@@ -126,7 +134,17 @@ def preset_info(preset: Preset, missing: Sequence[str] = ()) -> PresetInfo:
     )
 
 
+def _valid(holds: Mapping[Any, Any]) -> Preset:
+    preset = Preset.model_validate(holds)
+    if unknown := [space for space in preset.spaces if space not in SPACES]:
+        raise ValueError(f"space: there are no vectors {unknown[0]!r}; use {', '.join(SPACES)}")
+    return preset
+
+
 def _merged(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    kind = before.get("by")
+    if isinstance(kind, str) and after.get("by", kind) != kind:
+        return dict(after)  # a retriever of another kind has other keys
     merged = dict(before)
     for name, value in after.items():
         known = merged.get(name)
@@ -139,8 +157,26 @@ def _place(preset: Preset) -> tuple[int, str, str]:
     return first, preset.source, preset.name
 
 
-def _first_mistake(error: ValidationError) -> str:
+def _mistake(error: ValueError) -> str:
+    """Say what is wrong with a plan, in one line, and what to write instead."""
+    if not isinstance(error, ValidationError):
+        return str(error)
     mistake = error.errors()[0]
     # A retriever's kind stands in the place of a mistake, between its number and its key.
     key = ".".join(str(part) for part in mistake["loc"])
-    return f"{key}: {mistake['msg'].removeprefix('Value error, ')}"
+    match mistake["type"]:
+        case _ if mistake["loc"] == ("name",):
+            what = "a preset is named by small letters, digits and dashes, 60 at most; give the file such a name"
+        case "extra_forbidden":
+            what = "unknown key; leave it out, or correct its name"
+        case "missing":
+            what = f"this key is required; add '{mistake['loc'][-1]}: …'"
+        case "union_tag_invalid":
+            what = f"there is none {mistake['ctx']['tag']!r}; use {mistake['ctx']['expected_tags']}"
+        case "union_tag_not_found":
+            what = "say which, such as 'by: …'"
+        case "model_type" | "model_attributes_type":
+            what = "write keys with values here, such as {key: value}"
+        case _:
+            what = mistake["msg"].removeprefix("Value error, ")
+    return f"{key}: {what}" if key else what

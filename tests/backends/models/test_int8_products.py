@@ -1,8 +1,11 @@
+from pathlib import Path
+
 import numpy as np
+import onnx
 import pytest
 from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto, helper, numpy_helper
-from onnxruntime import InferenceSession
+from onnxruntime import InferenceSession, SessionOptions
 
 from backends.models.int8_products import cut_weights, with_int8_products
 
@@ -11,10 +14,11 @@ LARGE = 9000
 
 
 def network(*, size: int = 1) -> ModelProto:
-    """Two convolutions, the second with a bias beside it, and a product by large weights."""
+    """Two convolutions with a bias beside them, the first again beside both, and a product by large weights."""
     drawn = np.random.default_rng(7)
     weights = {
         "first": drawn.normal(size=(CHANNELS, CHANNELS, size, size)),
+        "first_bias": 50 * drawn.normal(size=(1, CHANNELS, 1, 1)),
         "second": drawn.normal(size=(CHANNELS, CHANNELS, 1, 1)),
         "bias": 500 * drawn.normal(size=CHANNELS),
         "large": drawn.normal(size=(CHANNELS, LARGE)),
@@ -23,11 +27,14 @@ def network(*, size: int = 1) -> ModelProto:
     tensors = [numpy_helper.from_array(values.astype(np.float32), name) for name, values in weights.items()]
     tensors.append(numpy_helper.from_array(np.array([1, CHANNELS, 1, 1]), "shape"))
     nodes = [
-        helper.make_node("Conv", ["x", "first"], ["a"], "first", pads=[size // 2] * 4),
+        helper.make_node("Conv", ["x", "first"], ["a0"], "first", pads=[size // 2] * 4),
+        helper.make_node("Add", ["a0", "first_bias"], ["a1"]),
+        helper.make_node("Identity", ["a1"], ["a"]),
         helper.make_node("Conv", ["a", "second"], ["b"], "second"),
         helper.make_node("Reshape", ["bias", "shape"], ["shaped"]),
         helper.make_node("Add", ["b", "shaped"], ["c"]),
-        helper.make_node("ReduceMean", ["c"], ["d"], axes=[2], keepdims=0),
+        helper.make_node("Add", ["a", "c"], ["beside"], "beside"),
+        helper.make_node("ReduceMean", ["beside"], ["d"], axes=[2], keepdims=0),
         helper.make_node("Transpose", ["d"], ["e"], perm=[0, 2, 1]),
         helper.make_node("MatMul", ["e", "large"], ["f"], "large"),
         helper.make_node("Add", ["f", "large_bias"], ["y"]),
@@ -47,7 +54,9 @@ def test_results_stay_within_a_few_hundredths_with_their_bias() -> None:
     model = network()
     expected = run(model)
     assert with_int8_products(model) == 3
-    assert {node.op_type for node in model.graph.node} == {"Transpose", "DynamicQuantizeMatMul", "Reshape", "ReduceMean"}
+    kinds = {"Transpose", "DynamicQuantizeMatMul", "Reshape", "ReduceMean", "Add"}
+    assert {node.op_type for node in model.graph.node} == kinds
+    assert sum(node.op_type == "Add" for node in model.graph.node) == 1
     found = run(model)
     assert np.linalg.norm(found - expected) < 0.03 * np.linalg.norm(expected)
     assert not np.array_equal(found, expected)
@@ -62,13 +71,29 @@ def test_what_must_stay_exact_and_what_is_no_product_stay() -> None:
     assert [node.name for node in model.graph.node if node.op_type == "Conv"] == ["first"]
 
 
+def test_what_stands_between_products_stays_in_rows(tmp_path: Path) -> None:
+    model = network()
+    with_int8_products(model)
+    options = SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "network.onnx")
+    InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    nodes = onnx.load(options.optimized_model_filepath).graph.node
+    first, *_, last = [place for place, node in enumerate(nodes) if node.op_type in ("DynamicQuantizeMatMul", "Add")]
+    assert "Transpose" not in {node.op_type for node in nodes[first : last + 1]}
+
+
 @pytest.mark.parametrize("inputs", [1, 2, 7, 384])
 def test_no_pair_of_products_exceeds_16_bits(inputs: int) -> None:
     weights = np.random.default_rng(inputs).normal(size=(inputs, 500)).astype(np.float32) ** 3
     weights[:, 3] = 0
     cut, scales = cut_weights(weights)
-    products = 255 * np.abs(cut.astype(int))
-    products = np.concatenate([products, np.zeros((inputs % 2, 500), int)])
-    assert (products[::2] + products[1::2]).max() <= np.iinfo(np.int16).max
-    assert np.all(np.abs(cut * scales - weights) <= 0.51 * scales)
+    products = 255 * np.concatenate([cut, np.zeros((inputs % 2, 500), np.int8)]).astype(int)
+    assert np.abs(products[::2] + products[1::2]).max() <= np.iinfo(np.int16).max
+    assert np.all(np.abs(cut * scales - weights) <= scales)
     assert not cut[:, 3].any()
+
+
+def test_activations_that_are_alike_get_exact_results() -> None:
+    weights = np.random.default_rng(9).normal(size=(768, 500)).astype(np.float32)
+    cut, scales = cut_weights(weights)
+    assert np.all(np.abs((cut * scales - weights).sum(axis=0)) <= 0.51 * scales)

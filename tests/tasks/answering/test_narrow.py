@@ -49,8 +49,9 @@ def test_what_is_left_of_a_glob_may_be_nothing_which_is_not_everything() -> None
         (Filters(page_ranges=[PageRange(first=3, last=5)]), [3, 4, 5]),
         (Filters(page_ranges=[PageRange(first=9)]), [9, 10]),
         (Filters(page_ranges=[PageRange(last=2), PageRange(first=2, last=2**31 - 1)]), list(range(1, 11))),
-        (Filters(pages=[12], page_ranges=[PageRange(first=1, last=1)]), [1, 12]),
-        (Filters(pages=[12], page_ranges=[PageRange(first=11)]), [12]),
+        (Filters(pages=[7], page_ranges=[PageRange(first=1, last=1)]), [1, 7]),
+        (Filters(pages=[7], page_ranges=[PageRange(first=11)]), [7]),
+        (Filters(pages=[3, *range(1, 100_000)]), [3, 1, 2, *range(4, 11)]),  # an engine takes its time for each
     ],
 )
 def test_ranges_become_pages_that_there_are(filters: Filters, pages: list[int]) -> None:
@@ -65,6 +66,13 @@ def test_a_phrase_of_no_words_stands_everywhere() -> None:
 def test_pages_behind_the_last_one_are_nothing() -> None:
     for pages in (PageRange(first=11), PageRange(first=9, last=3)):
         assert resolve(Filters(page_ranges=[pages]), SOURCES, 10) == NOTHING
+        assert resolve(Filters(pages=[12], page_ranges=[pages]), SOURCES, 10) == NOTHING
+    assert resolve(Filters(pages=[12]), SOURCES, 10) == NOTHING
+
+
+def test_what_is_named_twice_is_looked_for_once_and_languages_in_any_case() -> None:
+    asked = Filters(documents=["a", "b", "a"], phrases=["oil", "oil"], languages=["EN", "de"])
+    assert resolve(asked, SOURCES, 10) == Filters(documents=["a", "b"], phrases=["oil"], languages=["en", "de"])
 
 
 def test_the_rest_stays_as_it_is() -> None:

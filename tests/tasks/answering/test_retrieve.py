@@ -23,6 +23,7 @@ from tasks.answering.diversify import diversify
 from tasks.answering.fuse import fuse, fuse_scores, fuse_shares
 from tasks.answering.presets import alone, changed, packaged, preset_named
 from tasks.answering.retrieve import retrieve
+from tasks.answering.search import FUSED
 from tasks.answering.stop_words import STOP_WORDS, without
 from tasks.answering.trace import Trace
 from tasks.enriching.spaces import IMAGE, LATE, TEXT
@@ -119,19 +120,19 @@ BM25, DENSE = {"by": "bm25"}, {"by": "dense"}
 
 
 def test_a_longer_list_fused_by_ranks_begins_as_a_shorter_one() -> None:
-    """Each retriever gives 50 rows where no more are wanted, else 200, of which the first 50 are fused by themselves."""
+    """Each retriever gives ``FUSED`` rows where no more are wanted, else 200, of which the first are fused by themselves."""
     made = MemoryIndex()
     rows = [{**ROWS[place % 60], "evidence_id": evidence_id(place)} for place in range(400)]
     texts = [" ".join(["firmware"] * (place * 7 % 400) + ["padding"] * 60) for place in range(400)]
     fill(made, [{**row, "text": text} for row, text in zip(rows, texts, strict=True)], unit_vectors(400, seed=8))
     plan = steps(retrieve=[BM25, DENSE])
     words, meaning = (ids(search(made, "firmware", steps(retrieve=[one]), 200)) for one in (BM25, DENSE))
-    shorter, longer, longest = (ids(search(made, "firmware", plan, k)) for k in (50, 120, 200))
+    shorter, longer, longest = (ids(search(made, "firmware", plan, k)) for k in (FUSED, 120, 200))
     assert longest[:120] == longer
-    assert longer[:50] == shorter == [name for name, _ in fuse([words[:50], meaning[:50]])][:50]
+    assert longer[:FUSED] == shorter == [name for name, _ in fuse([words[:FUSED], meaning[:FUSED]])][:FUSED]
     behind = [name for name, _ in fuse([words, meaning]) if name not in shorter]
     assert longest == [*shorter, *behind][:200], "what the two together rank best behind those"
-    assert {*longest} - {*words[:50], *meaning[:50]}, "rows that neither has among its first 50"
+    assert {*longest} - {*words[:FUSED], *meaning[:FUSED]}, "rows that neither has among its first ones"
 
 
 @pytest.mark.parametrize("fusion", ["rrf", "weighted"])
@@ -318,7 +319,7 @@ def test_retrievers_are_asked_at_once_and_traced_in_their_order() -> None:
     plan = steps(retrieve=[{"by": "bm25"}, DENSE, {"by": "dense", "asks": "evidence", "k": 2}])
     retrieve(index, Asked(EMBEDDERS, "firmware"), plan, k=3, trace=trace)
     assert [step.step for step in trace.steps] == ["retrieve: bm25", *["retrieve: dense text"] * 2, "fuse: rrf"]
-    assert [step.candidates for step in trace.steps][1:3] == [50, 2]
+    assert [step.candidates for step in trace.steps][1:3] == [FUSED, 2]
     assert trace.steps[2].asked != trace.steps[0].asked == "firmware"
 
 
@@ -382,11 +383,51 @@ def test_any_step_is_changed_for_one_request(index: MemoryIndex) -> None:
         changed(hybrid, {"select": {"k": 0}})
 
 
+def test_a_retriever_of_another_kind_is_taken_whole() -> None:
+    few = changed(packaged()["omgqa-documents-dense"], {"documents": {"k": 2}})
+
+    def documents(by: dict[str, Any]) -> dict[str, Any]:
+        step: dict[str, Any] = changed(few, {"documents": {"by": by}}).model_dump(exclude_unset=True)["documents"]
+        return step
+
+    assert documents({"by": "bm25"}) == {"by": {"by": "bm25"}, "k": 2}
+    assert documents({"by": "dense", "floor": 0.2}) == {"by": {"by": "dense", "space": "text", "floor": 0.2}, "k": 2}
+
+
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        ({"fuse": None, "retrieve": [BM25]}, "steps: fuse: write keys with values here"),
+        ({"fuse": 5, "retrieve": [BM25]}, "steps: fuse: write keys with values here"),
+        ({"fuse": {"weights": [1]}}, "steps: fuse.weights has 1 numbers for 2 retrievers"),
+        ({"select": {"kk": 3}}, "steps: select.kk: unknown key; leave it out"),
+        ({"documents": {"k": 1}}, "steps: documents.by: this key is required; add 'by: …'"),
+        ({"retrieve": [{"by": "magic"}]}, "steps: retrieve.0: there is none 'magic'; use 'bm25', 'dense'"),
+        ({"retrieve": [{"k": 3}]}, "steps: retrieve.0: say which, such as 'by: …'"),
+        (
+            {"retrieve": [{"by": "dense", "space": "pixels"}]},
+            "steps: space: there are no vectors 'pixels'; use text, tables",
+        ),
+        (
+            {"rerank": [{"by": "nearness", "space": "pixels"}]},
+            "steps: space: there are no vectors 'pixels'; use text, tables",
+        ),
+    ],
+)
+def test_a_change_that_makes_no_plan_is_one_line_that_says_what_to_write(steps: dict[str, Any], said: str) -> None:
+    with pytest.raises(UserError) as raised:
+        changed(packaged()["hybrid"], steps)
+    assert raised.value.message.startswith(said)
+
+
 def test_a_preset_alone_is_each_of_its_retrievers(index: MemoryIndex) -> None:
     parts = {preset.name: preset for preset in alone(packaged()["hybrid"])}
     assert list(parts) == ["bm25", "dense"]
     assert all(search(index, "firmware", part, 9) == search(index, "firmware", name, 9) for name, part in parts.items())
     assert alone(packaged()["dense"]) == []
+    assert [part.name for part in alone(packaged()["bt-summaries-separate"])] == ["dense-1", "dense-2"], (
+        "none hides another"
+    )
 
 
 AXES = {name: np.eye(3, dtype=np.float32)[place] for place, name in enumerate("xyz")}

@@ -217,9 +217,36 @@ def test_a_picture_comes_before_the_line_at_its_foot_but_not_amid_the_words_that
     picture = BBox(100, 220, 300, 301)
     assert _order([picture], [STEPS[0], name, after]) == ["P0", "a", "P1", "P2"]
     words = _passage("Setting the selector", x0=150, y0=230, width=100)
-    assert _order([picture], [STEPS[0], words, name, after]) == ["P0", "P1", "P2", "a", "P3"]
+    assert _order([picture], [STEPS[0], words, name, after]) == ["P0", "a", "P1", "P2", "P3"]
 
 
 def test_of_two_overlapping_pictures_the_upper_comes_first() -> None:
     lower = Passage(BBox(72, 220, 340, 400))
     assert _order([BBox(72, 72, 340, 280)], [lower, _passage("Close the lid.", y0=410)]) == ["a", "P0", "P1"]
+
+
+def test_a_picture_comes_before_the_words_that_stand_on_it_though_text_under_it_is_near() -> None:
+    title, first = _passage("Contents", y0=140, width=80), _passage("1 What is in the box", y0=180, width=140)
+    under = _passage("2 Before you begin", y0=204, width=140)
+    assert _order([BBox(0, 0, 500, 200)], [title, first, under]) == ["a", "P0", "P1", "P2"]
+    assert _order([BBox(0, 0, 500, 130)], [title, first, under]) == ["a", "P0", "P1", "P2"]
+
+
+def _read_with(picture: BBox, passages: list[Passage]) -> set[int]:
+    [found] = places([picture], passages)
+    assert found is not None
+    return {passage for passage, _ in found.step}
+
+
+def test_the_symbol_of_a_note_is_read_with_the_note_and_not_with_its_title_alone() -> None:
+    before, title = STEPS[0], _passage("Warning", y0=180, width=60)
+    text, after = (_passage("Keep the cover closed while the", "pump runs.", x0=140, y0=y0, width=300) for y0 in (204, 260))
+    symbol = BBox(76, 205, 104, 233)
+    assert _read_with(symbol, [before, title, text, after]) == {1, 2}
+    assert _order([symbol], [before, title, text, after]) == ["P0", "P1", "a", "P2", "P3"]
+    indented = _passage("Warning", x0=140, y0=190, width=60)
+    assert _read_with(BBox(76, 186, 104, 205), [before, indented, text, after]) == {1}
+    assert _read_with(BBox(76, 186, 104, 214), [before, indented, text, after]) == {1, 2}
+    shouted, sentence = _passage("Warning !", y0=180, width=60), _passage("It runs on.", y0=180, width=60)
+    assert _read_with(symbol, [before, shouted, text, after]) == {1, 2}
+    assert _read_with(symbol, [before, sentence, text, after]) == {1}

@@ -17,7 +17,7 @@ from schemas.ports import SearchIndex
 from schemas.versions import GateResult, Manifest
 from tasks.enriching.spaces import Space
 
-ROWS_A_BATCH, LATE_ROWS_A_BATCH = 5_000, 100
+ROWS_A_BATCH, LATE_ROWS_A_BATCH = 1_000, 100
 """Rows in memory with their vectors; the second where rows have many: those of a page take some 400 KB."""
 
 OF_THE_ENGINE = ("rows read back", "sample read back")
@@ -88,28 +88,26 @@ def derive(
     schema = _schema(spaces)
     if not index.derive(earlier, schema, tuple(fields), removed):
         return None
-    written = 0
-    for part in changed:
-        for rows in _slices(part, spaces):
-            embedded = passages(rows)
-            written += index.add(_joined(rows, (vectors.of(embedded) for vectors in spaces), schema))
+    slices = (rows for part in changed for rows in _slices(part, spaces))
+    written = index.add(batch for rows in slices for batch in _embedded(rows, spaces, schema))
+    for vectors in spaces:
+        vectors.cache.let_go()
     index.finish()
     return written
 
 
-def holds(workspace: Workspace, manifest: Manifest, *, digests: bool = False) -> bool:
+def holds(workspace: Workspace, manifest: Manifest) -> bool:
     """Return whether the engine still has a version's rows: a server may have lost its disk, or files of the index be damaged.
 
     Args:
         workspace: The corpus.
         manifest: The version's.
-        digests: Read the files of an index that lies on this machine, and don't only compare their sizes.
 
     Raises:
         TransientError: The engine doesn't answer.
     """
     try:
-        check_index_files(workspace, manifest.version, digests=digests)
+        check_index_files(workspace, manifest.version)
         return workspace.index(manifest.version).count() == manifest.counts.rows
     except DamagedError:
         return False
@@ -167,6 +165,11 @@ def _batches(
             start, stop = stop, stop + rows.num_rows
             yield from _joined(rows, (join.read(start, stop) for join in joins), schema)
             report("build", stop, total)
+
+
+def _embedded(rows: pa.Table, spaces: Sequence[SpaceVectors], schema: pa.Schema) -> list[pa.RecordBatch]:
+    embedded = passages(rows)
+    return _joined(rows, (vectors.of(embedded) for vectors in spaces), schema)
 
 
 def _slices(part: pa.Table, spaces: Iterable[SpaceVectors]) -> Iterator[pa.Table]:

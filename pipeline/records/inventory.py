@@ -6,7 +6,7 @@ whether anything changed.
 """
 
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from backends.stores.objects import read_table
 from pipeline.corpus.workspace import Workspace
+from pipeline.records.damage import note_damage
 from pipeline.records.evidence import PartWriter
 from pipeline.records.publication import manifest_name, readable_manifest
 from pipeline.records.shared import OBJECTS, NeededObjects, Objects, list_objects
@@ -28,6 +29,9 @@ FILE = "inventory.parquet"
 """Lists the files of the version's own folder; those among them that list shared objects lie in ``SHARED``."""
 
 SHARED = "inventory"
+
+_INDEX = "lance"
+"""The folder of an embedded index."""
 
 _LATER = ("manifest.json", "override.json", FILE)
 """What comes into a version's folder after its inventory was taken."""
@@ -187,27 +191,73 @@ def _changed(store: ObjectStore, item: Item) -> Iterator[Damage]:
         yield Damage(item.name, error.message)
 
 
-def check_index_files(workspace: Workspace, version: str, *, digests: bool = False) -> None:
+def check_index_files(workspace: Workspace, version: str, *, digests: bool = False, sparing: Container[str] = ()) -> None:
     """Raise where the files of a version's embedded index aren't what was built: the engine itself doesn't look.
 
     Args:
         workspace: The corpus.
         version: A finished version.
         digests: Read the files too where they lie on this machine, and don't only compare sizes.
+        sparing: Files that are left out.
 
     Raises:
         DamagedError: A file is missing, cut or changed.
     """
-    store, folder = workspace.store, version_file(version, "lance")
-    items = [item for item in read_own(store, version) or () if item.name.startswith(f"{folder}/")]
-    sizes = store.sizes(folder) if items else {}
+    store = workspace.store
+    items = [item for item in _index_files(store, version) if item.name not in sparing]
+    sizes = store.sizes(version_file(version, _INDEX)) if items else {}
     for item in items:
         whole = sizes.get(item.name) == item.bytes
         if whole and digests and "://" not in store.root:
             whole = store.digest(item.name) == item.sha256
         if not whole:
-            raise DamagedError(
-                f"the index of {version} is damaged: {store.root}/{item.name} isn't what was built; "
-                f"to build it again: inset refresh {workspace.corpus.name}",
-                item.name,
-            )
+            raise _index_damaged(workspace, version, item)
+
+
+def taken_over(store: ObjectStore, version: str, parent: str) -> dict[str, Item]:
+    """Return the files of a version's index that are its parent's under a second name, each as the parent's inventory lists it.
+
+    There are some where the index was derived on a file system that has links.
+    """
+    if "://" in store.root:
+        return {}
+    root, own = Path(store.root), {_in_table(name): name for name in store.names(version_file(version, _INDEX))}
+    same = {
+        name: own[place]
+        for name in store.names(version_file(parent, _INDEX))
+        if (place := _in_table(name)) in own and (root / own[place]).samefile(root / name)
+    }
+    # A damaged inventory of the parent's is in nobody's way who has nothing of it.
+    items = _index_files(store, parent) if same else ()
+    return {same[item.name]: item for item in items if item.name in same}
+
+
+def check_taken_over(workspace: Workspace, version: str, parent: str) -> None:
+    """Raise where a version that has an inventory took a damaged file over from its parent's index; it is noted.
+
+    Raises:
+        DamagedError: It did; nothing is derived from that parent any more.
+    """
+    store = workspace.store
+    own = {item.name: item.sha256 for item in read_own(store, version) or ()}
+    for name, item in taken_over(store, version, parent).items():
+        if own[name] != item.sha256:
+            note_damage(store, [item.name])
+            raise _index_damaged(workspace, parent, item)
+
+
+def _index_files(store: ObjectStore, version: str) -> list[Item]:
+    return [item for item in read_own(store, version) or () if item.name.startswith(f"{version_file(version, _INDEX)}/")]
+
+
+def _in_table(name: str) -> str:
+    """Return a file's place within the engine's table, which is called otherwise in each version."""
+    return name.split(f"/{_INDEX}/", 1)[1].partition("/")[2]
+
+
+def _index_damaged(workspace: Workspace, version: str, item: Item) -> DamagedError:
+    return DamagedError(
+        f"the index of {version} is damaged: {workspace.store.root}/{item.name} isn't what was built; "
+        f"to build it again: inset refresh {workspace.corpus.name}",
+        item.name,
+    )

@@ -2,17 +2,21 @@
 
 import contextlib
 import time
+from collections.abc import Collection, Sequence
 
 from backends.engines.heap import share_heaps
 from pipeline.corpus.workspace import Report, Workspace, silent
 from pipeline.records.collection import derive, fill, holds, read_back
+from pipeline.records.damage import read_damage_note
 from pipeline.records.delta import Delta, changed_rows, read_delta
 from pipeline.records.evidence import evidence_parts, evidence_sample
+from pipeline.records.inventory import check_index_files, taken_over
 from pipeline.records.notes import StageNote, counts_of, read_notes, write_note
 from pipeline.records.publication import readable_manifest
-from pipeline.records.vectors import open_vectors
+from pipeline.records.vectors import SpaceVectors, open_vectors
 from schemas.corpus import LEXICAL_FIELDS
-from schemas.errors import TransientError
+from schemas.errors import DamagedError, InsetError, TransientError
+from schemas.ids import version_file
 from schemas.stages import Stage
 
 
@@ -32,8 +36,7 @@ def build(workspace: Workspace, version: str, report: Report = silent) -> StageN
     index, spaces, rows = workspace.index(version), open_vectors(store, workspace.spaces), counted.rows
     delta, written = _usable_delta(workspace, version), None
     if delta is not None:
-        changed = changed_rows(store, version)
-        written = derive(index, workspace.index(delta.parent), delta.removed, changed, spaces, LEXICAL_FIELDS)
+        written = _derived(workspace, version, delta, spaces)
     if written is None:
         written = fill(index, lambda: evidence_parts(store, version), spaces, LEXICAL_FIELDS, report)
     report("build", rows, rows)
@@ -44,12 +47,41 @@ def build(workspace: Workspace, version: str, report: Report = silent) -> StageN
 
 
 def _usable_delta(workspace: Workspace, version: str) -> Delta | None:
-    """Return how a version differs from its parent, where the parent's collection is whole, with vectors of the same models."""
-    delta = read_delta(workspace.store, version)
-    parent = readable_manifest(workspace.store, delta.parent) if delta else None
-    if parent is None or parent.spaces != workspace.spaces:
+    """Return how a version differs from its parent, where the parent has a collection with vectors of the same models."""
+    store, delta = workspace.store, read_delta(workspace.store, version)
+    parent = readable_manifest(store, delta.parent) if delta else None
+    if delta is None or parent is None or parent.spaces != workspace.spaces:
+        return None
+    if any(name.startswith(version_file(parent.version, "")) for name in read_damage_note(store).names):
         return None
     with contextlib.suppress(TransientError):  # a server that is gone
-        # What a file of the parent's has lost would be lost in each collection that is derived from it.
-        return delta if holds(workspace, parent, digests=True) else None
+        return delta if holds(workspace, parent) else None
     return None
+
+
+def _derived(workspace: Workspace, version: str, delta: Delta, spaces: Sequence[SpaceVectors]) -> int | None:
+    """Derive a version's collection from its parent's and return the rows written; None where it has to be filled.
+
+    What a file of the parent's has lost would be lost in each collection that is derived from it. Those that both share are
+    read when the version is published, and compared then; here are those that the engine has read and written anew.
+    """
+    index, parent = workspace.index(version), workspace.index(delta.parent)
+    changed = changed_rows(workspace.store, version)
+    try:
+        written = derive(index, parent, delta.removed, changed, spaces, LEXICAL_FIELDS)
+    except InsetError:
+        if _is_whole(workspace, delta.parent, sparing=()):
+            raise
+        return None
+    if written is None:
+        return None
+    shared = {item.name for item in taken_over(workspace.store, version, delta.parent).values()}
+    return written if _is_whole(workspace, delta.parent, sparing=shared) else None
+
+
+def _is_whole(workspace: Workspace, version: str, *, sparing: Collection[str]) -> bool:
+    try:
+        check_index_files(workspace, version, digests=True, sparing=sparing)
+    except DamagedError:
+        return False
+    return True

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pipeline.corpus.workspace import CODE_VERSION, Workspace
 from pipeline.records.alias import follow
 from pipeline.records.differences import write_diff
-from pipeline.records.inventory import write_inventory
+from pipeline.records.inventory import check_taken_over, write_inventory
 from pipeline.records.lease import still_held
 from pipeline.records.needs import objects_of
 from pipeline.records.notes import StageNote, counts_of, read_notes, read_plan
@@ -35,6 +35,7 @@ def publish(workspace: Workspace, version: str, lease: Lease) -> bool:
 
     Raises:
         ContractError: The lease was taken over, or something else was published meanwhile.
+        DamagedError: The collection was derived from one that is damaged: the next refresh fills it.
     """
     store = workspace.store
     if not still_held(store, lease):
@@ -45,6 +46,8 @@ def publish(workspace: Workspace, version: str, lease: Lease) -> bool:
         manifest = _manifest(workspace, plan, read_notes(store, version))
         write_diff(store, manifest)
         inventory = write_inventory(store, version, objects_of(workspace, manifest))
+        if plan.parent is not None:
+            check_taken_over(workspace, version, plan.parent)
         manifest = manifest.model_copy(update={"inventory": inventory})
         store.put(manifest_name(version), manifest.model_dump_json(indent=1).encode())
     live = read_pointer(store)

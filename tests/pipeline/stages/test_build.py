@@ -13,6 +13,7 @@ from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.records.collection import OF_THE_ENGINE, read_back
 from pipeline.records.collection import fill as fill_collection
 from pipeline.records.evidence import evidence_parts
+from pipeline.records.inventory import changed
 from pipeline.records.notes import read_notes
 from pipeline.records.vectors import open_vectors
 from pipeline.refresh import refresh
@@ -20,6 +21,7 @@ from schemas.corpus import LEXICAL_FIELDS
 from schemas.errors import TransientError
 from schemas.evidence import EVIDENCE, Filters
 from schemas.ids import version_file
+from schemas.ports import SearchIndex
 from schemas.stages import Stage
 from schemas.versions import GateResult
 from tasks.enriching.spaces import TEXT
@@ -102,6 +104,12 @@ def _refreshed(workspace: Workspace) -> str:
     return made.version
 
 
+def _turn_a_bit(file: Path) -> None:
+    turned = bytearray(file.read_bytes())
+    turned[len(turned) // 2] ^= 1
+    file.write_bytes(turned)
+
+
 def _written(workspace: Workspace, version: str) -> tuple[int, int]:
     counts = read_notes(workspace.store, version, [Stage.BUILD])[Stage.BUILD].counts
     return counts["rows_written"], counts["rows_built"]
@@ -160,11 +168,32 @@ def test_nothing_is_derived_from_a_damaged_collection(nine_manuals: Workspace, t
     parent = [*nine_manuals.store.folders("versions")][-1]
     folder = Path(nine_manuals.store.root, version_file(parent, "lance"))
     data = max((file for file in folder.rglob("data/*.lance")), key=lambda file: file.stat().st_size)
-    flipped = bytearray(data.read_bytes())
-    flipped[len(flipped) // 2] ^= 1
-    data.write_bytes(flipped)
+    _turn_a_bit(data)
     version = _change(nine_manuals)
     assert _written(nine_manuals, version)[0] == _written(nine_manuals, version)[1]
+    _assert_as_filled(nine_manuals, version, tmp_path / "fresh")
+
+
+@pytest.mark.parametrize("kind", ["data", "_indices"])
+def test_damage_that_is_there_when_a_collection_is_derived_is_not_published(
+    nine_manuals: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Rows are shared with the parent, and found out when the version is published; indexes are read and written anew."""
+    parent = [*nine_manuals.store.folders("versions")][-1]
+    folder, derivations = Path(nine_manuals.store.root, version_file(parent, "lance")), list[Path]()
+    real = LanceIndex.derive
+
+    def derive(index: LanceIndex, earlier: SearchIndex, schema: pa.Schema, fields: list[str], without: list[str]) -> bool:
+        damaged = max(folder.rglob(f"{kind}/**/*.lance"), key=lambda file: file.stat().st_size)
+        _turn_a_bit(damaged)
+        derivations.append(damaged)
+        return real(index, earlier, schema, fields, without)
+
+    monkeypatch.setattr(LanceIndex, "derive", derive)
+    version = _change(nine_manuals)
+    assert len(derivations) == 1
+    assert _written(nine_manuals, version)[0] == _written(nine_manuals, version)[1]
+    assert not [*changed(nine_manuals.store, version)]
     _assert_as_filled(nine_manuals, version, tmp_path / "fresh")
 
 

@@ -188,6 +188,8 @@ def _terms_of(language: str | None) -> _Terms:
 
 def _words(token: str) -> list[str]:
     """Return a token in lower case, as a whole first, and its parts where it has some."""
+    if token.isascii() and token.isalpha():
+        return [token.lower()]
     whole = unicodedata.normalize("NFKC", token).casefold().translate(_SIGNS)
     parts = [part for run in _PART.findall(whole) for part in _BY.split(run)]
     if whole.endswith(("++", "#")):

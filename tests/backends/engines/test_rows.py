@@ -26,7 +26,7 @@ def test_only_rows_that_a_tie_may_bring_in_are_looked_at_further() -> None:
 
 
 @pytest.mark.parametrize(
-    ("k", "least", "limit"), [(1, 0, 3), (10, 0, 12), (50, 0, 52), (10, 64, 64), (51, 64, 64), (52, 64, 128)]
+    ("k", "least", "limit"), [(1, 0, 4), (10, 0, 13), (50, 0, 53), (10, 64, 64), (51, 64, 64), (52, 64, 128)]
 )
 def test_an_engine_is_asked_for_few_rows_and_some_to_spare(k: int, least: int, limit: int) -> None:
     asked: list[int] = []

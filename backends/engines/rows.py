@@ -23,8 +23,8 @@ Of 64 rows that LanceDB gives, 51 are as good as .989 of the nearest, and 40 as 
 SPARE = 3
 """Rows that an exact ranking is asked for beyond those wanted, to see whether a tie decides.
 
-Of 299 questions for ten rows of 5,811 of real documents 1 asks again, with one row to spare 8: too many for the slowest hundredth.
-Of 300 for ten of 100,000 made-up rows, which are all of one length, it is 6 and 44.
+Of 299 questions for ten of 5,811 rows of real documents 1 asks again, with one row to spare 8: too many for the slowest
+hundredth. Of 300 for ten of 100,000 made-up rows, which are all of one length, it is 6 and 44.
 """
 
 NAMES, PAGES, SECTIONS, FIGURES = "filter_names", "filter_pages", "filter_sections", "filter_figures"

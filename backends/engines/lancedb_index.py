@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from backends.engines.analyser import ANALYSIS_VERSION, query_terms
 from backends.engines.heap import releasing
-from backends.engines.lance_engine import BooleanQuery, LanceTable, MatchQuery
+from backends.engines.lance_engine import BooleanQuery, LanceTable, MatchQuery, listed
 from backends.engines.rows import (
     FIGURES,
     NAMES,
@@ -136,7 +136,7 @@ class LanceIndex:
             Path(self._uri, f"{earlier._name}.lance").rename(Path(self._uri, f"{self._name}.lance"))
             table = self._table()
             for start in range(0, len(without), _IDS_A_QUERY):
-                table.delete(f"doc_id IN ({_listed(without[start : start + _IDS_A_QUERY])})")
+                table.delete(f"doc_id IN ({listed(without[start : start + _IDS_A_QUERY])})")
         self._counts_deleted = bool(without)
         return True
 
@@ -188,7 +188,7 @@ class LanceIndex:
         """Take the rows that were added into the indexes, those that were deleted out of them, and remove older files."""
         if self._counts_deleted and (kept := table.search().limit(1).to_arrow()).num_rows:
             # Where rows are deleted and none is added, the engine goes on counting their words.
-            table.delete(f"evidence_id = {_listed(kept.column('evidence_id').to_pylist())}")
+            table.delete(f"evidence_id = {listed(kept.column('evidence_id').to_pylist())}")
             table.add(kept.cast(table.schema))
         self._counts_deleted = False
         table.optimize()
@@ -292,8 +292,8 @@ class LanceIndex:
         for start in range(0, len(evidence_ids), _IDS_A_QUERY):
             wanted = evidence_ids[start : start + _IDS_A_QUERY]
             with self._reading():
-                found = self._reader().rows(columns, len(wanted), f"evidence_id IN ({_listed(wanted)})")
-            yield from found.to_pylist()
+                found = self._reader().rows(columns, wanted)
+            yield from found
 
     def _narrowed(self, filters: Filters) -> tuple[LanceTable, str]:
         """Return the table, and the filters in its language; "" where there are none."""
@@ -443,16 +443,16 @@ def _extend(batch: pa.RecordBatch, schema: pa.Schema, fields: Sequence[str]) -> 
 def _predicate(filters: Filters) -> str:
     parts = []
     if filters.documents:
-        parts.append(f"array_has_any({NAMES}, make_array({_listed(filters.documents)}))")
+        parts.append(f"array_has_any({NAMES}, make_array({listed(filters.documents)}))")
     if filters.pages:
         numbers = ", ".join(f"CAST({int(page)} AS INT)" for page in filters.pages)
         parts.append(f"array_has_any({PAGES}, make_array({numbers}))")
     if filters.modalities:
-        parts.append(f"modality IN ({_listed(filters.modalities)})")
+        parts.append(f"modality IN ({listed(filters.modalities)})")
     if filters.languages:
-        parts.append(f"language IN ({_listed(filters.languages)})")
+        parts.append(f"language IN ({listed(filters.languages)})")
     if filters.sections:
-        parts.append(f"array_has_any({SECTIONS}, make_array({_listed([folded(name) for name in filters.sections])}))")
+        parts.append(f"array_has_any({SECTIONS}, make_array({listed([folded(name) for name in filters.sections])}))")
     if filters.has_figure is not None:
         parts.append(f"{FIGURES} = {str(filters.has_figure).lower()}")
     if filters.since is not None:
@@ -460,10 +460,5 @@ def _predicate(filters: Filters) -> str:
     if filters.until is not None:
         parts.append(f"date <= '{filters.until}'")
     if filters.evidence_ids:
-        parts.append(f"evidence_id IN ({_listed(filters.evidence_ids)})")
+        parts.append(f"evidence_id IN ({listed(filters.evidence_ids)})")
     return " AND ".join(parts)
-
-
-def _listed(values: Sequence[str]) -> str:
-    """Spell strings as SQL literals, where a doubled quote is the only escape there is."""
-    return ", ".join("'" + encodable(value).replace("'", "''") + "'" for value in values)

@@ -60,6 +60,8 @@ def test_ids_are_the_same_whether_they_were_read_before_or_are_forgotten(
     monkeypatch.setattr(lance_engine, "IDS_KEPT", 3)
     for k in (1, 20, 5, 20):
         assert index.dense(unit_vectors(1)[0], k, NO_FILTERS, "text") == expected[:k]
+        wanted = [name for name, _ in expected[:k]]
+        assert [found["evidence_id"] for found in index.fetch(["unknown", *wanted, "it's unknown"])] == wanted
 
 
 def test_a_table_that_is_not_there_is_an_error(index: LanceIndex, tmp_path: Path) -> None:

@@ -120,7 +120,10 @@ def query_terms(query: str, languages: Iterable[str]) -> list[str]:
             found |= dict.fromkeys(pairs or [_folded(token)])
             continue
         for word in _words(token):
-            found |= dict.fromkeys([_folded(word), *(_folded(stem(word)) for stem in stemmers if word.isalpha())])
+            found[_folded(word)] = None
+            if word.isalpha():
+                for stem in stemmers:
+                    found[_folded(stem(word))] = None
     return [term for term in found if 0 < len(term) <= LONGEST_TERM]
 
 

@@ -11,7 +11,7 @@ from itertools import compress
 
 from schemas.documents import Line
 from schemas.drawings import Letters, PageLine
-from schemas.geometry import BBox, turned, union
+from schemas.geometry import BBox, gap, turned, union
 from schemas.tags import escape
 from tasks.reading.reorder import LineLetters
 
@@ -35,7 +35,8 @@ _MARKS = {
 """The mark that each accent is where it has no place of its own."""
 
 _DOTLESS = {"ı": "i", "ȷ": "j"}
-_BESIDE_LETTER = re.compile(f"[{re.escape(''.join(_MARKS))}](?=[^\\W\\d_])|(?<=[^\\W\\d_])[{re.escape(''.join(_MARKS))}]")
+_ACCENT, _LETTER = f"[{re.escape(''.join(_MARKS))}]", r"[^\W\d_]"
+_BESIDE_LETTER = re.compile(f"{_ACCENT}(?={_LETTER})|(?<={_LETTER}){_ACCENT}")
 
 _OVERLAP = 0.6
 """Least part of the narrower of the two that an accent and its letter share across.
@@ -48,8 +49,9 @@ more than 0.28 with the one on its other side; those with a place of their own, 
 def with_accents(lines: Sequence[PageLine], letters: LineLetters) -> Iterator[PageLine]:
     """Yield lines with each accent composed with the letter that it is set over."""
     for line, visible in lines:
-        has_any = not line.text.isascii() or "`" in line.text or "^" in line.text or "~" in line.text
-        yield PageLine(_composed(line, letters) if has_any and _BESIDE_LETTER.search(line.text) else line, visible)
+        # To look for an accent at all is cheap, and most lines have none.
+        has_any = not _MARKS.keys().isdisjoint(line.text) and _BESIDE_LETTER.search(line.text) is not None
+        yield PageLine(_composed(line, letters) if has_any else line, visible)
 
 
 def _composed(line: Line, letters: LineLetters) -> Line:
@@ -80,5 +82,5 @@ def _composed(line: Line, letters: LineLetters) -> Line:
 
 def _share(one: BBox, other: BBox) -> float:
     """Return how much of the narrower box two share across."""
-    narrower = min(one.x1 - one.x0, other.x1 - other.x0)
-    return (min(one.x1, other.x1) - max(one.x0, other.x0)) / narrower if narrower > 0 else 0.0
+    narrower = min(one.width, other.width)
+    return -gap(one.x0, one.x1, other.x0, other.x1) / narrower if narrower > 0 else 0.0

@@ -116,7 +116,11 @@ def overlap(one: BBox, other: BBox) -> bool:
 
 def is_level(one: BBox, other: BBox) -> bool:
     """Return whether two boxes stand on one row: they share half the height of the flatter one."""
-    return -gap(one.y0, one.y1, other.y0, other.y1) >= 0.5 * min(one.height, other.height)
+    _, y0, _, y1 = one
+    _, top, _, bottom = other
+    flatter = min(y1 - y0, bottom - top)
+    shared = (y1 if y1 < bottom else bottom) - (y0 if y0 > top else top)
+    return shared >= (0.5 * flatter if flatter > 0 else 0.0)
 
 
 def distance(one: BBox, other: BBox) -> float:

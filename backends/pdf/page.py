@@ -66,15 +66,20 @@ class Page:
         self.frames = frames
         self._handles = [handle for _, handle in images]
         self._listing = listing
+        self._letters: dict[Line, Letters | None] = {}
 
     def letters(self, line: Line) -> Letters | None:
         """Return where the letters of a line stand; see the port."""
-        return self._letters.get((line.bbox, line.text))
+        with refusing("the page can't be read", FailureCode.PAGE_UNREADABLE, self.number):
+            if line not in self._letters:
+                self._letters[line] = read_letters(self._text, line)
+            return self._letters[line]
 
     @cached_property
-    def _letters(self) -> dict[tuple[BBox, str], Letters]:
-        with refusing("the page can't be read", FailureCode.PAGE_UNREADABLE, self.number):
-            return read_letters(self._listing)
+    def _text(self) -> "pymupdf.TextPage":
+        text = text_page(self._listing)
+        move_off_page(image_blocks(text)[0])
+        return text
 
     def replacement_texts(self) -> list[ReplacementText]:
         """Return the replacement texts of images; see the port."""

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     import pymupdf
 
 _FAR_PT = -1e9
+_AROUND_PT = 1.0
+"""Room around a line whose letters are read; its box is rounded."""
+
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _BOLD = 16
 """The flag of a span in bold letters."""
@@ -78,24 +81,25 @@ def lines_of(text: "pymupdf.TextPage", page: int, places: Sequence[int]) -> list
     return lines
 
 
-def read_letters(listing: "pymupdf.DisplayList") -> dict[tuple[BBox, str], Letters]:
-    """Return the letters of a page's lines, by the box and the escaped text of each line."""
-    found: dict[tuple[BBox, str], Letters] = {}
-    page = text_page(listing)
-    move_off_page(image_blocks(page)[0])
+def read_letters(text: "pymupdf.TextPage", line: Line) -> Letters | None:
+    """Return the letters of one of a page's lines; None where the page has no such line, or a broken font hides them.
+
+    The page's other letters are passed over: to read all of them takes as long as to read the page.
+    """
+    shown, (x0, y0, x1, y1) = text.this.m_internal.mediabox, line.bbox.grown(_AROUND_PT)
+    shown.x0, shown.y0, shown.x1, shown.y1 = x0, y0, x1, y1
     try:
-        blocks = page.extractRAWDICT()["blocks"]
+        blocks = text.extractRAWDICT()["blocks"]
     except SystemError:  # PyMuPDF fails on a letter beyond Unicode's last, which a broken font may name
-        return found
-    for block in blocks:
-        for row in block["lines"]:
-            letters = [letter for span in row["spans"] for letter in span["chars"]]
-            text = _SURROGATE.sub("\ufffd", "".join([letter["c"] for letter in letters]))
+        return None
+    for row in (row for block in blocks for row in block["lines"]):
+        letters = [letter for span in row["spans"] for letter in span["chars"]]
+        words = _SURROGATE.sub("\ufffd", "".join([letter["c"] for letter in letters]))
+        if escape(words) == line.text and BBox(*row["bbox"]).rounded() == line.bbox:
             across, down = (round(part, 2) for part in row["dir"])
             direction = (int(across), int(down)) if abs(across) + abs(down) == 1 else None
-            boxes = [letter["bbox"] for letter in letters]
-            found[BBox(*row["bbox"]).rounded(), escape(text)] = Letters(text, boxes, direction)
-    return found
+            return Letters(words, [letter["bbox"] for letter in letters], direction)
+    return None
 
 
 def replacement_texts(listing: "pymupdf.DisplayList") -> list[ReplacementText]:

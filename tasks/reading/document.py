@@ -98,7 +98,8 @@ def _placed(
     pieces: Sequence[Piece], blocks: Sequence[Block], keys: Mapping[int, tuple[Line, ...]], words: Mapping[int, str]
 ) -> list[PlacedFigure]:
     """Return the figures that are blocks of their own, each with the text that it stands by."""
-    holders = {line: order for order, piece in enumerate(pieces) for line in piece.lines}
+    beside = {line.page for piece in pieces for line in piece.step} | {line.page for key in keys.values() for line in key}
+    holders = {line: order for order, piece in enumerate(pieces) for line in piece.lines if line.page in beside}
     placed: list[PlacedFigure] = []
     for block, piece in zip(blocks, pieces, strict=True):
         place = piece.placement

@@ -59,6 +59,8 @@ def join_lines(lines: Sequence[Line], *, keep: bool = False) -> str:
 
 def _space_between(before: str, after: str) -> str:
     """Return what parts two texts that are read as one: a space, and nothing in a script that is written without."""
+    if before[-1:].isascii():
+        return " "
     return "" if _ENDS_SOLID.search(before, max(0, len(before) - 1)) and _BEGINS_SOLID.match(after) else " "
 
 
@@ -76,9 +78,17 @@ def wraps(line: Line, following: Line, left: float, right: float) -> bool:
     if room <= 0:
         return True
     letter = line.bbox.width / max(1, len(line.text.strip()))
-    word = _FIRST_WORD.match(following.text)
-    if word is None:
+    word = _first_word(following.text)
+    if not word:
         return False
-    if _BEGINS_SOLID.match(word[1]):
+    if not word.isascii() and _BEGINS_SOLID.match(word):
         letter = max(letter, line.size)  # as wide as it is high, however narrow the Latin letters beside it are
-    return room <= (len(word[1]) + 1) * letter
+    return room <= (len(word) + 1) * letter
+
+
+def _first_word(text: str) -> str:
+    """Return what stands at the beginning of a line and can't be broken; "" if it is blank."""
+    if text.isascii():
+        return next(iter(text.split(maxsplit=1)), "")
+    found = _FIRST_WORD.match(text)
+    return found[1] if found else ""

@@ -201,7 +201,7 @@ def _row_by_row(blocks: Sequence[Standing], order: Sequence[int], *, right_to_le
             (
                 place
                 for place in range(at - FEWEST_ROWS, -1, -1)
-                if is_level(blocks[turned[place]].head, first.head) and sides[turned[place]][1] <= sides[turned[at]][0]
+                if sides[turned[place]][1] <= sides[turned[at]][0] and is_level(blocks[turned[place]].head, first.head)
             ),
             None,
         )

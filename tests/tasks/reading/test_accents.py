@@ -44,6 +44,12 @@ def test_one_with_a_place_of_its_own_stays_as_it_is(shown: str) -> None:
     assert _text(_read(f"({shown})")) == shown
 
 
+@pytest.mark.parametrize("shown", ["V2.9~pre1", "x^2", "`halcmd`", "cd ~/pumps"])
+def test_where_letters_stand_is_not_looked_up_for_what_programs_hold(shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("backends.pdf.page.read_letters", lambda _page, line: pytest.fail(line.text))
+    assert _text(_read(f"({shown})")) == shown
+
+
 def test_boxes_stay_beside_their_letters() -> None:
     content = _read(r"(f) -111 (\250) 444 (ur) -111 (\264) 444 (x)")
     text, boxes = content.letters(content.lines[0].line)

@@ -5,11 +5,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pipeline.corpus.corpora import read_mapping
+from pipeline.corpus.models import QueryModels
+from pipeline.corpus.workspace import Workspace
 from schemas.corpus import RetrievalOptions
 from schemas.errors import RequestError, UserError
 from schemas.retrieval import Preset
 from tasks.answering.presets import PresetError, packaged, preset_named, read_preset
+from tasks.answering.retrieve import lacking_models, lacking_rows, lacking_vectors
 
+_YAML = {".yaml", ".yml"}
 _Stamp = tuple[str, int, int]
 
 
@@ -23,7 +27,7 @@ def presets_of(options: RetrievalOptions) -> Mapping[str, Preset]:
         return packaged()
     folder = Path(options.presets)
     try:
-        files = [(file, file.stat()) for file in sorted(folder.iterdir()) if file.suffix == ".yaml" and file.name[0] != "."]
+        files = [(file, file.stat()) for file in sorted(folder.iterdir()) if file.suffix in _YAML and file.name[0] != "."]
     except OSError as error:
         raise UserError(f"retrieval.presets: {error.filename or folder} can't be read: {error.strerror}") from error
     return _read(tuple((str(file), found.st_mtime_ns, found.st_size) for file, found in files))
@@ -51,6 +55,24 @@ def default_preset(options: RetrievalOptions) -> Preset:
         raise UserError(f"retrieval.preset of the corpus file: {error.message}") from error
 
 
+def check_default_preset(workspace: Workspace) -> Preset:
+    """Return the preset of those who name none, which a version of these settings has all for.
+
+    Raises:
+        UserError: There is none of the name that the corpus file says, or such a version lacks something for it.
+    """
+    options = workspace.corpus.retrieval
+    preset = default_preset(options)
+    absent = lacking_vectors(preset, workspace.spaces) | lacking_models(preset, QueryModels(options, {}))
+    absent |= lacking_rows(preset, has_pages=workspace.keys.drawn is not None)
+    if absent:
+        raise UserError(
+            f"{workspace.file}: retrieval.preset: {preset.name} needs {', '.join(absent)}; set {', '.join(absent.values())}, "
+            "or name another preset"
+        )
+    return preset
+
+
 @functools.lru_cache(maxsize=16)
 def _read(stamps: tuple[_Stamp, ...]) -> Mapping[str, Preset]:
     own: dict[str, Preset] = {}
@@ -58,6 +80,8 @@ def _read(stamps: tuple[_Stamp, ...]) -> Mapping[str, Preset]:
         file = Path(place)
         if file.stem in packaged():
             raise UserError(f"{file}: {file.stem} is the name of a packaged preset; give the file another name")
+        if file.stem in own:
+            raise UserError(f"{file}: there is a {file.stem}.yaml, too; give one of them another name")
         try:
             own[file.stem] = read_preset(
                 file.stem, read_mapping(file, "preset", "it needs 'label', 'sentence' and 'retrieve'")

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from evaluation.gates import OF_RETRIEVAL
-from pipeline.corpus.models import QueryModels
-from pipeline.corpus.presets import default_preset
+from pipeline.corpus.presets import check_default_preset, default_preset
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.collection import OF_THE_ENGINE, holds
 from pipeline.records.descriptions import read_spent
@@ -19,7 +18,6 @@ from schemas.errors import UNFINISHED, UserError
 from schemas.ids import key, version_name, version_time
 from schemas.versions import LedgerRow, Manifest, Outcome, Plan, PlannedDocument, Pointer, Spent, Status
 from tasks.answering.presets import steps_of
-from tasks.answering.retrieve import lacking_models, lacking_rows, lacking_vectors
 from tasks.enriching.spending import Budget
 from tasks.versions.plan import compare, cut_shards, summarise, was_disturbed
 
@@ -49,7 +47,7 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
     listed = source.files()
     if not listed and not ledger:
         raise UserError(f"source {corpus.source} holds no PDF; put some there, or correct 'source' in {workspace.file}")
-    _check_default_preset(workspace)
+    check_default_preset(workspace)
     comparison = compare(listed, ledger, attempt=workspace.keys.attempt, digest=source.digest, retry=retry)
     fingerprint = key(
         settings=workspace.keys.settings,
@@ -107,19 +105,6 @@ def _built(workspace: Workspace, fingerprint: str, live: Pointer | None) -> tupl
         if holds(workspace, manifest):
             return manifest.version, "unchanged" if is_live else "held" if live is not None and live.held else "ready"
     return None
-
-
-def _check_default_preset(workspace: Workspace) -> None:
-    """Refuse a default preset that lacks something in a version of these settings, before all of that is built."""
-    options = workspace.corpus.retrieval
-    preset = default_preset(options)
-    absent = lacking_vectors(preset, workspace.spaces) | lacking_models(preset, QueryModels(options, {}))
-    absent |= lacking_rows(preset, has_pages=workspace.keys.drawn is not None)
-    if absent:
-        raise UserError(
-            f"{workspace.file}: retrieval.preset: {preset.name} needs {', '.join(absent)}; set {', '.join(absent.values())}, "
-            "or name another preset"
-        )
 
 
 def _is_unfinished(workspace: Workspace, manifest: Manifest) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from pipeline.corpus.corpora import corpora_folder, corpus_files
+from pipeline.corpus.presets import check_default_preset
 from pipeline.corpus.workspace import Report, Workspace, open_server, open_workspace, silent
 from pipeline.records.alias import follow
 from pipeline.records.collection import holds
@@ -79,7 +80,17 @@ def _corpora(corpora: Sequence[str], *, deep: bool, report: Report) -> Iterator[
 
 def _corpus(workspace: Workspace) -> Iterator[Finding]:
     subject = f"corpus {workspace.corpus.name}"
-    looks: list[Callable[[Workspace], Finding]] = [_source, _store, _passwords, _engine, _live, _languages, _index, _alias]
+    looks: list[Callable[[Workspace], Finding]] = [
+        _source,
+        _store,
+        _passwords,
+        _engine,
+        _preset,
+        _live,
+        _languages,
+        _index,
+        _alias,
+    ]
     for look in looks:
         try:
             finding = look(workspace)
@@ -126,6 +137,10 @@ def _engine(workspace: Workspace) -> Finding:
         return Finding(subject=" engine", ok=True, message="lancedb, beside the versions")
     release = open_server(options).release()
     return Finding(subject=" engine", ok=True, message=f"weaviate {release} at {options.url}")
+
+
+def _preset(workspace: Workspace) -> Finding:
+    return Finding(subject=" preset", ok=True, message=f"{check_default_preset(workspace).name} for those who name none")
 
 
 def _live(workspace: Workspace) -> Finding:

@@ -1,6 +1,7 @@
 """The ways to search of the papers, over one published version: each does what its paper asks for."""
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -12,6 +13,7 @@ from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.refresh import refresh
 from pipeline.stages.plan import plan
+from pipeline.upkeep.doctor import diagnose
 from schemas.errors import RequestError, UserError
 from schemas.evidence import Hit
 from tasks.answering.presets import packaged
@@ -243,6 +245,16 @@ def test_a_folder_of_presets_is_read_when_it_changes_and_a_mistake_in_it_names_i
         with pytest.raises(UserError, match=r"mine\.yaml: space: there are no vectors 'pixels'; use text, tables"):
             corpus.search(QUESTION)
         assert corpus.search(QUESTION, preset="bm25").preset == "bm25", "a packaged one is of no folder"
+        (folder / "mine.yaml").write_text("name: other\nlabel: Mine\nsentence: by words\nretrieve: [{by: bm25}]\n")
+        with pytest.raises(UserError, match=r"mine\.yaml: name: it is called by its file, mine; leave 'name' out"):
+            corpus.search(QUESTION)
+        (folder / "mine.yaml").write_text("label: Mine\nsentence: by words\nretrieve: [{by: bm25}]\n")
+        (folder / "mine.yaml").rename(folder / "mine.yml")
+        assert corpus.search(QUESTION).preset == "mine"
+        (folder / "mine.yaml").write_text("label: Mine\nsentence: by words\nretrieve: [{by: dense}]\n")
+        with pytest.raises(UserError, match=r"mine\.yml: there is a mine\.yaml, too"):
+            corpus.search(QUESTION)
+        (folder / "mine.yml").unlink()
         (folder / "mine.yaml").rename(folder / "Mine.yaml")
         with pytest.raises(UserError, match=r"Mine\.yaml: name: a preset is named by small letters"):
             corpus.search(QUESTION)
@@ -268,8 +280,11 @@ def test_a_folder_of_presets_is_read_when_it_changes_and_a_mistake_in_it_names_i
 )
 def test_a_default_that_lacks_something_is_refused_before_anything_is_built(tmp_path: Path, preset: str, said: str) -> None:
     write_manual(tmp_path / "pdfs" / "pump.pdf", "water pump", seed=1)
+    file = str(write_corpus(tmp_path, f"retrieval: {{preset: {preset}}}\n"))
     with pytest.raises(UserError, match=said):
-        plan(open_workspace(str(write_corpus(tmp_path, f"retrieval: {{preset: {preset}}}\n"))), "plan")
+        plan(open_workspace(file), "plan")
+    wrong = [finding for finding in diagnose([file]).findings if finding.subject.startswith("corpus ") and not finding.ok]
+    assert [re.search(said, finding.message) is not None for finding in wrong] == [True]
 
 
 def test_a_version_whose_rows_show_no_picture_has_texts_alone_in_the_joint_space(corpus: PublishedCorpus) -> None:

@@ -52,6 +52,8 @@ def read_preset(name: str, holds: Mapping[Any, Any]) -> Preset:
     Raises:
         PresetError: It holds none.
     """
+    if holds.get("name", name) != name:
+        raise PresetError(f"name: it is called by its file, {name}; leave 'name' out")
     try:
         return _valid({**holds, "name": name})
     except ValueError as error:

@@ -43,6 +43,8 @@ from tasks.versions.check import CHECK_VERSION
 
 CODE_VERSION = "0.1.0"
 INDEX_FILE = "index.json"
+INDEX_FOLDER = "lance"
+"""The folder of a version that holds its embedded index."""
 
 
 class Report(Protocol):
@@ -189,7 +191,7 @@ def open_index(
     if options.engine == "weaviate":
         server = open_server(options)
         return WeaviateIndex(server, name, exact=options.exact, replicas=options.replicas, languages=languages)
-    return LanceIndex(join(store_root, version_file(version, "lance")), name, languages=languages)
+    return LanceIndex(join(store_root, version_file(version, INDEX_FOLDER)), name, languages=languages)
 
 
 def open_server(options: IndexOptions) -> WeaviateServer:

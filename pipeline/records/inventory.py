@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from backends.stores.objects import read_table
-from pipeline.corpus.workspace import Workspace
+from pipeline.corpus.workspace import INDEX_FOLDER, Workspace
 from pipeline.records.damage import note_damage
 from pipeline.records.evidence import PartWriter
 from pipeline.records.publication import manifest_name, readable_manifest
@@ -29,9 +29,6 @@ FILE = "inventory.parquet"
 """Lists the files of the version's own folder; those among them that list shared objects lie in ``SHARED``."""
 
 SHARED = "inventory"
-
-_INDEX = "lance"
-"""The folder of an embedded index."""
 
 _LATER = ("manifest.json", "override.json", FILE)
 """What comes into a version's folder after its inventory was taken."""
@@ -205,7 +202,7 @@ def check_index_files(workspace: Workspace, version: str, *, digests: bool = Fal
     """
     store = workspace.store
     items = [item for item in _index_files(store, version) if item.name not in sparing]
-    sizes = store.sizes(version_file(version, _INDEX)) if items else {}
+    sizes = store.sizes(version_file(version, INDEX_FOLDER)) if items else {}
     for item in items:
         whole = sizes.get(item.name) == item.bytes
         if whole and digests and "://" not in store.root:
@@ -221,10 +218,10 @@ def taken_over(store: ObjectStore, version: str, parent: str) -> dict[str, Item]
     """
     if "://" in store.root:
         return {}
-    root, own = Path(store.root), {_in_table(name): name for name in store.names(version_file(version, _INDEX))}
+    root, own = Path(store.root), {_in_table(name): name for name in store.names(version_file(version, INDEX_FOLDER))}
     same = {
         name: own[place]
-        for name in store.names(version_file(parent, _INDEX))
+        for name in store.names(version_file(parent, INDEX_FOLDER))
         if (place := _in_table(name)) in own and (root / own[place]).samefile(root / name)
     }
     # A damaged inventory of the parent's is in nobody's way who has nothing of it.
@@ -247,12 +244,12 @@ def check_taken_over(workspace: Workspace, version: str, parent: str) -> None:
 
 
 def _index_files(store: ObjectStore, version: str) -> list[Item]:
-    return [item for item in read_own(store, version) or () if item.name.startswith(f"{version_file(version, _INDEX)}/")]
+    return [item for item in read_own(store, version) or () if item.name.startswith(f"{version_file(version, INDEX_FOLDER)}/")]
 
 
 def _in_table(name: str) -> str:
     """Return a file's place within the engine's table, which is called otherwise in each version."""
-    return name.split(f"/{_INDEX}/", 1)[1].partition("/")[2]
+    return name.split(f"/{INDEX_FOLDER}/", 1)[1].partition("/")[2]
 
 
 def _index_damaged(workspace: Workspace, version: str, item: Item) -> DamagedError:

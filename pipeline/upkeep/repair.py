@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
-from pipeline.corpus.workspace import Report, Workspace, silent
+from pipeline.corpus.workspace import INDEX_FOLDER, Report, Workspace, silent
 from pipeline.records.cache import CACHES, ShardedCache
 from pipeline.records.damage import NOTED, DamageNote, read_damage_note
 from pipeline.records.descriptions import SPENT
@@ -215,7 +215,7 @@ def _named(workspace: Workspace, version: str) -> Iterator[Item]:
     store = workspace.store
     manifest = read_manifest(store, version)
     names = objects_of(workspace, manifest) if manifest else ()
-    own = (name for name in store.names(version_file(version, "")) if "/lance/" not in name)
+    own = (name for name in store.names(version_file(version, "")) if f"/{INDEX_FOLDER}/" not in name)
     whole = (store.names(name) if name.endswith("/") else [name] for name in names)
     return (Item(name, 0, None) for name in sorted({*own, *chain.from_iterable(whole)}))
 

@@ -45,6 +45,11 @@ EXACT_BELOW_ROWS = 20_000
 BITS = 4
 """Of a vector's component in the index."""
 
+VECTORS_A_CELL = 128
+"""Vectors that are read for each cell of the index, to fit it. With the engine's 256 as much is found (recall@10 .995 of 322,000
+vectors made of real ones), for 160 MB more for a moment; with 64 some cells of random vectors fall outside the engine's bounds.
+"""
+
 REFINE_FACTOR, REFINE_FACTOR_OF_ONE_BIT = 1, 5
 """Times the rows asked for whose vectors are compared: with one bit, 640 of them are as good as 128 with four (decision 37)."""
 APPROXIMATED = 64
@@ -182,7 +187,9 @@ class LanceIndex:
             for column in (name for name in table.schema.names if name.startswith("vector_") and name not in there):
                 late = is_late(table.schema, column.removeprefix("vector_"))
                 if not late and table.count_rows(f"{column} IS NOT NULL") >= self._exact_below:
-                    table.create_index(column, config=IvfRq(distance_type="cosine", num_bits=BITS))
+                    table.create_index(
+                        column, config=IvfRq(distance_type="cosine", num_bits=BITS, sample_rate=VECTORS_A_CELL)
+                    )
 
     def _bring_up_to_date(self, table: Any) -> None:
         """Take the rows that were added into the indexes, those that were deleted out of them, and remove older files."""

@@ -244,7 +244,9 @@ def check_taken_over(workspace: Workspace, version: str, parent: str) -> None:
 
 
 def _index_files(store: ObjectStore, version: str) -> list[Item]:
-    return [item for item in read_own(store, version) or () if item.name.startswith(f"{version_file(version, INDEX_FOLDER)}/")]
+    return [
+        item for item in read_own(store, version) or () if item.name.startswith(f"{version_file(version, INDEX_FOLDER)}/")
+    ]
 
 
 def _in_table(name: str) -> str:

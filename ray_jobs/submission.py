@@ -5,6 +5,7 @@ import contextlib
 import itertools
 import logging
 import tempfile
+import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -160,6 +161,7 @@ class JobServer:
             try:
                 found: str = self._asked(lambda: self._client.get_job_logs(job_id))
             except TransientError:
+                time.sleep(_POLL_S)
                 continue
             return found.removesuffix("\n").split("\n")
         return []  # nobody waits for what a job printed when the job is over

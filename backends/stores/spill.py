@@ -56,11 +56,25 @@ class Spill:
 
     def part(self, number: int) -> pa.Table:
         """Return the rows of one part, whose keys all have that ``part_of``; nothing can be added any more."""
+        return pa.concat_tables([self.schema.empty_table(), *self.runs(number)])
+
+    def runs(self, number: int, at_least: int | None = None) -> Iterator[pa.Table]:
+        """Yield the rows of one part, at once or whenever they take ``at_least`` bytes; nothing can be added any more."""
         for writer in self._writers:
             writer.close()
         self._writers = []
         with pa.OSFile(str(self._files[number]), "rb") as file:
-            return pa.ipc.open_file(file).read_all()
+            reader = pa.ipc.open_file(file)
+            held: list[pa.RecordBatch] = []
+            held_bytes = 0
+            for place in range(reader.num_record_batches):
+                held.append(reader.get_batch(place))
+                held_bytes += held[-1].nbytes
+                if at_least is not None and held_bytes >= at_least:
+                    yield pa.Table.from_batches(held)
+                    held, held_bytes = [], 0
+            if held:
+                yield pa.Table.from_batches(held)
 
 
 def part_of(keys: Any) -> NDArray[np.int64]:

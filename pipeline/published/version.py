@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from backends.engines.analyser import query_terms, spans
 from pipeline.corpus.models import Embedders, QueryModels
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.evidence import evidence_parts, figure_rows, page_rows, read_placements
+from pipeline.records.evidence import DocumentRows, pictured_rows, read_placements
 from pipeline.records.inventory import check_index_files
 from pipeline.records.ledger import read_ledger
 from pipeline.records.publication import read_manifest
@@ -170,17 +170,13 @@ class OpenVersion:
 
     def _contents(self, doc_ids: Sequence[str]) -> list[ContentsRow]:
         """Return the rows of documents, as a table of contents takes them, the documents as they are given."""
-        wanted = pa.array(doc_ids, pa.string())
         columns = ["evidence_id", "doc_id", "title", "section_path", "modality"]
-        rows: list[ContentsRow] = []
-        for part in evidence_parts(self.workspace.store, self.version):
-            found = part.select(columns).filter(pc.is_in(part.column("doc_id"), wanted)).to_pylist()
-            rows += [
-                ContentsRow(row["evidence_id"], row["doc_id"], row["title"], tuple(row["section_path"]))
-                for row in found
-                if row["modality"] != Modality.PAGE
-            ]
-        return sorted(rows, key=lambda row: doc_ids.index(row.doc_id))
+        found = (row for doc_id in doc_ids for row in self._document_rows.of(doc_id).select(columns).to_pylist())
+        return [
+            ContentsRow(row["evidence_id"], row["doc_id"], row["title"], tuple(row["section_path"]))
+            for row in found
+            if row["modality"] != Modality.PAGE
+        ]
 
     def _resolved(self, filters: Filters) -> Filters:
         """Return filters that an engine understands, and that find the same rows."""
@@ -227,7 +223,7 @@ class OpenVersion:
 
     def require_figure(self, figure_id: str) -> None:
         """Raise ``NotFoundError`` where the version holds no such figure or picture of a page, whatever the store has."""
-        if figure_id not in self._figure_ids and figure_id not in self._page_pictures:
+        if not _has_figure(self._figures, figure_id) and not (self.has_pages and _has_figure(self._page_rows, figure_id)):
             raise NotFoundError(f"{self._place} has no figure {figure_id}")
 
     def tagged_name(self, doc_id: str) -> str:
@@ -257,12 +253,16 @@ class OpenVersion:
         return table.filter(pc.is_valid(table.column("figure_id")))
 
     @functools.cached_property
-    def _figure_ids(self) -> frozenset[Any]:
-        return frozenset(self._figures.column("figure_id").to_pylist())
+    def _document_rows(self) -> DocumentRows:
+        return DocumentRows(self.workspace.store, self.version)
 
     @functools.cached_property
     def _figure_rows(self) -> pa.Table:
-        return figure_rows(self.workspace.store, self.version)
+        return pictured_rows(self.workspace.store, self.version, Modality.FIGURE)
+
+    @functools.cached_property
+    def _page_rows(self) -> pa.Table:
+        return pictured_rows(self.workspace.store, self.version, Modality.PAGE)
 
     @functools.cached_property
     def _first_rows(self) -> pa.Table:
@@ -284,13 +284,6 @@ class OpenVersion:
             None if name is None else str(name) for name in self._figure_rows.column("figure_id").take(places).to_pylist()
         ]
 
-    @functools.cached_property
-    def _page_pictures(self) -> frozenset[str]:
-        if not self.has_pages:
-            return frozenset()
-        parts = evidence_parts(self.workspace.store, self.version)
-        return frozenset(picture for part in parts for _, _, picture in page_rows(part))
-
     def _marker(self, words: str, phrases: Sequence[str]) -> Callable[[str, str | None], list[Span]]:
         """Return what finds the places to mark in a text of a language, or of one that isn't known."""
         wanted = query_terms(telling(words), self.counts.documents_by_language)
@@ -306,8 +299,9 @@ class OpenVersion:
         figures = sorted({figure_id for row in rows for figure_id in row["figure_refs"]})
         placements: list[dict[str, Any]] = []
         if figures:
-            tagged = self._figures.filter(pc.is_valid(self._figures.column("number")))
-            placements = tagged.filter(pc.is_in(tagged.column("figure_id"), pa.array(figures))).to_pylist()
+            wanted = pc.is_in(self._figures.column("figure_id"), pa.array(figures))
+            tagged = pc.and_(wanted, pc.is_valid(self._figures.column("number")))
+            placements = self._figures.filter(tagged).to_pylist()
         return [
             self._hit(row, scores[row["evidence_id"]], placements, marked(row["text"], row.get("language"))) for row in rows
         ]
@@ -335,6 +329,10 @@ class OpenVersion:
                 "figures": localise(row["figure_refs"], row["doc_id"], regions, placements),
             }
         )
+
+
+def _has_figure(rows: pa.Table, figure_id: str) -> bool:
+    return int(pc.index(rows.column("figure_id"), pa.scalar(figure_id)).as_py()) >= 0
 
 
 def open_version(workspace: Workspace, version: str, asked: Callable[[], Corpus] | None = None) -> OpenVersion:

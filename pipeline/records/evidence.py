@@ -1,5 +1,7 @@
 """The rows of a version, kept in files of a bounded number of rows and read back a file at a time."""
 
+import bisect
+import functools
 import re
 from collections.abc import Iterator
 
@@ -164,6 +166,31 @@ def read_placements(store: ObjectStore, version: str) -> pa.Table:
     return pa.concat_tables([PLACEMENTS.empty_table(), *placement_parts(store, version)])
 
 
+class DocumentRows:
+    """A version's evidence by document: its files are in that order, so that few of them are read for one.
+
+    Raises as ``evidence_parts`` does.
+    """
+
+    def __init__(self, store: ObjectStore, version: str) -> None:
+        self._store = store
+        self._names = _parts(store, version_file(version, "evidence"))
+        self._first_document = functools.cache(self._read_first_document)
+
+    def of(self, doc_id: str) -> pa.Table:
+        """Return a document's rows in reading order; none where the version hasn't got it."""
+        # The document may begin in the file before the first one that begins with it, or with a later one.
+        first = bisect.bisect_left(self._names, doc_id, key=self._first_document)
+        stop = bisect.bisect_right(self._names, doc_id, key=self._first_document)
+        parts = (_evidence_part(self._store, name) for name in self._names[max(0, first - 1) : stop])
+        found = [part.filter(pc.equal(part.column("doc_id"), pa.scalar(doc_id))) for part in parts]
+        return pa.concat_tables([EVIDENCE.empty_table(), *found])
+
+    def _read_first_document(self, name: str) -> str:
+        documents = read_table(self._store, name, columns=["doc_id"]).column("doc_id")
+        return str(documents[0].as_py()) if len(documents) else ""
+
+
 def page_rows(evidence: pa.Table) -> list[tuple[str, int, str]]:
     """Return document, page and picture of each row of a page."""
     rows = evidence.select(["modality", "doc_id", "page", "figure_id"])
@@ -171,19 +198,22 @@ def page_rows(evidence: pa.Table) -> list[tuple[str, int, str]]:
     return [(row["doc_id"], row["page"], row["figure_id"]) for row in rows.to_pylist()]
 
 
-def figure_rows(store: ObjectStore, version: str) -> pa.Table:
-    """Return ``evidence_id`` and ``figure_id`` of each figure's row, by document and order; raises as ``evidence_parts`` does."""
-    columns = ["evidence_id", "figure_id", "modality"]
-    parts = [_FIGURE_ROWS.empty_table()]
+def pictured_rows(store: ObjectStore, version: str, modality: Modality) -> pa.Table:
+    """Return ``evidence_id`` and ``figure_id`` of each figure's row, or each page's, by document and order.
+
+    Raises as ``evidence_parts`` does.
+    """
+    columns = [*_PICTURED.names, "modality"]
+    parts = [_PICTURED.empty_table()]
     for name in _parts(store, version_file(version, "evidence")):
         with reading(store, name):
             part = read_table(store, name, columns=columns)
-            of_figures = pc.equal(part.column("modality"), pa.scalar(str(Modality.FIGURE)))
-            parts.append(part.filter(of_figures).select(_FIGURE_ROWS.names).cast(_FIGURE_ROWS))
+            wanted = pc.equal(part.column("modality"), pa.scalar(str(modality)))
+            parts.append(part.filter(wanted).select(_PICTURED.names).cast(_PICTURED))
     return pa.concat_tables(parts)
 
 
-_FIGURE_ROWS = pa.schema([EVIDENCE.field("evidence_id"), EVIDENCE.field("figure_id")])
+_PICTURED = pa.schema([EVIDENCE.field("evidence_id"), EVIDENCE.field("figure_id")])
 
 
 def figures_of(placements: pa.Table) -> frozenset[str]:

@@ -2,16 +2,18 @@
 
 import json
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby, islice
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from backends.pdf.inscribe import Inscription
 from backends.stores.object_store import open_store
 from backends.stores.objects import read_names
 from pipeline.corpus.workspace import Report, Workspace
-from ray_jobs.tag_shard import TagJob, tag_documents
+from ray_jobs.tag_shard import TagJob, TagOutcome, tag_documents
 from schemas.corpus import ParseOptions
 from schemas.errors import Failure, UserError
 from schemas.geometry import BBox
@@ -20,11 +22,14 @@ from schemas.inspection import InspectedDocument
 from schemas.ports import ObjectStore
 from schemas.stages import Step
 
+_JOBS_AT_ONCE = 1_000
+"""Documents whose tags are in memory."""
+
 
 def make_tagged(
     workspace: Workspace,
     version: str,
-    placements: Iterable[pa.Table],
+    placements: Callable[[], Iterable[pa.Table]],
     sources: Mapping[str, str],
     run_id: str,
     report: Report,
@@ -34,7 +39,7 @@ def make_tagged(
     Args:
         workspace: The corpus.
         version: The version that the tags belong to.
-        placements: All its placements, in parts.
+        placements: Returns all its placements, in parts, by document id; gone through twice.
         sources: A source of each indexed document, by document id.
         run_id: Noted in failures.
         report: Called with each copy.
@@ -42,24 +47,18 @@ def make_tagged(
     Returns:
         Why copies are missing. Their documents are indexed all the same.
     """
-    jobs = [job for job in _jobs(placements, sources) if job.inscriptions]
-    report(Step.TAG, 0, len(jobs))
+    total = len({doc_id for part in placements() for doc_id in _tagged_rows(part).column("doc_id").unique().to_pylist()})
+    report(Step.TAG, 0, total)
     # A document without tags is its own copy.
-    made = {doc_id: document_file(doc_id) for doc_id in sources.keys() - {job.doc_id for job in jobs}}
+    made = {doc_id: document_file(doc_id) for doc_id in sources}
     failures: list[Failure] = []
-    outcomes = tag_documents(
-        jobs,
-        store_address=workspace.store.root,
-        limits=workspace.corpus.parse,
-        passwords=workspace.passwords(),
-        run_id=run_id,
-    )
-    for done, outcome in enumerate(outcomes, 1):
+    for done, outcome in enumerate(_outcomes(workspace, _jobs(placements(), sources), run_id), 1):
         if outcome.failure is None:
             made[outcome.job.doc_id] = outcome.job.name
         else:
+            del made[outcome.job.doc_id]
             failures.append(outcome.failure)
-        report(Step.TAG, done, len(jobs))
+        report(Step.TAG, done, total)
     workspace.store.replace(version_file(version, "tagged.json"), json.dumps(made, sort_keys=True).encode())
     return sorted(failures, key=lambda failure: failure.source)
 
@@ -104,10 +103,26 @@ def write_tagged(path: Path, document: InspectedDocument, file: Path, options: P
             raise UserError(f"can't write {file}: {error.strerror}") from error
 
 
+def _outcomes(workspace: Workspace, jobs: Iterator[TagJob], run_id: str) -> Iterator[TagOutcome]:
+    passwords = workspace.passwords()
+    while at_once := list(islice(jobs, _JOBS_AT_ONCE)):
+        yield from tag_documents(
+            at_once,
+            store_address=workspace.store.root,
+            limits=workspace.corpus.parse,
+            passwords=passwords,
+            run_id=run_id,
+        )
+
+
 def _jobs(placements: Iterable[pa.Table], sources: Mapping[str, str]) -> Iterator[TagJob]:
-    inscriptions: dict[str, list[Inscription]] = {doc_id: [] for doc_id in sources}
-    for row in (row for part in placements for row in part.select(["doc_id", "page", "bbox", "tag"]).to_pylist()):
-        if row["tag"] is not None:
-            inscriptions[row["doc_id"]].append(Inscription(row["page"], BBox(*row["bbox"]), row["tag"]))
-    for doc_id, items in sorted(inscriptions.items()):
-        yield TagJob(doc_id, sources[doc_id], tuple(items))
+    """Yield a job for each document that has tags."""
+    rows = (row for part in placements for row in _tagged_rows(part).to_pylist())
+    for doc_id, own in groupby(rows, key=lambda row: str(row["doc_id"])):
+        inscriptions = tuple(Inscription(row["page"], BBox(*row["bbox"]), row["tag"]) for row in own)
+        yield TagJob(doc_id, sources[doc_id], inscriptions)
+
+
+def _tagged_rows(placements: pa.Table) -> pa.Table:
+    rows = placements.select(["doc_id", "page", "bbox", "tag"])
+    return rows.filter(pc.is_valid(rows.column("tag")))

@@ -18,6 +18,11 @@ from tasks.enriching.embed import Content
 from tasks.enriching.spaces import SPACES, Passage, Space, searched_text
 from tasks.versions.repeat import KEYED, keyed
 
+BYTES_AT_ONCE = 64 << 20
+"""Vectors that a join has in memory, twice. A part of two million vectors of a text takes 48 MB; one of as many pages, many
+vectors each, 12 GB.
+"""
+
 
 def passages(evidence: pa.Table) -> list[Passage]:
     """Return what of each row can be embedded."""
@@ -138,12 +143,15 @@ class VectorJoin:
         """
         lacking = 0
         for number in range(PARTS):
-            wanted, found = self._wanted.part(number), self._cached().part(number)
-            places = pc.index_in(wanted.column("key"), found.column("id").combine_chunks())
-            lacking += places.null_count
-            if wanted.num_rows and not lacking:
-                column = found.column("vector").combine_chunks().take(pa.array(places.to_numpy()))
-                yield wanted.column("row").to_numpy(), *flattened(column, self._vectors.dimension)
+            wanted = self._wanted.part(number)
+            for found in self._cached().runs(number, BYTES_AT_ONCE) if wanted.num_rows else ():
+                places = pc.index_in(wanted.column("key"), found.column("id").combine_chunks())
+                here = pc.is_valid(places)
+                rows, wanted = wanted.filter(here), wanted.filter(pc.invert(here))
+                if rows.num_rows and not lacking:
+                    column = found.column("vector").combine_chunks().take(places.drop_null().combine_chunks())
+                    yield rows.column("row").to_numpy(), *flattened(column, self._vectors.dimension)
+            lacking += wanted.num_rows
         if lacking:
             raise self._vectors.cache.lacking(lacking)
 

@@ -79,7 +79,7 @@ def assemble(
     failures += _undescribed(workspace, version, sources)
     if corpus.tags.pdf:
         named = {doc_id: first for doc_id, (first, *_) in sources.items()}
-        failures += make_tagged(workspace, version, placement_parts(store, version), named, run_id, report)
+        failures += make_tagged(workspace, version, lambda: placement_parts(store, version), named, run_id, report)
     failures.sort(key=lambda failure: (failure.source, failure.page or 0))
     write_failures(store, run_id, failures)
     counts = {

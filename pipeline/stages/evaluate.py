@@ -5,6 +5,9 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from evaluation.gates import retrieval_gates
 from evaluation.golden import ModeReport, Placed, ask
 from evaluation.questions import Question, load_questions
@@ -14,7 +17,7 @@ from pipeline.corpus.workspace import Report, Workspace, silent
 from pipeline.published.version import NEARNESS, OpenVersion, open_version
 from pipeline.records.collection import holds
 from pipeline.records.differences import JUDGED
-from pipeline.records.evidence import read_placements
+from pipeline.records.evidence import placement_parts
 from pipeline.records.ledger import read_ledger
 from pipeline.records.notes import StageNote, read_plan, write_note
 from pipeline.records.publication import readable_manifest
@@ -78,7 +81,7 @@ def _reports(
     workspace: Workspace, version: str, questions: Sequence[Question], presets: Sequence[Preset], report: Report
 ) -> list[ModeReport]:
     opened = open_version(workspace, version)
-    placed = _placed(workspace, opened)
+    placed = _placed(workspace, opened, questions)
     words = list(dict.fromkeys(question.question for question in questions))
     asked = dict(zip(words, opened.questions(words, presets[0]), strict=True))
     reports = []
@@ -92,13 +95,20 @@ def _hits(opened: OpenVersion, asked: Mapping[str, Asked], preset: Preset, query
     return opened.search(asked[query], preset, k=k, filters=NO_FILTERS).hits
 
 
-def _placed(workspace: Workspace, opened: OpenVersion) -> Placed:
-    table = read_placements(workspace.store, opened.version)
+def _placed(workspace: Workspace, opened: OpenVersion, questions: Sequence[Question]) -> Placed:
+    """Return where figures stand in the documents whose figures questions ask for."""
+    wanted = {question.doc for question in questions if question.figures}
+    named = {
+        doc_id: [name for source in sources if (name := source.rpartition("/")[2]) in wanted]
+        for doc_id, sources in opened.sources.items()
+    }
+    doc_ids = pa.array([doc_id for doc_id, names in named.items() if names], pa.string())
     placed: dict[str, list[tuple[str, int, BBox]]] = {}
-    for row in table.select(["doc_id", "page", "bbox", "figure_id"]).to_pylist():
-        for source in opened.sources.get(row["doc_id"], []):
-            name = source.rpartition("/")[2]
-            placed.setdefault(row["figure_id"], []).append((name, row["page"], BBox(*row["bbox"])))
+    for part in placement_parts(workspace.store, opened.version):
+        rows = part.select(["doc_id", "page", "bbox", "figure_id"]).filter(pc.is_in(part.column("doc_id"), doc_ids))
+        for row in rows.to_pylist():
+            for name in named[row["doc_id"]]:
+                placed.setdefault(row["figure_id"], []).append((name, row["page"], BBox(*row["bbox"])))
     return placed
 
 

@@ -14,6 +14,7 @@ from backends.stores.object_store import open_store
 from pipeline.corpus.models import loaded
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
+from pipeline.records import vectors
 from pipeline.records.cache import ShardedCache
 from pipeline.records.notes import read_notes
 from pipeline.records.vectors import VectorJoin, open_vectors, passages
@@ -258,19 +259,25 @@ def test_a_vector_that_is_none_never_reaches_the_cache(
     assert image.cache.ids() == set()
 
 
+@pytest.mark.parametrize("bytes_at_once", [1, vectors.BYTES_AT_ONCE], ids=["a shard at once", "all at once"])
 @pytest.mark.parametrize("space", [IMAGE, LATE], ids=["image", "late"])
 def test_vectors_are_joined_to_their_rows_whatever_the_order_of_the_cache(
-    space: Space, made_once: tuple[Workspace, RefreshResult], tmp_path: Path
+    space: Space,
+    bytes_at_once: int,
+    made_once: tuple[Workspace, RefreshResult],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(vectors, "BYTES_AT_ONCE", bytes_at_once)
     workspace, made = made_once
-    vectors = next(one for one in open_vectors(workspace.store, workspace.spaces) if one.space is space)
+    own = next(one for one in open_vectors(workspace.store, workspace.spaces) if one.space is space)
     rows = passages(read_evidence(workspace.store, str(made.version)))
-    join = VectorJoin(tmp_path / "join", vectors)
+    join = VectorJoin(tmp_path / "join", own)
     for start in range(0, len(rows), 3):
         join.want(rows[start : start + 3])
     join.settle()
-    wanted = vectors.of(rows)
-    assert wanted.type == vectors.column.type
+    wanted = own.of(rows)
+    assert wanted.type == own.column.type
     assert [value is None for value in wanted.to_pylist()] == [row.figure_id is None for row in rows]
     assert pa.concat_arrays([join.read(0, 2), join.read(2, 2), join.read(2, len(rows))]).equals(wanted)
     assert join.norms() == pytest.approx(np.ones(len(rows)), abs=1e-5)

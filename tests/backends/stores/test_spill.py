@@ -23,6 +23,8 @@ def test_rows_that_share_a_key_come_back_in_one_table_in_order(keys: list[str], 
         aside.add(table.slice(0, cut))
         aside.add(table.slice(cut))
         tables = list(aside.tables())
+        runs = [pa.concat_tables([KEYED.empty_table(), *aside.runs(part, at_least=1)]) for part in range(PARTS)]
+    assert runs == tables
     assert aside.rows == len(keys)
     found = [(row["key"], row["row"]) for part in tables for row in part.to_pylist()]
     assert sorted(found) == sorted(zip(keys, range(len(keys)), strict=True))

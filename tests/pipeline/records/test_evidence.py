@@ -8,6 +8,7 @@ import pytest
 
 from backends.stores.object_store import FolderStore
 from pipeline.records.evidence import (
+    DocumentRows,
     evidence_parts,
     evidence_writer,
     placement_writer,
@@ -80,6 +81,23 @@ def test_rows_come_document_by_document_each_whole_with_its_placements(store: Ob
         assert all(placements.count(doc_id) == placed.get(doc_id, 0) for doc_id in here)
         seen += here
     assert seen == sorted({*counts, *placed})
+
+
+@pytest.mark.parametrize("counts", [{"a": 5, "b": 5}, {"a": 1, "b": 14, "d": 2, "e": 1}, {"b": 3}, {}])
+def test_the_rows_of_a_document_are_found_in_its_own_files(store: ObjectStore, counts: dict[str, int]) -> None:
+    _write(store, counts)
+    rows = DocumentRows(store, VERSION)
+    assert {doc_id: rows.of(doc_id).num_rows for doc_id in "abcde"} == {doc_id: counts.get(doc_id, 0) for doc_id in "abcde"}
+
+
+def test_few_files_are_read_for_a_document(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    _write(store, {f"{number:03}": 5 for number in range(128)})
+    read: list[str] = []
+    get = store.get
+    monkeypatch.setattr(store, "get", lambda name: (read.append(name), get(name))[1])
+    rows = DocumentRows(store, VERSION)
+    assert rows.of("077").num_rows == 5
+    assert len(read) < 20
 
 
 def test_rows_that_an_earlier_release_kept_are_read(store: ObjectStore) -> None:

@@ -43,6 +43,19 @@ def fill(
     Raises:
         DamagedError: A row lacks a vector.
     """
+    total = _write_all(index, evidence, spaces, fields, report)
+    index.finish()
+    return total
+
+
+def _write_all(
+    index: SearchIndex,
+    evidence: Callable[[], Iterable[pa.Table]],
+    spaces: Sequence[SpaceVectors],
+    fields: Iterable[str],
+    report: Report,
+) -> int:
+    """Write rows with their vectors; of where these lay, 16 bytes a row, nothing is in memory when it returns."""
     schema = _schema(spaces)
     with tempfile.TemporaryDirectory(prefix="inset-") as folder:
         joins = [VectorJoin(Path(folder) / vectors.space.name, vectors) for vectors in spaces]
@@ -57,7 +70,6 @@ def fill(
         report("build", 0, total)
         index.create(schema, {vectors.space.name: vectors.dimension for vectors in spaces}, tuple(fields))
         index.add(_batches(evidence(), spaces, joins, schema, total, report))
-    index.finish()
     return total
 
 

@@ -18,9 +18,9 @@ from tasks.enriching.embed import Content
 from tasks.enriching.spaces import SPACES, Passage, Space, searched_text
 from tasks.versions.repeat import KEYED, keyed
 
-BYTES_AT_ONCE = 64 << 20
-"""Vectors that a join has in memory, twice. A part of two million vectors of a text takes 48 MB; one of as many pages, many
-vectors each, 12 GB.
+BYTES_AT_ONCE = 16 << 20
+"""Vectors that a join has in memory, up to four times while they are put in order. A part of two million vectors of texts takes
+48 MB; of 500,000 pages with some 400 KB each it takes 3 GB.
 """
 
 

@@ -116,8 +116,7 @@ def _build(
     failures = [*parse(workspace, version, report=report).failures]
     for stage in ON_A_VERSION:
         note = WORK[stage](workspace, version, report)
-        # Assemble lists the failures of the stages before it again.
-        failures += note.failures if stage in (Stage.ENRICH, Stage.CHECK) else []
+        failures += note.failures
         if made.parent and _is_in_vain(workspace, made, retry, failures):
             sweep(workspace)
             return describe(workspace, made.model_copy(update={"version": made.parent}), published=False, timings=seconds)

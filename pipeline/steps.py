@@ -126,8 +126,7 @@ def run_stage_in(workspace: Workspace, stage: Stage, run_id: str, version: str) 
         note = WORK[stage](workspace, version, _to_log())
     if note.counts:
         _logger.info("%s: %s", stage, _in_words(note.counts))
-    if stage in (Stage.ENRICH, Stage.CHECK):
-        _log_failures(note.failures)  # assemble lists those of all stages again
+    _log_failures(note.failures)
     for gate in note.gates:
         _logger.log(
             logging.INFO if gate.passed else logging.ERROR,

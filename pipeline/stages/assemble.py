@@ -88,8 +88,7 @@ def assemble(
         "quarantined": len({row.doc_id or row.source for row in ledger if row.status is Status.QUARANTINED}),
         "pages": sum(indexed_pages(ledger).values()),
     } | written
-    note = StageNote(seconds=time.monotonic() - started, failures=failures, counts=counts)
-    return write_note(store, version, Stage.ASSEMBLE, note)
+    return write_note(store, version, Stage.ASSEMBLE, StageNote(seconds=time.monotonic() - started, counts=counts))
 
 
 def _ledger(workspace: Workspace, plan: Plan, inherited: Inherited, broken: Mapping[str, str]) -> Rows[LedgerRow]:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from pipeline.corpus.workspace import Report, Workspace, open_workspace
+from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.records import lease
 from pipeline.records.alias import follow
 from pipeline.records.damage import note_damage
@@ -23,6 +23,7 @@ from pipeline.upkeep.repair import repair
 from pipeline.upkeep.retain import sweep
 from schemas.errors import OF_THE_SOURCE, DamagedError, Failure, GateError, TransientError, UserError
 from schemas.printing import line
+from schemas.progress import Report
 from schemas.stages import Stage
 from schemas.versions import Lease, LedgerRow, Outcome, in_words
 

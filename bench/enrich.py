@@ -49,7 +49,6 @@ from backends.stores.object_store import open_store
 from bench import gpu
 from bench.table import Row, show
 from evaluation.questions import load_questions
-from pipeline.corpus.workspace import silent
 from pipeline.records.cache import ShardedCache
 from pipeline.stages.enrich.keep import keep
 from ray_jobs.cluster import connected
@@ -60,6 +59,7 @@ from ray_jobs.rows import Outcome
 from schemas.corpus import ChunkOptions, EmbeddingOptions, ParseOptions, RayOptions
 from schemas.ids import sha256
 from schemas.ports import TextEmbedder, Vector
+from schemas.progress import silent
 from tasks.enriching.chunk import chunk
 from tasks.enriching.embed import search_text
 from tasks.reading.parse import parse

@@ -138,8 +138,8 @@ def _open(root: Path) -> "Workspace":
 
 
 def _stage(root: Path, name: str, version: str) -> Callable[[], object]:
-    from pipeline.corpus.workspace import silent
     from pipeline.refresh import WORK
+    from schemas.progress import silent
     from schemas.stages import Stage
 
     def run() -> None:

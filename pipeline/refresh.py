@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from backends.engines.heap import share_heaps
-from pipeline.corpus.workspace import Report, Workspace, silent
+from pipeline.corpus.workspace import Workspace
 from pipeline.records.alias import follow
 from pipeline.records.damage import note_damage
 from pipeline.records.lease import holding, release
@@ -26,6 +26,7 @@ from pipeline.stages.publish import publish
 from pipeline.upkeep.repair import repair
 from pipeline.upkeep.retain import sweep
 from schemas.errors import ContractError, DamagedError, Failure
+from schemas.progress import Report, silent
 from schemas.stages import ON_A_VERSION, Stage
 from schemas.versions import Lease, Plan, RefreshResult, Status
 
@@ -116,8 +117,7 @@ def _build(
     failures = [*parse(workspace, version, report=report).failures]
     for stage in ON_A_VERSION:
         note = WORK[stage](workspace, version, report)
-        # Assemble lists the failures of the stages before it again.
-        failures += note.failures if stage in (Stage.ENRICH, Stage.CHECK) else []
+        failures += note.failures
         if made.parent and _is_in_vain(workspace, made, retry, failures):
             sweep(workspace)
             return describe(workspace, made.model_copy(update={"version": made.parent}), published=False, timings=seconds)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from pipeline.corpus.workspace import Report, Workspace, open_workspace
+from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.records import lease
 from pipeline.records.alias import follow
 from pipeline.records.damage import note_damage
@@ -23,6 +23,7 @@ from pipeline.upkeep.repair import repair
 from pipeline.upkeep.retain import sweep
 from schemas.errors import OF_THE_SOURCE, DamagedError, Failure, GateError, TransientError, UserError
 from schemas.printing import line
+from schemas.progress import Report
 from schemas.stages import Stage
 from schemas.versions import Lease, LedgerRow, Outcome, in_words
 
@@ -126,8 +127,7 @@ def run_stage_in(workspace: Workspace, stage: Stage, run_id: str, version: str) 
         note = WORK[stage](workspace, version, _to_log())
     if note.counts:
         _logger.info("%s: %s", stage, _in_words(note.counts))
-    if stage in (Stage.ENRICH, Stage.CHECK):
-        _log_failures(note.failures)  # assemble lists those of all stages again
+    _log_failures(note.failures)
     for gate in note.gates:
         _logger.log(
             logging.INFO if gate.passed else logging.ERROR,

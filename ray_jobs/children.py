@@ -25,6 +25,7 @@ from typing import Any, Generic, TypeVar
 
 import psutil
 
+from backends.pdf.opening import LIBRARY
 from ray_jobs.garbage import collected_rarely
 from schemas.corpus import ParseOptions
 from schemas.errors import BadInputError, FailureCode, InsetError
@@ -163,7 +164,7 @@ def _context() -> ForkServerContext:
     context.set_forkserver_preload(
         [
             *("ray_jobs.parse_shard", "ray_jobs.tag_shard", "ray_jobs.draw_pages", "ray_jobs.page_pictures"),
-            *("pymupdf", "PIL.PngImagePlugin", "pandas", "scipy.ndimage"),
+            *(LIBRARY, "PIL.PngImagePlugin", "pandas", "scipy.ndimage"),
         ]
     )
     with _STARTING, _safe_path():

@@ -1,9 +1,9 @@
 """Pictures of whole pages: drawn in child processes like pages for readers, and kept in the store as figures are."""
 
 import contextlib
-import importlib.metadata
 from collections.abc import Callable, Iterator, Sequence
 
+from backends.pdf.opening import RELEASE
 from backends.pdf.page_renderer import page_pixels
 from backends.stores.object_store import open_store
 from ray_jobs.children import Refused, run_each
@@ -24,7 +24,7 @@ MAX_PIXELS = 4_000_000
 
 def drawn_key() -> str:
     """Digest what the picture of a page depends on, beside its document."""
-    return key(step=PICTURES_VERSION, pymupdf=importlib.metadata.version("pymupdf"), dpi=DPI, max_pixels=MAX_PIXELS)
+    return key(step=PICTURES_VERSION, pymupdf=RELEASE, dpi=DPI, max_pixels=MAX_PIXELS)
 
 
 def keep_pictures(

@@ -1,11 +1,11 @@
 """Parse documents, each in a child process; the child keeps what it reads in the store."""
 
 import contextlib
-import importlib.metadata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from backends.pdf.document import open_document
+from backends.pdf.opening import RELEASE
 from backends.stores.object_store import open_store
 from ray_jobs.children import Done, Refused, run_each
 from ray_jobs.documents import is_finished, parsed_folder, read_parsed, write_parsed
@@ -49,7 +49,7 @@ def parse_key(options: ParseOptions) -> str:
     """Digest what a finished parse depends on."""
     return key(
         step=PARSE_VERSION,
-        pymupdf=importlib.metadata.version("pymupdf"),
+        pymupdf=RELEASE,
         render_dpi=options.render_dpi,
         max_figure_pixels=options.max_figure_pixels,
     )

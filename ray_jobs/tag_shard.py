@@ -1,11 +1,11 @@
 """Make tagged copies of documents, each in a child process; the child keeps its copy in the store."""
 
 import contextlib
-import importlib.metadata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from backends.pdf.inscribe import INSCRIBE_VERSION, Inscription, inscribe
+from backends.pdf.opening import RELEASE
 from backends.stores.object_store import open_store
 from ray_jobs.children import Refused, run_each
 from schemas.corpus import ParseOptions
@@ -27,7 +27,7 @@ class TagJob:
         """Name the copy in the store by all that its bytes depend on."""
         tag_key = key(
             step=INSCRIBE_VERSION,
-            pymupdf=importlib.metadata.version("pymupdf"),
+            pymupdf=RELEASE,
             inscriptions=[[item.page, *item.bbox, item.tag] for item in self.inscriptions],
         )
         return f"tagged/{self.doc_id}/{tag_key}.pdf"

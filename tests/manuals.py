@@ -83,3 +83,24 @@ def write_long_table(path: Path) -> Path:
     document.save(path, garbage=3, deflate=True, no_new_id=True)
     document.close()
     return path
+
+
+def endless() -> bytes:
+    """A page whose forms draw each other ten times, twelve deep: nobody has the time to draw it."""
+    document = pymupdf.open()
+    page = document.new_page()
+    inner = b"0 0 m 9 9 l S"
+    name = ""
+    for depth in range(12):
+        xref = document.get_new_xref()
+        used = f"/Resources<</XObject<</{name} {xref - 1} 0 R>>>>" if name else ""
+        document.update_object(xref, f"<</Type/XObject/Subtype/Form/BBox[0 0 9 9]{used}>>")
+        document.update_stream(xref, inner, new=True)
+        name = f"F{depth}"
+        inner = f"/{name} Do ".encode() * 10
+    document.xref_set_key(page.xref, "Resources", f"<</XObject<</{name} {xref} 0 R>>>>")
+    contents = document.get_new_xref()
+    document.update_object(contents, "<<>>")
+    document.update_stream(contents, inner, new=True)
+    page.set_contents(contents)
+    return bytes(document.tobytes())

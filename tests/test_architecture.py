@@ -76,12 +76,27 @@ def test_every_decision_has_a_number_of_its_own_and_its_title_repeats_it() -> No
         assert title.startswith(f"# {number}. ")
 
 
-def test_what_the_readme_shows_is_there() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    for name in re.findall(r"!\[[^]]*\]\(([^)]+)\)", readme):
+def test_pictures_of_the_readme_are_there() -> None:
+    names = re.findall(r"!\[[^]]*\]\(([^)]+)\)", (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert names
+    for name in names:
         assert (ROOT / name).is_file(), f"README.md shows {name}, which is missing"
-    commands = set(re.findall(r"\binset ([a-z]+)", readme)) & set(re.findall(r"`inset ([a-z]+)", readme))
-    known = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
-    assert commands <= known
-    for target in re.findall(r"^make ([a-z]+)", readme, flags=re.MULTILINE):
+
+
+def _code_in_readme() -> list[str]:
+    """Return the lines of README's fenced blocks, and its code spans."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    prose, fenced = readme.split("```")[::2], readme.split("```")[1::2]
+    return [line for block in fenced for line in block.splitlines()] + re.findall(r"`([^`]+)`", "".join(prose))
+
+
+def test_the_readme_shows_every_command_and_no_other() -> None:
+    shown = {match[1] for code in _code_in_readme() if (match := re.match(r"inset ([a-z]+)", code))}
+    assert shown == {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
+
+
+def test_what_the_readme_makes_can_be_made() -> None:
+    targets = {match[1] for code in _code_in_readme() if (match := re.match(r"make ([a-z0-9-]+)", code))}
+    assert "demo" in targets
+    for target in targets:
         subprocess.run(["make", "--dry-run", target], check=True, capture_output=True, cwd=ROOT)

@@ -1,5 +1,6 @@
 """Open PDFs with MuPDF, and turn its errors into ours."""
 
+import importlib.metadata
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
@@ -9,6 +10,12 @@ from schemas.errors import BadInputError, FailureCode
 
 if TYPE_CHECKING:
     import pymupdf
+
+LIBRARY = "pymupdf"
+"""The module that takes long to import: a server that forks processes imports it ahead."""
+
+RELEASE = importlib.metadata.version(LIBRARY)
+"""What is read, drawn and written depends on the library's release, so the keys of all three have it."""
 
 _HEADER_WITHIN = 1024
 """Bytes at the start of a file that must hold its header (ISO 32000-2, 7.5.2, allows bytes before it)."""

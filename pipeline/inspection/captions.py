@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from backends.models.pictures import fit
-from pipeline.corpus.workspace import Report, Workspace, label, silent
+from pipeline.corpus.captioners import label
+from pipeline.corpus.workspace import Workspace
 from pipeline.records.descriptions import match, open_descriptions
 from pipeline.records.evidence import evidence_parts
 from pipeline.records.publication import read_manifest, read_pointer
@@ -27,6 +28,7 @@ from schemas.generation import Description, Subject
 from schemas.ids import figure_file
 from schemas.inspection import CaptionSheet
 from schemas.parquet import rows_of
+from schemas.progress import Report, silent
 from schemas.tags import TagTemplate, restore
 from schemas.versions import Manifest, Spent
 from tasks.enriching.caption import described_of

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from backends.stores.object_store import open_store
 from backends.stores.sources import FolderSource
-from pipeline.corpus.workspace import Report, silent
 from pipeline.inspection.view import write_view
 from ray_jobs.documents import is_finished, parsed_folder, read_parsed, reported
 from ray_jobs.enrich import recognise, segment, structure_with
@@ -36,6 +35,7 @@ from schemas.inspection import (
 )
 from schemas.models import NONE
 from schemas.ports import ObjectStore
+from schemas.progress import Report, silent
 from schemas.stages import Step
 from schemas.tags import TagTemplate, fill, restore, strip
 from tasks.figures.segment import pictures_to_segment

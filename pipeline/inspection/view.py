@@ -8,12 +8,12 @@ from pathlib import Path
 from textwrap import shorten
 
 from backends.pdf.page_renderer import Mark
-from pipeline.corpus.workspace import Report, silent
 from ray_jobs.draw_pages import Drawing, draw_pages
 from schemas.corpus import ParseOptions
 from schemas.documents import Block, BlockKind, Node, NodeKind, Page, Placement, Role, StructuredDocument
 from schemas.errors import UserError
 from schemas.ids import document_file
+from schemas.progress import Report, silent
 from schemas.tags import TagTemplate, fill
 from tasks.reading.contents import depths, title_of
 from tasks.reading.neighbours import read_with_neighbours

@@ -5,7 +5,7 @@ from typing import Any
 
 from backends.models.pictures import receive
 from pipeline.corpus.presets import default_preset, preset_of, presets_of
-from pipeline.corpus.workspace import Report, Workspace, open_workspace, silent
+from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.files import PublishedFiles
 from pipeline.published.version import OpenVersion
 from pipeline.published.versions import OpenVersions
@@ -15,6 +15,7 @@ from ray_jobs.draw_pages import PageDrawer
 from schemas.errors import RequestError, TransientError
 from schemas.evidence import NO_FILTERS, AnswerResult, Filters, Modality, Resemblance, SearchResult, SimilarFigures
 from schemas.overview import CorpusOverview, SearchPreset
+from schemas.progress import Report, silent
 from schemas.retrieval import Preset, PresetInfo
 from schemas.versions import VersionList
 from tasks.answering.group import GroupBy

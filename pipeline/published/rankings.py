@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from evaluation.questions import load_questions
-from pipeline.corpus.workspace import Report
 from pipeline.published.corpus import PublishedCorpus
 from schemas.errors import UserError
 from schemas.evidence import Filters, Hit
+from schemas.progress import Report
 
 
 def rank_questions(

@@ -7,13 +7,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipeline.corpus.workspace import Report, Workspace, silent
+from pipeline.corpus.workspace import Workspace
 from pipeline.records.inventory import check_index_files
 from pipeline.records.vectors import SpaceVectors, VectorJoin, passage_of, passages, search_texts
 from schemas.errors import DamagedError
 from schemas.evidence import EVIDENCE
 from schemas.laws import EXAMPLES
 from schemas.ports import SearchIndex
+from schemas.progress import Report, silent
 from schemas.versions import GateResult, Manifest
 from tasks.enriching.spaces import Space
 

@@ -3,7 +3,8 @@
 from collections.abc import Collection, Iterable
 from itertools import islice
 
-from pipeline.corpus.workspace import CaptionerInUse, Workspace
+from pipeline.corpus.captioners import CaptionerInUse
+from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import ShardedCache
 from pipeline.records.descriptions import open_descriptions, read_spent
 from pipeline.records.likenesses import Likenesses

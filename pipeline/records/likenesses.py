@@ -4,7 +4,8 @@ from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 from backends.models.perceptual_hash import perceptual_hash
-from pipeline.corpus.workspace import CaptionerInUse, Workspace
+from pipeline.corpus.captioners import CaptionerInUse
+from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import ShardedCache
 from schemas.generation import Likeness
 from schemas.ids import figure_file, key

@@ -9,11 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 
 from backends.models.perceptual_hash import perceptual_hash
-from pipeline.corpus.workspace import Report, silent
 from pipeline.records.cache import ShardedCache
 from schemas.errors import BadInputError, DamagedError, InsetError, TransientError
 from schemas.ids import figure_file, key
 from schemas.ports import ObjectStore
+from schemas.progress import Report, silent
 
 LOOKS = pa.schema((pa.field("id", pa.string(), nullable=False), pa.field("hash", pa.uint64(), nullable=False)))
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from backends.stores.objects import read_names
 from backends.stores.spill import PARTS, Spill
-from pipeline.corpus.workspace import Report, Workspace, silent
+from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import ShardedCache
 from pipeline.records.descriptions import open_descriptions
 from pipeline.records.evidence import evidence_parts, figures_of, page_rows, placement_parts
@@ -27,6 +27,7 @@ from schemas.documents import Recognised, Segmented, drawn_page_id
 from schemas.evidence import Modality
 from schemas.ids import document_file, figure_file, version_file
 from schemas.parquet import schema_of
+from schemas.progress import Report, silent
 from schemas.versions import Manifest, Status
 from tasks.versions.repeat import KEYED
 

@@ -23,7 +23,7 @@ Note = TypeVar("Note", bound=BaseModel)
 
 
 class StageNote(BaseModel):
-    """What a stage has to say: its failures, the gates it looked at, its counts, the seconds it took.
+    """What a stage has to say: the failures that it met, the gates it looked at, its counts, the seconds it took.
 
     ``spent`` is what it spent on generative models, by captioner. ``ranking`` is what questions were ranked by, and ``judged_by``
     the steps of the preset, where any were asked.

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from backends.pdf.inscribe import Inscription
 from backends.stores.object_store import open_store
 from backends.stores.objects import read_names
-from pipeline.corpus.workspace import Report, Workspace
+from pipeline.corpus.workspace import Workspace
 from ray_jobs.tag_shard import TagJob, TagOutcome, tag_documents
 from schemas.corpus import ParseOptions
 from schemas.errors import Failure, UserError
@@ -20,6 +20,7 @@ from schemas.geometry import BBox
 from schemas.ids import document_file, version_file
 from schemas.inspection import InspectedDocument
 from schemas.ports import ObjectStore
+from schemas.progress import Report
 from schemas.stages import Step
 
 _JOBS_AT_ONCE = 1_000

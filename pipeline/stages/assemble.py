@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from backends.stores.spill import Spill
-from pipeline.corpus.workspace import Report, Workspace, silent
+from pipeline.corpus.workspace import Workspace
 from pipeline.records.delta import DeltaWriter
 from pipeline.records.documents import DocumentReader, parsed_documents
 from pipeline.records.evidence import evidence_writer, placement_parts, placement_writer
@@ -34,6 +34,7 @@ from schemas.documents import TAGGED
 from schemas.errors import ContractError, Failure, FailureCode
 from schemas.evidence import PLACEMENTS
 from schemas.parquet import Rows
+from schemas.progress import Report, silent
 from schemas.stages import Stage, Step
 from schemas.tags import TagTemplate
 from schemas.versions import LedgerRow, Plan, Status
@@ -88,8 +89,7 @@ def assemble(
         "quarantined": len({row.doc_id or row.source for row in ledger if row.status is Status.QUARANTINED}),
         "pages": sum(indexed_pages(ledger).values()),
     } | written
-    note = StageNote(seconds=time.monotonic() - started, failures=failures, counts=counts)
-    return write_note(store, version, Stage.ASSEMBLE, note)
+    return write_note(store, version, Stage.ASSEMBLE, StageNote(seconds=time.monotonic() - started, counts=counts))
 
 
 def _ledger(workspace: Workspace, plan: Plan, inherited: Inherited, broken: Mapping[str, str]) -> Rows[LedgerRow]:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Collection, Sequence
 
 from backends.engines.heap import share_heaps
-from pipeline.corpus.workspace import Report, Workspace, silent
+from pipeline.corpus.workspace import Workspace
 from pipeline.records.collection import derive, fill, holds, read_back
 from pipeline.records.damage import read_damage_note
 from pipeline.records.delta import Delta, changed_rows, read_delta
@@ -17,6 +17,7 @@ from pipeline.records.vectors import SpaceVectors, open_vectors
 from schemas.corpus import LEXICAL_FIELDS
 from schemas.errors import DamagedError, InsetError, TransientError
 from schemas.ids import version_file
+from schemas.progress import Report, silent
 from schemas.stages import Stage
 
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from backends.expectations import RowBatch, expect_evidence
 from backends.models.registry import TEXT_EMBEDDERS
 from backends.stores.spill import Spill
-from pipeline.corpus.workspace import Report, Workspace, silent
+from pipeline.corpus.workspace import Workspace
 from pipeline.records.damage import note_damage, remade
 from pipeline.records.evidence import evidence_parts, version_rows
 from pipeline.records.inherit import Inherited, inherit
@@ -38,6 +38,7 @@ from schemas.gates import COUNTED
 from schemas.ids import figure_file, version_file
 from schemas.laws import Verdict, by_document
 from schemas.ports import ObjectStore
+from schemas.progress import Report, silent
 from schemas.stages import Stage
 from schemas.tags import TagTemplate
 from schemas.versions import GateResult, LedgerRow, Plan, Status

@@ -13,7 +13,7 @@ from evaluation.golden import ModeReport, Placed, ask
 from evaluation.questions import Question, load_questions
 from pipeline.corpus.models import is_here
 from pipeline.corpus.presets import default_preset
-from pipeline.corpus.workspace import Report, Workspace, silent
+from pipeline.corpus.workspace import Workspace
 from pipeline.published.version import NEARNESS, OpenVersion, open_version
 from pipeline.records.collection import holds
 from pipeline.records.differences import JUDGED
@@ -26,6 +26,7 @@ from schemas.evidence import NO_FILTERS, Hit
 from schemas.gates import NO_QUESTIONS, RECALL_KEPT
 from schemas.geometry import BBox
 from schemas.ids import version_file
+from schemas.progress import Report, silent
 from schemas.retrieval import Preset
 from schemas.stages import Stage
 from schemas.versions import GateResult, Manifest

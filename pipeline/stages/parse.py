@@ -3,10 +3,11 @@
 import time
 from collections.abc import Sequence
 
-from pipeline.corpus.workspace import Report, Workspace, silent
+from pipeline.corpus.workspace import Workspace
 from pipeline.records.notes import StageNote, read_plan, write_note
 from ray_jobs.parse_shard import ParseJob, parse_documents
 from schemas.errors import Failure
+from schemas.progress import Report, silent
 from schemas.stages import Stage
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pipeline.corpus.corpora import corpora_folder, corpus_files
 from pipeline.corpus.presets import check_default_preset
-from pipeline.corpus.workspace import Report, Workspace, open_server, open_workspace, silent
+from pipeline.corpus.workspace import Workspace, open_server, open_workspace
 from pipeline.records.alias import follow
 from pipeline.records.collection import holds
 from pipeline.records.damage import note_damage
@@ -20,6 +20,7 @@ from pipeline.records.publication import COPY, LIVE, list_versions, read_manifes
 from pipeline.upkeep.repair import Damages, find_damage
 from schemas.errors import DamagedError, InsetError
 from schemas.inspection import Diagnosis, Finding
+from schemas.progress import Report, silent
 
 _EXTRAS = {
     "ray": ("ray", "captions and vectors are made by Ray actors"),

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
 
-from pipeline.corpus.workspace import INDEX_FILE, Report, Workspace, open_index, silent
+from pipeline.corpus.workspace import INDEX_FILE, Workspace, open_index
 from pipeline.records.cache import ShardedCache
 from pipeline.records.collection import fill, read_back
 from pipeline.records.evidence import evidence_parts, evidence_sample
@@ -25,6 +25,7 @@ from schemas.corpus import LEXICAL_FIELDS
 from schemas.errors import ContractError, DamagedError, UserError
 from schemas.ids import collection_name, version_file
 from schemas.ports import ObjectStore
+from schemas.progress import Report, silent
 from schemas.versions import Manifest, MirrorResult
 
 COPIES_AT_ONCE = 16

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
-from pipeline.corpus.workspace import Report, Workspace, silent
+from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import CACHES
 from pipeline.records.descriptions import open_descriptions
 from pipeline.records.lease import holding, release
@@ -20,6 +20,7 @@ from pipeline.records.looks import looks_cache
 from pipeline.records.needs import Needs, needs_of
 from pipeline.records.shared import Objects, list_objects
 from pipeline.upkeep.retain import doomed, sweep
+from schemas.progress import Report, silent
 from schemas.versions import PruneResult
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
-from pipeline.corpus.workspace import INDEX_FOLDER, Report, Workspace, silent
+from pipeline.corpus.workspace import INDEX_FOLDER, Workspace
 from pipeline.records.cache import CACHES, ShardedCache
 from pipeline.records.damage import NOTED, DamageNote, read_damage_note
 from pipeline.records.descriptions import SPENT
@@ -42,6 +42,7 @@ from schemas.errors import DamagedError, MissingError
 from schemas.ids import version_file
 from schemas.parquet import schema_of
 from schemas.ports import ObjectStore
+from schemas.progress import Report, silent
 from schemas.versions import Pointer
 
 SAMPLE_BYTES = 64 << 20

@@ -5,7 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -40,18 +40,33 @@ def blocks(guide: Path) -> list[Block]:
     return [Block(match["kind"], match["file"], match["text"]) for match in found]
 
 
-def replies(console: str) -> list[tuple[str, str]]:
-    """Return the commands of a console, each with a pattern of what it prints; ``…`` stands for anything."""
-    turns: list[tuple[str, list[str]]] = []
+@dataclass(frozen=True)
+class Turn:
+    """A command of a console, and what the guide shows of its reply; ``…`` stands for anything."""
+
+    command: str
+    reply: tuple[str, ...]
+
+    @property
+    def pattern(self) -> str:
+        """What the reply is found by, whatever stands between its lines."""
+        return r"[\s\S]*".join(r"[\s\S]*".join(map(_spaced, line.split("…"))) for line in self.reply)
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether the reply is an error, or says that a gate refused the version."""
+        return any(line.startswith("inset: ") or "refused by a gate" in line for line in self.reply)
+
+
+def turns(console: str) -> list[Turn]:
+    """Return the commands of a console with their replies."""
+    found: list[Turn] = []
     for line in console.splitlines():
         if line.startswith("$ "):
-            turns.append((line.removeprefix("$ "), []))
+            found.append(Turn(line.removeprefix("$ "), ()))
         else:
-            turns[-1][1].append(line)
-    return [
-        (command, r"[\s\S]*".join(r"[\s\S]*".join(map(_spaced, line.split("…"))) for line in lines))
-        for command, lines in turns
-    ]
+            found[-1] = replace(found[-1], reply=(*found[-1].reply, line))
+    return found
 
 
 def _spaced(words: str) -> str:
@@ -78,9 +93,10 @@ def test_a_guide_does_what_it_says(guide: Path, refreshed_once: Path, tmp_path: 
     for block in blocks(guide):
         file = tmp_path / str(block.file)
         if block.kind == "console":
-            for command, reply in replies(block.text):
-                printed = _run(command, tmp_path)
-                assert re.search(reply, printed), f"{command} prints:\n{printed}"
+            for turn in turns(block.text):
+                code, printed = _run(turn.command, tmp_path)
+                assert re.search(turn.pattern, printed), f"{turn.command} prints:\n{printed}"
+                assert (code != 0) is turn.is_refusal, f"{turn.command} ends with {code} and prints:\n{printed}"
         elif block.kind == "diff":
             file.write_text(block.applied(file.read_text(encoding="utf-8")), encoding="utf-8")
         elif block.kind == "append":
@@ -90,11 +106,11 @@ def test_a_guide_does_what_it_says(guide: Path, refreshed_once: Path, tmp_path: 
             file.write_text(block.text, encoding="utf-8")
 
 
-def _run(command: str, folder: Path) -> str:
+def _run(command: str, folder: Path) -> tuple[int, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("INSET", "PYTEST", "COV"))}
     tools = os.pathsep.join([str(Path(sys.executable).parent), kept.get("PATH", "")])
     env = kept | {"PYTHONPATH": str(folder), "PATH": tools, "COLUMNS": "500"}
     done = subprocess.run(
         command, shell=True, cwd=folder, env=env, text=True, capture_output=True, check=False, timeout=600
     )
-    return done.stdout + done.stderr
+    return done.returncode, done.stdout + done.stderr

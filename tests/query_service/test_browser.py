@@ -70,8 +70,10 @@ def _links_after(corpus: StandIn, clicks: list[str], folder: Path) -> dict[str, 
     }
 
 
-def _page_after(corpus: StandIn, clicks: list[str], folder: Path, address: str = "q=valve", script: str = "") -> str:
-    """Ask a question, run a script, click, and return what the page has become."""
+def _page_after(
+    corpus: StandIn, clicks: list[str], folder: Path, address: str = "q=valve", script: str = "", *flags: str
+) -> str:
+    """Ask a question, run a script, click, and return what the page has become; ``flags`` are the browser's."""
     app = create_app(lambda _: corpus, lambda: ["pumps"])
     app.get("/click.js")(lambda: Response(WANTED + script + CLICK, media_type="text/javascript"))
     app.get("/watch.js")(lambda: Response(WATCH, media_type="text/javascript"))
@@ -86,7 +88,7 @@ def _page_after(corpus: StandIn, clicks: list[str], folder: Path, address: str =
     with _serving(app) as place:
         query = "&".join([address, *(f"click={selector}" for selector in clicks)])
         command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder}"]
-        command += ["--virtual-time-budget=10000", "--dump-dom", f"{place}/driven?{query}"]
+        command += [*flags, "--virtual-time-budget=10000", "--dump-dom", f"{place}/driven?{query}"]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
@@ -337,3 +339,66 @@ def test_pages_are_named_as_they_are_printed_and_opened_as_the_pdf_counts_them(t
     assert "PDF page 4" in re.findall(r'<span id="page-number"[^>]*>(.*?)</span>', html)
     assert ">Back to page iv (PDF page 3)</button>" in html
     assert f'href="{ORIGINAL}#page=4"' in html
+
+
+# Every colour of the style sheet as the browser draws it, however it is written there.
+COLOURS = """
+const pen = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+const drawn = document.createElement("i");
+document.body.append(drawn);
+for (const name of asked.getAll("colour")) {
+  drawn.style.backgroundColor = `var(--${name})`; // transparent where the style sheet has no such colour
+  pen.clearRect(0, 0, 1, 1);
+  pen.fillStyle = getComputedStyle(drawn).backgroundColor;
+  pen.fillRect(0, 0, 1, 1);
+  document.body.setAttribute(`data-${name}`, pen.getImageData(0, 0, 1, 1).data.join());
+}
+document.body.setAttribute("data-is-dark", matchMedia("(prefers-color-scheme: dark)").matches);
+"""
+
+BACKGROUNDS = ("paper", "sheet", "sunk")
+TEXTS = [
+    *((ink, background) for ink in ("ink", "muted", "accent", "accent-deep") for background in BACKGROUNDS),
+    *(("on-accent", "accent"), ("on-accent", "accent-deep"), ("on-marker", "marker"), ("on-marker", "marker-deep")),
+    *(("wrong", "wrong-soft"), ("ink", "wrong-soft")),
+]
+BOUNDS = [("edge", "paper"), ("edge", "sheet")]
+
+Colour = tuple[int, int, int]
+
+
+def _luminance(colour: Colour) -> float:
+    def linear(channel: int) -> float:
+        share = channel / 255
+        return share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4
+
+    red, green, blue = map(linear, colour)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def _contrast(one: Colour, other: Colour) -> float:
+    light, dark = sorted((_luminance(one), _luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def _colours(folder: Path, *, dark: bool) -> dict[str, Colour]:
+    names = sorted({name for pair in TEXTS + BOUNDS for name in pair})
+    address = "&".join(f"colour={name}" for name in names)
+    scheme = f"--blink-settings=preferredColorScheme={0 if dark else 1}"
+    html = _page_after(StandIn("pumps"), [], folder, address, COLOURS, scheme)
+    assert f'data-is-dark="{str(dark).lower()}"' in html
+    found: dict[str, Colour] = {}
+    for name in names:
+        drawn = re.search(rf'data-{name}="(\d+),(\d+),(\d+),255"', html)
+        assert drawn, f"--{name} is no opaque colour"
+        found[name] = (int(drawn[1]), int(drawn[2]), int(drawn[3]))
+    return found
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_text_and_controls_can_be_told_from_their_background(dark: bool, tmp_path: Path) -> None:
+    """WCAG 2.2 AA: 4.5 for text, 3 for what bounds a control."""
+    colours = _colours(tmp_path, dark=dark)
+    for pairs, least in ((TEXTS, 4.5), (BOUNDS, 3)):
+        contrasts = {pair: _contrast(colours[pair[0]], colours[pair[1]]) for pair in pairs}
+        assert {pair: contrast for pair, contrast in contrasts.items() if contrast < least} == {}

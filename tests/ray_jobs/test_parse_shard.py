@@ -15,7 +15,7 @@ from ray_jobs.documents import is_finished, parsed_folder, read_parsed
 from ray_jobs.parse_shard import ParseJob, ParseOutcome, attempt_key, parse_documents, parse_key
 from schemas.corpus import ParseOptions
 from schemas.errors import FailureCode, InsetError
-from tests.manuals import write_manual
+from tests.manuals import endless, write_manual
 
 OPTIONS = ParseOptions(workers=2)
 
@@ -87,27 +87,6 @@ def _locked() -> bytes:
     return bytes(document.tobytes(encryption=pymupdf.PDF_ENCRYPT_AES_256, user_pw="open", owner_pw="own"))
 
 
-def _endless() -> bytes:
-    """A page whose forms draw each other ten times, twelve deep: nobody has the time to draw it."""
-    document = pymupdf.open()
-    page = document.new_page()
-    inner = b"0 0 m 9 9 l S"
-    name = ""
-    for depth in range(12):
-        xref = document.get_new_xref()
-        used = f"/Resources<</XObject<</{name} {xref - 1} 0 R>>>>" if name else ""
-        document.update_object(xref, f"<</Type/XObject/Subtype/Form/BBox[0 0 9 9]{used}>>")
-        document.update_stream(xref, inner, new=True)
-        name = f"F{depth}"
-        inner = f"/{name} Do ".encode() * 10
-    document.xref_set_key(page.xref, "Resources", f"<</XObject<</{name} {xref} 0 R>>>>")
-    contents = document.get_new_xref()
-    document.update_object(contents, "<<>>")
-    document.update_stream(contents, inner, new=True)
-    page.set_contents(contents)
-    return bytes(document.tobytes())
-
-
 def _huge(side: int) -> bytes:
     """A page with a square image of black, packed a thousandfold; three bytes a pixel once unpacked."""
     document = pymupdf.open()
@@ -161,7 +140,7 @@ def test_a_document_with_a_password_is_parsed_where_the_password_is_given(room: 
 
 
 def test_a_document_that_takes_too_long_is_stopped_and_the_next_one_is_parsed(room: Room) -> None:
-    room.add("endless.pdf", _endless())
+    room.add("endless.pdf", endless())
     room.add_manual("good.pdf")
     options = ParseOptions(workers=1, timeout_s=3, timeout_s_per_page=0)
     outcomes = room.parse(options=options)
@@ -237,7 +216,7 @@ def test_no_jobs_no_outcomes(room: Room) -> None:
 
 def test_who_stops_listening_leaves_no_process_behind(room: Room) -> None:
     room.add_manual("good.pdf")
-    room.add("endless.pdf", _endless())
+    room.add("endless.pdf", endless())
     outcomes = parse_documents(
         list(room.jobs.values()),
         source=open_source(str(room.source)),

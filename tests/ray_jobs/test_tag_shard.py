@@ -14,7 +14,7 @@ from schemas.errors import FailureCode, UserError
 from schemas.geometry import BBox
 from schemas.ids import sha256
 from schemas.ports import ObjectStore
-from tests.manuals import write_manual
+from tests.manuals import endless, write_manual
 
 TAG = Inscription(1, BBox(180, 300, 420, 460), "<image:00000001.png>")
 
@@ -65,9 +65,11 @@ def test_a_copy_that_fails_is_a_failure_and_the_others_are_made(store: ObjectSto
     assert not store.exists(bad.name)
 
 
-def test_a_copy_that_takes_too_long_is_stopped(store: ObjectStore, tmp_path: Path) -> None:
-    job = _job(store, tmp_path, TAG)
-    (outcome,) = _tagged(store, [job], ParseOptions(workers=1, timeout_s=1e-6, timeout_s_per_page=0))
+def test_a_copy_that_takes_too_long_is_stopped(store: ObjectStore) -> None:
+    data = endless()
+    store.put(f"documents/{sha256(data)}.pdf", data)
+    job = TagJob(sha256(data), "endless.pdf", (TAG,))
+    (outcome,) = _tagged(store, [job], ParseOptions(workers=1, timeout_s=0.5, timeout_s_per_page=0))
     assert outcome.failure is not None
     assert outcome.failure.code is FailureCode.TIME_LIMIT
 

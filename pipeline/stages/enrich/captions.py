@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 
-from pipeline.corpus.workspace import CaptionerInUse, Report, Workspace
+from pipeline.corpus.captioners import CaptionerInUse
+from pipeline.corpus.workspace import Workspace
 from pipeline.records.descriptions import add_spent, open_descriptions, read_spent
 from pipeline.records.likenesses import Likenesses
 from pipeline.records.subjects import Describable, StructuredFiles, askable, describables, open_drawn
@@ -16,6 +17,7 @@ from ray_jobs.rows import Outcome
 from schemas.errors import Failure, FailureCode
 from schemas.generation import Description, Reply, Usage
 from schemas.parquet import table_of
+from schemas.progress import Report
 from schemas.stages import Step
 from schemas.versions import Spent
 from tasks.enriching.spending import Budget, cost, most, spent_on

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import islice
 
-from pipeline.corpus.workspace import Report, Workspace
+from pipeline.corpus.workspace import Workspace
 from pipeline.records.subjects import open_drawn
 from pipeline.stages.enrich.keep import keep
 from ray_jobs.documents import parsed_folder, read_pages
@@ -11,6 +11,7 @@ from ray_jobs.draw_pages import LIMITS
 from ray_jobs.page_pictures import keep_pictures
 from schemas.documents import DrawnPage, drawn_page_id
 from schemas.parquet import table_of
+from schemas.progress import Report
 from schemas.stages import Step
 
 DOCUMENTS_AT_ONCE = 64

@@ -8,8 +8,8 @@ from typing import Generic, Self, TypeVar
 
 import pyarrow as pa
 
-from pipeline.corpus.workspace import Report
 from pipeline.records.cache import ShardedCache
+from schemas.progress import Report
 
 Record = TypeVar("Record")
 

@@ -10,7 +10,7 @@ from itertools import chain, islice
 
 import pyarrow as pa
 
-from pipeline.corpus.workspace import Report, Workspace, silent
+from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import ShardedCache
 from pipeline.records.documents import DocumentReader, parsed_documents
 from pipeline.records.inherit import Inherited, inherit
@@ -42,6 +42,7 @@ from schemas.documents import Recognised, Segmented
 from schemas.errors import Failure, FailureCode, TransientError
 from schemas.parquet import rows_of, schema_of, table_of
 from schemas.ports import Vector
+from schemas.progress import Report, silent
 from schemas.stages import Stage, Step
 from tasks.enriching.spaces import Passage
 from tasks.figures.segment import pictures_to_segment

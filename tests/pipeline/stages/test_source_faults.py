@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.corpus.workspace import Report, Workspace, open_workspace
+from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.refresh import is_refused, refresh
 from pipeline.steps import plan as plan_step
 from ray_jobs import enrich
 from schemas.documents import ParsedDocument
 from schemas.errors import FailureCode, TransientError, UserError
+from schemas.progress import Report
 from schemas.versions import RefreshResult
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus

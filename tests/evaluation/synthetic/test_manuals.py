@@ -15,7 +15,7 @@ from schemas.documents import TAGGED, Role
 from schemas.errors import UserError
 from schemas.geometry import BBox
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAGES = 24
 
 

@@ -82,7 +82,7 @@ retrieve: [{by: bm25}, {by: dense}, {by: dense, space: sections}]
 @pytest.fixture
 def declared(monkeypatch: pytest.MonkeyPatch) -> None:
     """One line each: a model, and a space."""
-    monkeypatch.setitem(TEXT_EMBEDDERS.modules, "hashed", "tests.pipeline.test_spaces")
+    monkeypatch.setitem(TEXT_EMBEDDERS.modules, "hashed", __name__)
     monkeypatch.setitem(SPACES, SECTIONS.name, SECTIONS)
 
 

@@ -114,9 +114,9 @@ def test_other_terms_are_another_collection_and_another_detector_other_rows(
 ) -> None:
     made = open_workspace(str(corpus_file)).keys
     with monkeypatch.context() as other:
-        other.setattr("pipeline.corpus.workspace.ANALYSIS_VERSION", "other")
+        other.setattr("pipeline.corpus.keys.ANALYSIS_VERSION", "other")
         terms = open_workspace(str(corpus_file)).keys
-    monkeypatch.setattr("pipeline.corpus.workspace.DETECTION_VERSION", "other")
+    monkeypatch.setattr("pipeline.corpus.keys.DETECTION_VERSION", "other")
     rows = open_workspace(str(corpus_file)).keys
     assert (terms.settings != made.settings, terms.assembled == made.assembled) == (True, True)
     assert (rows.assembled != made.assembled, rows.structured == made.structured) == (True, True)

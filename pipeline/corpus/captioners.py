@@ -1,0 +1,67 @@
+"""The models that describe figures, pages and texts of a corpus, as its file names them."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pipeline.corpus.prompts import find_prompt
+from schemas.corpus import CONTEXT, Corpus, ModelCaptioner
+from schemas.generation import Subject
+from schemas.ids import key
+from schemas.versions import Captions, ModelCard
+from tasks.enriching.prompts import PROMPT_VERSION, Prompt
+
+
+@dataclass(frozen=True)
+class CaptionerInUse:
+    """A model that describes figures, pages or texts of the corpus, what it is asked, and where what it wrote is kept.
+
+    ``name`` is the model's in the corpus file, which may describe several subjects by prompts of their own.
+    """
+
+    name: str
+    options: ModelCaptioner
+    prompt: Prompt
+    captions: Captions
+
+    @property
+    def subject(self) -> Subject:
+        """What it describes."""
+        return self.captions.subject
+
+
+def captioners_of(corpus: Corpus, file: Path) -> dict[str, CaptionerInUse]:
+    """Return the models that describe something of a corpus, by their labels."""
+    options = corpus.captions
+    named: list[tuple[Subject, set[str | None]]] = [
+        ("figure", {options.captioner, *options.by_source.values()}),
+        ("page", {options.pages}),
+        ("text", {options.summaries}),
+    ]
+    return {
+        label(name, subject): _captioner(name, options.models[name], subject, file)
+        for subject, names in named
+        for name in sorted(found for found in names if found not in (None, CONTEXT))
+    }
+
+
+def label(name: str, subject: Subject) -> str:
+    """Name what describes a subject, so that one model may describe several."""
+    return name if subject == "figure" else f"{name} ({subject}s)"
+
+
+def _captioner(name: str, options: ModelCaptioner, subject: Subject, file: Path) -> CaptionerInUse:
+    setting = f"{file}: captions.models.{name}.prompt"
+    found = find_prompt(options.prompt, file.parent, subject=subject, kind=options.kind, setting=setting)
+    prompt = replace(found, subject=subject)
+    card = ModelCard(name=options.model, revision=options.revision)
+    made = key(
+        model=card.model_dump(),
+        asked=options.model_dump(include=_ASKED),
+        prompt=prompt.digest,
+        step=PROMPT_VERSION,
+    )
+    return CaptionerInUse(name, options, prompt, Captions(model=card, key=made, subject=subject))
+
+
+_ASKED = {"kind", "temperature", "top_p", "max_tokens", "max_side_px", "language"}
+"""What an answer depends on beside the model and the prompt; how the model is reached, and what it costs, is no part of it."""

@@ -1,0 +1,122 @@
+"""What finished work is filed under: digests of all that it depends on."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from backends.engines.analyser import ANALYSIS_VERSION
+from backends.models.language import DETECTION_VERSION
+from pipeline.corpus.captioners import CaptionerInUse
+from ray_jobs.page_pictures import drawn_key
+from ray_jobs.parse_shard import attempt_key, parse_key
+from schemas.corpus import Corpus
+from schemas.errors import UserError
+from schemas.ids import key, sha256
+from schemas.versions import ModelCard, VectorSpace
+from tasks.enriching.caption import CAPTION_VERSION
+from tasks.enriching.caption_quality import QUALITY_VERSION
+from tasks.enriching.chunk import CHUNK_VERSION
+from tasks.enriching.corrections import Corrections
+from tasks.enriching.language import LANGUAGE_VERSION
+from tasks.enriching.page_rows import PAGES_VERSION
+from tasks.enriching.spaces import TEXT
+from tasks.figures.segment import SEGMENT_VERSION
+from tasks.reading.structure import STRUCTURE_VERSION
+from tasks.versions.assemble import ASSEMBLE_VERSION
+from tasks.versions.check import CHECK_VERSION
+
+
+@dataclass(frozen=True)
+class Keys:
+    """What each kind of finished work of a corpus is filed under; ``settings`` digests all that shapes a version.
+
+    ``drawn`` is None where pages have no rows of their own.
+    """
+
+    parse: str
+    attempt: str
+    recognised: str
+    segmented: str
+    structured: str
+    assembled: str
+    settings: str
+    drawn: str | None = None
+
+
+def keys_of(
+    corpus: Corpus,
+    recogniser: ModelCard | None,
+    detector: ModelCard | None,
+    spaces: Mapping[str, VectorSpace],
+    captioners: Mapping[str, CaptionerInUse],
+    corrections: Corrections,
+) -> Keys:
+    """Return what the finished work of a corpus is filed under."""
+    parse = parse_key(corpus.parse)
+    recognised = key(model=recogniser.model_dump() if recogniser else None)
+    segmented = key(model=detector.model_dump() if detector else None, step=SEGMENT_VERSION)
+    structured = key(
+        parse=parse,
+        recognised=recognised,
+        segmented=segmented,
+        structure=STRUCTURE_VERSION,
+        chunk=CHUNK_VERSION,
+        chunks=corpus.chunks.model_dump(),
+        tokens_by=spaces[TEXT.name].model.model_dump(),
+    )
+    drawn = drawn_key() if corpus.captions.pages is not None else None
+    assembled = key(
+        structured=structured,
+        captions=_descriptions(corpus, captioners, corrections, drawn),
+        tags=corpus.tags.model_dump(),
+        step=ASSEMBLE_VERSION,
+        laws=CHECK_VERSION,
+        language=[DETECTION_VERSION, LANGUAGE_VERSION],
+    )
+    # What failed at any step is worth another try once any step before a version, or a law, is another.
+    attempt = key(parse=attempt_key(corpus.parse), assembled=assembled)
+    settings = key(
+        assembled=assembled,
+        attempt=attempt,
+        vectors={name: space.key for name, space in spaces.items()},
+        index=corpus.index.shape(),
+        terms=ANALYSIS_VERSION,
+        gates=corpus.gates.model_dump(),
+        questions=questions_digest(corpus.questions),
+    )
+    return Keys(parse, attempt, recognised, segmented, structured, assembled, settings, drawn)
+
+
+def _descriptions(
+    corpus: Corpus, captioners: Mapping[str, CaptionerInUse], corrections: Corrections, drawn: str | None
+) -> dict[str, object]:
+    """Return all that descriptions in rows, and the rows of pages, depend on beside their document."""
+    options = corpus.captions
+    # Where there are none, the key is what it was before there were any.
+    pages = {} if options.pages is None else {"pages": [options.pages, drawn, PAGES_VERSION]}
+    summaries = {} if options.summaries is None else {"summaries": options.summaries}
+    return {
+        **pages,
+        **summaries,
+        "step": CAPTION_VERSION,
+        "captioner": options.captioner,
+        "by_source": [*options.by_source.items()],
+        "models": {name: [used.captions.key, used.prompt.expected] for name, used in captioners.items()},
+        "near_duplicates": options.near_duplicates,
+        "quality": QUALITY_VERSION if captioners else None,
+        "corrections": corrections.digest if corrections.entries else None,
+    }
+
+
+def questions_digest(path: str | None) -> str | None:
+    """Digest the golden questions, so that other questions mean another judgement; None where there are none.
+
+    Raises:
+        UserError: The file that the corpus names isn't there.
+    """
+    if path is None:
+        return None
+    try:
+        return sha256(Path(path).read_bytes())[:16]
+    except OSError as error:
+        raise UserError(f"questions: can't read {path}; correct 'questions' in the corpus file, or leave it out") from error

@@ -149,7 +149,7 @@ class VectorJoin:
                 here = pc.is_valid(places)
                 rows, wanted = wanted.filter(here), wanted.filter(pc.invert(here))
                 if rows.num_rows and not lacking:
-                    column = found.column("vector").combine_chunks().take(places.drop_null().combine_chunks())
+                    column = found.column("vector").combine_chunks().take(pa.array(places.drop_null().to_numpy()))
                     yield rows.column("row").to_numpy(), *flattened(column, self._vectors.dimension)
             lacking += wanted.num_rows
         if lacking:

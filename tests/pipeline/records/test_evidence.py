@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pytest
@@ -92,12 +93,10 @@ def test_the_rows_of_a_document_are_found_in_its_own_files(store: ObjectStore, c
 
 def test_few_files_are_read_for_a_document(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
     _write(store, {f"{number:03}": 5 for number in range(128)})
-    read: list[str] = []
-    get = store.get
-    monkeypatch.setattr(store, "get", lambda name: (read.append(name), get(name))[1])
-    rows = DocumentRows(store, VERSION)
-    assert rows.of("077").num_rows == 5
-    assert len(read) < 20
+    get = Mock(side_effect=store.get)
+    monkeypatch.setattr(store, "get", get)
+    assert DocumentRows(store, VERSION).of("077").num_rows == 5
+    assert get.call_count < 20
 
 
 def test_rows_that_an_earlier_release_kept_are_read(store: ObjectStore) -> None:

@@ -20,10 +20,13 @@ MAX_SIDE_PT = 14_400
 """The largest page that PDF allows without user units: 200 inches. A larger one keeps its text and is never drawn."""
 
 PAGE_SHARE = 0.85
-"""Share of a page from which an image is the page itself: a scan, or a background."""
+"""EV:PAGE_SHARE"""
+
+EDGE_SHARE = 0.1
+"""EV:EDGE_SHARE"""
 
 RULE_PT = 2.5
-"""Thickness up to which a straight mark is a rule."""
+"""EV:RULE_PT"""
 
 
 class PageLine(NamedTuple):

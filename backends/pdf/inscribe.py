@@ -26,9 +26,19 @@ INSCRIBE_VERSION = "1"
 _FONT = "InsetTag"
 _COLOUR = "0.75 0 0.35"
 _LARGEST_PT = 8.0
+"""EV:LARGEST_PT"""
+
 _SMALLER = (1.0, 0.8, 0.6, 0.45, 0.3)
+"""EV:SMALLER"""
+
 _CLEAR_PT = 1.5
-_ONE_LINE_PT = 3.1  # table finders take what is within three points of height for one line
+"""EV:CLEAR_PT"""
+
+_ONE_LINE_PT = 3.1
+"""EV:ONE_LINE"""
+
+_MOST_STEPS = 60
+"""EV:MOST_STEPS"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +138,7 @@ def _measured(text: str) -> tuple[float, float, float]:
 def _places(box: BBox, width: float, height: float) -> Iterator[tuple[float, float]]:
     """Yield where a line of this size may begin, left and top, from the top left on."""
     room = max(0.0, box.height - height)
-    steps = min(60, int(2 * room / height)) if height else 0
+    steps = min(_MOST_STEPS, int(2 * room / height)) if height else 0
     lefts = [box.x0] if box.width - width < 1 else [box.x0, (box.x0 + box.x1 - width) / 2, box.x1 - width]
     for step in range(steps + 1):
         for left in lefts:

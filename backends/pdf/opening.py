@@ -26,6 +26,9 @@ _LOST = (
 )
 """Parts of those warnings of MuPDF that mean lost content."""
 
+_KEPT_PERCENT = 60
+"""EV:KEPT_PERCENT"""
+
 
 def open_pdf(data: bytes, passwords: Sequence[str] = ()) -> "pymupdf.Document":
     """Open a PDF.
@@ -80,4 +83,4 @@ def free_memory() -> None:
     """Let MuPDF drop most of what it caches of earlier pages: memory is bounded by pages, not by the document."""
     import pymupdf
 
-    pymupdf.TOOLS.store_shrink(60)
+    pymupdf.TOOLS.store_shrink(_KEPT_PERCENT)

@@ -17,10 +17,14 @@ if TYPE_CHECKING:
     import pymupdf
 
 _SEEN_SHARE = 0.1
-"""Least share of an image that lies on the page, or that its clip shows."""
+"""EV:SEEN_SHARE"""
 
 _SLIVER_PT = 12.0
-"""Least side of a small share of an image that a clip shows: it may be a symbol of 32 pt of a row of ten."""
+"""EV:SLIVER_PT"""
+
+
+_WHOLE_SHARE = 0.99
+"""EV:WHOLE_SHARE"""
 
 
 def read_page(pdf: "pymupdf.Document", number: int) -> "Page":
@@ -116,7 +120,7 @@ def _images(blocks: Sequence[tuple[int, Any]], page: BBox) -> Iterator[tuple[Ima
             width=int(handle.w()),
             height=int(handle.h()),
             matrix=(matrix.a, matrix.b, matrix.c, matrix.d),
-            cut=seen.area < 0.99 * whole.area,
+            cut=seen.area < _WHOLE_SHARE * whole.area,
             is_mask=bool(handle.imagemask()),
             mask_px=(int(mask.w()), int(mask.h())) if mask.m_internal else None,
         )

@@ -3,15 +3,12 @@
 from collections.abc import Sequence
 
 from schemas.documents import Line
+from schemas.drawings import EDGE_SHARE
 from schemas.geometry import BBox, union
 from tasks.figures.anchor import anchor, whole_caption
 from tasks.figures.drawings import JOIN_PT
 from tasks.figures.parts import PageText, Part
 
-EDGE_SHARE = 0.1
-"""Share of the page's height at its head and its foot where logos stand. Of 400 pages with something small at an edge 4
-change at 0.067, none at 0.15.
-"""
 LOGO_SHARE = 0.05
 """Largest share of the page's height that a logo has. Of 400 pages with something small at an edge 4 change at 0.034,
 none at 0.075.

@@ -1,7 +1,7 @@
 """What a threshold of the page reader decides: ``python -m bench.thresholds MODULE.NAME LOWER HIGHER [PDF ...] [--json]``.
 
-Reads PDFs with a named constant as it is, lower and higher, and prints on how many pages the figures, the tables or the text
-change, and on which: what the line of evidence below the constant says. No model runs; pages that are pictures have no words.
+Reads PDFs with a named constant as it is, lower and higher, names the pages on which figures, tables or text change, and counts
+them: what the line of evidence below the constant says. No model runs; pages that are pictures have no words.
 ``python -m bench.thresholds tasks.figures.drawings.JOIN_PT 4 9`` takes half a minute on the example manuals.
 
 The constant is set before what imports it is loaded, so that constants made of it follow, unless they are its own module's.
@@ -11,10 +11,11 @@ import argparse
 import importlib
 import multiprocessing
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from itertools import chain
 from pathlib import Path
+from sys import stderr
 from typing import NamedTuple
 
 from bench.table import Row, show
@@ -57,7 +58,17 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("higher", nargs="?", type=float, default=higher, help=f"default: {higher}")
     parser.add_argument("pdfs", nargs="*", type=Path, metavar="PDF", help="default: the example manuals")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    module, _, name = arguments.constant.rpartition(".")
+    try:
+        now = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        parser.error(f"{arguments.constant}: {error}")
+    if type(now) not in (int, float):
+        parser.error(f"{arguments.constant} is no number")
+    if type(now) is int and not (arguments.lower.is_integer() and arguments.higher.is_integer()):
+        parser.error(f"{arguments.constant} is a whole number")
+    return arguments
 
 
 def read(pdfs: Sequence[Path], values: Mapping[str, float] | None = None) -> Pages:
@@ -69,7 +80,7 @@ def read(pdfs: Sequence[Path], values: Mapping[str, float] | None = None) -> Pag
     """
     # Processes of their own, started anew: a constant can't be changed in a module that others have taken it from.
     anew = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(2, anew, initializer=_set, initargs=(dict(values or {}),)) as pool:
+    with ProcessPoolExecutor(min(2, len(pdfs)), anew, initializer=_set, initargs=(dict(values or {}),)) as pool:
         return dict(chain.from_iterable(pool.map(_pages, pdfs)))
 
 
@@ -107,11 +118,11 @@ def _pages(pdf: Path) -> list[tuple[tuple[str, int], Shown]]:
     ]
 
 
-def _rows(name: str, was: Pages, now: Pages) -> Iterable[Row]:
-    """Yield how many pages change, and which: a page counts for each kind of thing that changes on it."""
+def _rows(name: str, was: Pages, now: Pages) -> Iterator[Row]:
+    """Yield how many pages change: a page counts for each kind of thing that changes on it."""
     for kind in Shown._fields:
         changed = [page for page in was if getattr(was[page], kind) != getattr(now[page], kind)]
-        print(*(f"{name}, {kind}: {pdf} {number}" for pdf, number in changed), sep="\n")
+        stderr.writelines(f"{name}, {kind}: {pdf}, page {number}\n" for pdf, number in changed)
         yield Row(f"{name}: {kind}", "pages", len(changed))
     yield Row(f"{name}: any", "pages", sum(was[page] != now[page] for page in was))
 

@@ -20,10 +20,14 @@ MOST_PIXELS = 100_000_000
 _INFLATED_AT_MOST = 1100  # deflate packs at most 1032 to 1
 _HEADERS_BYTES = 4096
 _OFF_GRID_PX = 0.03
-"""EV:OFF_GRID"""
+"""How far off the grid of pixels a part is drawn: at 0, edges on whole points fall on the border between two pixels, and float
+noise decides which of them is inked; from half a pixel on, edges are blurred.
+"""
 
 _ROUNDED_UP_PX = 0.87
-"""EV:ROUNDED_UP"""
+"""Added to a side in pixels before its fraction is dropped: up to 0.13 pixels of a drawing are cut off, for more it gets a pixel.
+At 1, float noise over a whole number of pixels adds an empty row; at 0.5, half a pixel of the drawing is cut off.
+"""
 
 
 class EmbeddedImage:

@@ -111,14 +111,14 @@ def running_text(lines: Sequence[Line]) -> list[Line]:
             body += [
                 line
                 for line, count in counted
-                if count >= LONG_LINE_CHARACTERS or has_word(line) or any(_is_near(line, other) for other in long)
+                if count >= LONG_LINE_CHARACTERS or _has_word(line) or any(_is_near(line, other) for other in long)
             ]
         elif len(block) >= FEWEST_BLOCK_LINES and sum(characters) / len(block) >= BLOCK_LINE_CHARACTERS:
             body.extend(block)
     return body
 
 
-def has_word(line: Line) -> bool:
+def _has_word(line: Line) -> bool:
     """Return whether a line has two letters in a row: R1, V and 1.0 are labels or numbers."""
     return _WORD.search(line.text) is not None
 

@@ -19,10 +19,12 @@ _REPEATED_SHARE = 0.05
 """... and the share of all pages that may. All 18 pictures taken for furniture by their place are on 5 to 20 pages."""
 
 _SAME_PLACE_PT = 4.0
-"""Sides are compared in steps of this."""
+"""Sides are compared in steps of this. Of 409 pages none changes at 2 or 8."""
 
 _HEAD_SHARE = 0.2
-"""Share of a first page, from the top, above which a logo may stand where no title does."""
+"""Share of a first page, from the top, above which a logo may stand where no title does. Of 409 pages none changes at 0.1 or
+0.4.
+"""
 
 _LOGO_SHARE = 0.03
 """Largest share of its page that a logo takes up; the largest of 11 takes 0.02."""

@@ -7,16 +7,20 @@ from schemas.tags import escape
 from schemas.typography import largest
 
 _LEAST_CHARACTERS = 4
-"""EV:LEAST_CHARACTERS"""
+"""Shortest title in metadata: less is a number or a leftover. All 21 titles of 56 PDFs have 9 or more."""
 
 _PROGRAM_TITLES = ("untitled", "microsoft word")
 """How titles begin that a program wrote where its user gave none."""
 
 _MOST_CHARACTERS = 200
-"""EV:MOST_CHARACTERS"""
+"""Longest title: a first page may be set in one size. Of 56 first pages 6 change at 100, 6 at 400 (none of them has its title in
+the largest words).
+"""
 
 _SHORTEST_WORDS = 3
-"""EV:SHORTEST_WORDS"""
+"""Characters of a line that may be the title: less is an initial, an ornament or the number of a page. Of 56 first pages 1
+changes at 1 ("I" is the title), 3 at 6 (a word of a title is lost; two titles are found, over misread letters).
+"""
 
 
 def title_of(metadata: str, lines: Sequence[Line]) -> str:

@@ -1,6 +1,6 @@
 """What changed between two versions."""
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 
 class _Model(BaseModel):
@@ -8,13 +8,13 @@ class _Model(BaseModel):
 
 
 class ChangedDocuments(_Model):
-    """Sources by what became of them; ``lost`` were indexed before and are in quarantine now, ``mended`` the other way."""
+    """Sources by what became of them; ``lost`` were indexed before and are in quarantine now, ``recovered`` the other way."""
 
     added: list[str]
     changed: list[str]
     removed: list[str]
     lost: list[str]
-    mended: list[str]
+    recovered: list[str] = Field(validation_alias=AliasChoices("recovered", "mended"))  # the latter: kept by older versions
 
 
 class ChangedFigure(_Model):

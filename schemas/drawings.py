@@ -20,10 +20,20 @@ MAX_SIDE_PT = 14_400
 """The largest page that PDF allows without user units: 200 inches. A larger one keeps its text and is never drawn."""
 
 PAGE_SHARE = 0.85
-"""Share of a page from which an image is the page itself: a scan, or a background."""
+"""Share of a page from which an image is the page itself: a scan, or a background. Of 409 pages 14 change at 0.43 (screenshots
+are taken for scans or backgrounds of their pages), none at 0.95.
+"""
+
+EDGE_SHARE = 0.1
+"""Share of a page, from each side, in which running heads, page numbers and logos stand. Of 409 pages 359 change at 0.05
+(running heads and page numbers are text), 90 at 0.2 (text is taken for running heads); of 1,014 pages 202 at 0.067 and 171 at
+0.15; of 400 with something small at an edge 4 figures change at 0.067, none at 0.15.
+"""
 
 RULE_PT = 2.5
-"""Thickness up to which a straight mark is a rule."""
+"""Thickness up to which a straight mark is a rule. Of 409 pages 1 changes at 1.25 (a table with thick rules loses its header),
+none at 5.
+"""
 
 
 class PageLine(NamedTuple):

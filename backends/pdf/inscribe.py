@@ -26,9 +26,29 @@ INSCRIBE_VERSION = "1"
 _FONT = "InsetTag"
 _COLOUR = "0.75 0 0.35"
 _LARGEST_PT = 8.0
+"""Size of type of a tag that has room: larger, and it hides a small figure; smaller, and people can't read it. A figure with
+less room gets less.
+"""
+
 _SMALLER = (1.0, 0.8, 0.6, 0.45, 0.3)
+"""Sizes that are tried where words stand in the way, by the largest that fits the box: the last is hard to read, and the word is
+crossed.
+"""
+
 _CLEAR_PT = 1.5
-_ONE_LINE_PT = 3.1  # table finders take what is within three points of height for one line
+"""Room kept between a tag and other words. At 0, readers of text join the tag to the word beside it; more leaves no place in
+small figures.
+"""
+
+_ONE_LINE_PT = 3.1
+"""Height within which tops of words are one line for table finders, which take 3 points: less, and a tag tears the row of a
+table beside it.
+"""
+
+_MOST_STEPS = 60
+"""Heights in a box at which a place for the tag is looked for. Bounds the time for a figure as high as its page; fewer pass over
+a gap between lines.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +148,7 @@ def _measured(text: str) -> tuple[float, float, float]:
 def _places(box: BBox, width: float, height: float) -> Iterator[tuple[float, float]]:
     """Yield where a line of this size may begin, left and top, from the top left on."""
     room = max(0.0, box.height - height)
-    steps = min(60, int(2 * room / height)) if height else 0
+    steps = min(_MOST_STEPS, int(2 * room / height)) if height else 0
     lefts = [box.x0] if box.width - width < 1 else [box.x0, (box.x0 + box.x1 - width) / 2, box.x1 - width]
     for step in range(steps + 1):
         for left in lefts:

@@ -17,10 +17,20 @@ if TYPE_CHECKING:
     import pymupdf
 
 _SEEN_SHARE = 0.1
-"""Least share of an image that lies on the page, or that its clip shows."""
+"""Least share of an image that lies on the page, or that its clip shows. Of 6,058 images on 1,349 pages 35 show less; none more
+or fewer at 0.05 or 0.2.
+"""
 
 _SLIVER_PT = 12.0
-"""Least side of a small share of an image that a clip shows: it may be a symbol of 32 pt of a row of ten."""
+"""Least side of a small share of an image that a clip shows: it may be a symbol of 32 pt of a row of ten. Of those images none
+changes at 6 or 24; 2 do without it (symbols are lost).
+"""
+
+
+_WHOLE_SHARE = 0.99
+"""Share of an image from which on all of it is seen, so that it is kept as it is stored. Of those images 307 change at 0.95 (a
+twentieth that no reader sees is kept with them), 426 at 0.999 (a sliver less, and they are drawn anew at another resolution).
+"""
 
 
 def read_page(pdf: "pymupdf.Document", number: int) -> "Page":
@@ -116,7 +126,7 @@ def _images(blocks: Sequence[tuple[int, Any]], page: BBox) -> Iterator[tuple[Ima
             width=int(handle.w()),
             height=int(handle.h()),
             matrix=(matrix.a, matrix.b, matrix.c, matrix.d),
-            cut=seen.area < 0.99 * whole.area,
+            cut=seen.area < _WHOLE_SHARE * whole.area,
             is_mask=bool(handle.imagemask()),
             mask_px=(int(mask.w()), int(mask.h())) if mask.m_internal else None,
         )

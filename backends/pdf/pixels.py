@@ -19,7 +19,15 @@ MOST_PIXELS = 100_000_000
 
 _INFLATED_AT_MOST = 1100  # deflate packs at most 1032 to 1
 _HEADERS_BYTES = 4096
-_OFF_GRID = 0.03
+_OFF_GRID_PX = 0.03
+"""How far off the grid of pixels a part is drawn: at 0, edges on whole points fall on the border between two pixels, and float
+noise decides which of them is inked; from half a pixel on, edges are blurred.
+"""
+
+_ROUNDED_UP_PX = 0.87
+"""Added to a side in pixels before its fraction is dropped: up to 0.13 pixels of a drawing are cut off, for more it gets a pixel.
+At 1, float noise over a whole number of pixels adds an empty row; at 0.5, half a pixel of the drawing is cut off.
+"""
 
 
 class EmbeddedImage:
@@ -68,9 +76,8 @@ def draw(listing: "pymupdf.DisplayList", box: BBox, *, dpi: int, max_pixels: int
     from pymupdf import mupdf
 
     scale = min(dpi / 72, math.sqrt(max_pixels / max(1.0, box.area)))
-    # Sizes and edges that are whole numbers of points stay clear of the rounding of pixels.
-    width, height = (max(1, math.floor(side * scale + 0.87)) for side in (box.width, box.height))
-    matrix = mupdf.FzMatrix(scale, 0, 0, scale, _OFF_GRID - box.x0 * scale, _OFF_GRID - box.y0 * scale)
+    width, height = (max(1, math.floor(side * scale + _ROUNDED_UP_PX)) for side in (box.width, box.height))
+    matrix = mupdf.FzMatrix(scale, 0, 0, scale, _OFF_GRID_PX - box.x0 * scale, _OFF_GRID_PX - box.y0 * scale)
     with refusing("a figure can't be drawn", FailureCode.IMAGE_REJECTED):
         pixmap = mupdf.fz_new_pixmap_with_bbox(
             mupdf.FzColorspace(mupdf.FzColorspace.Fixed_RGB), mupdf.FzIrect(0, 0, width, height), mupdf.FzSeparations(), 0

@@ -16,6 +16,11 @@ _FAR_PT = -1e9
 _AROUND_PT = 1.0
 """Room around a line whose letters are read; its box is rounded."""
 
+_DIRECTION_PLACES = 2
+"""Decimal places of the direction of a line: with more, float noise makes a level line slanted; with one, a line that rises by 5
+% is level.
+"""
+
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _BOLD = 16
 """The flag of a span in bold letters."""
@@ -96,7 +101,7 @@ def read_letters(text: "pymupdf.TextPage", line: Line) -> Letters | None:
         letters = [letter for span in row["spans"] for letter in span["chars"]]
         words = _SURROGATE.sub("\ufffd", "".join([letter["c"] for letter in letters]))
         if escape(words) == line.text and BBox(*row["bbox"]).rounded() == line.bbox:
-            across, down = (round(part, 2) for part in row["dir"])
+            across, down = (round(part, _DIRECTION_PLACES) for part in row["dir"])
             direction = (int(across), int(down)) if abs(across) + abs(down) == 1 else None
             return Letters(words, [letter["bbox"] for letter in letters], direction)
     return None

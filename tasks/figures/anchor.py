@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from schemas.documents import Line
 from schemas.geometry import BBox, distance, gap
 from schemas.labels import LabelKind, caption_label
+from schemas.typography import is_same_size
 
 NEAREST_PT = 90.0
 """Farthest that the nearest part of a picture stands from its caption. Of 2,191 pages none changes at 60.3 or 135."""
@@ -44,8 +45,6 @@ LABEL_ASIDE_EM = 3.0
 """How far aside of a paragraph's lines a label of its block stands. Of 2,191 pages none changes at 2.01 or 4.5."""
 NEW_CAPTION_GAP_EM = 0.6
 """Gap over a line that begins anew. Of 2,191 pages none changes at 0.402 or 0.9."""
-SAME_SIZE_PT = 0.3
-"""How far sizes of type differ that are one. Of 2,191 pages none changes at 0.201 or 0.45."""
 _WORD = re.compile(r"[^\W\d_]{2}")
 
 
@@ -112,14 +111,14 @@ def running_text(lines: Sequence[Line]) -> list[Line]:
             body += [
                 line
                 for line, count in counted
-                if count >= LONG_LINE_CHARACTERS or has_word(line) or any(_is_near(line, other) for other in long)
+                if count >= LONG_LINE_CHARACTERS or _has_word(line) or any(_is_near(line, other) for other in long)
             ]
         elif len(block) >= FEWEST_BLOCK_LINES and sum(characters) / len(block) >= BLOCK_LINE_CHARACTERS:
             body.extend(block)
     return body
 
 
-def has_word(line: Line) -> bool:
+def _has_word(line: Line) -> bool:
     """Return whether a line has two letters in a row: R1, V and 1.0 are labels or numbers."""
     return _WORD.search(line.text) is not None
 
@@ -155,7 +154,7 @@ def begins_anew(line: Line, previous: Line | None) -> bool:
     if previous is None or previous.block != line.block:
         return True
     apart = line.bbox.y0 - previous.bbox.y1 > NEW_CAPTION_GAP_EM * line.size or line.bbox.x0 > previous.bbox.x1
-    return apart or abs(previous.size - line.size) > SAME_SIZE_PT or (line.bold and not previous.bold)
+    return apart or not is_same_size(previous.size, line.size) or (line.bold and not previous.bold)
 
 
 def _rank(captions: Sequence[BBox], parts: Sequence[BBox], choice: dict[int, tuple[int, ...]]) -> tuple[int, float]:
@@ -193,8 +192,6 @@ def _parted(part: BBox, caption: BBox, barriers: Sequence[BBox], *, above: bool)
     left, right = max(part.x0, caption.x0), min(part.x1, caption.x1)
     if right - left < LEAST_PATH_PT:
         left, right = min(part.x0, caption.x0), max(part.x1, caption.x1)
-    # What merely grazes the path stands beside it; what parts the two lies in it from top to bottom, give or take the same.
-    path = BBox(left + GRAZE_PT, top - GRAZE_PT, right - GRAZE_PT, bottom + GRAZE_PT)
     # What merely grazes the path stands beside it; what parts the two lies in it from top to bottom, give or take the same.
     path = BBox(left + GRAZE_PT, top - GRAZE_PT, right - GRAZE_PT, bottom + GRAZE_PT)
     return any(

@@ -3,22 +3,15 @@
 from collections.abc import Sequence
 
 from schemas.documents import Line
+from schemas.drawings import EDGE_SHARE
 from schemas.geometry import BBox, union
 from tasks.figures.anchor import anchor, whole_caption
 from tasks.figures.drawings import JOIN_PT
 from tasks.figures.parts import PageText, Part
 
-EDGE_SHARE = 0.1
-"""Share of the page's height at its head and its foot where logos stand. Of 400 pages with something small at an edge 4
-change at 0.067, none at 0.15.
-"""
 LOGO_SHARE = 0.05
 """Largest share of the page's height that a logo has. Of 400 pages with something small at an edge 4 change at 0.034,
 none at 0.075.
-"""
-STEP_CHARACTERS = 15
-"""Least length of a line that a picture beside it may belong to. Of 400 pages with something small at an edge none
-changes at 10 or 22, nor without it.
 """
 
 
@@ -42,7 +35,7 @@ def captioned_parts(parts: Sequence[Part], graphics: Sequence[Part], text: PageT
         for line in text.body
         if line not in words and not any(part.bbox.has_middle_of(line.bbox) for part in graphics)
     ]
-    steps = [line.bbox for line in text.lines if line not in words and len(line.text.strip()) >= STEP_CHARACTERS]
+    steps = [line.bbox for line in text.lines if line not in words]
     edge = [part for part in parts if _is_at_edge(part.bbox, page)]
     groups = _by_caption([part for part in parts if part not in edge], captions, barriers, steps)
     left = [caption for number, caption in enumerate(captions) if number not in groups]

@@ -1,4 +1,4 @@
-"""Find bar charts that have no caption: boxes of one thickness with a common base, and their values."""
+"""Find bar charts that have no caption: boxes with a common base, and their values."""
 
 import re
 from collections.abc import Sequence
@@ -23,12 +23,6 @@ FEWEST_VALUES = 2
 LEAST_BAR_PT = 2 * BORDER_PT
 """Longer side of a bar: smaller boxes are keys of the legend. Of the 37 pages at hand with bars none changes at 6.7, 1
 at 15 (a small bar's chart falls apart).
-"""
-THICKNESS_SHARE = 0.15
-"""How much bars differ in thickness. Of the 37 pages at hand with bars none changes at 0.101 or 0.225, nor without it."""
-BARS_SHARE = 0.75
-"""Share of a chart's boxes that are bars. Of 2,707 pages of 50 PDFs 3 change without it (shaded cells of annual reports
-are bars).
 """
 BASE_PT = 2.0
 """How far bars are off the base that they share. Of the 37 pages at hand with bars 2 change at 1.34 (bars of two
@@ -79,7 +73,7 @@ def _thickness(part: Part) -> float:
 
 
 def has_bars(part: Part, lines: Sequence[Line]) -> bool:
-    """Return whether the boxes of a drawing are the bars of a chart: of one thickness, with a common base, and with values.
+    """Return whether the boxes of a drawing are the bars of a chart: with a common base, and with values.
 
     The shaded cells of a table have the same sides in each of its rows; bars end where their values do. A box that its words
     fill is their background.
@@ -100,12 +94,8 @@ def _fills(text: BBox, box: BBox) -> bool:
 
 def _are_bars(boxes: Sequence[BBox]) -> bool:
     """Return whether boxes, keys of a legend left aside, are bars that lie: in rows, one of their ends below the other."""
-    large = [box for box in boxes if max(box.width, box.height) > LEAST_BAR_PT]
-    if not large:
-        return False
-    thickness = median(box.height for box in large)
-    bars = [box for box in large if abs(box.height - thickness) <= THICKNESS_SHARE * thickness]
-    if len(bars) < FEWEST_BARS or len(bars) < BARS_SHARE * len(large):
+    bars = [box for box in boxes if max(box.width, box.height) > LEAST_BAR_PT]
+    if len(bars) < FEWEST_BARS:
         return False
     rows: dict[int, list[BBox]] = {}
     for bar in bars:

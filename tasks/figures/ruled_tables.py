@@ -7,7 +7,7 @@ from itertools import pairwise
 from schemas.documents import Line
 from schemas.drawings import Mark, Ruling, Side
 from schemas.geometry import BBox, gap, overlap, union
-from tasks.figures.anchor import has_word
+from tasks.figures.anchor import NEAREST_PT
 from tasks.figures.drawings import touching
 from tasks.figures.parts import BORDER_PT, TOUCH_PT, Part, is_rounded_box, near, same_sides
 from tasks.tables.tabulate import cells_of
@@ -22,7 +22,8 @@ tables), 120 at 4 (tables of two rows are lost).
 """
 FEWEST_CELLS = 6
 """Boxes that are cells where rules are missing in one direction. Of the 109 pages at hand with tints, stripes or
-drawings in cells none changes at 5 or 7, nor without it.
+drawings in cells none changes at 5 or 7; of 225 pages of reports and papers 10 do without it (tables with
+rules about their header only have all their rows in one).
 """
 FEWEST_SIDES_OF_CELLS = 4
 """Rules in both directions together, where cells are drawn as boxes. Of 2,191 pages none change at 3, 10 at 5 (tables
@@ -34,22 +35,10 @@ changes at 2.01 or 4.5; 1 does without it.
 """
 FEWEST_BOXES = 4
 """Boxes from which on their edges stand for missing rules. Of the 109 pages at hand with tints, stripes or drawings in
-cells none changes at 3 or 5, nor without it.
-"""
-WORDED_ROWS_SHARE = 0.7
-"""Least share of a table's rows with drawings in which another cell has words. Of the 109 pages at hand with tints,
-stripes or drawings in cells none changes at 0.35 or 0.85, nor without it.
-"""
-FEWEST_RULES = 6
-"""Rules and boxes of a table with drawings in its cells. Of the 109 pages at hand with tints, stripes or drawings in
-cells none changes at 5 or 7, nor without it.
+cells none changes at 3 or 5; of 225 pages of reports and papers 3 do without it (text boxes are tables).
 """
 MOST_RULES = 1_000
 """Bounds the comparing of each with all. No page of 2,191 with more is a table with drawings: none changes at 670."""
-CAPTION_GAP_PT = 40.0
-"""How near a figure's caption is to a drawing that is not searched for cells. Of the 109 pages at hand with tints,
-stripes or drawings in cells none changes at 26.8 or 60, nor without it.
-"""
 TINT_SHARE = 0.9
 """Share of a table's width that its tinted head has. Of the 109 pages at hand with tints, stripes or drawings in cells
 none changes at 0.75 or 0.95; 1 does without it.
@@ -79,9 +68,8 @@ their words), 6 at 0.3 (pages of shaded panels are tables).
 def out_of_cells(part: Part, lines: Sequence[Line], captions: Sequence[Line]) -> list[Part]:
     """Take a table with drawings in its cells apart: its rules, and what is drawn in each cell.
 
-    The rules are connected and reach round the whole; each drawing lies in one cell and has words beside it in its row. A
-    chart with a grid has neither: its curves cross the grid, and its words stand outside. What stands over the caption of
-    a figure is left whole.
+    The rules are connected and reach round the whole; each drawing lies in one cell. The curves of a chart cross its grid.
+    What stands as near to a figure's caption as a figure does is left whole.
     """
     if not part.strokes or any(_is_captioned_by(part.bbox, caption.bbox) for caption in captions):
         return [part]
@@ -89,14 +77,11 @@ def out_of_cells(part: Part, lines: Sequence[Line], captions: Sequence[Line]) ->
     ruled = replace(part, marks=tuple(rules))
     if not rules or not is_table(ruled, lines):
         return [part]
-    rows = [[cell for cell in row if cell is not None] for row in cells_of(ruling_of(ruled, filled=False))]
-    cells = [cell for row in rows for cell in row]
+    cells = [cell for row in cells_of(ruling_of(ruled, filled=False)) for cell in row if cell is not None]
     held = _by_cell(others, cells)
     if held is None:
         return [part]
     shades, drawn = held
-    if not _has_words_beside(rows, drawn, [line for line in lines if part.bbox.has_middle_of(line.bbox)]):
-        return [part]
     inner = [Part(union(mark.bbox for mark in marks), tuple(marks)) for marks in drawn.values()]
     return [replace(part, marks=(*rules, *shades)), *inner]
 
@@ -116,28 +101,19 @@ def _by_cell(marks: Sequence[Mark], cells: Sequence[BBox]) -> tuple[list[Mark], 
     return shades, drawn
 
 
-def _has_words_beside(rows: Sequence[Sequence[BBox]], drawn: dict[BBox, list[Mark]], lines: Sequence[Line]) -> bool:
-    """Return whether most rows with a drawing have words in another cell."""
-    words = [line.bbox for line in lines if has_word(line)]
-    worded = {cell for row in rows for cell in row if any(cell.has_middle_of(word) for word in words)}
-    pictured = [row for row in rows if any(cell in drawn for cell in row)]
-    beside = sum(any(cell in worded and cell not in drawn for cell in row) for row in pictured)
-    return beside >= WORDED_ROWS_SHARE * len(pictured)
-
-
 def _is_captioned_by(box: BBox, caption: BBox) -> bool:
     across, down = gap(box.x0, box.x1, caption.x0, caption.x1), gap(box.y0, box.y1, caption.y0, caption.y1)
-    return across < 0 and down <= CAPTION_GAP_PT
+    return across < 0 and down <= NEAREST_PT
 
 
 def _lattice(part: Part) -> tuple[list[Mark], list[Mark]]:
     """Return those rules of a drawing that meet and reach round all of it, with the boxes of cells, and its other marks."""
     border = [mark for mark in part.marks if is_rounded_box(mark, part.bbox)]
     straight = [mark for mark in part.marks if mark.is_rule or not (mark.strokes or mark.filled or mark.white)]
-    if FEWEST_RULES <= len(straight) <= MOST_RULES:
+    if len(straight) <= MOST_RULES:
         for group in touching([mark.bbox.grown(TOUCH_PT / 2) for mark in straight]):
             rules = [*(straight[index] for index in group), *border]
-            if len(group) >= FEWEST_RULES and same_sides(union(mark.bbox for mark in rules), part.bbox):
+            if same_sides(union(mark.bbox for mark in rules), part.bbox):
                 own = set(map(id, rules))
                 return rules, [mark for mark in part.marks if id(mark) not in own]
     return [], list(part.marks)

@@ -61,9 +61,10 @@ SHARED_EDGE_SHARE = 0.05
 """Share that two parts may have in common at their edges: a layout model's boxes reach too far. Of those 423 pictures 1 changes
 at 0.025 (two drawings stay one), none at 0.1.
 """
-TWIN_SHARE = 0.15
-"""How much the likes of a sure figure differ from it in place and size. With them 68 of 109 regions are met, without 67. Of
-those 423 pictures 2 change at 0.075, 2 at 0.3 (the name beside a portrait is a figure), 3 without it (a logo is lost).
+ALIGNED_SHARE = 0.15
+"""How much a box that the model is not sure of differs in top, foot and width from a sure figure's, by that one's size, where
+both are figures of one row. With such boxes 68 of 109 regions are met, without 67. Of those 423 pictures 2 change at 0.075, 2 at
+0.3 (the name beside a portrait is a figure), 3 without it (a logo is lost).
 """
 INK_LEVELS = 40
 """How far a pixel's colour is from the background's, of 255 levels, that shows something. Of those 423 pictures 5 change at 20
@@ -104,7 +105,7 @@ def cut(picture: bytes, regions: Sequence[LayoutRegion], keep_figure: Callable[[
         regions: What a layout model found on it, the surest first. What lies mostly in a surer one is the same thing seen
             twice; what is hardly larger than a letter is none. A figure that fills the page counts where it is the only one.
             What the model is not sure of separates two charts in one box, or a chart from the text beside it; and it counts
-            where it is the like of a sure figure beside it.
+            where it stands in one row with a sure figure of its size.
         keep_figure: Given each figure's name in the store (``<figure_id>.png``) and its bytes.
     """
     with Pillow.open(io.BytesIO(picture)) as opened:
@@ -142,18 +143,18 @@ def _in_parts(regions: Sequence[LayoutRegion], pixels: NDArray[np.uint8]) -> lis
             if part.kind is not RegionKind.WORDS and share >= LEAST_INK_SHARE
         ]
         found.extend(figures if figures and sum(ink) >= ALL_INK_SHARE else [whole])
-    return found + [region for region in drawn if region not in sure and _has_twin(region.bbox, sure)]
+    return found + [region for region in drawn if region not in sure and _is_aligned(region.bbox, sure)]
 
 
-def _has_twin(box: BBox, sure: Sequence[LayoutRegion]) -> bool:
-    """Return whether a box stands level with a sure one of its size, as two portraits do: what the one is the other is too."""
+def _is_aligned(box: BBox, sure: Sequence[LayoutRegion]) -> bool:
+    """Return whether a box stands in one row with a sure one of its size, as two portraits do: both are figures."""
     if any(_share(box, other.bbox) > SHARED_EDGE_SHARE for other in sure):
         return False
     return any(
-        abs(box.y0 - twin.bbox.y0) <= TWIN_SHARE * twin.bbox.height
-        and abs(box.y1 - twin.bbox.y1) <= TWIN_SHARE * twin.bbox.height
-        and abs(box.width - twin.bbox.width) <= TWIN_SHARE * twin.bbox.width
-        for twin in sure
+        abs(box.y0 - figure.bbox.y0) <= ALIGNED_SHARE * figure.bbox.height
+        and abs(box.y1 - figure.bbox.y1) <= ALIGNED_SHARE * figure.bbox.height
+        and abs(box.width - figure.bbox.width) <= ALIGNED_SHARE * figure.bbox.width
+        for figure in sure
     )
 
 

@@ -41,7 +41,7 @@ def join_continued(pieces: Sequence[Piece], pages: Mapping[int, Page]) -> list[P
             for between in made[at + 1 :]
         ]
         if piece.label is not None:
-            made.append(Piece(BlockKind.MARGIN, piece.page, _beside(piece), text=_caption(piece)))
+            made.append(Piece(BlockKind.MARGIN, piece.page, _beside(piece), text=piece.caption))
         made[at] = _joined(made[at], piece)
     return made
 
@@ -51,7 +51,7 @@ def _begun(made: Sequence[Piece], piece: Piece) -> int | None:
     for at in reversed(range(len(made))):
         if made[at].kind is BlockKind.TABLE:
             return at
-        if not _is_aside(made[at]) and (made[at].page == piece.page or not _is_notice(_caption(piece))):
+        if not _is_aside(made[at]) and (made[at].page == piece.page or not _is_notice(piece.caption)):
             return None
     return None
 
@@ -75,7 +75,7 @@ def _goes_on(table: Piece, piece: Piece, pages: Mapping[int, Page]) -> bool:
     if not alike or after.page != before.page + 1:
         return False
     if piece.label is not None:
-        noted = _is_notice(_caption(piece))
+        noted = _is_notice(piece.caption)
         return noted if table.label is None else piece.label == table.label and (noted or piece.label.number != "")
     if _same_row(table.rows[0], piece.rows[0]):
         return True
@@ -94,12 +94,8 @@ def _joined(table: Piece, piece: Piece) -> Piece:
     rows = piece.rows[1:] if again else piece.rows
     whole = (*table.rows, *rows)
     part = replace(piece.parts[0], rows=len(rows))
-    text = "\n".join(filter(None, (_caption(table), markdown(whole))))
+    text = "\n".join(filter(None, (table.caption, markdown(whole))))
     return replace(table, text=text, rows=whole, parts=(*table.parts, part))
-
-
-def _caption(table: Piece) -> str:
-    return table.text.split("\n", 1)[0] if table.label is not None else ""
 
 
 def _beside(table: Piece) -> BBox:

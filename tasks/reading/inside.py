@@ -8,6 +8,7 @@ from itertools import groupby
 from schemas.documents import Kind, Line, Placement, Role
 from schemas.geometry import BBox
 from schemas.labels import caption_label
+from schemas.typography import is_same_size
 from tasks.figures.callouts import stray_callouts
 from tasks.figures.segment import fills
 from tasks.reading.pieces import Sheet
@@ -20,8 +21,6 @@ FOOT_PT = 3.0
 """
 CENTRED_PT = 2.0
 """How far the middle of a name is from the middle of its drawing. Of 17,770 pages none changes at 1.34 or 3."""
-SAME_SIZE_PT = 0.3
-"""How far sizes of type differ that are one. Of 17,770 pages none changes at 0.201 or 0.45."""
 _DRAWN = (Kind.VECTOR, Kind.COMPOSITE)
 
 
@@ -94,7 +93,7 @@ def _foot(place: Placement, labels: Sequence[Line]) -> Line | None:
     *others, foot = sorted(labels, key=lambda line: line.bbox.y1)
     if not _is_centred(foot, place) or abs(foot.bbox.y1 - place.bbox.y1) > FOOT_PT:
         return None
-    is_alone = all(line.bbox.y1 <= foot.bbox.y0 + FOOT_PT and abs(line.size - foot.size) > SAME_SIZE_PT for line in others)
+    is_alone = all(line.bbox.y1 <= foot.bbox.y0 + FOOT_PT and not is_same_size(line.size, foot.size) for line in others)
     return foot if is_alone else None
 
 
@@ -107,4 +106,4 @@ def _is_centred(line: Line, place: Placement) -> bool:
 
 
 def _is_set_alike(one: Line, other: Line) -> bool:
-    return one.bold == other.bold and abs(one.size - other.size) <= SAME_SIZE_PT
+    return one.bold == other.bold and is_same_size(one.size, other.size)

@@ -8,14 +8,11 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from schemas.documents import Line, OutlineEntry, Page
+from schemas.drawings import EDGE_SHARE
 from schemas.geometry import BBox
 from schemas.numerals import ROMAN, roman_value
 from tasks.reading.outline import LARGER, bare, letters_by_size, title_letters
 
-MARGIN_SHARE = 0.1
-"""Share of the page's height at its head and its foot that running heads stand in. Of 1,014 pages 202 change at 0.067
-(running heads are text), 171 at 0.15 (text is taken for running heads).
-"""
 FEWEST_REPEATED_PAGES = 3
 """Pages on which a running head stands. Of 1,014 pages 30 change at 2 (titles of two slides are running heads), 6 at 4
 (heads of short documents are text).
@@ -282,9 +279,9 @@ def _pattern(text: str) -> str:
 def _edge_of(box: BBox, page: Page) -> tuple[int, int] | None:
     """Return at which end of its page a box stands, as the page is read, and how many points away; None in between."""
     top, bottom, height = _span(box, page)
-    if bottom <= MARGIN_SHARE * height:
+    if bottom <= EDGE_SHARE * height:
         return _HEAD, round(bottom)
-    return (_FOOT, round(height - bottom)) if top >= (1 - MARGIN_SHARE) * height else None
+    return (_FOOT, round(height - bottom)) if top >= (1 - EDGE_SHARE) * height else None
 
 
 def _span(box: BBox, page: Page) -> tuple[float, float, float]:

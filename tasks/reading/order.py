@@ -15,6 +15,7 @@ from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from schemas.geometry import BBox, is_level, union
+from schemas.typography import is_same_size
 
 TOUCH_PT = 2.0
 """How far blocks may overlap of which one stands over the other. Of 1,014 pages 1 changes at 1.34, none at 3."""
@@ -26,8 +27,6 @@ MOST_ROUNDS = 2
 """How often the order is corrected: what moves may uncover another contradiction. Of 1,014 pages 1 changes at 1, none at 3."""
 MOST_BLOCKS = 200
 """Blocks of a page whose order is looked at: more are the labels of a drawing. Of 1,014 pages none changes at 134 or 300."""
-SAME_SIZE_PT = 0.3
-"""How far sizes of type differ that are one text's. Of 1,014 pages none changes at 0.201 or 0.45."""
 FEWEST_ROWS = 3
 """Rows that two columns are read by. Of 1,014 pages 2 change at 2, none at 4."""
 UNEVEN_LINES = 0.8
@@ -38,8 +37,8 @@ UNEVEN_ROWS_SHARE = 0.5
 """Share of such rows. Of 1,014 pages none changes at 0.335 or 0.75."""
 
 
-class Standing(NamedTuple):
-    """Where a block stands.
+class LayoutBlock(NamedTuple):
+    """A block of the page's layout: where it stands.
 
     ``head`` is its first row: further down, text set around a figure may reach under it. ``prose`` is the size of its type, in
     points, if it is running text of several rows; else 0.
@@ -50,10 +49,10 @@ class Standing(NamedTuple):
     prose: float = 0.0
 
 
-def leaps(boxes: Sequence[BBox], *, right_to_left: bool = False) -> bool:
+def may_be_out_of_order(boxes: Sequence[BBox], *, right_to_left: bool = False) -> bool:
     """Return whether a box stands higher than one before it, or turns back to where lines begin: else, the order can't be wrong.
 
-    Columns leap, too.
+    So do columns.
     """
     lowest = start = float("-inf")
     end = float("inf")
@@ -65,7 +64,7 @@ def leaps(boxes: Sequence[BBox], *, right_to_left: bool = False) -> bool:
     return False
 
 
-def reordered(blocks: Sequence[Standing], *, right_to_left: bool = False) -> list[int]:
+def reordered(blocks: Sequence[LayoutBlock], *, right_to_left: bool = False) -> list[int]:
     """Return the numbers of a page's blocks as they are read.
 
     Args:
@@ -86,7 +85,7 @@ def reordered(blocks: Sequence[Standing], *, right_to_left: bool = False) -> lis
     return _row_by_row(blocks, order, right_to_left=right_to_left)
 
 
-def _stands_over(upper: Standing, lower: Standing) -> bool:
+def _stands_over(upper: LayoutBlock, lower: LayoutBlock) -> bool:
     """Return whether a block ends where another begins, or higher, in the same column."""
     x0, y0, x1, y1 = upper.box
     _, top, _, bottom = lower.box
@@ -97,7 +96,7 @@ def _stands_over(upper: Standing, lower: Standing) -> bool:
     return shared > COLUMN_SHARE * min(x1 - x0, right - left)
 
 
-def _contradictions(blocks: Sequence[Standing], order: Sequence[int]) -> dict[int, set[int]]:
+def _contradictions(blocks: Sequence[LayoutBlock], order: Sequence[int]) -> dict[int, set[int]]:
     """Return the blocks that are written before one that stands over them, and those, each with what contradicts it."""
     against: dict[int, set[int]] = defaultdict(set)
     lowest = float("-inf")
@@ -126,7 +125,7 @@ def _displaced(against: dict[int, set[int]]) -> list[int]:
     return taken
 
 
-def _moved(blocks: Sequence[Standing], order: Sequence[int], displaced: Sequence[int]) -> list[int]:
+def _moved(blocks: Sequence[LayoutBlock], order: Sequence[int], displaced: Sequence[int]) -> list[int]:
     """Set displaced blocks in again: before what they stand over, else behind what stands over them."""
     kept = [number for number in order if number not in displaced]
     titles = _titles(blocks)
@@ -140,7 +139,7 @@ def _moved(blocks: Sequence[Standing], order: Sequence[int], displaced: Sequence
     return kept
 
 
-def _place(block: Standing, others: Sequence[Standing]) -> int:
+def _place(block: LayoutBlock, others: Sequence[LayoutBlock]) -> int:
     """Return the place among others that the fewest of them contradict."""
     over = [_stands_over(other, block) for other in others]
     under = [_stands_over(block, other) for other in others]
@@ -151,7 +150,7 @@ def _place(block: Standing, others: Sequence[Standing]) -> int:
     return wrong.index(least) if any(over) else len(others)
 
 
-def _titles(blocks: Sequence[Standing]) -> list[int]:
+def _titles(blocks: Sequence[LayoutBlock]) -> list[int]:
     """Return what stands alone at the head of the page, one under the other: it is over every column, however short."""
     order = sorted(range(len(blocks)), key=lambda number: blocks[number].box.y0)
     titles: list[int] = []
@@ -162,7 +161,7 @@ def _titles(blocks: Sequence[Standing]) -> list[int]:
     return titles
 
 
-def _in_turn(blocks: Sequence[Standing], order: Sequence[int], *, right_to_left: bool) -> list[int]:
+def _in_turn(blocks: Sequence[LayoutBlock], order: Sequence[int], *, right_to_left: bool) -> list[int]:
     """Exchange a column of text and the one written after it, where lines begin on the side of the latter."""
     turned = list(order)
     sides = [(-block.box.x1, -block.box.x0) if right_to_left else (block.box.x0, block.box.x1) for block in blocks]
@@ -187,7 +186,7 @@ def _columns(sides: Sequence[tuple[float, float]], at: int) -> tuple[int, int]:
     return begin, end
 
 
-def _row_by_row(blocks: Sequence[Standing], order: Sequence[int], *, right_to_left: bool) -> list[int]:
+def _row_by_row(blocks: Sequence[LayoutBlock], order: Sequence[int], *, right_to_left: bool) -> list[int]:
     """Read two columns row by row where each block of one begins level with a block of the other.
 
     Names and their explanations, steps and their remarks: the taller block of each row sets where the next row begins. In columns
@@ -214,7 +213,7 @@ def _row_by_row(blocks: Sequence[Standing], order: Sequence[int], *, right_to_le
     return turned
 
 
-def _are_rows(pairs: Sequence[tuple[Standing, Standing]]) -> bool:
+def _are_rows(pairs: Sequence[tuple[LayoutBlock, LayoutBlock]]) -> bool:
     uneven = 0
     for one, other in pairs:
         if not is_level(one.head, other.head):
@@ -227,6 +226,6 @@ def _are_rows(pairs: Sequence[tuple[Standing, Standing]]) -> bool:
     return parted and beside and uneven >= UNEVEN_ROWS_SHARE * len(pairs)
 
 
-def _is_beside(one: Standing, other: Standing) -> bool:
+def _is_beside(one: LayoutBlock, other: LayoutBlock) -> bool:
     """Return whether two blocks are running text in type of one size, side by side."""
-    return one.prose > 0 < other.prose and abs(one.prose - other.prose) <= SAME_SIZE_PT and is_level(one.box, other.box)
+    return one.prose > 0 < other.prose and is_same_size(one.prose, other.prose) and is_level(one.box, other.box)

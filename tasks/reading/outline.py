@@ -10,6 +10,7 @@ from schemas.documents import Line, OutlineEntry
 from schemas.geometry import BBox
 from schemas.labels import caption_label
 from schemas.tags import strip
+from schemas.typography import is_same_size
 
 LARGER = 1.15
 """How many times the size of the text a line is that stands out. Of 1,014 pages 597 change at 0.77 (all text stands
@@ -32,8 +33,6 @@ LEAST_TITLE_SIZE = 0.9
 """Least size of a title of the outline, by that of the text. Of 1,014 pages none changes at 0.75 or 0.95."""
 LEAST_BOLD_SIZE = 0.97
 """Least size of a heading that is bold, by that of the text. Of 1,014 pages 9 change at 0.89, 1 at 0.985."""
-SAME_SIZE_PT = 0.3
-"""How far sizes of type differ that are one heading's. Of 1,014 pages none changes at 0.201 or 0.45."""
 SIZE_WEIGHT = 10.0
 """Points away from where the outline points to that a point of size outweighs. Of 1,014 pages none change at 6.7, 3 at 15."""
 UPWARD_CHARACTERS = 3
@@ -171,7 +170,7 @@ class Headings:
         is_full_size = first.size >= LEAST_BOLD_SIZE * self._body
         if len(block) <= MOST_TITLE_LINES and whole.isupper() and _NUMBERED.match(whole) and is_full_size:
             return block  # "2 RELATED WORK", often in small capitals behind a larger number
-        same = [line for line in block if abs(line.size - first.size) <= SAME_SIZE_PT and line.bold == first.bold]
+        same = [line for line in block if is_same_size(line.size, first.size) and line.bold == first.bold]
         head = block[: next((place for place, line in enumerate(block) if line not in same), len(block))]
         text = " ".join(line.text.strip() for line in head)
         if len(head) > MOST_TITLE_LINES or len(text) > MOST_HEADING_CHARACTERS or not re.search(r"[^\W\d_]{2}", text):

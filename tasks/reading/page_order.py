@@ -6,7 +6,7 @@ from itertools import pairwise
 from schemas.documents import BlockKind, Page, Placement
 from schemas.geometry import BBox, is_level, union
 from tasks.reading.join import wraps
-from tasks.reading.order import Standing, leaps, reordered
+from tasks.reading.order import LayoutBlock, may_be_out_of_order, reordered
 from tasks.reading.outline import letters_by_size
 from tasks.reading.pieces import Piece, passage_of
 from tasks.reading.place import ends_sentence, places
@@ -22,26 +22,26 @@ FEWEST_PROSE_ROWS = 3
 """Rows of a block of running text. Of 1,014 pages 2 change at 2, 2 at 4."""
 PROSE_ROW_CHARACTERS = 25
 """Average length of the rows of running text. Of 1,014 pages none changes at 17 or 38."""
-TURNED_EM = 2.0
-"""Height from which on a line runs up or down. Of 1,014 pages 2 change at 1.34, none at 3."""
+VERTICAL_EM = 2.0
+"""Height from which on a line is vertical text. Of 1,014 pages 2 change at 1.34, none at 3."""
 
 
 def in_page_order(pieces: list[Piece], pictures: Sequence[Placement], page: Page, *, right_to_left: bool) -> list[Piece]:
-    """Correct the order of pieces that contradicts where they stand; margins and text that runs up or down stay put.
+    """Correct the order of pieces that contradicts where they stand; margins and vertical text stay put.
 
     On a turned page all text does. What makes a row with a picture stands over what is under the picture, too.
     """
-    if page.rotation or not leaps([piece.bbox for piece in pieces], right_to_left=right_to_left):
+    if page.rotation or not may_be_out_of_order([piece.bbox for piece in pieces], right_to_left=right_to_left):
         return pieces
-    at = [number for number, piece in enumerate(pieces) if piece.kind is not BlockKind.MARGIN and not _is_turned(piece)]
+    at = [number for number, piece in enumerate(pieces) if piece.kind is not BlockKind.MARGIN and not _is_vertical(piece)]
     moved = [pieces[number] for number in at]
     boxes = _with_rows(moved, pictures, page, right_to_left=right_to_left)
-    standing = [
-        Standing(box, _head(piece) if box == piece.bbox else box, _prose(piece))
+    blocks = [
+        LayoutBlock(box, _head(piece) if box == piece.bbox else box, _prose(piece))
         for piece, box in zip(moved, boxes, strict=True)
     ]
     made = list(pieces)
-    for place, number in zip(at, reordered(standing, right_to_left=right_to_left), strict=True):
+    for place, number in zip(at, reordered(blocks, right_to_left=right_to_left), strict=True):
         made[place] = moved[number]
     return made
 
@@ -75,8 +75,8 @@ def _with_rows(pieces: Sequence[Piece], pictures: Sequence[Placement], page: Pag
     return boxes
 
 
-def _is_turned(piece: Piece) -> bool:
-    return any(line.bbox.height > max(TURNED_EM * line.size, line.bbox.width) for line in piece.lines[:1])
+def _is_vertical(piece: Piece) -> bool:
+    return any(line.bbox.height > max(VERTICAL_EM * line.size, line.bbox.width) for line in piece.lines[:1])
 
 
 def _head(piece: Piece) -> BBox:

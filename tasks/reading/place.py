@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 from schemas.documents import Line
 from schemas.geometry import BBox, gap, is_level, union
+from schemas.typography import is_same_size
 from tasks.reading.join import wraps
 
 OWN_COLUMN_PT = 40.0
@@ -51,8 +52,6 @@ TITLE_WORDS = 2
 """Words of a title that may end as a sentence does, as "Warning!" does. Of 6,922 pictures without a caption 3 are read with
 such a word alone without it.
 """
-SAME_SIZE_PT = 0.3
-"""How far sizes of type differ that are one step's. Of 1,014 pages none changes at 0.201 or 0.45."""
 _WORD = re.compile(r"[^\W\d_]{2}|(?:[^\W\d_].*){3}")
 _ITEM = re.compile(r"\s*(?:[•‣◦●○■□▪▫◆◇►▶➢✓∙·\uf0a7\uf0b7]|[*–—-]\s|\(?(?:\d{1,2}|[a-zA-Z])[.)](?!\d))")
 _BARE_NUMBER = re.compile(r"\s*\d{1,2}\s")
@@ -151,7 +150,7 @@ def _goes_on(before: Line, line: Line, above: Passage, passage: Passage, *, is_n
         return False  # else it may be a quantity that a sentence goes on with
     down = line.bbox.y0 - before.bbox.y1
     if is_new:
-        alike = abs(before.size - line.size) <= SAME_SIZE_PT and before.bold == line.bold
+        alike = is_same_size(before.size, line.size) and before.bold == line.bold
         if not alike or abs(before.bbox.x0 - line.bbox.x0) > TOUCH_PT or not -line.size <= down <= LEADING_EM * line.size:
             return False
     elif down > PARAGRAPH_GAP_EM * line.size:
@@ -274,7 +273,7 @@ class _PageText:
 
     def _overlaps(self, spot: _Spot, box: BBox) -> bool:
         """Return whether text shares a picture's column."""
-        return _shares_column(self._heads(spot) if spot.is_heading else spot.box, box)
+        return shares_column(self._heads(spot) if spot.is_heading else spot.box, box)
 
     def _heads(self, heading: _Spot) -> BBox:
         """Return the box of a heading and of what it heads: it stands over all of that, however short it is."""
@@ -283,7 +282,7 @@ class _PageText:
     def _above(self, box: BBox, others: Sequence[BBox] | None = None) -> list[_Spot]:
         """Return the lines right above a picture, a line a column; none where one of the other pictures stands between."""
         over = sorted((spot for spot in self._text if spot.box.y1 <= box.y0 + TOUCH_PT), key=lambda spot: -spot.box.y1)
-        pictures = [other for other in others or () if other.y1 <= box.y0 + TOUCH_PT and _shares_column(other, box)]
+        pictures = [other for other in others or () if other.y1 <= box.y0 + TOUCH_PT and shares_column(other, box)]
         return [
             spot
             for spot in self._front(over, box, is_lone=others is None)
@@ -293,7 +292,7 @@ class _PageText:
     def _below(self, box: BBox, others: Sequence[BBox] | None = None) -> list[_Spot]:
         """Return the lines right below a picture, a line a column; none where one of the other pictures stands between."""
         under = sorted(self._under(box), key=lambda spot: spot.box.y0)
-        pictures = [other for other in others or () if other.y0 >= box.y1 - TOUCH_PT and _shares_column(other, box)]
+        pictures = [other for other in others or () if other.y0 >= box.y1 - TOUCH_PT and shares_column(other, box)]
         return [
             spot
             for spot in self._front(under, box, is_lone=others is None)
@@ -339,7 +338,7 @@ class _PageText:
             and any(
                 is_level(other, box)
                 and gap(other.x0, other.x1, box.x0, box.x1) > TOUCH_PT
-                and _shares_column(spot.box, other)
+                and shares_column(spot.box, other)
                 for other in self._pictures
             )
         )
@@ -468,5 +467,6 @@ def _aside(side: Iterable[_Spot], box: BBox) -> float:
     return min(gap(spot.box.x0, spot.box.x1, box.x0, box.x1) for spot in side)
 
 
-def _shares_column(text: BBox, box: BBox) -> bool:
+def shares_column(text: BBox, box: BBox) -> bool:
+    """Return whether text and a picture stand in one column of the page, one over the other."""
     return -gap(text.x0, text.x1, box.x0, box.x1) >= COLUMN_SHARE * min(text.width, box.width)

@@ -13,6 +13,7 @@ from schemas.drawings import Letters, PageLine
 from schemas.geometry import BBox, gap, is_level, turned, union
 from schemas.ports import PdfPage
 from schemas.tags import escape
+from schemas.typography import is_same_size
 from tasks.reading.bidi import has_right_to_left, logical_order, runs_right_to_left, with_ligatures_in_order
 
 _GUTTER_EM = 3.0
@@ -33,11 +34,6 @@ and items of lists are one paragraph).
 _OVERLAP_EM = 0.5
 """Widest overlap of two lines of one paragraph: the boxes of letters with marks are high. Of those 50 pages 10 change at 0.25
 (lines of a paragraph part), 11 at 1 (paragraphs set close are one).
-"""
-
-_SAME_SIZE_PT = 0.3
-"""How much the type of one paragraph differs in size. Of those 50 pages none changes at 0.15 or 0.6; 10 do without it (headings
-join the text under them).
 """
 
 
@@ -175,4 +171,4 @@ def _continues(before: Line, line: Line) -> bool:
     """Return whether a line stands right under the one before, both beginning at one right edge, in letters of one size."""
     down = line.bbox.y0 - before.bbox.y1
     near = -_OVERLAP_EM * line.size <= down <= _LEADING_EM * line.size and abs(line.bbox.x1 - before.bbox.x1) <= line.size
-    return near and abs(line.size - before.size) <= _SAME_SIZE_PT and line.bold == before.bold
+    return near and is_same_size(line.size, before.size) and line.bold == before.bold

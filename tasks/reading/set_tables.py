@@ -76,6 +76,8 @@ def _with_table_captions(pieces: list[Piece]) -> list[Piece]:
         if apart > CAPTION_GAP_PT or caption not in made or table not in made:
             continue
         made.remove(caption)
-        text = f"{' '.join(caption.words.split())}\n{table.text}"
-        made[made.index(table)] = replace(table, text=text, bbox=table.bbox | caption.bbox, label=caption.label)
+        words = " ".join(caption.words.split())
+        made[made.index(table)] = replace(
+            table, text=f"{words}\n{table.text}", bbox=table.bbox | caption.bbox, caption=words, label=caption.label
+        )
     return made

@@ -35,9 +35,9 @@ def as_html(rows: Rows, caption: str = "") -> str:
 
 
 def caption_of(table: Block) -> str:
-    """Return a table's caption; "" where it has none."""
-    first = table.text.split("\n", 1)[0]
-    return "" if first.startswith("|") else first
+    """Return a table's caption, the line over its Markdown; "" where it has none."""
+    first, *others = table.text.split("\n")
+    return first if len(others) > len(table.rows) else ""  # Markdown has a line a row, and one under the header
 
 
 def rows_on(table: Block, page: int) -> list[list[str]]:

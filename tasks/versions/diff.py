@@ -79,7 +79,7 @@ def diff(base: VersionFacts | None, new: VersionFacts, figures: Iterable[tuple[p
 
 def _documents(before: Iterable[SourceFate], now: Iterable[SourceFate]) -> ChangedDocuments:
     """Compare sources that go by name, one after another."""
-    found = ChangedDocuments(added=[], changed=[], removed=[], lost=[], mended=[])
+    found = ChangedDocuments(added=[], changed=[], removed=[], lost=[], recovered=[])
     for had, has in _paired(iter(before), iter(now)):
         if had is None or has is None:
             found.added.extend([has.source] if has else [])
@@ -88,7 +88,7 @@ def _documents(before: Iterable[SourceFate], now: Iterable[SourceFate]) -> Chang
         if had.doc_id != has.doc_id:
             found.changed.append(has.source)
         if had.status is not has.status:
-            (found.lost if had.status is Status.INDEXED else found.mended).append(has.source)
+            (found.lost if had.status is Status.INDEXED else found.recovered).append(has.source)
     return found
 
 
@@ -181,7 +181,7 @@ def _note(found: VersionDiff) -> Iterator[str]:
     yield from _names("Documents changed", found.documents.changed)
     yield from _names("Documents removed", found.documents.removed)
     yield from _names("Documents that went to quarantine", found.documents.lost)
-    yield from _names("Documents that came out of quarantine", found.documents.mended)
+    yield from _names("Documents that came out of quarantine", found.documents.recovered)
     if found.base:
         yield from _figures("Figures gained", found.figures_gained, found.more_figures_gained)
         yield from _figures("Figures lost", found.figures_lost, found.more_figures_lost)

@@ -1,4 +1,4 @@
-"""Where blocks go that a page tells before what stands over them, and what is left as it is."""
+"""Where blocks go that a page writes before what stands over them, and what is left as it is."""
 
 from collections.abc import Sequence
 
@@ -10,17 +10,19 @@ from hypothesis import strategies as st
 from backends.pdf.document import open_document
 from schemas.corpus import ParseOptions
 from schemas.geometry import BBox
-from tasks.reading.order import Standing, leaps, reordered
+from tasks.reading.order import LayoutBlock, may_be_out_of_order, reordered
 from tasks.reading.parse import parse
 from tasks.reading.structure import structure
 
 LEFT, RIGHT, WHOLE = (50.0, 285.0), (310.0, 545.0), (50.0, 545.0)
 
 
-def _block(column: tuple[float, float], top: float, bottom: float, *, head: tuple[float, float] | None = None) -> Standing:
+def _block(
+    column: tuple[float, float], top: float, bottom: float, *, head: tuple[float, float] | None = None
+) -> LayoutBlock:
     x0, x1 = column
     left, right = head or column
-    return Standing(BBox(x0, top, x1, bottom), BBox(left, top, right, top + 10))
+    return LayoutBlock(BBox(x0, top, x1, bottom), BBox(left, top, right, top + 10))
 
 
 PAGE = {
@@ -65,7 +67,7 @@ def test_an_order_that_the_page_does_not_contradict_is_kept(written: str) -> Non
         ("l3 r3 l2 r2 l1 r1", "l1 l2 l3 r1 r2 r3"),
     ],
 )
-def test_what_is_told_too_late_or_too_early_goes_where_it_stands(written: str, read: str) -> None:
+def test_what_is_written_too_late_or_too_early_goes_where_it_stands(written: str, read: str) -> None:
     assert _read(written) == read
 
 
@@ -92,7 +94,7 @@ def test_the_labels_of_a_drawing_keep_their_order() -> None:
     assert reordered(labels[:200]) != list(range(200))
 
 
-def _text(column: tuple[float, float], top: float, bottom: float, size: float = 10) -> Standing:
+def _text(column: tuple[float, float], top: float, bottom: float, size: float = 10) -> LayoutBlock:
     return _block(column, top, bottom)._replace(prose=size)
 
 
@@ -119,7 +121,7 @@ def _in_columns(written: str, *, right_to_left: bool = False) -> str:
     names = written.split()
     blocks = [COLUMNS[name] for name in names]
     if right_to_left:
-        blocks = [Standing(_mirrored(block.box), _mirrored(block.head), block.prose) for block in blocks]
+        blocks = [LayoutBlock(_mirrored(block.box), _mirrored(block.head), block.prose) for block in blocks]
     return " ".join(names[number] for number in reordered(blocks, right_to_left=right_to_left))
 
 
@@ -142,7 +144,7 @@ def test_a_column_of_text_is_read_before_the_one_behind_it(written: str, read: s
     "written",
     [
         "title l1 l2 lh l3 r0 r1 r2 foot",
-        "note l1 l2",  # another size of type: a side-bar, read when it is told
+        "note l1 l2",  # another size of type: a side-bar, read where it is written
         "r0 l1 l2",  # no running text
         "l1 r1 low",  # not beside each other: row by row
     ],
@@ -154,9 +156,11 @@ def test_what_may_be_read_where_it_is_written_stays_there(written: str, right_to
 @pytest.mark.parametrize("right_to_left", [False, True])
 def test_only_what_turns_back_to_where_lines_begin_needs_a_look(right_to_left: bool) -> None:
     level = [COLUMNS[name].box for name in ("l1", "r1")]
-    assert leaps(level, right_to_left=right_to_left) is right_to_left
-    assert leaps(level[::-1], right_to_left=right_to_left) is not right_to_left
-    assert not leaps([COLUMNS[name].box for name in ("title", "l1", "l2", "l3", "foot")], right_to_left=right_to_left)
+    assert may_be_out_of_order(level, right_to_left=right_to_left) is right_to_left
+    assert may_be_out_of_order(level[::-1], right_to_left=right_to_left) is not right_to_left
+    assert not may_be_out_of_order(
+        [COLUMNS[name].box for name in ("title", "l1", "l2", "l3", "foot")], right_to_left=right_to_left
+    )
 
 
 def test_columns_written_back_to_front_are_read_from_the_front() -> None:
@@ -165,7 +169,7 @@ def test_columns_written_back_to_front_are_read_from_the_front() -> None:
     assert reordered(columns[:2] + columns[4:] + columns[2:4]) == [4, 5, 2, 3, 0, 1]
 
 
-def test_columns_that_overlap_are_not_told_apart() -> None:
+def test_columns_that_overlap_are_not_exchanged() -> None:
     assert reordered([_text((280, 545), 100, 300), _text(LEFT, 100, 300)]) == [0, 1]
 
 
@@ -189,13 +193,13 @@ def test_columns_run_as_the_pages_lines_do() -> None:
     assert _first_words([("שני", LEFT), ("ראשון", RIGHT)], HEBREW, "rtl") == ["ראשון", "שני"]
 
 
-def test_lists_beside_each_other_are_read_as_they_are_told() -> None:
+def test_lists_beside_each_other_are_read_as_they_are_written() -> None:
     listed = "Auditor<br>Trader<br>Advisor<br>Actuary<br>"
     assert _first_words([("Banking<br>", RIGHT), ("Trade<br>", LEFT)], listed, "ltr") == ["Banking", "Trade"]
 
 
 BOXES = st.builds(
-    lambda x, y, width, height, prose: Standing(
+    lambda x, y, width, height, prose: LayoutBlock(
         BBox(x, y, x + width, y + height), BBox(x, y, x + width, y + height), float(prose)
     ),
     *(st.integers(0, 400), st.integers(0, 700), st.integers(1, 200), st.integers(1, 100), st.sampled_from([0, 8, 10])),
@@ -203,26 +207,28 @@ BOXES = st.builds(
 
 
 @given(st.lists(BOXES, max_size=12), st.booleans())
-def test_every_block_is_read_once_and_only_leaps_are_corrected(blocks: list[Standing], right_to_left: bool) -> None:
+def test_every_block_is_read_once_and_only_an_order_that_may_be_wrong_is_corrected(
+    blocks: list[LayoutBlock], right_to_left: bool
+) -> None:
     order = reordered(blocks, right_to_left=right_to_left)
     assert sorted(order) == list(range(len(blocks)))
-    assert leaps([block.box for block in blocks], right_to_left=right_to_left) or order == sorted(order)
+    assert may_be_out_of_order([block.box for block in blocks], right_to_left=right_to_left) or order == sorted(order)
 
 
 @given(st.lists(BOXES, max_size=12))
-def test_exchanged_columns_contradict_the_page_no_more_than_before(blocks: list[Standing]) -> None:
-    def over(upper: Standing, lower: Standing) -> bool:
+def test_exchanged_columns_contradict_the_page_no_more_than_before(blocks: list[LayoutBlock]) -> None:
+    def over(upper: LayoutBlock, lower: LayoutBlock) -> bool:
         across = min(upper.box.x1, lower.box.x1) - max(upper.box.x0, lower.box.x0)
         return across > 0 and upper.box.y1 <= lower.box.y0
 
-    def told_late(order: list[int]) -> int:
+    def written_late(order: list[int]) -> int:
         return sum(over(blocks[late], blocks[early]) for at, late in enumerate(order) for early in order[:at])
 
     plain = [block._replace(prose=0.0) for block in blocks]
-    assert told_late(reordered(blocks)) == told_late(reordered(plain))
+    assert written_late(reordered(blocks)) == written_late(reordered(plain))
 
 
 def test_a_title_that_is_written_last_comes_behind_the_title_over_it() -> None:
     boxes = [(320, 100, 580, 700), (40, 20, 200, 40), (40, 50, 200, 70), (40, 100, 300, 700), (40, 75, 200, 95)]
-    order = reordered([Standing(BBox(*box), BBox(*box)) for box in boxes])
+    order = reordered([LayoutBlock(BBox(*box), BBox(*box)) for box in boxes])
     assert order.index(1) < order.index(2) < order.index(4) < order.index(3)

@@ -90,7 +90,7 @@ def test_a_running_head_near_what_all_pages_have_is_a_margin() -> None:
     assert len(_texts(structured(document), BlockKind.MARGIN)) == 4 * len(CHAPTERS)
 
 
-def test_a_name_said_at_both_ends_of_a_row_is_a_margin_though_it_stands_on_one_page() -> None:
+def test_a_name_written_at_both_ends_of_a_row_is_a_margin_though_it_stands_on_one_page() -> None:
     document = pymupdf.open()
     for chapter in CHAPTERS:
         page = _page(document, head=f"{chapter}(1)")
@@ -148,7 +148,7 @@ def test_headings_at_the_head_of_pages_stay_headings_though_the_outline_names_th
     assert _texts(found, BlockKind.MARGIN) == []
 
 
-def test_text_that_begins_at_one_height_stays_though_some_of_it_is_said_again() -> None:
+def test_text_that_begins_at_one_height_stays_though_some_of_it_is_repeated() -> None:
     document = pymupdf.open()
     for number, word in enumerate(list(dict.fromkeys(_TEXT.casefold().split()))[:12]):
         page = document.new_page(width=595, height=842)
@@ -158,7 +158,7 @@ def test_text_that_begins_at_one_height_stays_though_some_of_it_is_said_again() 
     assert _texts(structured(document), BlockKind.MARGIN) == []
 
 
-def test_the_header_of_a_table_said_again_on_the_next_page_stays_where_all_pages_are_tables() -> None:
+def test_the_header_of_a_table_repeated_on_the_next_page_stays_where_all_pages_are_tables() -> None:
     document = pymupdf.open()
     for name in CHAPTERS:
         for _ in range(2):

@@ -81,7 +81,7 @@ def test_a_ragged_scatter_of_words_is_no_table() -> None:
     assert _rows(sorted(lines, key=lambda line: (line.bbox.y0, line.bbox.x0))) == []
 
 
-def test_a_header_said_again_begins_another_table() -> None:
+def test_a_repeated_header_begins_another_table() -> None:
     years = ("", "2022", "2023")
     above = _grid([years, ("North", "100", "120"), ("South", "900", "870")], (72, 300, 360))
     between = _line(72, 142, "Additions by region are as follows (in millions):")

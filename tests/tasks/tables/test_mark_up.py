@@ -1,5 +1,6 @@
 """Tables as Markdown and HTML, whole and page by page."""
 
+from dataclasses import replace
 from html.parser import HTMLParser
 
 from schemas.documents import Block, BlockKind, Region, TablePart
@@ -96,4 +97,5 @@ def test_rows_know_where_they_stand() -> None:
 
 def test_a_table_without_a_caption_has_none() -> None:
     assert caption_of(TABLE) == "Table 1: Signs"
+    assert caption_of(replace(TABLE, text=f"|x| by y\n{markdown(ROWS)}")) == "|x| by y"
     assert caption_of(Block(order=0, page=1, kind=BlockKind.TABLE, bbox=FIRST, text=markdown(ROWS), rows=ROWS)) == ""

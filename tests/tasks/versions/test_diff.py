@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from schemas.differences import Change, ChangedFigure
+from schemas.differences import Change, ChangedFigure, VersionDiff
 from schemas.versions import Counts, Manifest, ModelCard, SourceFate, Status, VectorSpace
 from tasks.versions.diff import FIGURES_NAMED, TAGGED_FIGURE, VersionFacts, diff, release_note
 
@@ -71,10 +71,18 @@ def test_what_became_of_documents_figures_and_questions() -> None:
     found = diff(BASE, NEW, FIGURES)
     documents = found.documents
     assert (documents.added, documents.changed, documents.removed) == (["e.pdf"], ["a.pdf"], ["d.pdf"])
-    assert (documents.lost, documents.mended) == (["b.pdf"], ["c.pdf"])
+    assert (documents.lost, documents.recovered) == (["b.pdf"], ["c.pdf"])
     assert found.figures_gained == [THIRD], "at its first place"
     assert [figure.figure_id for figure in found.figures_lost] == ["1"]
     assert (found.questions.asked, found.questions.won, found.questions.lost) == (2, ["q2"], ["q1"])
+
+
+def test_a_diff_that_an_older_version_kept_is_still_read() -> None:
+    found = diff(BASE, NEW, FIGURES)
+    kept = found.model_dump_json()
+    assert '"recovered":["c.pdf"]' in kept
+    assert VersionDiff.model_validate_json(kept) == found
+    assert VersionDiff.model_validate_json(kept.replace('"recovered"', '"mended"')) == found
 
 
 def test_figures_of_both_versions_stand_side_by_side() -> None:

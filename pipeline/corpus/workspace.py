@@ -12,7 +12,7 @@ from backends.engines.lancedb_index import LanceIndex
 from backends.engines.weaviate_index import WeaviateIndex
 from backends.engines.weaviate_server import WeaviateServer
 from backends.models.language import DETECTION_VERSION
-from backends.models.registry import DETECTORS, EMBEDDERS, RECOGNISERS
+from backends.models.registry import DETECTORS, EMBEDDERS, RECOGNISERS, language_model_card
 from backends.stores.object_store import join, open_store
 from backends.stores.objects import read_model
 from backends.stores.sources import open_source, overlaps
@@ -278,7 +278,7 @@ def _captioner(name: str, options: ModelCaptioner, subject: Subject, file: Path)
     setting = f"{file}: captions.models.{name}.prompt"
     found = find_prompt(options.prompt, file.parent, subject=subject, kind=options.kind, setting=setting)
     prompt = replace(found, subject=subject)
-    card = ModelCard(name=options.model, revision=options.revision)
+    card = language_model_card(options)
     made = key(
         model=card.model_dump(),
         asked=options.model_dump(include=_ASKED),

@@ -238,8 +238,9 @@ def test_precision_and_a_raised_version_of_the_settings_are_part_of_the_key(
     spaces_wanted: dict[str, dict[str, object]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def keys(**more: object) -> dict[str, str]:
-        wanted = {name: spaces_wanted[name] | more for name in ("image", "late")} | {"unified": {}}
-        return {name: space.key for name, space in open_workspace(write(tmp_path, wanted)).spaces.items()}
+        wanted: dict[str, object] = {name: spaces_wanted[name] | more for name in ("image", "late")}
+        spaces = open_workspace(write(tmp_path, wanted | {"unified": {}})).spaces
+        return {name: space.key for name, space in spaces.items()}
 
     first = keys()
     image = {"name": spaces_wanted["image"]["model"], "revision": "1", "dimension": CLIP_DIMENSION}

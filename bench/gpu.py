@@ -24,7 +24,7 @@ from backends.models.local_vlm import LocalVlm
 from bench.table import Row, show
 from schemas.corpus import ModelCaptioner
 from schemas.generation import Request
-from schemas.models import ModelName
+from schemas.models import BFLOAT16, FLOAT32, PRECISION, ModelName
 
 NONE_HERE = "no GPU is at hand, so nothing was measured of models on one"
 _CHIP = "what the chip allows"
@@ -227,7 +227,7 @@ def _clip(folder: Path, sizes: Sizes, pictures: Sequence[bytes], batches: Sequen
     write_clip(folder, sizes=sizes.clip)
     texts = [f"The pump number {number}, seen from the side, with the valve open." for number in range(len(pictures))]
     for batch in batches:
-        model = Clip(ModelName(str(folder), "1"), batch)
+        model = Clip(_named(folder), batch)
         for unit, embed, inputs in (
             ("images/s", model.embed_pictures, pictures),
             ("texts/s", model.embed_documents, texts),
@@ -242,10 +242,15 @@ def _late(folder: Path, sizes: Sizes, pictures: Sequence[bytes], batches: Sequen
     with _drawn_on_the_gpu():
         write_colqwen2(folder, text=text, vision=vision, dimension=dimension, max_pixels=pixels)
     for batch in batches:
-        model = LateInteraction(ModelName(str(folder), "1"), batch)
+        model = LateInteraction(_named(folder), batch)
         yield _embedded("late interaction", batch, "images/s", model.embed_pictures, pictures, chip)
         del model
         _freed()
+
+
+def _named(folder: Path) -> ModelName:
+    """Return a model as whoever has a GPU names it: in the precision that the chip is measured by."""
+    return ModelName(str(folder), "1", ((PRECISION, FLOAT32 if best_device() == "cpu" else BFLOAT16),))
 
 
 def _embedded(

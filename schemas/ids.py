@@ -13,6 +13,9 @@ CORPUS_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 CorpusName = Annotated[str, StringConstraints(pattern=rf"^{CORPUS_NAME.pattern}$")]
 
+FIRST_VERSION = "1"
+"""Of any code whose output is filed under a key."""
+
 _EVIDENCE_NAMESPACE = uuid.UUID("6f1d2c1e-54c7-5b0e-9a4e-2b6a1f6f7c11")
 
 
@@ -43,6 +46,15 @@ def key(**parts: Any) -> str:
         16 hexadecimal digits.
     """
     return sha256(json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode())[:16]
+
+
+def raised(**versions: str) -> dict[str, str]:
+    """Return those of some versions that have gone up, as parts of a key.
+
+    A version that came to count after work was filed without it joins the key once it is above the first: until then that work,
+    which may have been paid for by the call, is found where it lies.
+    """
+    return {name: version for name, version in versions.items() if version != FIRST_VERSION}
 
 
 def evidence_id(doc_id: str, modality: str, order: int, text: str, *, again: int = 0) -> str:

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 NONE = "none"
 """How a corpus file says that it wants no model, where it can do without."""
 
+PRECISION, FLOAT32, BFLOAT16 = "precision", "float32", "bfloat16"
+"""The setting that says in what precision a model of torch computes, whatever the device; float32 where it isn't given."""
+
 Loaded = TypeVar("Loaded")
 _Embedder: TypeAlias = "TextEmbedder"
 

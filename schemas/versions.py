@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from schemas.errors import Failure, FailureCode
 from schemas.generation import Subject
+from schemas.ids import FIRST_VERSION
 
 Outcome = Literal["build", "unchanged", "ready", "refused", "held"]
 """What a plan comes to: ``build`` a version; the live one is ``unchanged``; or a version of the same inputs was built
@@ -223,11 +224,21 @@ class Counts(_Model):
 
 
 class ModelCard(_Model):
-    """A model as a manifest records it."""
+    """A model as a manifest records it, and as keys digest it.
+
+    Attributes:
+        name: As a corpus file names it.
+        revision: Of its weights; of a packaged model, of Inset's settings for it, too.
+        dimension: Length of its vectors; None where it makes none.
+        settings_version: Of how Inset uses a model that a corpus file names: what it does to pictures and texts, and to what
+            comes out. It is left out while it is the first, so that work which was filed before there was a second keeps its
+            key: descriptions cost money.
+    """
 
     name: str
     revision: str
     dimension: int | None = None
+    settings_version: str = Field(FIRST_VERSION, exclude_if=lambda version: version == FIRST_VERSION)
 
 
 class VectorSpace(_Model):

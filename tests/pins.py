@@ -4,7 +4,7 @@ import dataclasses
 import enum
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,41 @@ import pyarrow as pa
 DECIMALS = 2
 """Places of a coordinate that count, in points: what lies below differs between processors, and nobody sees it."""
 
-Outputs = Mapping[str, tuple[str, str]]
-"""Digests of a step's input and of what it makes of it, by the input's name."""
+
+@dataclasses.dataclass(frozen=True)
+class Near:
+    """What a model makes: processors differ in the last bits of its numbers, which no digest would forgive.
+
+    Attributes:
+        rows: A name, which counts exactly, and numbers, of which none may be further off than the tolerance.
+        tolerance: In the numbers' own unit.
+        places: Decimal places that are pinned.
+    """
+
+    rows: Sequence[tuple[str, Sequence[float]]]
+    tolerance: float
+    places: int = 0
+
+    def pinned(self) -> list[str]:
+        """Return the rows as they are written down, a line each."""
+        return [f"{name}: {' '.join(f'{number:.{self.places}f}' for number in numbers)}" for name, numbers in self.rows]
+
+    def is_as(self, pinned: object) -> bool:
+        """Return whether the rows are those that were written down."""
+        if not isinstance(pinned, list) or len(pinned) != len(self.rows):
+            return False
+        for line, (name, numbers) in zip(pinned, self.rows, strict=True):
+            known, _, written = line.rpartition(":")
+            before = [float(number) for number in written.split()]
+            if known != name or len(before) != len(numbers):
+                return False
+            if any(abs(one - other) > self.tolerance for one, other in zip(before, numbers, strict=True)):
+                return False
+        return True
+
+
+Outputs = Mapping[str, tuple[str, str | Near]]
+"""The digest of a step's input, and that of what it makes of it, or numbers that are near it; by the input's name."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,18 +100,24 @@ def fault(pinned: Mapping[str, Any] | None, step: Step, outputs: Outputs) -> str
     if changed := _changed(pinned, outputs):
         named = ", ".join(changed)
         return f"the output of `{step.name}` changed (of {named}): raise {step.constant} ({step.file}) and run: make pin"
-    if pinned["outputs"] != {name: list(found) for name, found in outputs.items()}:
+    if {name: given for name, (given, _) in pinned["outputs"].items()} != {
+        name: given for name, (given, _) in outputs.items()
+    }:
         return f"`{step.name}` is given something else than what is pinned; run: make pin"
     return None
 
 
 def _changed(pinned: Mapping[str, Any], outputs: Outputs) -> list[str]:
-    before = {name: tuple(found) for name, found in pinned["outputs"].items()}
+    before = pinned["outputs"]
     return [
         name
         for name, (given, made) in outputs.items()
-        if name in before and before[name][0] == given and before[name][1] != made
+        if name in before and before[name][0] == given and not _is_as(made, before[name][1])
     ]
+
+
+def _is_as(made: str | Near, pinned: object) -> bool:
+    return made.is_as(pinned) if isinstance(made, Near) else made == pinned
 
 
 def renewed(pinned: Mapping[str, Any] | None, step: Step, outputs: Outputs) -> dict[str, Any]:
@@ -89,7 +128,15 @@ def renewed(pinned: Mapping[str, Any] | None, step: Step, outputs: Outputs) -> d
     """
     if pinned is not None and pinned["version"] == step.version and _changed(pinned, outputs):
         raise ValueError(fault(pinned, step, outputs))
-    return {"version": step.version, "outputs": {name: list(found) for name, found in outputs.items()}}
+    known = {} if pinned is None else pinned["outputs"]
+    # What is near enough stays as it was pinned first: from pin to pin it would drift away.
+    written = {
+        name: known[name][1]
+        if name in known and _is_as(made, known[name][1])
+        else (made.pinned() if isinstance(made, Near) else made)
+        for name, (_, made) in outputs.items()
+    }
+    return {"version": step.version, "outputs": {name: [given, written[name]] for name, (given, _) in outputs.items()}}
 
 
 def check_pins(file: Path, step: Step, outputs: Outputs, *, update: bool) -> None:

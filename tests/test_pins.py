@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from schemas.geometry import BBox
-from tests.pins import Step, check_pins, digest, fault, renewed
+from tests.pins import Near, Step, check_pins, digest, fault, renewed
 
 CHUNK = Step("chunk", "5", "CHUNK_VERSION", "tasks/enriching/chunk.py")
 MADE = {"a.pdf": ("in", "out"), "b.pdf": ("in", "out")}
@@ -43,6 +43,36 @@ def test_a_new_version_wants_a_new_pin() -> None:
 def test_another_input_wants_a_new_pin_only(other: dict[str, tuple[str, str]]) -> None:
     assert str(fault(PINNED, CHUNK, other)).endswith("run: make pin")
     assert fault(renewed(PINNED, CHUNK, other), CHUNK, other) is None
+
+
+MODEL = Step("model", "1", "SETTINGS_VERSION", "backends/models/model.py")
+
+
+def vectors(*numbers: float, name: str = "12: a pump") -> dict[str, tuple[str, str | Near]]:
+    return {"texts": ("in", Near([(name, numbers)], tolerance=0.002, places=3))}
+
+
+def test_what_a_model_makes_may_differ_by_rounding_and_does_not_drift() -> None:
+    pinned = json.loads(json.dumps(renewed(None, MODEL, vectors(0.5, -0.1234))))
+    assert pinned["outputs"] == {"texts": ["in", ["12: a pump: 0.500 -0.123"]]}
+    near = vectors(0.5015, -0.1234)
+    assert fault(pinned, MODEL, near) is None
+    assert renewed(pinned, MODEL, near) == pinned
+    assert renewed(pinned, replace(MODEL, version="2"), near)["outputs"] == pinned["outputs"]
+
+
+@pytest.mark.parametrize(
+    "changed", [vectors(0.5, -0.12), vectors(0.5), vectors(0.5, -0.123, name="12: a valve"), {"texts": ("in", Near([], 1))}]
+)
+def test_what_a_model_makes_otherwise_wants_a_new_version(changed: dict[str, tuple[str, str | Near]]) -> None:
+    pinned = renewed(None, MODEL, vectors(0.5, -0.123))
+    assert str(fault(pinned, MODEL, changed)).endswith(
+        "raise SETTINGS_VERSION (backends/models/model.py) and run: make pin"
+    )
+    with pytest.raises(ValueError, match="raise SETTINGS_VERSION"):
+        renewed(pinned, MODEL, changed)
+    raised = replace(MODEL, version="2")
+    assert fault(renewed(pinned, raised, changed), raised, changed) is None
 
 
 def test_a_digest_sees_everything_but_what_nobody_sees() -> None:

@@ -1,7 +1,7 @@
 """Any model of open_clip: pictures and texts in one space.
 
-On a GPU it computes in bfloat16, beside the CPU's float32: the vectors of one machine are alike to the last bits, those of both
-to two digits. So one corpus is embedded on one kind of machine, or loses no more than neighbours that were equally near.
+It computes in float32, unless its settings ask for bfloat16, which is several times as fast on a GPU: the device is in no key, so
+it must not decide (docs/decisions/0019).
 """
 
 import difflib
@@ -20,12 +20,15 @@ from backends.models.devices import best_device, short_of_memory
 from backends.models.files import model_folder, model_json
 from backends.models.pictures import open_picture
 from schemas.errors import UserError
-from schemas.models import Model, ModelName
+from schemas.models import BFLOAT16, PRECISION, Model, ModelName
 from schemas.ports import PictureEmbedder, Vector
 from schemas.versions import ModelCard
 
 CONFIG = "open_clip_config.json"
 WEIGHTS = ("*.safetensors", "*.bin", "*.pth")
+SETTINGS_VERSION = "1"
+"""Part of the card once it is above 1: raise it with any change here or in ``pictures.py`` that may change a vector."""
+
 LARGEST_SIDE_PX = 2048
 """Pixels of a picture's longer side that are looked at: no model of open_clip takes more than 1,024."""
 
@@ -50,14 +53,16 @@ def clip_card(named: ModelName) -> ModelCard:
         UserError: There is no such model, or no weights of it.
         TransientError: The hub can't be reached and the model is not in its local cache.
     """
-    return ModelCard(name=named.name, revision=named.revision or "", dimension=int(_configuration(named)["embed_dim"]))
+    dimension = int(_configuration(named)["embed_dim"])
+    return ModelCard(name=named.name, revision=named.revision or "", dimension=dimension, settings_version=SETTINGS_VERSION)
 
 
 class Clip:
     """A ``PictureEmbedder``.
 
     Args:
-        named: A folder, a name on the hub, or an architecture with the file of its weights as setting ``weights``.
+        named: A folder, a name on the hub, or an architecture with the file of its weights as setting ``weights``; its precision
+            is the setting ``precision``.
         batch: Pictures or texts that the model is given at once.
 
     Raises:
@@ -69,6 +74,7 @@ class Clip:
         card = clip_card(named)
         self.name, self.revision, self.dimension = card.name, card.revision, card.dimension or 0
         self._batch, self._device = batch, best_device()
+        self._precision = named.setting(PRECISION)
         weights = named.setting("weights")
         place = named.name if weights is not None else f"local-dir:{_folder(named)}"
 
@@ -118,7 +124,7 @@ class Clip:
             with (
                 short_of_memory(self.name),
                 torch.inference_mode(),
-                torch.autocast(self._device, torch.bfloat16, enabled=self._device != "cpu"),
+                torch.autocast(self._device, torch.bfloat16, enabled=self._precision == BFLOAT16),
             ):
                 made.append(encode(torch.stack(some).to(self._device)).float().cpu().numpy())
         vectors = np.concatenate(made)

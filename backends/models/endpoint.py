@@ -47,6 +47,10 @@ if TYPE_CHECKING:
     from openai import APIStatusError
     from openai.types.chat import ChatCompletionContentPartParam as Part
 
+SETTINGS_VERSION = "1"
+"""Part of the card once it is above 1: raise it with any change here or in ``pictures.py`` that may change what a model is asked,
+or what is taken of its answer. All that it wrote is asked for, and paid for, again."""
+
 FAILURES_IN_A_ROW = 20
 """Requests that fail one after the other until no more are sent: a dead server, or a wrong setting, must not cost hours."""
 
@@ -148,6 +152,11 @@ class Endpoint:
             raise unusable
 
 
+def card(captioner: Asked) -> ModelCard:
+    """Describe a model as a corpus file names it; nothing needs to be installed for that."""
+    return ModelCard(name=captioner.model, revision=captioner.revision, settings_version=SETTINGS_VERSION)
+
+
 def model(where: str, captioner: Asked) -> Model[LanguageModel]:
     """Offer a model behind an endpoint to the registry. How many calls run at once is the endpoint's ``concurrency`` alone.
 
@@ -157,7 +166,7 @@ def model(where: str, captioner: Asked) -> Model[LanguageModel]:
     if importlib.util.find_spec("openai") is None:
         raise UserError(f"{where}: an endpoint needs the extra: pip install -e '.[endpoints]', or make install")
     return Model(
-        card=lambda: ModelCard(name=captioner.model, revision=captioner.revision),
+        card=lambda: card(captioner),
         load=lambda _batch: Endpoint(where, captioner),
     )
 

@@ -1,7 +1,7 @@
 """Any model of transformers for late interaction, such as ColPali and ColQwen2: many vectors a picture, many a question.
 
-They are compared by MaxSim: for each vector of the question the nearest of the picture, summed. On a GPU the model runs in
-bfloat16, on a CPU in float32.
+They are compared by MaxSim: for each vector of the question the nearest of the picture, summed. The model runs in float32, unless
+its settings ask for bfloat16, on whatever device (docs/decisions/0019).
 """
 
 import importlib.util
@@ -13,12 +13,15 @@ from backends.models.files import model_folder, model_json
 from backends.models.pictures import open_picture
 from backends.models.tokens import of_unit_length
 from schemas.errors import UserError
-from schemas.models import Model, ModelName
+from schemas.models import BFLOAT16, PRECISION, Model, ModelName
 from schemas.ports import LateEmbedder, Vector
 from schemas.versions import ModelCard
 
 ARCHITECTURES = ("ColPaliForRetrieval", "ColQwen2ForRetrieval", "ColModernVBertForRetrieval")
 FILES = ("*.json", "*.txt", "*.model", "*.jinja", "*.safetensors")
+SETTINGS_VERSION = "1"
+"""Part of the card once it is above 1: raise it with any change here or in ``pictures.py`` that may change a vector."""
+
 DIMENSION = 128
 """Of a model whose configuration doesn't say another."""
 
@@ -47,14 +50,14 @@ def late_card(named: ModelName) -> ModelCard:
     configuration = model_json(named, "config.json")
     _architecture(named, configuration)
     dimension = int(configuration.get("embedding_dim", DIMENSION))
-    return ModelCard(name=named.name, revision=named.revision or "", dimension=dimension)
+    return ModelCard(name=named.name, revision=named.revision or "", dimension=dimension, settings_version=SETTINGS_VERSION)
 
 
 class LateInteraction:
     """A ``LateEmbedder``.
 
     Args:
-        named: A folder, or a name on the hub.
+        named: A folder, or a name on the hub; its precision is the setting ``precision``.
         batch: Pictures that the model is given at once.
 
     Raises:
@@ -73,7 +76,7 @@ class LateInteraction:
 
         transformers.utils.logging.disable_progress_bar()
         self._batch, self._device = batch, best_device()
-        dtype = torch.float32 if self._device == "cpu" else torch.bfloat16
+        dtype = torch.bfloat16 if named.setting(PRECISION) == BFLOAT16 else torch.float32
         try:
             self._processor: Any = transformers.AutoProcessor.from_pretrained(folder, local_files_only=True)
             loaded, report = getattr(transformers, architecture).from_pretrained(

@@ -30,6 +30,9 @@ from schemas.versions import ModelCard
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+SETTINGS_VERSION = "1"
+"""Part of the card once it is above 1: raise it with any change here or in ``pictures.py`` that may change what it writes."""
+
 FAILURES_FROM_THE_START = 20
 """Requests that the model fails on, none having succeeded, until it is the model's fault."""
 
@@ -177,6 +180,11 @@ _Seen = tuple[Request, "Image | None"]
 """A request and its picture."""
 
 
+def card(captioner: ModelCaptioner) -> ModelCard:
+    """Describe a model as a corpus file names it; nothing needs to be installed for that."""
+    return ModelCard(name=captioner.model, revision=captioner.revision, settings_version=SETTINGS_VERSION)
+
+
 def model(where: str, captioner: ModelCaptioner) -> Model[LanguageModel]:
     """Offer a vision-language model of ``transformers`` to the registry.
 
@@ -186,7 +194,7 @@ def model(where: str, captioner: ModelCaptioner) -> Model[LanguageModel]:
     if any(importlib.util.find_spec(package) is None for package in ("torch", "torchvision", "transformers")):
         raise UserError(f"{where}: a local model needs the extra: pip install -e '.[torch]', or make setup")
     return Model(
-        card=lambda: ModelCard(name=captioner.model, revision=captioner.revision),
+        card=lambda: card(captioner),
         load=lambda batch: LocalVlm(where, captioner, batch),
     )
 

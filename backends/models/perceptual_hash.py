@@ -2,6 +2,9 @@
 
 from backends.models.pictures import fit
 
+HASH_VERSION = "1"
+"""Goes up when a picture gets another hash."""
+
 _LARGEST_SIDE = 512
 """Pixels that are looked at; the hash is of 32 × 32."""
 

@@ -184,6 +184,11 @@ def language_model(where: str, options: "ModelCaptioner | AskedModel") -> "Model
     return cast("Model[LanguageModel]", offer(where, options))
 
 
+def language_model_card(options: "ModelCaptioner | AskedModel") -> "ModelCard":
+    """Describe a generative model; what runs it need not be installed."""
+    return cast("ModelCard", pkgutil.resolve_name(f"{LANGUAGE_MODELS[options.kind]}:card")(options))
+
+
 def scorer(where: str, options: ScorerOptions) -> "Model[PassageScorer]":
     """Return a model that scores passages; arguments and errors as for ``language_model``."""
     offer = pkgutil.resolve_name(f"{SCORERS[options.kind]}:model")

@@ -23,6 +23,9 @@ from schemas.models import ModelName, TextModel
 from schemas.ports import Vector
 from schemas.versions import ModelCard
 
+SETTINGS_VERSION = "1"
+"""Part of the card once it is above 1: raise it with any change here or in ``sentence_embedder.py`` that may change a vector."""
+
 BUCKET_TOKENS = 32
 
 Tokens = NDArray[np.int64]
@@ -140,4 +143,4 @@ def sentence_transformer_card(named: ModelName) -> ModelCard:
         raise UserError(
             f"{named.option}: {named.name} does not say how long its vectors are; use a sentence-transformers model"
         )
-    return ModelCard(name=named.name, revision=named.revision or "", dimension=dimension)
+    return ModelCard(name=named.name, revision=named.revision or "", dimension=dimension, settings_version=SETTINGS_VERSION)

@@ -5,9 +5,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from backends.models import clip
+from schemas.ids import FIRST_VERSION
 from schemas.models import Model, ModelName
 from schemas.ports import PairEmbedder, PictureEmbedder, Vector
 from schemas.versions import ModelCard
+
+SETTINGS_VERSION = "1"
+"""Part of the card once it is above 1, beside that of ``clip``: raise it with any change of how two vectors become one."""
 
 CONCATENATION = "concatenation"
 COMBINE, IMAGE_WEIGHT = "combine", "image_weight"
@@ -49,8 +53,7 @@ class Unified:
     def __init__(self, named: ModelName, towers: PictureEmbedder) -> None:
         self._towers = towers
         self._how, self._image_weight = str(named.setting(COMBINE)), float(named.setting(IMAGE_WEIGHT) or 0)
-        card = _card(named, ModelCard(name=towers.name, revision=towers.revision, dimension=towers.dimension))
-        self.name, self.revision, self.dimension = card.name, card.revision, card.dimension or 0
+        self.name, self.revision, self.dimension = towers.name, towers.revision, _times(named) * towers.dimension
 
     def embed_pairs(self, pictures: Sequence[bytes], texts: Sequence[str]) -> Vector:
         """Return one unit vector a pair; errors as for ``Clip.embed_pictures``."""
@@ -71,8 +74,13 @@ class Unified:
 
 
 def _card(named: ModelName, towers: ModelCard) -> ModelCard:
-    times = 2 if named.setting(COMBINE) == CONCATENATION else 1
-    return towers.model_copy(update={"dimension": times * (towers.dimension or 0)})
+    towers_version = towers.settings_version
+    used = towers_version if SETTINGS_VERSION == FIRST_VERSION else f"{towers_version}-{SETTINGS_VERSION}"
+    return towers.model_copy(update={"dimension": _times(named) * (towers.dimension or 0), "settings_version": used})
+
+
+def _times(named: ModelName) -> int:
+    return 2 if named.setting(COMBINE) == CONCATENATION else 1
 
 
 def _towers(named: ModelName) -> ModelName:

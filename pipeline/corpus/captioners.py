@@ -3,11 +3,12 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from backends.models.registry import language_model_card
 from pipeline.corpus.prompts import find_prompt
 from schemas.corpus import CONTEXT, Corpus, ModelCaptioner
 from schemas.generation import Subject
 from schemas.ids import key
-from schemas.versions import Captions, ModelCard
+from schemas.versions import Captions
 from tasks.enriching.prompts import PROMPT_VERSION, Prompt
 
 
@@ -53,7 +54,7 @@ def _captioner(name: str, options: ModelCaptioner, subject: Subject, file: Path)
     setting = f"{file}: captions.models.{name}.prompt"
     found = find_prompt(options.prompt, file.parent, subject=subject, kind=options.kind, setting=setting)
     prompt = replace(found, subject=subject)
-    card = ModelCard(name=options.model, revision=options.revision)
+    card = language_model_card(options)
     made = key(
         model=card.model_dump(),
         asked=options.model_dump(include=_ASKED),

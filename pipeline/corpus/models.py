@@ -126,8 +126,9 @@ def loaded(embeds: Embeds, named: ModelName, card: ModelCard) -> Any:
     """Load a model; raises as ``embedder`` does."""
     found: Model[Any] = EMBEDDERS[embeds].find(named)
     if (here := found.card()) != card:
+        other = f"it has {here.revision}" if here.revision != card.revision else "it is used in another way"
         raise UserError(
-            f"the vectors are of {card.name} at revision {card.revision}, and here it has {here.revision}; "
+            f"the vectors are of {card.name} at revision {card.revision}, and here {other}; "
             f"refresh the corpus, or go back to the release of Inset that built them"
         )
     return found.load(AT_ONCE)

@@ -3,17 +3,14 @@
 from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
-from backends.models.perceptual_hash import perceptual_hash
+from backends.models.perceptual_hash import HASH_VERSION, perceptual_hash
 from pipeline.corpus.captioners import CaptionerInUse
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import ShardedCache
 from schemas.generation import Likeness
-from schemas.ids import figure_file, key
+from schemas.ids import figure_file, key, raised
 from schemas.parquet import rows_of, schema_of, table_of
-from tasks.enriching.near_duplicates import near_duplicates
-
-_VERSION = "1"
-"""Goes up when figures are found alike by other means."""
+from tasks.enriching.near_duplicates import NEAR_DUPLICATES_VERSION, near_duplicates
 
 _FETCHES_AT_ONCE = 8
 
@@ -64,5 +61,7 @@ class Likenesses:
 
 def likeness_cache(workspace: Workspace, used: CaptionerInUse) -> ShardedCache:
     """Open the cache of what a captioner's figures look like, and how near is near enough."""
-    made = key(captions=used.captions.key, bits=workspace.corpus.captions.near_duplicates, step=_VERSION)
+    bits = workspace.corpus.captions.near_duplicates
+    # Whose description serves whom stays as it was decided: hashes count once they are made otherwise.
+    made = key(captions=used.captions.key, bits=bits, step=NEAR_DUPLICATES_VERSION, **raised(hashes=HASH_VERSION))
     return ShardedCache(workspace.store, f"likenesses/{made}", schema_of(Likeness))

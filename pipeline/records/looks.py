@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 
-from backends.models.perceptual_hash import perceptual_hash
+from backends.models.perceptual_hash import HASH_VERSION, perceptual_hash
 from pipeline.records.cache import ShardedCache
 from schemas.errors import BadInputError, DamagedError, InsetError, TransientError
 from schemas.ids import figure_file, key
@@ -16,9 +16,6 @@ from schemas.ports import ObjectStore
 from schemas.progress import Report, silent
 
 LOOKS = pa.schema((pa.field("id", pa.string(), nullable=False), pa.field("hash", pa.uint64(), nullable=False)))
-
-_VERSION = "1"
-"""Goes up when pictures get other hashes."""
 
 _AT_ONCE = 4
 _RECORDS_A_SHARD = 2000
@@ -31,7 +28,7 @@ _logger = logging.getLogger("inset.looks")
 
 def looks_cache(store: ObjectStore) -> ShardedCache:
     """Open the cache of what a corpus's figures look like."""
-    return ShardedCache(store, f"looks/{key(step=_VERSION)}", LOOKS)
+    return ShardedCache(store, f"looks/{key(step=HASH_VERSION)}", LOOKS)
 
 
 class Looks:

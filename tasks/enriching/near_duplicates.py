@@ -6,6 +6,9 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+NEAR_DUPLICATES_VERSION = "1"
+"""Goes up when another figure stands for one of the same hashes."""
+
 HASH_BITS = 64
 _SEGMENTS = 4
 _SEGMENT_BITS = HASH_BITS // _SEGMENTS

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from schemas.corpus import EmbeddingOptions, PoolOptions, TextModelOptions
-from schemas.models import Embeds, ModelName, Settings
+from schemas.corpus import EmbeddingOptions, ImageModelOptions, LateModelOptions, PoolOptions, TextModelOptions
+from schemas.models import FLOAT32, Embeds, ModelName, Settings
 from tasks.enriching import embed
 from tasks.enriching.embed import Content
 
@@ -93,7 +93,8 @@ def _table_model(options: EmbeddingOptions) -> ModelName | None:
 def _image_model(options: EmbeddingOptions, **more: str | float) -> ModelName | None:
     if (image := options.image) is None:
         return None
-    return ModelName(image.model, image.revision, _settings(weights=image.weights, **more), "embeddings.image")
+    settings = _settings(weights=image.weights, precision=_precision(image), **more)
+    return ModelName(image.model, image.revision, settings, "embeddings.image")
 
 
 def _unified_model(options: EmbeddingOptions) -> ModelName | None:
@@ -105,7 +106,12 @@ def _unified_model(options: EmbeddingOptions) -> ModelName | None:
 def _late_model(options: EmbeddingOptions) -> ModelName | None:
     if (late := options.late) is None:
         return None
-    return ModelName(late.model, late.revision, (), "embeddings.late")
+    return ModelName(late.model, late.revision, _settings(precision=_precision(late)), "embeddings.late")
+
+
+def _precision(options: ImageModelOptions | LateModelOptions) -> str | None:
+    """Return the precision as a setting; the usual one is none, and in no key."""
+    return None if options.precision == FLOAT32 else options.precision
 
 
 TEXT = Space(

@@ -21,7 +21,10 @@ from schemas.ids import sha256
 from schemas.tags import strip
 
 PROMPT_VERSION = "1"
-"""Goes up when ``render`` makes other words of the same prompt and the same surroundings: no reply is the one asked for then."""
+"""Goes up when ``render``, or ``surroundings``, makes other words of the same prompt and document.
+
+No reply is the one that is asked for then.
+"""
 
 OF_THE_DOCUMENT = "that of the document's own words"
 """What ``$language`` is where the corpus file names none."""

@@ -63,6 +63,14 @@ def test_a_vector_does_not_depend_on_its_batch(folder: Path, embedder: PictureEm
     assert Clip(named(folder), 2).embed_pictures(PICTURES[::-1])[::-1] == pytest.approx(alone, abs=ROUNDING)
 
 
+def test_the_precision_is_what_its_settings_say_whatever_the_device(folder: Path, embedder: PictureEmbedder) -> None:
+    exact = embedder.embed_pictures(PICTURES)
+    assert np.array_equal(Clip(named(folder, precision="float32"), 4).embed_pictures(PICTURES), exact)
+    rounded = Clip(named(folder, precision="bfloat16"), 4).embed_pictures(PICTURES)
+    assert not np.array_equal(rounded, exact)
+    assert (rounded * exact).sum(axis=1) == pytest.approx(np.ones(len(PICTURES)), abs=1e-2)
+
+
 def test_it_is_open_clip_s_own_computation(folder: Path, embedder: PictureEmbedder) -> None:
     import open_clip
     import torch

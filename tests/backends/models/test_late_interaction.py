@@ -67,6 +67,14 @@ def test_neither_padding_nor_neighbours_change_a_vector(folder: Path, embedder: 
             assert together == pytest.approx(mine, abs=ROUNDING)
 
 
+def test_the_precision_is_what_its_settings_say_whatever_the_device(folder: Path, embedder: LateEmbedder) -> None:
+    (exact,) = embedder.embed_pictures(PICTURES[:1])
+    named_so = ModelName(str(folder), "1", (("precision", "bfloat16"),), "embeddings.late")
+    (rounded,) = LATE_EMBEDDERS.find(named_so).load(4).embed_pictures(PICTURES[:1])
+    assert not np.array_equal(rounded, exact)
+    assert (rounded * exact).sum(axis=1) == pytest.approx(np.ones(len(exact)), abs=2e-2)
+
+
 def test_maxsim_is_that_of_the_model_s_own_processor_and_of_the_engines(
     folder: Path, embedder: LateEmbedder, tmp_path: Path
 ) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from backends.models import clip, late_interaction, unified
 from backends.models.registry import IMAGE_EMBEDDERS, LATE_EMBEDDERS, UNIFIED_EMBEDDERS
 from backends.stores.object_store import open_store
 from pipeline.corpus.models import loaded
@@ -20,14 +21,14 @@ from pipeline.records.notes import read_notes
 from pipeline.records.vectors import VectorJoin, open_vectors, passages
 from pipeline.refresh import refresh
 from schemas.errors import ContractError, RequestError, UserError
-from schemas.ids import figure_file
-from schemas.models import ModelName
+from schemas.ids import figure_file, key
+from schemas.models import Embeds, ModelName
 from schemas.stages import Stage
-from schemas.versions import RefreshResult
+from schemas.versions import ModelCard, RefreshResult
 from tasks.enriching.spaces import IMAGE, LATE, UNIFIED, Passage, Space
 from tests.manuals import picture, write_manual
 from tests.pipeline.conftest import write_corpus
-from tests.tiny_models import LATE_DIMENSION, write_clip, write_colqwen2
+from tests.tiny_models import CLIP_DIMENSION, LATE_DIMENSION, write_clip, write_colqwen2
 from tests.versions import ALWAYS, read_evidence
 
 QUESTION = "the steel winch seen from a side"
@@ -232,6 +233,32 @@ def test_settings_are_part_of_the_key_and_only_of_their_space(clip_folder: Path,
     assert len({mean["unified"], heavier["unified"], long["unified"]}) == 3
     assert mean["image"] == heavier["image"] == long["image"]
     assert mean["text"] == open_workspace(str(write_corpus(tmp_path))).spaces["text"].key
+
+
+def test_precision_and_a_raised_version_of_the_settings_are_part_of_the_key(
+    spaces_wanted: dict[str, dict[str, object]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def keys(**more: object) -> dict[str, str]:
+        wanted: dict[str, object] = {name: spaces_wanted[name] | more for name in ("image", "late")}
+        spaces = open_workspace(write(tmp_path, wanted | {"unified": {}})).spaces
+        return {name: space.key for name, space in spaces.items()}
+
+    first = keys()
+    image = {"name": spaces_wanted["image"]["model"], "revision": "1", "dimension": CLIP_DIMENSION}
+    assert first["image"] == key(model=image, step=IMAGE.version), "as it was before there were versions of the settings"
+    assert keys(precision="float32") == first
+    assert _others(first, keys(precision="bfloat16")) == {"image", "late", "unified"}
+    for module, changed in ((clip, {"image", "unified"}), (unified, {"unified"}), (late_interaction, {"late"})):
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "SETTINGS_VERSION", "2")
+            assert _others(first, keys()) == changed
+    named = ModelName(str(image["name"]), "1")
+    with pytest.raises(UserError, match=r"at revision 1, and here it is used in another way; refresh the corpus"):
+        loaded(Embeds.PICTURES, named, ModelCard.model_validate(image | {"settings_version": "2"}))
+
+
+def _others(before: dict[str, str], after: dict[str, str]) -> set[str]:
+    return {name for name in before if before[name] != after[name]}
 
 
 @pytest.mark.parametrize(

@@ -27,17 +27,19 @@ Settings = tuple[tuple[str, str | float], ...]
 class ModelName:
     """A model as a corpus file names it.
 
-    ``revision`` is None where the model's module pins what it loads. ``option`` is where it is named, for messages.
+    ``revision`` is None where the model's module pins what it loads. ``option`` is where it is named, for messages. ``asked`` is
+    how questions are put to it, which no vector of a row depends on.
     """
 
     name: str
     revision: str | None = None
     settings: Settings = ()
     option: str = field(default="embeddings.text", compare=False)
+    asked: Settings = ()
 
     def setting(self, name: str) -> str | float | None:
         """Return one of its settings; None where it isn't given."""
-        return dict(self.settings).get(name)
+        return dict((*self.settings, *self.asked)).get(name)
 
 
 class Embeds(StrEnum):

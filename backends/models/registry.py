@@ -73,10 +73,13 @@ class Kind(Generic[Offered]):
     def find(self, named: ModelName) -> Offered:
         """Return a model, none of it loaded yet; errors as for ``chosen``."""
         offer = cast(Callable[[ModelName], Offered], pkgutil.resolve_name(f"{self._module(named)}:model"))
-        if named.settings and named.name in self.modules:
-            given = " or ".join(name for name, _ in named.settings)
-            raise UserError(f"{named.option}: {named.name!r} is packaged with all that it needs and takes no {given}")
+        self.check_settings(named)
         return offer(named)
+
+    def check_settings(self, named: ModelName) -> None:
+        """Raise ``UserError`` where a packaged model is to be used otherwise than it is; nothing is imported."""
+        if named.name in self.modules and (given := " or ".join(name for name, _ in (*named.settings, *named.asked))):
+            raise UserError(f"{named.option}: {named.name!r} is packaged with all that it needs and takes no {given}")
 
     def of(self, options: Section) -> Offered:
         """Return the model that a part of a corpus file names, none of it loaded yet; errors as for ``chosen``."""

@@ -18,7 +18,7 @@ from pipeline.records.inventory import check_index_files
 from pipeline.records.ledger import read_ledger
 from pipeline.records.publication import read_manifest
 from pipeline.records.tagged import tagged_copies
-from schemas.corpus import Corpus, TagOptions
+from schemas.corpus import Corpus, EmbeddingOptions, TagOptions
 from schemas.errors import NotFoundError
 from schemas.evidence import AnswerResult, CitedRegion, Filters, Hit, Modality, SearchResult, SimilarFigures, Span
 from schemas.models import Embeds
@@ -51,7 +51,7 @@ _OF_PICTURES = (Embeds.PICTURES, Embeds.PAIRS)
 class OpenVersion:
     """One version, opened for reading; everything it says comes from this version alone.
 
-    ``asked`` gives the settings that a question is put with: ranking and answers, which are no part of a version. ``longest`` is
+    ``asked`` gives the settings that a question is put with, such as ranking, which are no part of a version. ``longest`` is
     the pages of its longest document, and ``has_pages`` says whether it has rows of whole pages.
     """
 
@@ -349,12 +349,14 @@ def open_version(workspace: Workspace, version: str, asked: Callable[[], Corpus]
         NotFoundError: There is no such version.
     """
     manifest = read_manifest(workspace.store, version)
-    spaces, tags, counts = workspace.spaces, workspace.corpus.tags, Counts()
+    asked = asked or (lambda: workspace.corpus)
+    spaces, tags, embeddings, counts = workspace.spaces, workspace.corpus.tags, workspace.corpus.embeddings, Counts()
     has_pages = workspace.keys.drawn is not None
     if manifest is not None:
         counts = manifest.counts
         has_pages = counts.rows_by_modality.get(Modality.PAGE, 0) > 0
         spaces, tags = manifest.spaces, TagOptions.model_validate(manifest.parameters.get("tags", {}))
+        embeddings = EmbeddingOptions.model_validate(manifest.parameters.get("embeddings", {}))
     try:
         ledger = read_ledger(workspace.store, version)
     except FileNotFoundError as error:
@@ -372,8 +374,8 @@ def open_version(workspace: Workspace, version: str, asked: Callable[[], Corpus]
         workspace=workspace,
         version=version,
         index=workspace.index(version),
-        asked=asked or (lambda: workspace.corpus),
-        embedders=Embedders(spaces),
+        asked=asked,
+        embedders=Embedders(spaces, then=embeddings, now=lambda: asked().embeddings),
         template=TagTemplate(tags.template),
         counts=counts,
         sources=sources,

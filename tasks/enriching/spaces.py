@@ -80,8 +80,8 @@ def _settings(**given: str | float | None) -> Settings:
 
 
 def _text_model(name: str, options: EmbeddingOptions | TextModelOptions, option: str) -> ModelName:
-    prompts = _settings(document_prompt=options.document_prompt, query_prompt=options.query_prompt)
-    return ModelName(name, options.revision, prompts, option)
+    prompt, asked = _settings(document_prompt=options.document_prompt), _settings(query_prompt=options.query_prompt)
+    return ModelName(name, options.revision, prompt, option, asked)
 
 
 def _table_model(options: EmbeddingOptions) -> ModelName | None:
@@ -172,3 +172,9 @@ LATE = Space(
 
 SPACES: dict[str, Space] = {space.name: space for space in (TEXT, TABLES, IMAGE, JOINT, UNIFIED, LATE)}
 """By name."""
+
+
+def asked_by(options: EmbeddingOptions) -> dict[str, Settings]:
+    """Return how questions are put to the model of each space that a corpus file names one for."""
+    named = ((name, space.model(options)) for name, space in SPACES.items())
+    return {name: model.asked for name, model in named if model is not None}

@@ -66,6 +66,9 @@ CONTEXT = "context"
 PERSON = "person"
 """Who wrote what stands in the file of corrections."""
 
+DEFAULT_PRESET = "pages"
+"""How to search where neither a request nor a corpus file says."""
+
 LEXICAL_FIELDS = ("search_text", "title", "section_path", "text", "caption")
 """What BM25 may look in; ``search_text`` is title, section and text in one."""
 
@@ -402,7 +405,7 @@ class RetrievalOptions(Section):
         {}, description="Models that steps of presets name: they rewrite questions, choose sections, order passages."
     )
 
-    preset: Text = Field("pages", description="The preset of those who name none; gates judge a version by it.")
+    preset: Text = Field(DEFAULT_PRESET, description="The preset of those who name none; gates judge a version by it.")
     presets: Place | None = Field(
         None, description="A folder of presets of one's own, a YAML file each, beside those packaged."
     )

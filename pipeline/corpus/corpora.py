@@ -10,6 +10,7 @@ import functools
 import json
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
@@ -243,10 +244,9 @@ def _resolved(address: str, file: Path, key: str) -> str:
 
 
 def _check_models(corpus: Corpus, file: Path) -> None:
-    checks = [functools.partial(kind.chosen, getattr(corpus, kind.section)) for kind in KINDS]
-    for space in SPACES.values():
-        if (named := space.model(corpus.embeddings)) is not None:
-            checks.append(functools.partial(EMBEDDERS[space.embeds].check_settings, named))
+    checks: list[Callable[[], object]] = [functools.partial(kind.chosen, getattr(corpus, kind.section)) for kind in KINDS]
+    models = ((EMBEDDERS[space.embeds], space.model(corpus.embeddings)) for space in SPACES.values())
+    checks += [functools.partial(kind.check_settings, named) for kind, named in models if named is not None]
     mistakes = []
     for check in checks:
         try:

@@ -11,7 +11,7 @@ from schemas.errors import UserError
 from schemas.models import Embeds, Model, ModelName, Settings
 from schemas.ports import PassageScorer
 from schemas.versions import ModelCard, VectorSpace
-from tasks.enriching.spaces import SPACES, TEXT, Space
+from tasks.enriching.spaces import DEFAULT, SPACES, Space
 
 AT_ONCE = 32
 """Texts embedded at once, of those who ask."""
@@ -90,7 +90,7 @@ class QueryModels(Mapping[str, Any]):
             return _scorer(where, options)
 
     def _packaged(self, name: str) -> Any:
-        model = self._embedders[TEXT.name] if name == TOKENS else None
+        model = self._embedders[DEFAULT.name] if name == TOKENS else None
         if not hasattr(model, "scores"):
             raise UserError(
                 f"the text model of this version doesn't rank passages by its tokens; name a model as retrieval.models.{name}"

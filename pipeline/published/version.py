@@ -39,9 +39,9 @@ from tasks.answering.retrievers import without_pages
 from tasks.answering.search import POOL, Resources
 from tasks.answering.sections import ContentsRow
 from tasks.answering.trace import Trace
-from tasks.enriching.spaces import SPACES, TEXT
+from tasks.enriching.spaces import DEFAULT, SPACES
 
-NEARNESS = TEXT
+NEARNESS = DEFAULT
 """The space in which a passage must be near enough to a question to answer it."""
 
 _OF_PICTURES = (Embeds.PICTURES, Embeds.PAIRS)
@@ -124,7 +124,7 @@ class OpenVersion:
         """
         row = self._first_row(figure_id)
         pictures = (name for name, space in SPACES.items() if space.embeds in _OF_PICTURES and name in self.embedders)
-        space = next(pictures, TEXT.name)
+        space = next(pictures, DEFAULT.name)
         vector = self.index.vectors([row], space)[row]
         ranked = neighbours(self.index, vector, space, self._figures_of, but=figure_id, k=k)
         return SimilarFigures(version=self.version, figure_id=figure_id, by="vector", space=space, hits=self._hits(ranked))

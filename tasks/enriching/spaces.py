@@ -1,5 +1,7 @@
 """The vector spaces of a version. Each is a row of ``SPACES``; nothing else knows a space by its name. Light to import.
 
+What has only words to compare rows by asks for ``DEFAULT``.
+
 To add one is to add a row: keys, caches, the index, checks and copies go through all of them. What is searched in it is up to a
 preset (``tasks/answering/presets``).
 """
@@ -9,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from schemas.corpus import EmbeddingOptions, PoolOptions, TextModelOptions
-from schemas.models import Embeds, ModelName, Settings
+from schemas.models import DEFAULT_SPACE, Embeds, ModelName, Settings
 from tasks.enriching import embed
 from tasks.enriching.embed import Content
 
@@ -109,12 +111,12 @@ def _late_model(options: EmbeddingOptions) -> ModelName | None:
 
 
 TEXT = Space(
-    name="text",
+    name=DEFAULT_SPACE,
     version=embed.EMBED_VERSION,
     content=_words,
     model=lambda options: _text_model(options.text, options, "embeddings.text"),
 )
-"""What every row says. A corpus always has it: chunks are measured by its model, and answers must be near by it."""
+"""What every row says."""
 
 TABLES = Space(
     name="tables",
@@ -172,6 +174,11 @@ LATE = Space(
 
 SPACES: dict[str, Space] = {space.name: space for space in (TEXT, TABLES, IMAGE, JOINT, UNIFIED, LATE)}
 """By name."""
+
+DEFAULT = SPACES[DEFAULT_SPACE]
+"""The space of those who name none. Each version has it and each row a vector in it: chunks are measured by its model, and
+answers must be near by it.
+"""
 
 
 def asked_by(options: EmbeddingOptions) -> dict[str, Settings]:

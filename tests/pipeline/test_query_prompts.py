@@ -1,6 +1,7 @@
 """The prompt of questions is decided when a question comes: no vector of a row depends on it, and nothing is embedded for it."""
 
 import json
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -37,7 +38,7 @@ class Prompted(Hashed):
     def embed_query(self, text: str) -> Vector:
         return super().embed_query(self.prompt + text)
 
-    def embed_documents(self, texts: list[str]) -> Vector:  # type: ignore[override]
+    def embed_documents(self, texts: Sequence[str]) -> Vector:
         return np.stack([super(Prompted, self).embed_query(text) for text in texts])
 
 

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 NONE = "none"
 """How a corpus file says that it wants no model, where it can do without."""
 
+MINILM = "minilm"
+"""The packaged embedder of texts."""
+
 DEFAULT_SPACE = "text"
 """The vector space of those who name none."""
 

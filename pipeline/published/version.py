@@ -26,7 +26,8 @@ from schemas.ports import Embedder, SearchIndex, TextEmbedder
 from schemas.retrieval import Preset
 from schemas.tags import TagTemplate
 from schemas.versions import Counts, Status
-from tasks.answering.answer import answer, least_similarity
+from tasks.answering.abstain import NEARNESS, passages_that_answer
+from tasks.answering.answer import answer
 from tasks.answering.asked import Asked
 from tasks.answering.group import GROUPED, GroupBy, Leader, group
 from tasks.answering.highlight import highlights, nearest_sentences, telling
@@ -35,14 +36,10 @@ from tasks.answering.narrow import NOTHING, resolve, with_filters
 from tasks.answering.phrases import holding
 from tasks.answering.resemble import look_alikes, neighbours
 from tasks.answering.retrieve import lacking_models, lacking_rows, lacking_vectors, retrieve
-from tasks.answering.retrievers import without_pages
-from tasks.answering.search import POOL, Resources
+from tasks.answering.search import Resources
 from tasks.answering.sections import ContentsRow
 from tasks.answering.trace import Trace
 from tasks.enriching.spaces import DEFAULT, SPACES
-
-NEARNESS = DEFAULT
-"""The space in which a passage must be near enough to a question to answer it."""
 
 _OF_PICTURES = (Embeds.PICTURES, Embeds.PAIRS)
 
@@ -103,16 +100,16 @@ class OpenVersion:
 
     def answer(self, asked: Asked, plan: Preset, *, filters: Filters, traced: bool = False) -> AnswerResult:
         """Answer out of the best passages, or abstain where nothing is near enough to the question."""
-        options, filters = self.asked().answers, self._resolved(filters)
-        if self.has_pages and not filters.modalities:
-            filters = without_pages(filters)
-        trace = Trace(time.perf_counter)
-        with trace.step(f"nearness: {NEARNESS.name}", asked.words) as doing:
-            near = dict(doing.gave(self.index.dense(asked.vector(NEARNESS.name), POOL, filters, NEARNESS.name)))
-        hits = []
-        if (least := least_similarity(near.values(), options)) is not None:
-            found = self._hits(self._ranked(asked, plan, options.passages * 3, filters, trace))
-            hits = [hit for hit in found if near.get(hit.evidence_id, 0.0) >= least]
+        options, trace = self.asked().answers, Trace(time.perf_counter)
+        hits = passages_that_answer(
+            asked,
+            self.index,
+            options,
+            lambda k, narrowed: self._hits(self._ranked(asked, plan, k, narrowed, trace)),
+            filters=self._resolved(filters),
+            has_pages=self.has_pages,
+            trace=trace,
+        )
         made = answer(self.version, hits, self.template, passages=options.passages)
         return made.model_copy(update={"trace": trace.steps}) if traced else made
 

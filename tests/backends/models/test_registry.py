@@ -3,12 +3,11 @@
 import json
 import subprocess
 import sys
-from typing import get_args
 
 import pytest
 
 from backends.models.registry import DETECTORS, KINDS, RECOGNISERS, TEXT_EMBEDDERS, Kind, language_model
-from schemas.corpus import CaptionOptions, Corpus, EmbeddingOptions, EndpointOptions, ModelCaptioner
+from schemas.corpus import CaptionerKind, CaptionOptions, Corpus, EmbeddingOptions, EndpointOptions, ModelCaptioner
 from schemas.errors import UserError
 from schemas.models import NONE, Model, ModelName, TextModel
 
@@ -79,12 +78,12 @@ def test_a_corpus_may_want_none_where_it_can_do_without() -> None:
 
 
 def captioner(kind: str, url: str = "http://localhost:1/v1") -> ModelCaptioner:
-    endpoint = None if kind == "local" else EndpointOptions(url=url)
+    endpoint = EndpointOptions(url=url) if CaptionerKind(kind).is_at_endpoint else None
     return ModelCaptioner.model_validate({"kind": kind, "model": "acme/x", "revision": "1", "endpoint": endpoint})
 
 
 def test_every_kind_of_captioner_leads_to_a_model() -> None:
-    for kind in get_args(ModelCaptioner.model_fields["kind"].annotation):
+    for kind in CaptionerKind:
         card = language_model("captions.models.shapes", captioner(kind)).card()
         assert (card.name, card.revision, card.dimension) == ("acme/x", "1", None)
 

@@ -147,17 +147,15 @@ class Price(Section):
 
 
 class CaptionerKind(StrEnum):
-    """What describes, a row each: its name in a corpus file, and all that is decided by it. Its module: see the registry.
+    """What describes a figure, a page or a text."""
 
-    Attributes:
-        means: What it is, for people.
-        is_at_endpoint: Whether it is called where ``endpoint`` says, by the process that asks; any other works as actors of Ray.
-        sees: Whether it gets the picture, and not the words that were read in it alone.
-    """
-
+    # A row each, of all that its kind decides; its module is in the registry of models.
     means: str
+    """What it is, for people."""
     is_at_endpoint: bool
+    """Whether it is called where ``endpoint`` says, by the process that asks; any other works as actors of Ray."""
     sees: bool
+    """Whether it gets the picture, and not the words that were read in it alone."""
 
     def __new__(cls, name: str, means: str, is_at_endpoint: bool, sees: bool) -> Self:
         """Make a row."""

@@ -22,7 +22,7 @@ from backends.models.devices import best_device
 from backends.models.late_interaction import LateInteraction
 from backends.models.local_vlm import LocalVlm
 from bench.table import Row, show
-from schemas.corpus import ModelCaptioner
+from schemas.corpus import CaptionerKind, ModelCaptioner
 from schemas.generation import Request
 from schemas.models import BFLOAT16, FLOAT32, PRECISION, ModelName
 
@@ -201,7 +201,7 @@ def _captioner(folder: Path, sizes: Sizes, pictures: Sequence[bytes], batches: S
     prompt = "Describe the picture, which is a figure of a technical document. " * 8
     requests = [Request(f"{number}", prompt, picture) for number, picture in enumerate(pictures)]
     settings = {"max_tokens": sizes.tokens, "max_side_px": max(sizes.picture)}
-    options = ModelCaptioner(kind="local", model=str(folder), revision="1", **settings)
+    options = ModelCaptioner(kind=CaptionerKind.LOCAL, model=str(folder), revision="1", **settings)
     model = LocalVlm("bench", options, max(batches))
     weights = sum(
         part.numel() * part.element_size()

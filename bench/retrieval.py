@@ -31,11 +31,12 @@ from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.version import OpenVersion, open_version
 from pipeline.records.publication import read_pointer
 from pipeline.records.subjects import StructuredFiles
+from schemas.corpus import DEFAULT_PRESET
 from schemas.evidence import EVIDENCE, Filters, Modality
 from schemas.ids import document_file, sha256
 from schemas.ports import TextEmbedder, Vector
 from tasks.answering.asked import Asked
-from tasks.answering.presets import DEFAULT, packaged
+from tasks.answering.presets import packaged
 from tasks.answering.retrieve import retrieve
 from tasks.enriching.spaces import TEXT
 
@@ -92,7 +93,7 @@ def main() -> None:
     opened = open_version(workspace, live.version)
     with TemporaryDirectory() as folder:
         questions = list(read_questions(arguments.questions, _layers(workspace, opened)))
-        ways = dict(_ours(opened, arguments.preset or [DEFAULT, "hybrid", "bm25", "dense"]))
+        ways = dict(_ours(opened, arguments.preset or [DEFAULT_PRESET, "hybrid", "bm25", "dense"]))
         ways |= _plain(workspace, opened, Path(folder), arguments.work)
         runs = {name: _asked(search, questions, name) for name, search in ways.items()}
     scores = {name: {place: measured(run, questions) for place, run in made.items()} for name, made in runs.items()}

@@ -29,7 +29,11 @@ class QuestionScore(BaseModel):
 
 
 class ModeReport(BaseModel):
-    """How one way to search fared on all answerable questions; a metric is None where no question asks for it."""
+    """How one way to search fared on all answerable questions; a metric is None where no question asks for it.
+
+    Where answers were asked for, too: ``answered`` is the share of answerable questions that got one, right or wrong, and
+    ``abstained`` the share of the others that got none, as is right.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -40,6 +44,8 @@ class ModeReport(BaseModel):
     reciprocal_rank: float | None
     ndcg_at_10: float | None
     figure_recall_at_10: float | None
+    answered: float | None = None
+    abstained: float | None = None
     scores: list[QuestionScore]
 
 
@@ -70,6 +76,26 @@ def ask(questions: Sequence[Question], search: Search, mode: str, placed: Placed
         figure_recall_at_10=recall_at(figures, DEPTH),
         scores=scores,
     )
+
+
+def with_answers(report: ModeReport, questions: Sequence[Question], answers: Callable[[str], bool]) -> ModeReport:
+    """Return a report that also says which questions got an answer, and which none.
+
+    Args:
+        report: How the search behind the answers fared.
+        questions: Golden questions, those that nothing answers among them.
+        answers: Whether a query gets an answer.
+    """
+    given: dict[bool, list[bool]] = {True: [], False: []}
+    for question in questions:
+        given[question.answerable].append(answers(question.question))
+    return report.model_copy(
+        update={"answered": _share(given[True]), "abstained": _share([not one for one in given[False]])}
+    )
+
+
+def _share(held: Sequence[bool]) -> float | None:
+    return sum(held) / len(held) if held else None
 
 
 def _score(question: Question, hits: Sequence[Hit], placed: Placed) -> QuestionScore:

@@ -15,7 +15,6 @@ from schemas.errors import BadInputError, FailureCode, TransientError
 from schemas.generation import Reply, Request, Usage
 from schemas.ids import figure_file
 from schemas.ports import ObjectStore
-from tasks.enriching.prompts import sees
 
 BATCHES_A_CALL = 4
 """Batches of the model that an actor gets at once, so that it never waits for its next one."""
@@ -56,20 +55,20 @@ def caption(
 ) -> Iterator[list[Outcome[Reply]]]:
     """Yield what a model makes of figures, pages and texts, some at a time, as it comes; work is taken as there is room for it.
 
-    An endpoint is called from this process, which only waits; a local model works as actors of Ray.
+    An endpoint is called from this process, which only waits; any other model works as actors of Ray.
 
     Args:
         work: What to describe.
         name: The captioner's, as the corpus file has it.
         options: What the corpus file says of it.
         store_address: Where the pictures are.
-        ray: Where a local model works.
+        ray: Where actors work.
         calls: Gets what the calls of an endpoint came to.
 
     Raises:
         UserError: The model can't be had as the corpus file names it.
     """
-    if options.kind == "local":
+    if not options.kind.is_at_endpoint:
         batches = _batches(work, options.batch * BATCHES_A_CALL)
         with connected(ray):
             workers, gpus = actors(options.gpus, options.workers, 1)
@@ -92,7 +91,7 @@ def _batches(work: Iterable[Asked], size: int) -> Iterator[list[tuple[str, Asked
 
 
 def _request(asked: Asked, options: ModelCaptioner, store: ObjectStore) -> Request:
-    picture = store.get(figure_file(asked.picture)) if asked.picture and sees(options.kind) else None
+    picture = store.get(figure_file(asked.picture)) if asked.picture and options.kind.sees else None
     return Request(asked.id, asked.prompt, picture)
 
 

@@ -4,13 +4,15 @@ Only ``name`` and ``source`` are required. Unknown keys are errors, so that a ty
 """
 
 import re
-from typing import TYPE_CHECKING, Annotated, Literal
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, create_model, field_validator, model_validator
 
 from schemas.gates import GATES, Gate
 from schemas.ids import CORPUS_NAME
+from schemas.models import MINILM
 from schemas.printing import is_plain
 from schemas.tags import CANONICAL, DIGITS_DEFAULT, DIGITS_MOST, NAMED_TEMPLATES, TagTemplate
 
@@ -65,6 +67,9 @@ CONTEXT = "context"
 
 PERSON = "person"
 """Who wrote what stands in the file of corrections."""
+
+DEFAULT_PRESET = "pages"
+"""How to search where neither a request nor a corpus file says."""
 
 LEXICAL_FIELDS = ("search_text", "title", "section_path", "text", "caption")
 """What BM25 may look in; ``search_text`` is title, section and text in one."""
@@ -141,10 +146,30 @@ class Price(Section):
     call: Money = Field(0.0, description="For a call.")
 
 
-CaptionerKind = Literal["vlm", "local", "ocr_llm"]
-"""What describes: a vision-language model behind an endpoint or on Ray, or a language model that reads the recognised words."""
+class CaptionerKind(StrEnum):
+    """What describes a figure, a page or a text."""
 
-_AT_ENDPOINTS = ("vlm", "ocr_llm")
+    # A row each, of all that its kind decides; its module is in the registry of models.
+    means: str
+    """What it is, for people."""
+    is_at_endpoint: bool
+    """Whether it is called where ``endpoint`` says, by the process that asks; any other works as actors of Ray."""
+    sees: bool
+    """Whether it gets the picture, and not the words that were read in it alone."""
+
+    def __new__(cls, name: str, means: str, is_at_endpoint: bool, sees: bool) -> Self:
+        """Make a row."""
+        made = str.__new__(cls, name)
+        made._value_ = name
+        made.means, made.is_at_endpoint, made.sees = means, is_at_endpoint, sees
+        return made
+
+    VLM = "vlm", "a vision-language model behind an endpoint", True, True
+    LOCAL = "local", "one of transformers on Ray", False, True
+    OCR_LLM = "ocr_llm", "a language model behind an endpoint, which reads the recognised words", True, False
+
+
+_AT_ENDPOINTS = " and ".join(kind for kind in CaptionerKind if kind.is_at_endpoint)
 
 
 class GenerativeModel(Section):
@@ -161,26 +186,25 @@ class GenerativeModel(Section):
 class ModelCaptioner(GenerativeModel):
     """A generative model that describes figures, pages or texts."""
 
-    kind: CaptionerKind = Field(
-        description="'vlm': a vision-language model behind an endpoint; 'local': one of transformers on Ray; 'ocr_llm': a "
-        "language model behind an endpoint, which reads the recognised words."
-    )
+    kind: CaptionerKind = Field(description="; ".join(f"'{kind}': {kind.means}" for kind in CaptionerKind) + ".")
     prompt: Text | None = Field(
         None, description="A preset's name, or a file; default: the preset for this kind and subject."
     )
     language: Text | None = Field(
         None, description="Language that descriptions must be in, such as en; none: that of the document's words."
     )
-    endpoint: EndpointOptions | None = Field(None, description="Where 'vlm' and 'ocr_llm' call.")
+    endpoint: EndpointOptions | None = Field(None, description=f"Where {_AT_ENDPOINTS} call.")
     price: Price = Price()
-    batch: int = Field(8, ge=1, le=1024, description="Local: figures at once.")
-    workers: Workers | None = Field(None, description="Local: actors; default: one a GPU, or one where there is none.")
-    gpus: float = Field(1.0, ge=0, le=64, description="Local: GPUs, or a part of one, that each actor takes; 0: CPU only.")
+    batch: int = Field(8, ge=1, le=1024, description="On Ray: figures at once.")
+    workers: Workers | None = Field(None, description="On Ray: actors; default: one a GPU, or one where there is none.")
+    gpus: float = Field(
+        1.0, ge=0, le=64, description="On Ray: GPUs, or a part of one, that each actor takes; 0, or none there: CPU."
+    )
 
     @model_validator(mode="after")
     def _reachable(self) -> "ModelCaptioner":
-        if (self.kind in _AT_ENDPOINTS) != (self.endpoint is not None):
-            raise ValueError(f"{' and '.join(_AT_ENDPOINTS)} need an endpoint, and no other kind has one")
+        if self.kind.is_at_endpoint != (self.endpoint is not None):
+            raise ValueError(f"{_AT_ENDPOINTS} need an endpoint, and no other kind has one")
         return self
 
 
@@ -242,6 +266,8 @@ class PoolOptions(Section):
     )
 
 
+_TEXT_MODEL = f"'{MINILM}' (packaged), or a sentence-transformers model name or folder."
+
 Prefix = Annotated[str, Field(max_length=10_000)]
 Revision = Annotated[Text, Field(min_length=1)]
 
@@ -249,7 +275,7 @@ Revision = Annotated[Text, Field(min_length=1)]
 class TextModelOptions(PoolOptions):
     """A model that turns texts into vectors."""
 
-    model: Text = Field(description="'minilm' (packaged), or a sentence-transformers model name or folder.")
+    model: Text = Field(description=_TEXT_MODEL)
     revision: Revision | None = Field(None, description="Revision of a model that is not packaged; needed for those.")
     document_prompt: Prefix | None = Field(
         None, description="What stands before each text; default: as the model's files say."
@@ -306,7 +332,7 @@ class LateModelOptions(PoolOptions):
 class EmbeddingOptions(PoolOptions):
     """What turns rows into vectors: a space each. Batch, workers and gpus are those of text."""
 
-    text: Text = Field("minilm", description="'minilm' (packaged), or a sentence-transformers model name or folder.")
+    text: Text = Field(MINILM, description=_TEXT_MODEL)
     revision: Revision | None = Field(None, description="Revision of a model that is not packaged; needed for those.")
     document_prompt: Prefix | None = Field(
         None, description="What stands before each text; default: as the model's files say."
@@ -411,7 +437,7 @@ class RetrievalOptions(Section):
         {}, description="Models that steps of presets name: they rewrite questions, choose sections, order passages."
     )
 
-    preset: Text = Field("pages", description="The preset of those who name none; gates judge a version by it.")
+    preset: Text = Field(DEFAULT_PRESET, description="The preset of those who name none; gates judge a version by it.")
     presets: Place | None = Field(
         None, description="A folder of presets of one's own, a YAML file each, beside those packaged."
     )

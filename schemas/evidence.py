@@ -297,8 +297,8 @@ class SimilarFigures(_Model):
     by: Resemblance
     space: str | None = Field(
         None,
-        description="Whose vectors were compared: image or unified; text, by what is said of figures, where the version has no "
-        "vectors of pictures; null by hash.",
+        description="Whose vectors were compared: those of pictures, or, where the version has none, of what is said of figures; "
+        "null by hash.",
     )
     hits: list[Hit]
 

@@ -15,6 +15,12 @@ NONE = "none"
 PRECISION, FLOAT32, BFLOAT16 = "precision", "float32", "bfloat16"
 """The setting that says in what precision a model of torch computes, whatever the device; float32 where it isn't given."""
 
+MINILM = "minilm"
+"""The packaged embedder of texts."""
+
+DEFAULT_SPACE = "text"
+"""The vector space of those who name none."""
+
 Loaded = TypeVar("Loaded")
 _Embedder: TypeAlias = "TextEmbedder"
 
@@ -30,17 +36,19 @@ Settings = tuple[tuple[str, str | float], ...]
 class ModelName:
     """A model as a corpus file names it.
 
-    ``revision`` is None where the model's module pins what it loads. ``option`` is where it is named, for messages.
+    ``revision`` is None where the model's module pins what it loads. ``option`` is where it is named, for messages. ``asked`` is
+    how questions are put to it, which no vector of a row depends on.
     """
 
     name: str
     revision: str | None = None
     settings: Settings = ()
     option: str = field(default="embeddings.text", compare=False)
+    asked: Settings = ()
 
     def setting(self, name: str) -> str | float | None:
         """Return one of its settings; None where it isn't given."""
-        return dict(self.settings).get(name)
+        return dict((*self.settings, *self.asked)).get(name)
 
 
 class Embeds(StrEnum):

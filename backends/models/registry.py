@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from schemas.corpus import AskedModel, ModelCaptioner, Section
+from schemas.corpus import AskedModel, CaptionerKind, ModelCaptioner, Section
 from schemas.corpus import Scorer as ScorerOptions
 from schemas.errors import UserError
-from schemas.models import NONE, Embeds, Model, ModelName, TextModel
+from schemas.models import MINILM, NONE, Embeds, Model, ModelName, TextModel
 
 if TYPE_CHECKING:
     from schemas.ports import (
@@ -73,10 +73,13 @@ class Kind(Generic[Offered]):
     def find(self, named: ModelName) -> Offered:
         """Return a model, none of it loaded yet; errors as for ``chosen``."""
         offer = cast(Callable[[ModelName], Offered], pkgutil.resolve_name(f"{self._module(named)}:model"))
-        if named.settings and named.name in self.modules:
-            given = " or ".join(name for name, _ in named.settings)
-            raise UserError(f"{named.option}: {named.name!r} is packaged with all that it needs and takes no {given}")
+        self.check_settings(named)
         return offer(named)
+
+    def check_settings(self, named: ModelName) -> None:
+        """Raise ``UserError`` where a packaged model is to be used otherwise than it is; nothing is imported."""
+        if named.name in self.modules and (given := " or ".join(name for name, _ in (*named.settings, *named.asked))):
+            raise UserError(f"{named.option}: {named.name!r} is packaged with all that it needs and takes no {given}")
 
     def of(self, options: Section) -> Offered:
         """Return the model that a part of a corpus file names, none of it loaded yet; errors as for ``chosen``."""
@@ -106,7 +109,7 @@ TEXT_EMBEDDERS: Kind[TextModel] = Kind(
     section="embeddings",
     key="text",
     modules={
-        "minilm": "backends.models.minilm",
+        MINILM: "backends.models.minilm",
     },
     others="backends.models.sentence_transformer",
 )
@@ -155,11 +158,10 @@ DETECTORS: "Kind[Model[LayoutDetector]]" = Kind(
 KINDS: tuple[Kind[Any], ...] = (TEXT_EMBEDDERS, RECOGNISERS, DETECTORS)
 """Those of which some are packaged: a corpus file names one by a word."""
 
-LANGUAGE_MODELS = {
+LANGUAGE_MODELS: dict[str, str] = {
     "llm": "backends.models.endpoint",
-    "vlm": "backends.models.endpoint",
-    "ocr_llm": "backends.models.endpoint",
-    "local": "backends.models.local_vlm",
+    **{kind: "backends.models.endpoint" for kind in CaptionerKind if kind.is_at_endpoint},
+    CaptionerKind.LOCAL: "backends.models.local_vlm",
 }
 """The module of each kind of generative model: whoever names one says more of it than a ``Kind`` takes."""
 

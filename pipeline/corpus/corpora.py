@@ -6,20 +6,23 @@ loses none for another.
 
 import contextlib
 import difflib
+import functools
 import json
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
 import yaml
 from pydantic import ValidationError
 
-from backends.models.registry import KINDS
+from backends.models.registry import EMBEDDERS, KINDS
 from schemas.corpus import Corpus, Ranking, Section
 from schemas.errors import UserError
 from schemas.gates import GATES
 from schemas.printing import without_secrets
+from tasks.enriching.spaces import SPACES
 
 MOST_BYTES = 128 << 10
 """Bytes a corpus file may have; parsing YAML takes a second for as many."""
@@ -103,7 +106,7 @@ def load_corpus(name_or_path: str) -> Corpus:
 
 
 class QuerySettings:
-    """A corpus file whose retrieval, ranking and answers are what it says now: who edits it starts no service again.
+    """A corpus file of which all that is decided when a question comes is what it says now: who edits it starts no service again.
 
     A file that can't be read, half written maybe, leaves things as they were. Safe to call from several threads.
 
@@ -117,7 +120,7 @@ class QuerySettings:
         self._known: tuple[tuple[int, int, int] | None, Corpus] = None, corpus
 
     def __call__(self) -> Corpus:
-        """Return what the file holds now; only ``retrieval``, ``ranking`` and ``answers`` are meant to be read of it."""
+        """Return what the file holds now; only what shapes no version is meant to be read of it."""
         stamp, corpus = self._known
         with contextlib.suppress(OSError, UserError):
             found = self._file.stat()
@@ -241,10 +244,13 @@ def _resolved(address: str, file: Path, key: str) -> str:
 
 
 def _check_models(corpus: Corpus, file: Path) -> None:
+    checks: list[Callable[[], object]] = [functools.partial(kind.chosen, getattr(corpus, kind.section)) for kind in KINDS]
+    models = ((EMBEDDERS[space.embeds], space.model(corpus.embeddings)) for space in SPACES.values())
+    checks += [functools.partial(kind.check_settings, named) for kind, named in models if named is not None]
     mistakes = []
-    for kind in KINDS:
+    for check in checks:
         try:
-            kind.chosen(getattr(corpus, kind.section))
+            check()
         except UserError as error:
             mistakes.append(f"{file}: {error.message}")
     if mistakes:

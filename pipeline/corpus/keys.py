@@ -19,7 +19,7 @@ from tasks.enriching.chunk import CHUNK_VERSION
 from tasks.enriching.corrections import Corrections
 from tasks.enriching.language import LANGUAGE_VERSION
 from tasks.enriching.page_rows import PAGES_VERSION
-from tasks.enriching.spaces import TEXT
+from tasks.enriching.spaces import DEFAULT
 from tasks.figures.segment import SEGMENT_VERSION
 from tasks.reading.structure import STRUCTURE_VERSION
 from tasks.versions.assemble import ASSEMBLE_VERSION
@@ -62,7 +62,7 @@ def keys_of(
         structure=STRUCTURE_VERSION,
         chunk=CHUNK_VERSION,
         chunks=corpus.chunks.model_dump(),
-        tokens_by=spaces[TEXT.name].model.model_dump(),
+        tokens_by=spaces[DEFAULT.name].model.model_dump(),
     )
     drawn = drawn_key() if corpus.captions.pages is not None else None
     assembled = key(

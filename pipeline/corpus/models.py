@@ -2,16 +2,16 @@
 
 import functools
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from backends.models.registry import EMBEDDERS, language_model, scorer
-from schemas.corpus import AskedModel, RetrievalOptions, Scorer
+from schemas.corpus import AskedModel, EmbeddingOptions, RetrievalOptions, Scorer
 from schemas.errors import UserError
-from schemas.models import Embeds, Model, ModelName
+from schemas.models import Embeds, Model, ModelName, Settings
 from schemas.ports import PassageScorer
 from schemas.versions import ModelCard, VectorSpace
-from tasks.enriching.spaces import SPACES, TEXT, Space
+from tasks.enriching.spaces import DEFAULT, SPACES, Space
 
 AT_ONCE = 32
 """Texts embedded at once, of those who ask."""
@@ -28,10 +28,15 @@ class Embedders(Mapping[str, Any]):
 
     Args:
         spaces: The version's; those that no release of today knows are left out.
+        then: What the corpus file said of embeddings when the version was built.
+        now: Gives what it says when a question comes.
     """
 
-    def __init__(self, spaces: Mapping[str, VectorSpace]) -> None:
+    def __init__(
+        self, spaces: Mapping[str, VectorSpace], then: EmbeddingOptions, now: Callable[[], EmbeddingOptions]
+    ) -> None:
         self._spaces = {name: made for name, made in spaces.items() if name in SPACES}
+        self._then, self._now = then, now
 
     def __getitem__(self, name: str) -> Any:
         """Return one of them.
@@ -39,7 +44,8 @@ class Embedders(Mapping[str, Any]):
         Raises:
             UserError: It isn't here, or not at that revision any more.
         """
-        return embedder(SPACES[name], self._spaces[name])
+        space, made = SPACES[name], self._spaces[name]
+        return embedder(space, made, _asked(space, made, self._now(), self._then))
 
     def __contains__(self, name: object) -> bool:
         return name in self._spaces
@@ -84,7 +90,7 @@ class QueryModels(Mapping[str, Any]):
             return _scorer(where, options)
 
     def _packaged(self, name: str) -> Any:
-        model = self._embedders[TEXT.name] if name == TOKENS else None
+        model = self._embedders[DEFAULT.name] if name == TOKENS else None
         if not hasattr(model, "scores"):
             raise UserError(
                 f"the text model of this version doesn't rank passages by its tokens; name a model as retrieval.models.{name}"
@@ -111,14 +117,14 @@ def is_here(name: str, made: VectorSpace) -> bool:
         return False
 
 
-def embedder(space: Space, made: VectorSpace) -> Any:
-    """Return the embedder that a version's vectors of a space were made by.
+def embedder(space: Space, made: VectorSpace, asked: Settings = ()) -> Any:
+    """Return the embedder that a version's vectors of a space were made by; ``asked`` is how questions are put to it.
 
     Raises:
         UserError: It isn't here, or not at that revision any more.
     """
     with _LOADING:  # two threads would load it twice
-        return loaded(space.embeds, _named(space, made), made.model)
+        return loaded(space.embeds, _named(space, made, asked), made.model)
 
 
 @functools.lru_cache(maxsize=6)
@@ -139,5 +145,16 @@ def _model(space: Space, made: VectorSpace) -> Model[Any]:
     return model
 
 
-def _named(space: Space, made: VectorSpace) -> ModelName:
-    return ModelName(made.model.name, made.model.revision, tuple(sorted(made.settings.items())), space.option)
+def _asked(space: Space, made: VectorSpace, *options: EmbeddingOptions) -> Settings:
+    """Return how questions are put to a version's model: as the first of the options says that name this very model."""
+    for one in options:
+        named = space.model(one)
+        if named is not None and named.name == made.model.name and named.revision in (None, made.model.revision):
+            return named.asked
+    return ()
+
+
+def _named(space: Space, made: VectorSpace, asked: Settings = ()) -> ModelName:
+    # Manifests of before have the prompt of questions among the settings.
+    settings = tuple(sorted((name, value) for name, value in made.settings.items() if name != "query_prompt"))
+    return ModelName(made.model.name, made.model.revision, settings, space.option, asked)

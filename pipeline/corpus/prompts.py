@@ -5,7 +5,7 @@ from pathlib import Path
 from schemas.corpus import CaptionerKind
 from schemas.errors import UserError
 from schemas.generation import Subject
-from tasks.enriching.prompts import Prompt, PromptError, default_prompt, presets, read_prompt, sees
+from tasks.enriching.prompts import Prompt, PromptError, default_prompt, presets, read_prompt
 
 _MOST_BYTES = 64 << 10
 
@@ -42,7 +42,7 @@ def find_prompt(
         raise UserError(
             f"{setting}: {prompt.name} asks for a {prompt.subject}, not for a {subject}; {_fitting(subject, kind)}"
         )
-    if prompt.picture and not sees(kind):
+    if prompt.picture and not kind.sees:
         raise UserError(
             f"{setting}: {prompt.name} asks about the picture, which '{kind}' doesn't see; {_fitting(subject, kind)}"
         )
@@ -62,7 +62,7 @@ def _preset(name: str, setting: str) -> Prompt:
 
 
 def _fitting(subject: Subject, kind: CaptionerKind) -> str:
-    names = [name for name, prompt in presets().items() if prompt.subject == subject and (sees(kind) or not prompt.picture)]
+    names = [name for name, prompt in presets().items() if prompt.subject == subject and (kind.sees or not prompt.picture)]
     return f"presets that fit: {', '.join(names)}" if names else "no preset fits"
 
 

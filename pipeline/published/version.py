@@ -18,7 +18,7 @@ from pipeline.records.inventory import check_index_files
 from pipeline.records.ledger import read_ledger
 from pipeline.records.publication import read_manifest
 from pipeline.records.tagged import tagged_copies
-from schemas.corpus import Corpus, TagOptions
+from schemas.corpus import Corpus, EmbeddingOptions, TagOptions
 from schemas.errors import NotFoundError
 from schemas.evidence import AnswerResult, CitedRegion, Filters, Hit, Modality, SearchResult, SimilarFigures, Span
 from schemas.models import Embeds
@@ -26,7 +26,8 @@ from schemas.ports import Embedder, SearchIndex, TextEmbedder
 from schemas.retrieval import Preset
 from schemas.tags import TagTemplate
 from schemas.versions import Counts, Status
-from tasks.answering.answer import answer, least_similarity
+from tasks.answering.abstain import NEARNESS, passages_that_answer
+from tasks.answering.answer import answer
 from tasks.answering.asked import Asked
 from tasks.answering.group import GROUPED, GroupBy, Leader, group
 from tasks.answering.highlight import highlights, nearest_sentences, telling
@@ -35,14 +36,10 @@ from tasks.answering.narrow import NOTHING, resolve, with_filters
 from tasks.answering.phrases import holding
 from tasks.answering.resemble import look_alikes, neighbours
 from tasks.answering.retrieve import lacking_models, lacking_rows, lacking_vectors, retrieve
-from tasks.answering.retrievers import without_pages
-from tasks.answering.search import POOL, Resources
+from tasks.answering.search import Resources
 from tasks.answering.sections import ContentsRow
 from tasks.answering.trace import Trace
-from tasks.enriching.spaces import SPACES, TEXT
-
-NEARNESS = TEXT
-"""The space in which a passage must be near enough to a question to answer it."""
+from tasks.enriching.spaces import DEFAULT, SPACES
 
 _OF_PICTURES = (Embeds.PICTURES, Embeds.PAIRS)
 
@@ -51,7 +48,7 @@ _OF_PICTURES = (Embeds.PICTURES, Embeds.PAIRS)
 class OpenVersion:
     """One version, opened for reading; everything it says comes from this version alone.
 
-    ``asked`` gives the settings that a question is put with: ranking and answers, which are no part of a version. ``longest`` is
+    ``asked`` gives the settings that a question is put with, such as ranking, which are no part of a version. ``longest`` is
     the pages of its longest document, and ``has_pages`` says whether it has rows of whole pages.
     """
 
@@ -103,16 +100,16 @@ class OpenVersion:
 
     def answer(self, asked: Asked, plan: Preset, *, filters: Filters, traced: bool = False) -> AnswerResult:
         """Answer out of the best passages, or abstain where nothing is near enough to the question."""
-        options, filters = self.asked().answers, self._resolved(filters)
-        if self.has_pages and not filters.modalities:
-            filters = without_pages(filters)
-        trace = Trace(time.perf_counter)
-        with trace.step(f"nearness: {NEARNESS.name}", asked.words) as doing:
-            near = dict(doing.gave(self.index.dense(asked.vector(NEARNESS.name), POOL, filters, NEARNESS.name)))
-        hits = []
-        if (least := least_similarity(near.values(), options)) is not None:
-            found = self._hits(self._ranked(asked, plan, options.passages * 3, filters, trace))
-            hits = [hit for hit in found if near.get(hit.evidence_id, 0.0) >= least]
+        options, trace = self.asked().answers, Trace(time.perf_counter)
+        hits = passages_that_answer(
+            asked,
+            self.index,
+            options,
+            lambda k, narrowed: self._hits(self._ranked(asked, plan, k, narrowed, trace)),
+            filters=self._resolved(filters),
+            has_pages=self.has_pages,
+            trace=trace,
+        )
         made = answer(self.version, hits, self.template, passages=options.passages)
         return made.model_copy(update={"trace": trace.steps}) if traced else made
 
@@ -124,7 +121,7 @@ class OpenVersion:
         """
         row = self._first_row(figure_id)
         pictures = (name for name, space in SPACES.items() if space.embeds in _OF_PICTURES and name in self.embedders)
-        space = next(pictures, TEXT.name)
+        space = next(pictures, DEFAULT.name)
         vector = self.index.vectors([row], space)[row]
         ranked = neighbours(self.index, vector, space, self._figures_of, but=figure_id, k=k)
         return SimilarFigures(version=self.version, figure_id=figure_id, by="vector", space=space, hits=self._hits(ranked))
@@ -347,12 +344,14 @@ def open_version(workspace: Workspace, version: str, asked: Callable[[], Corpus]
         NotFoundError: There is no such version.
     """
     manifest = read_manifest(workspace.store, version)
-    spaces, tags, counts = workspace.spaces, workspace.corpus.tags, Counts()
+    asked = asked or (lambda: workspace.corpus)
+    spaces, tags, embeddings, counts = workspace.spaces, workspace.corpus.tags, workspace.corpus.embeddings, Counts()
     has_pages = workspace.keys.drawn is not None
     if manifest is not None:
         counts = manifest.counts
         has_pages = counts.rows_by_modality.get(Modality.PAGE, 0) > 0
         spaces, tags = manifest.spaces, TagOptions.model_validate(manifest.parameters.get("tags", {}))
+        embeddings = EmbeddingOptions.model_validate(manifest.parameters.get("embeddings", {}))
     try:
         ledger = read_ledger(workspace.store, version)
     except FileNotFoundError as error:
@@ -370,8 +369,8 @@ def open_version(workspace: Workspace, version: str, asked: Callable[[], Corpus]
         workspace=workspace,
         version=version,
         index=workspace.index(version),
-        asked=asked or (lambda: workspace.corpus),
-        embedders=Embedders(spaces),
+        asked=asked,
+        embedders=Embedders(spaces, then=embeddings, now=lambda: asked().embeddings),
         template=TagTemplate(tags.template),
         counts=counts,
         sources=sources,

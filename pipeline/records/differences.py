@@ -26,7 +26,7 @@ from tasks.versions.diff import TAGGED_FIGURE, VersionFacts, diff, release_note
 JUDGED = "judged"
 """The report of the preset that a version was judged by, among those in its ``evaluation/``."""
 
-_METRICS = {"recall_at_1", "recall_at_10", "reciprocal_rank", "ndcg_at_10", "figure_recall_at_10"}
+_METRICS = {"recall_at_1", "recall_at_10", "reciprocal_rank", "ndcg_at_10", "figure_recall_at_10", "answered", "abstained"}
 
 
 def compare_versions(workspace: Workspace, base: str, version: str) -> VersionDiff:

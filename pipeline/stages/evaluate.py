@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from evaluation.gates import retrieval_gates
-from evaluation.golden import ModeReport, Placed, ask
+from evaluation.golden import ModeReport, Placed, ask, with_answers
 from evaluation.questions import Question, load_questions
 from pipeline.corpus.models import is_here
 from pipeline.corpus.presets import default_preset
 from pipeline.corpus.workspace import Workspace
-from pipeline.published.version import NEARNESS, OpenVersion, open_version
+from pipeline.published.version import OpenVersion, open_version
 from pipeline.records.collection import holds
 from pipeline.records.differences import JUDGED
 from pipeline.records.evidence import placement_parts
@@ -30,6 +30,7 @@ from schemas.progress import Report, silent
 from schemas.retrieval import Preset
 from schemas.stages import Stage
 from schemas.versions import GateResult, Manifest
+from tasks.answering.abstain import NEARNESS
 from tasks.answering.asked import Asked
 from tasks.answering.presets import alone, steps_of
 from tasks.versions.check import quarantine_ceiling
@@ -38,6 +39,7 @@ from tasks.versions.check import quarantine_ceiling
 def evaluate(workspace: Workspace, version: str, report: Report = silent) -> StageNote:
     """Ask the golden questions by the default preset and by each of its retrievers alone, compare with the live version.
 
+    By the default preset they are answered, too, as the service would: those that nothing answers should get no answer.
     The reports go to the version's ``evaluation/``. Without golden questions there is nothing to judge, and a gate says so.
     """
     started = time.monotonic()
@@ -49,15 +51,15 @@ def evaluate(workspace: Workspace, version: str, report: Report = silent) -> Sta
         gates.append(GateResult(gate=NO_QUESTIONS, passed=True, value=None, bound=None, message=message))
     else:
         questions = load_questions(workspace.corpus.questions)
-        ours = _reports(workspace, version, questions, [preset, *alone(preset)], report)
+        judged, *parts = _reports(workspace, version, questions, [preset, *alone(preset)], report, answered=True)
         live = None
         if plan.parent and _can_be_asked(workspace, plan.parent, preset):
             (live,) = _reports(workspace, plan.parent, questions, [preset], report)
         elif plan.parent:
             message = f"nobody can search {plan.parent} any more, so this version can't be worse"
             gates.append(GateResult(gate=RECALL_KEPT.name, passed=True, value=None, bound=None, message=message))
-        gates += retrieval_gates(questions, ours[0], ours[1:], live, workspace.corpus.gates)
-        named = [(JUDGED, ours[0]), *((made.mode, made) for made in ours[1:]), *([("live", live)] if live else [])]
+        gates += retrieval_gates(questions, judged, parts, live, workspace.corpus.gates)
+        named = [(JUDGED, judged), *((made.mode, made) for made in parts), *([("live", live)] if live else [])]
         for name, made in named:
             data = json.dumps(made.model_dump(mode="json"), indent=1).encode()
             workspace.store.replace(version_file(version, f"evaluation/{name}.json"), data)
@@ -79,8 +81,15 @@ def _has_models(manifest: Manifest, preset: Preset) -> bool:
 
 
 def _reports(
-    workspace: Workspace, version: str, questions: Sequence[Question], presets: Sequence[Preset], report: Report
+    workspace: Workspace,
+    version: str,
+    questions: Sequence[Question],
+    presets: Sequence[Preset],
+    report: Report,
+    *,
+    answered: bool = False,
 ) -> list[ModeReport]:
+    """Return how each preset fares; where ``answered``, the first one also says which questions it gives an answer."""
     opened = open_version(workspace, version)
     placed = _placed(workspace, opened, questions)
     words = list(dict.fromkeys(question.question for question in questions))
@@ -89,11 +98,17 @@ def _reports(
     for done, preset in enumerate(presets, 1):
         reports.append(ask(questions, functools.partial(_hits, opened, asked, preset), preset.name, placed))
         report(Stage.EVALUATE, done, len(presets))
+    if answered:
+        reports[0] = with_answers(reports[0], questions, functools.partial(_is_answered, opened, asked, presets[0]))
     return reports
 
 
 def _hits(opened: OpenVersion, asked: Mapping[str, Asked], preset: Preset, query: str, k: int) -> Sequence[Hit]:
     return opened.search(asked[query], preset, k=k, filters=NO_FILTERS).hits
+
+
+def _is_answered(opened: OpenVersion, asked: Mapping[str, Asked], preset: Preset, query: str) -> bool:
+    return not opened.answer(asked[query], preset, filters=NO_FILTERS).abstained
 
 
 def _placed(workspace: Workspace, opened: OpenVersion, questions: Sequence[Question]) -> Placed:

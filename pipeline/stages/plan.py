@@ -14,10 +14,12 @@ from pipeline.records.ledger import readable_ledger
 from pipeline.records.publication import manifests, read_override, read_pointer, readable_manifest, refusals_of
 from pipeline.records.quarantine import read_failures
 from ray_jobs.documents import is_finished, parsed_folder
+from schemas.corpus import EmbeddingOptions
 from schemas.errors import UNFINISHED, UserError
 from schemas.ids import key, version_name, version_time
 from schemas.versions import LedgerRow, Manifest, Outcome, Plan, PlannedDocument, Pointer, Spent, Status
 from tasks.answering.presets import steps_of
+from tasks.enriching.spaces import asked_by
 from tasks.enriching.spending import Budget
 from tasks.versions.plan import compare, cut_shards, summarise, was_disturbed
 
@@ -117,10 +119,13 @@ def _is_unfinished(workspace: Workspace, manifest: Manifest) -> bool:
 
 
 def _was_ranked_otherwise(workspace: Workspace, manifest: Manifest) -> bool:
-    """Return whether a version was judged by another ranking, or by other steps, than would judge it now."""
+    """Return whether a version was judged by another ranking, other steps or other prompts than would judge it now."""
     corpus = workspace.corpus
     now = {"ranking": corpus.ranking.model_dump(mode="json"), "judged_by": steps_of(default_preset(corpus.retrieval))}
-    return any(manifest.parameters.get(name) != value for name, value in now.items())
+    if any(manifest.parameters.get(name) != value for name, value in now.items()):
+        return True
+    then = EmbeddingOptions.model_validate(manifest.parameters.get("embeddings", {}))
+    return asked_by(then) != asked_by(corpus.embeddings)
 
 
 def _without_finished(

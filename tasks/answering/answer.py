@@ -1,23 +1,11 @@
 """Answer a question out of passages, with the figures where the pages put them."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from schemas.corpus import AnswerOptions
 from schemas.evidence import AnswerResult, Citation, CitedFigure, FigurePart, Hit, Modality, Part, TablePart, TextPart
 from schemas.tags import TagTemplate, restore
 from tasks.tables.mark_up import markdown
-
-
-def least_similarity(similarities: Iterable[float], options: AnswerOptions) -> float | None:
-    """Return how similar a passage has to be to its question to answer it; None where none is similar enough: abstain.
-
-    Args:
-        similarities: Cosine similarity of the passages nearest to the question.
-        options: The corpus's floor, and how far behind the nearest passage another may lie.
-    """
-    best = max(similarities, default=0.0)
-    return best - options.similarity_margin if best >= options.min_similarity else None
 
 
 def answer(version: str, hits: Sequence[Hit], template: TagTemplate, *, passages: int) -> AnswerResult:

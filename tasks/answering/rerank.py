@@ -1,7 +1,7 @@
 """Order candidates anew. Every reranker returns a permutation of what it was given, whatever it is that judged."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, assert_never
 
 import numpy as np
 
@@ -14,14 +14,13 @@ from tasks.answering.search import NO_WORDS, Ranked, Search, ids, shortened
 from tasks.answering.stop_words import STOP_WORDS, without
 from tasks.answering.trace import Doing
 from tasks.enriching.embed import search_text, searched_words
-from tasks.enriching.spaces import TEXT
 
 
 def reranked(search: Search, step: Reranker, asked: Asked, ranked: Ranked) -> Ranked:
     """Return candidates in another order; those beyond the step's pool keep theirs behind them."""
     with search.trace.step(f"rerank: {step.by}", asked.words) as doing:
         pool = ids(ranked[: step.pool])
-        if not asked.can_embed(step.space if isinstance(step, Nearness) else TEXT.name):
+        if asked.has_no_words and not (isinstance(step, Nearness) and asked.can_embed(step.space)):
             doing.note = NO_WORDS
             return doing.gave(ranked)
         match step:
@@ -40,6 +39,8 @@ def reranked(search: Search, step: Reranker, asked: Asked, ranked: Ranked) -> Ra
                 left = without(asked.words, STOP_WORDS)
                 scores = judge_pages(left, ranked[: step.pool], rows, words=words, further=further)
                 return doing.gave(reordered(ranked, scores))
+            case _:
+                assert_never(step)
 
 
 def judged(search: Search, model: str, asked: Asked, ranked: Ranked, shown: Mapping[str, str], doing: Doing) -> Ranked:

@@ -10,7 +10,7 @@ from schemas.corpus import Ranking
 from schemas.errors import RequestError
 from schemas.evidence import NO_FILTERS, Filters, Modality
 from schemas.ports import SearchIndex
-from schemas.retrieval import DocumentStep, Preset, Retriever, Steps, Vectors, Words
+from schemas.retrieval import DocumentStep, Preset, Retriever, Steps
 from tasks.answering.asked import Asked
 from tasks.answering.describe import described
 from tasks.answering.diversify import diversify
@@ -21,7 +21,7 @@ from tasks.answering.retrievers import above, ask_index
 from tasks.answering.rewrite import rewritten
 from tasks.answering.search import FUSED, POOL, SHOWN_CHARS, Ranked, Resources, Search, ids
 from tasks.answering.trace import Trace
-from tasks.enriching.spaces import SPACES, TEXT
+from tasks.enriching.spaces import DEFAULT, SPACES
 
 THREADS = 32
 """Retrievers that a process asks at once, beside those that searches ask in threads of their own."""
@@ -29,7 +29,7 @@ THREADS = 32
 MOST_JUDGED = 20
 """Documents that a generative model orders."""
 
-DEFAULT = Ranking()
+DEFAULT_RANKING = Ranking()
 NOTHING_ELSE = Resources()
 
 
@@ -40,7 +40,7 @@ def retrieve(
     *,
     k: int,
     filters: Filters = NO_FILTERS,
-    ranking: Ranking = DEFAULT,
+    ranking: Ranking = DEFAULT_RANKING,
     resources: Resources = NOTHING_ELSE,
     trace: Trace | None = None,
 ) -> Ranked:
@@ -169,8 +169,7 @@ def _first_source(row: Mapping[str, object]) -> object:
 def _rankings(search: Search, retrievers: Sequence[Retriever], asked: Asked, depth: int, filters: Filters) -> list[Ranked]:
     """Ask all that put the question itself to the engine at once, then the others in turn; the trace keeps the plan's order.
 
-    Engines search outside Python's lock, so two searches take little longer than one. What asks a generative model stays in this
-    thread, which the model belongs to.
+    Engines search outside Python's lock, so two searches take little longer than one.
     """
     traces = [search.trace.branch() for _ in retrievers]
 
@@ -178,7 +177,7 @@ def _rankings(search: Search, retrievers: Sequence[Retriever], asked: Asked, dep
         return ask_index(replace(search, trace=traces[place]), retrievers[place], asked, depth, filters)
 
     found: dict[int, Ranked] = {}
-    at_once = [place for place, one in enumerate(retrievers) if isinstance(one, Words | Vectors) and one.asks == "question"]
+    at_once = [place for place, one in enumerate(retrievers) if one.asked_at_once and one.asks == "question"]
     if at_once:
         *others, own = at_once
         asking = {place: _threads(os.getpid()).submit(ask, place, asked) for place in others}
@@ -246,7 +245,7 @@ def _selected(search: Search, plan: Steps, asked: Asked, ranked: Ranked, k: int,
         if diversity:
             pool = ids(ranked[: select.pool])
             # Of many vectors a row, none says how alike two rows are.
-            single = (name for name in (*plan.spaces, TEXT.name) if not SPACES[name].late)
+            single = (name for name in (*plan.spaces, DEFAULT.name) if not SPACES[name].late)
             if space := next(filter(asked.can_embed, single), None):
                 vectors = search.index.vectors(pool, space)
                 chosen = diversify(asked.vector(space), pool, vectors, k=min(k, len(pool)), relevance=1 - diversity)
@@ -271,7 +270,7 @@ def _within(search: Search, quota: Mapping[Modality, int], ranked: Ranked) -> Ra
 
 def _shares(retrievers: Sequence[Retriever], alpha: float) -> list[float]:
     """Return what each ranking counts in a weighted fusion: ``alpha`` is shared by the dense ones, the rest by the lexical."""
-    dense = [not isinstance(retriever, Words) for retriever in retrievers]
+    dense = [not retriever.is_lexical for retriever in retrievers]
     if len(set(dense)) == 1:
         return [1 / len(dense)] * len(dense)
     return [alpha / sum(dense) if one else (1 - alpha) / (len(dense) - sum(dense)) for one in dense]

@@ -1,6 +1,7 @@
 """Ask the index: by words, by vectors, by the table of contents."""
 
 from collections.abc import Collection
+from typing import assert_never
 
 from schemas.evidence import Filters, Modality
 from schemas.retrieval import MOST_ROWS, Places, Retriever, Sections, Vectors, Words
@@ -12,7 +13,7 @@ from tasks.answering.search import NO_WORDS, POOL, Ranked, Search, ids
 from tasks.answering.sections import MOST_SECTIONS, contents_of, printed, rows_under
 from tasks.answering.stop_words import searched
 from tasks.answering.trace import Doing
-from tasks.enriching.spaces import SPACES, TEXT
+from tasks.enriching.spaces import SPACES
 
 DOCUMENTS_READ = 5
 """Documents whose contents a model picks sections from: those of the nearest rows."""
@@ -29,7 +30,7 @@ def ask_index(search: Search, retriever: Retriever, asked: Asked, depth: int, fi
         filters: What the search is narrowed to.
     """
     k = min(depth, retriever.k or depth)
-    with search.trace.step(f"retrieve: {title_of(retriever)}", asked.words) as doing:
+    with search.trace.step(f"retrieve: {retriever.title}", asked.words) as doing:
         narrowed = both(filters, retriever.filters)
         if narrowed is None:
             return doing.gave([])
@@ -49,16 +50,9 @@ def ask_index(search: Search, retriever: Retriever, asked: Asked, depth: int, fi
                 found = _in_sections(search, retriever, asked, k, narrowed, doing)
             case Places():
                 found = _at_places(search, asked, k, narrowed)
+            case _:
+                assert_never(retriever)
         return doing.gave(above(found, retriever.floor))
-
-
-def title_of(retriever: Retriever) -> str:
-    """Return what a retriever is called."""
-    match retriever:
-        case Vectors(space=space):
-            return f"dense {space}"
-        case _:
-            return retriever.by
 
 
 def above(ranked: Ranked, floor: float | None) -> Ranked:
@@ -73,7 +67,7 @@ def without_pages(filters: Filters) -> Filters:
 
 def _looks(retriever: Retriever) -> bool:
     """Return whether a retriever looks at pictures: only such a one finds rows of whole pages unasked."""
-    return isinstance(retriever, Vectors) and SPACES[retriever.space].sees
+    return any(SPACES[space].sees for space in retriever.spaces)
 
 
 def _at_places(search: Search, asked: Asked, k: int, filters: Filters) -> Ranked:
@@ -82,7 +76,7 @@ def _at_places(search: Search, asked: Asked, k: int, filters: Filters) -> Ranked
         return []
     found: list[str] = []
     if (pages := pages_named(asked.words)) and (there := both(Filters(pages=sorted(pages)), filters)) is not None:
-        found += ids(search.index.dense(asked.vector(TEXT.name), k, there, TEXT.name))
+        found += ids(search.nearest(asked, k, there))
     if (labels := labels_named(asked.words)) and (pictured := both(filters, _PICTURED)) is not None:
         found += _labelled(search, labels, pictured)
     return [(name, 1.0) for name in sorted(set(found))][:k]
@@ -99,7 +93,7 @@ def _labelled(search: Search, labels: Collection[Label], filters: Filters) -> li
 
 def _in_sections(search: Search, step: Sections, asked: Asked, k: int, filters: Filters, doing: Doing) -> Ranked:
     """Return rows of the sections that a model picks; the nearest of all rows where it picks none."""
-    near = search.index.dense(asked.vector(TEXT.name), MOST_ROWS, filters, TEXT.name)
+    near = search.nearest(asked, MOST_ROWS, filters)
     documents = list(dict.fromkeys(str(row["doc_id"]) for row in search.index.fetch(ids(near[:POOL]))))
     entries = contents_of(search.resources.contents(documents[:DOCUMENTS_READ]))
     prompt = filled("sections", question=asked.words, contents=printed(entries))

@@ -6,9 +6,12 @@ from typing import Any
 
 from schemas.corpus import Ranking
 from schemas.errors import RequestError
+from schemas.evidence import Filters
 from schemas.ports import LanguageModel, PassageScorer, SearchIndex
+from tasks.answering.asked import Asked
 from tasks.answering.sections import ContentsRow
 from tasks.answering.trace import Trace
+from tasks.enriching.spaces import DEFAULT
 
 Ranked = list[tuple[str, float]]
 """``(evidence_id, score)``, best first."""
@@ -77,6 +80,10 @@ class Search:
                 f"retrieval.models.{name} is of another kind than this search needs, which is one that {needed}"
             )
         return model
+
+    def nearest(self, asked: Asked, k: int, filters: Filters) -> Ranked:
+        """Return the rows that are nearest to a question's words."""
+        return self.index.dense(asked.vector(DEFAULT.name), k, filters, DEFAULT.name)
 
     def rows(self, evidence_ids: Sequence[str]) -> dict[str, Mapping[str, object]]:
         """Return rows by id, in that order; unknown ones are left out."""

@@ -14,7 +14,7 @@ from schemas.corpus import CaptionerKind
 from schemas.flags import Flag
 from schemas.generation import Description
 from schemas.ports import LanguageDetector
-from tasks.enriching.prompts import Prompt, Surroundings, sees
+from tasks.enriching.prompts import Prompt, Surroundings
 from tasks.enriching.refusals import refuses
 
 QUALITY_VERSION = "1"
@@ -23,7 +23,7 @@ QUALITY_VERSION = "1"
 
 def unaskable(kind: CaptionerKind, around: Surroundings) -> Flag | None:
     """Return why a model can't be asked at all: one that reads words, where none were recognised. None: it can be."""
-    return None if sees(kind) or words_of(around.words) else Flag.NO_TEXT
+    return None if kind.sees or words_of(around.words) else Flag.NO_TEXT
 
 
 def flags(

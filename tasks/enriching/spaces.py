@@ -1,5 +1,7 @@
 """The vector spaces of a version. Each is a row of ``SPACES``; nothing else knows a space by its name. Light to import.
 
+What has only words to compare rows by asks for ``DEFAULT``.
+
 To add one is to add a row: keys, caches, the index, checks and copies go through all of them. What is searched in it is up to a
 preset (``tasks/answering/presets``).
 """
@@ -9,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from schemas.corpus import EmbeddingOptions, ImageModelOptions, LateModelOptions, PoolOptions, TextModelOptions
-from schemas.models import FLOAT32, Embeds, ModelName, Settings
+from schemas.models import DEFAULT_SPACE, FLOAT32, Embeds, ModelName, Settings
 from tasks.enriching import embed
 from tasks.enriching.embed import Content
 
@@ -80,8 +82,8 @@ def _settings(**given: str | float | None) -> Settings:
 
 
 def _text_model(name: str, options: EmbeddingOptions | TextModelOptions, option: str) -> ModelName:
-    prompts = _settings(document_prompt=options.document_prompt, query_prompt=options.query_prompt)
-    return ModelName(name, options.revision, prompts, option)
+    prompt, asked = _settings(document_prompt=options.document_prompt), _settings(query_prompt=options.query_prompt)
+    return ModelName(name, options.revision, prompt, option, asked)
 
 
 def _table_model(options: EmbeddingOptions) -> ModelName | None:
@@ -115,12 +117,12 @@ def _precision(options: ImageModelOptions | LateModelOptions) -> str | None:
 
 
 TEXT = Space(
-    name="text",
+    name=DEFAULT_SPACE,
     version=embed.EMBED_VERSION,
     content=_words,
     model=lambda options: _text_model(options.text, options, "embeddings.text"),
 )
-"""What every row says. A corpus always has it: chunks are measured by its model, and answers must be near by it."""
+"""What every row says."""
 
 TABLES = Space(
     name="tables",
@@ -178,3 +180,14 @@ LATE = Space(
 
 SPACES: dict[str, Space] = {space.name: space for space in (TEXT, TABLES, IMAGE, JOINT, UNIFIED, LATE)}
 """By name."""
+
+DEFAULT = SPACES[DEFAULT_SPACE]
+"""The space of those who name none. Each version has it and each row a vector in it: chunks are measured by its model, and
+answers must be near by it.
+"""
+
+
+def asked_by(options: EmbeddingOptions) -> dict[str, Settings]:
+    """Return how questions are put to the model of each space that a corpus file names one for."""
+    named = ((name, space.model(options)) for name, space in SPACES.items())
+    return {name: model.asked for name, model in named if model is not None}

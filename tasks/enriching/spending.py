@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from schemas.corpus import ModelCaptioner, Price, Spend
 from schemas.generation import Description, Subject
 from schemas.versions import Spent
-from tasks.enriching.prompts import sees
 
 TOKEN_CHARACTERS = 3
 """Characters of a prompt that make a token at least, in the languages of Europe."""
@@ -27,7 +26,7 @@ def most(options: ModelCaptioner, prompt: str, subject: Subject = "figure") -> S
 
     A text has no picture.
     """
-    picture = math.ceil(options.max_side_px / PATCH_PX) ** 2 if sees(options.kind) and subject != "text" else 0
+    picture = math.ceil(options.max_side_px / PATCH_PX) ** 2 if options.kind.sees and subject != "text" else 0
     read = math.ceil(len(prompt) / TOKEN_CHARACTERS) + picture
     return Spent(
         calls=1,

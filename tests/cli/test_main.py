@@ -333,7 +333,7 @@ def test_parse_writes_the_tagged_pdf(folder: Path, inset: Inset) -> None:
         (("parse", "pdfs/pump.pdf", "--view"), "--out"),
         (
             ("search", "manuals", "x", "--mode", "magic"),
-            "there is no preset 'magic'; use one of pages, hybrid, dense, bm25",
+            "there is no preset 'magic'; use one of pages, bm25, dense, hybrid",
         ),
         (("parse", "pdfs/pump.pdf", "--tagged-pdf"), "--out FOLDER"),
         (("search", "manuals"), "QUERY"),

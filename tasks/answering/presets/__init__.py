@@ -13,15 +13,11 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from schemas.corpus import DEFAULT_PRESET
 from schemas.errors import RequestError
-from schemas.retrieval import Places, Preset, PresetInfo, Retriever, Steps, Vectors
-from tasks.enriching.spaces import SPACES, TEXT
-
-DEFAULT = "pages"
-"""The preset of those who name none."""
-
-_FIRST = (DEFAULT, "hybrid", "dense", "bm25")
-
+from schemas.models import DEFAULT_SPACE
+from schemas.retrieval import Preset, PresetInfo, Steps
+from tasks.enriching.spaces import SPACES
 
 NO_CHANGES: Mapping[str, Any] = MappingProxyType({})
 """The steps of those who take a preset as it is."""
@@ -33,7 +29,7 @@ class PresetError(ValueError):
 
 @functools.cache
 def packaged() -> Mapping[str, Preset]:
-    """Return the presets that Inset brings, by name: the default first, then its parts, then Inset's own, then the papers'."""
+    """Return the presets that Inset brings, by name: the default, then what each version can do, Inset's own, and the papers'."""
     read = [
         read_preset(file.name.removesuffix(".yaml"), yaml.safe_load(file.read_text(encoding="utf-8")))
         for file in files(__name__).iterdir()
@@ -100,8 +96,8 @@ def alone(preset: Preset) -> list[Preset]:
     """
     if len(preset.retrieve) < 2:
         return []
-    searching = [one for one in preset.retrieve if not isinstance(one, Places)]
-    titles = [_title(one) for one in searching]
+    searching = [one for one in preset.retrieve if one.stands_alone]
+    titles = [one.preset_name for one in searching]
     names = [
         title if titles.count(title) == 1 else f"{title}-{titles[: place + 1].count(title)}"
         for place, title in enumerate(titles)
@@ -109,10 +105,6 @@ def alone(preset: Preset) -> list[Preset]:
     return [
         Preset(name=name, label=name, sentence=name, retrieve=[one]) for name, one in zip(names, searching, strict=True)
     ]
-
-
-def _title(retriever: Retriever) -> str:
-    return retriever.space if isinstance(retriever, Vectors) and retriever.space != TEXT.name else retriever.by
 
 
 def steps_of(preset: Preset) -> dict[str, Any]:
@@ -154,9 +146,9 @@ def _merged(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, An
     return merged
 
 
-def _place(preset: Preset) -> tuple[int, str, str]:
-    first = _FIRST.index(preset.name) if preset.name in _FIRST else len(_FIRST)
-    return first, preset.source, preset.name
+def _place(preset: Preset) -> tuple[bool, str, bool, str]:
+    needs = {*preset.spaces, *preset.models} - {DEFAULT_SPACE} or preset.looks_at_pages_alone
+    return preset.name != DEFAULT_PRESET, preset.source, bool(needs and not preset.source), preset.name
 
 
 def _mistake(error: ValueError) -> str:

@@ -210,10 +210,5 @@ def presets() -> dict[str, Prompt]:
 
 def default_prompt(subject: Subject, kind: CaptionerKind) -> Prompt | None:
     """Return the preset for a subject and a kind of captioner; None where such a captioner can't describe it."""
-    name = (_DEFAULTS if sees(kind) else _DEFAULTS_OF_WORDS).get(subject)
+    name = (_DEFAULTS if kind.sees else _DEFAULTS_OF_WORDS).get(subject)
     return presets()[name] if name is not None else None
-
-
-def sees(kind: CaptionerKind) -> bool:
-    """Return whether a kind of captioner gets the picture, and not the words that were read in it alone."""
-    return kind != "ocr_llm"

@@ -3,12 +3,11 @@
 import json
 import subprocess
 import sys
-from typing import get_args
 
 import pytest
 
 from backends.models.registry import DETECTORS, KINDS, RECOGNISERS, TEXT_EMBEDDERS, Kind, language_model
-from schemas.corpus import CaptionOptions, Corpus, EmbeddingOptions, EndpointOptions, ModelCaptioner
+from schemas.corpus import CaptionerKind, CaptionOptions, Corpus, EmbeddingOptions, EndpointOptions, ModelCaptioner
 from schemas.errors import UserError
 from schemas.models import NONE, Model, ModelName, TextModel
 
@@ -78,20 +77,23 @@ def test_a_corpus_may_want_none_where_it_can_do_without() -> None:
         TEXT_EMBEDDERS.chosen(EmbeddingOptions(text=NONE))
 
 
-def captioner(kind: str, url: str = "http://localhost:1/v1") -> ModelCaptioner:
-    endpoint = None if kind == "local" else EndpointOptions(url=url)
+def captioner(kind: CaptionerKind, url: str = "http://localhost:1/v1") -> ModelCaptioner:
+    endpoint = EndpointOptions(url=url) if kind.is_at_endpoint else None
     return ModelCaptioner.model_validate({"kind": kind, "model": "acme/x", "revision": "1", "endpoint": endpoint})
 
 
 def test_every_kind_of_captioner_leads_to_a_model() -> None:
-    for kind in get_args(ModelCaptioner.model_fields["kind"].annotation):
+    for kind in CaptionerKind:
         card = language_model("captions.models.shapes", captioner(kind)).card()
         assert (card.name, card.revision, card.dimension) == ("acme/x", "1", None)
 
 
-@pytest.mark.parametrize(("kind", "package", "extra"), [("vlm", "openai", "endpoints"), ("local", "torchvision", "torch")])
+@pytest.mark.parametrize(
+    ("kind", "package", "extra"),
+    [(CaptionerKind.VLM, "openai", "endpoints"), (CaptionerKind.LOCAL, "torchvision", "torch")],
+)
 def test_a_captioner_whose_extra_is_missing_names_it(
-    monkeypatch: pytest.MonkeyPatch, kind: str, package: str, extra: str
+    monkeypatch: pytest.MonkeyPatch, kind: CaptionerKind, package: str, extra: str
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(UserError, match=rf"captions\.models\.shapes: .*pip install -e '\.\[{extra}\]'"):
@@ -101,4 +103,4 @@ def test_a_captioner_whose_extra_is_missing_names_it(
 @pytest.mark.parametrize("url", ["localhost:8000/v1", "file:///v1", "http://", "v1", "http://host/v1?key=secret"])
 def test_an_address_that_is_none_is_refused_with_the_corpus_file(url: str) -> None:
     with pytest.raises(ValueError, match="write an address such as http://host:8000/v1"):
-        captioner("vlm", url)
+        captioner(CaptionerKind.VLM, url)

@@ -5,23 +5,26 @@ from pathlib import Path
 import pytest
 
 from pipeline.corpus.prompts import find_prompt
+from schemas.corpus import CaptionerKind
 from schemas.errors import UserError
 from tasks.enriching.prompts import presets
 
 
 def test_a_preset_by_name_and_the_default() -> None:
-    assert find_prompt("figure-summary-paper", subject="figure", kind="vlm") == presets()["figure-summary-paper"]
-    assert find_prompt(None, subject="figure", kind="ocr_llm") == presets()["ocr-caption"]
-    assert find_prompt(None, subject="page", kind="local") == presets()["page"]
+    assert (
+        find_prompt("figure-summary-paper", subject="figure", kind=CaptionerKind.VLM) == presets()["figure-summary-paper"]
+    )
+    assert find_prompt(None, subject="figure", kind=CaptionerKind.OCR_LLM) == presets()["ocr-caption"]
+    assert find_prompt(None, subject="page", kind=CaptionerKind.LOCAL) == presets()["page"]
 
 
 def test_a_file_of_ones_own_beside_the_corpus_file(tmp_path: Path) -> None:
     (tmp_path / "prompts").mkdir()
     (tmp_path / "prompts" / "mine.txt").write_text("Décris $caption", encoding="utf-8")
-    prompt = find_prompt("prompts/mine.txt", tmp_path, subject="page", kind="vlm")
+    prompt = find_prompt("prompts/mine.txt", tmp_path, subject="page", kind=CaptionerKind.VLM)
     assert (prompt.body, prompt.words, prompt.name) == ("Décris $caption", None, "mine.txt")
     absolute = str(tmp_path / "prompts" / "mine.txt")
-    assert find_prompt(absolute, subject="figure", kind="local").digest == prompt.digest
+    assert find_prompt(absolute, subject="figure", kind=CaptionerKind.LOCAL).digest == prompt.digest
 
 
 @pytest.mark.parametrize(
@@ -41,12 +44,12 @@ def test_a_mistake_names_the_setting_and_what_to_do(name: str, says: str, tmp_pa
     (tmp_path / "latin.md").write_bytes("Décris".encode("latin-1"))
     (tmp_path / "large.md").write_text("Describe it. " * 6000)
     with pytest.raises(UserError, match=f"^captions.models.x.prompt: .*{says}") as raised:
-        find_prompt(name, tmp_path, subject="figure", kind="vlm", setting="captions.models.x.prompt")
+        find_prompt(name, tmp_path, subject="figure", kind=CaptionerKind.VLM, setting="captions.models.x.prompt")
     assert "\n" not in raised.value.message
 
 
 def test_a_language_model_sees_no_page_and_no_picture() -> None:
     with pytest.raises(UserError, match=r"figure asks about the picture, .* presets that fit: ocr-caption"):
-        find_prompt("figure", subject="figure", kind="ocr_llm")
+        find_prompt("figure", subject="figure", kind=CaptionerKind.OCR_LLM)
     with pytest.raises(UserError, match="can't describe a page"):
-        find_prompt(None, subject="page", kind="ocr_llm")
+        find_prompt(None, subject="page", kind=CaptionerKind.OCR_LLM)

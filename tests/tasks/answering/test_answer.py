@@ -7,7 +7,8 @@ import pytest
 from schemas.corpus import AnswerOptions
 from schemas.evidence import CitedFigure, FigurePart, Hit, Modality, TablePart, TextPart
 from schemas.tags import TagTemplate, escape
-from tasks.answering.answer import answer, least_similarity
+from tasks.answering.abstain import least_similarity
+from tasks.answering.answer import answer
 from tasks.tables.mark_up import markdown
 
 FIGURES = [

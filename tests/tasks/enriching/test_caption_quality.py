@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from backends.models.language import Py3LangId
+from schemas.corpus import CaptionerKind
 from schemas.flags import MARKING, REFUSING, Flag, is_refused
 from schemas.generation import Description
 from tasks.enriching.caption_quality import flags, length, unaskable, words_of
@@ -329,7 +330,12 @@ def test_numbers_that_were_read_and_are_missing(words: str, text: str, missing: 
 
 @pytest.mark.parametrize(
     ("words", "kind", "flag"),
-    [("", "ocr_llm", Flag.NO_TEXT), (" — \n", "ocr_llm", Flag.NO_TEXT), ("OK", "ocr_llm", None), ("", "vlm", None)],
+    [
+        ("", CaptionerKind.OCR_LLM, Flag.NO_TEXT),
+        (" — \n", CaptionerKind.OCR_LLM, Flag.NO_TEXT),
+        ("OK", CaptionerKind.OCR_LLM, None),
+        ("", CaptionerKind.VLM, None),
+    ],
 )
 def test_a_model_that_reads_words_is_not_asked_where_there_are_none(words: str, kind: str, flag: Flag | None) -> None:
     assert unaskable(kind, Surroundings(words=words)) is flag  # type: ignore[arg-type]

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from schemas.corpus import CaptionerKind
 from schemas.tags import placeholder
 from tasks.enriching.prompts import (
     PLACEHOLDERS,
@@ -13,7 +14,6 @@ from tasks.enriching.prompts import (
     default_prompt,
     presets,
     read_prompt,
-    sees,
 )
 from tests.conftest import CheckGolden
 
@@ -111,13 +111,13 @@ def test_what_is_no_prompt_says_why(text: str, says: str) -> None:
 
 def test_every_captioner_has_a_prompt_for_what_it_can_describe() -> None:
     for subject in ("figure", "page", "text"):
-        for kind in ("vlm", "local", "ocr_llm"):
+        for kind in CaptionerKind:
             prompt = default_prompt(subject, kind)
             if prompt is None:
-                assert (subject, kind) == ("page", "ocr_llm")
+                assert (subject, kind) == ("page", CaptionerKind.OCR_LLM)
                 continue
             assert prompt.subject == subject
-            assert sees(kind) or not prompt.picture
+            assert kind.sees or not prompt.picture
     for name in ("ocr-caption", "text-summary"):
         assert "words" in presets()[name].names
     assert set(presets()["figure"].names) == set(PLACEHOLDERS)

@@ -68,10 +68,17 @@ def test_without_them_nothing_is_another(published: Workspace, corpus: Corpus) -
     assert not same.store.folders("drawn")
 
 
-def test_pages_are_rows_with_their_words_and_their_picture_and_nothing_is_done_again(corpus: Corpus) -> None:
+def test_pages_are_rows_with_their_words_and_their_picture_and_nothing_is_done_again(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
     workspace = corpus("context")
+    listed: list[str] = []
+    names = type(workspace.store).names
+    monkeypatch.setattr(type(workspace.store), "names", lambda self, prefix: listed.append(prefix) or names(self, prefix))
     made = refresh(workspace)
     assert made.published
+    opened = [name for name in listed if name.startswith("drawn/")]
+    assert len(opened) == 5, "once by draw, embed, assemble (rows, failures) and check, not once a document"
     notes = read_notes(workspace.store, str(made.version))
     counts = notes[Stage.ENRICH].counts
     assert (notes[Stage.PARSE].counts["parsed"], counts["structured"], counts["drawn"]) == (0, 0, 4)

@@ -275,8 +275,11 @@ def test_versions_follow_each_other_though_the_clock_was_set_back(published: Wor
     assert plan(published, "r", anew=True).version.startswith("20990101T000001Z-")
 
 
-@pytest.mark.parametrize("budget_then", [1, None])
-def test_what_a_budget_left_unread_is_read_by_the_next_refresh(tmp_path: Path, budget_then: int | None) -> None:
+@pytest.mark.parametrize(("budget_then", "at_once"), [(1, 1), (None, 10_000)])
+def test_what_a_budget_left_unread_is_read_by_the_next_refresh(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, budget_then: int | None, at_once: int
+) -> None:
+    monkeypatch.setattr("pipeline.stages.enrich.stage.DOCUMENTS_AT_ONCE", at_once)
     workspace = _scans(tmp_path, 1)
     first = refresh(workspace)
     assert first.published

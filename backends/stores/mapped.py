@@ -1,10 +1,10 @@
 """Tables put aside on disk while a process runs, of which some rows at a time are read."""
 
+import io
 import mmap
 import os
 import tempfile
 import weakref
-from typing import IO
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,7 @@ class MappedTables:
     """
 
     def __init__(self) -> None:
-        self._file: IO[bytes] | None = None
+        self._file: io.BufferedRandom | None = None
         self._map: mmap.mmap | None = None
         self._places: dict[str, tuple[int, int]] = {}
 
@@ -45,7 +45,7 @@ class MappedTables:
             self._map = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
         start, size = self._places[name]
         with pa.ipc.open_stream(pa.py_buffer(self._map).slice(start, size)) as reader:
-            taken = reader.read_all().take(pa.array(rows))
+            taken = reader.read_all().take(rows)
         # What was read counts as this process's memory otherwise, until somebody else needs it.
         self._map.madvise(mmap.MADV_DONTNEED)
         return taken

@@ -133,7 +133,7 @@ class ShardedCache:
         others = self._newest_first()  # listed afterwards, it would be among them
         self._store.put(name, to_parquet(table))
         self._shards = {name: None, **others}
-        self._places.add(name, table.column("id").to_pylist())
+        self._places.add(name, _texts(table.column("id")))
         self._whole.add(name)
         while self._damaged:
             self._store.delete(self._damaged.pop())
@@ -221,7 +221,7 @@ class ShardedCache:
             if shard in self._places or shard not in self._newest_first():
                 continue
             try:
-                names: list[str] = (self._ids(shard) if whole else read_part(self._store, shard, "id")).to_pylist()
+                names = _texts(self._ids(shard) if whole else read_part(self._store, shard, "id"))
             except DamagedError:
                 self._lose(shard)
                 continue
@@ -238,7 +238,7 @@ class ShardedCache:
         if shard in self._whole:
             return True
         try:
-            return self._confirm(shard, self._ids(shard).to_pylist())
+            return self._confirm(shard, _texts(self._ids(shard)))
         except DamagedError:
             self._lose(shard)
             return False
@@ -253,7 +253,7 @@ class ShardedCache:
             self._lose(shard)
             return False
         self._aside.add(shard, records)
-        return self._confirm(shard, records.column("id").to_pylist())
+        return self._confirm(shard, _texts(records.column("id")))
 
     def _confirm(self, shard: str, names: list[str]) -> bool:
         """Note that a shard is whole, and its names; return whether they are those that were found before."""
@@ -285,3 +285,7 @@ class ShardedCache:
                 if not field.nullable:
                     table = table.filter(pc.is_valid(table.column(field.name)))
             return table.cast(self.schema)
+
+
+def _texts(names: "pa.Array[Any] | pa.ChunkedArray[Any]") -> list[str]:
+    return [str(name) for name in names.to_pylist()]

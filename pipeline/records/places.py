@@ -28,7 +28,7 @@ class _Run(NamedTuple):
     rows: NDArray[np.uint32]
 
     def at(self, places: NDArray[np.intp] | NDArray[np.bool_]) -> "_Run":
-        return _Run(*(column[places] for column in self))
+        return _Run(self.digests[places], self.shards[places], self.rows[places])
 
 
 class Places:

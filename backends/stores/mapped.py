@@ -47,5 +47,6 @@ class MappedTables:
         with pa.ipc.open_stream(pa.py_buffer(self._map).slice(start, size)) as reader:
             taken = reader.read_all().take(rows)
         # What was read counts as this process's memory otherwise, until somebody else needs it.
-        self._map.madvise(mmap.MADV_DONTNEED)
+        page = start % mmap.PAGESIZE
+        self._map.madvise(mmap.MADV_DONTNEED, start - page, size + page)
         return taken

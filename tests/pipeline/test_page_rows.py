@@ -21,6 +21,7 @@ from pipeline.upkeep.mirror import mirror
 from pipeline.upkeep.prune import prune
 from schemas.evidence import Filters, Modality
 from schemas.ids import figure_file, figure_id
+from schemas.ports import ObjectStore
 from schemas.stages import Stage
 from schemas.versions import RefreshResult
 from tests.endpoint_server import Call, EndpointServer
@@ -74,7 +75,12 @@ def test_pages_are_rows_with_their_words_and_their_picture_and_nothing_is_done_a
     workspace = corpus("context")
     listed: list[str] = []
     names = type(workspace.store).names
-    monkeypatch.setattr(type(workspace.store), "names", lambda self, prefix: listed.append(prefix) or names(self, prefix))
+
+    def counted(self: ObjectStore, prefix: str) -> list[str]:
+        listed.append(prefix)
+        return names(self, prefix)
+
+    monkeypatch.setattr(type(workspace.store), "names", counted)
     made = refresh(workspace)
     assert made.published
     opened = [name for name in listed if name.startswith("drawn/")]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from backends.stores.objects import Noun, read_rows, read_table, reading
+from backends.stores.objects import Noun, read_part, read_rows, read_table, reading
 from schemas.documents import (
     Block,
     BlockKind,
@@ -79,8 +79,11 @@ def read_pages(store: ObjectStore, folder: str) -> tuple[tuple[Page, ...], tuple
 
 
 def read_labelled(store: ObjectStore, folder: str) -> frozenset[int]:
-    """Return the orders of a parsed document's placements that lines of its text stand in; the lines themselves stay unread."""
-    inside = _part(store, folder, "lines", ["inside"]).column("inside")
+    """Return the orders of a parsed document's placements that lines of its text stand in; the lines themselves stay unread.
+
+    Whoever structures the document reads them whole, and finds out whether they are what was written.
+    """
+    inside = read_part(store, f"{folder}/lines.parquet", "inside")
     return frozenset(order for order in inside.to_pylist() if order is not None)
 
 

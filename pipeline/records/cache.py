@@ -3,15 +3,19 @@
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from backends.stores.checksums import damage
-from backends.stores.objects import read_table, reading
+from backends.stores.mapped import MappedTables
+from backends.stores.objects import read_part, read_table, reading
+from pipeline.records.places import Places
 from schemas.errors import DamagedError
-from schemas.parquet import from_parquet, holds_digest, read_column, to_parquet
+from schemas.parquet import from_parquet, holds_digest, to_parquet
 from schemas.ports import ObjectStore
 
 CACHES = ("recognised", "drawn", "captions", "likenesses", "vectors", "looks")
@@ -24,24 +28,33 @@ _BYTES_A_SHARD = 256 << 20
 _SMALL_SHARDS = 64
 """Shards that were never joined, which a cache may have before they are; each costs a request when it is opened."""
 
+_SMALL_BYTES = _BYTES_A_SHARD // 8
+"""Stored size from which on a shard isn't joined, however few its records are: it would be written over and over."""
+
+_IDS_AT_ONCE = 50_000
+"""Ids that are looked up together, some 10 MB."""
+
 
 class ShardedCache:
     """Records of one key, in Parquet shards below a folder; the column ``id`` names a record.
 
     A shard is written whole or not at all, so what a killed job had finished is found by the next one. Two shards may
     hold the same record; both hold the same bytes then. A shard that is damaged holds none, and goes when the next one is
-    written. Shards are named by the time they were written, and looked through from the newest to the oldest: what a refresh
-    asks for is mostly what it has just made.
+    written.
+
+    Shards are named by the time they were written, and looked through from the newest to the oldest, as far as it takes: what a
+    refresh asks for is mostly what it has just made. Where records lie is remembered, 24 bytes each, and what is read of shards
+    is put aside on disk: callers come document by document, and one more document costs the same however many there are.
     """
 
     def __init__(self, store: ObjectStore, folder: str, schema: pa.Schema) -> None:
         self._store = store
         self._folder = folder
         self.schema = schema
-        self._shards: list[str] | None = None
-        self._known: dict[str, pa.Array[Any]] = {}
-        self._unchecked: dict[str, pa.ChunkedArray[Any]] = {}
+        self._shards: dict[str, None] | None = None
         self._damaged: list[str] = []
+        self._named: set[str] = set()
+        self.let_go()
 
     @property
     def folder(self) -> str:
@@ -57,42 +70,44 @@ class ShardedCache:
         return {str(name) for names in self.ids_by_shard() for name in names.to_pylist()}
 
     def missing(self, ids: Iterable[str]) -> list[str]:
-        """Return the ids that have no record yet, sorted, each once."""
-        wanted = pa.array(sorted(set(ids)), pa.string())
-        for _, names in self._names():
-            wanted = wanted.filter(pc.invert(pc.is_in(wanted, names)))
-            if not len(wanted):
-                break
-        return [str(name) for name in wanted.to_pylist()]
+        """Return the ids that have no record yet, sorted, each once; the shards that hold the others are read and checked."""
+        coming, missing = iter(ids), set[str]()
+        while some := set(islice(coming, _IDS_AT_ONCE)):
+            places = self._locate(some, whole=True)
+            while not all(self._is_whole(shard) for shard in places):
+                places = self._locate(some, whole=True)
+            missing |= some.difference(*places.values())
+        return sorted(missing)
 
     def read(self, ids: Sequence[str]) -> pa.Table:
         """Return the records of these ids, each once, in no particular order; unknown ids are left out.
 
         Of a shard that holds none of them only the names are read.
         """
-        wanted, found = pa.array(sorted(set(ids)), pa.string()), [self.schema.empty_table()]
-        for name in [*self._newest_first()]:
-            try:
-                shard = self._shard_with(name, wanted)
-            except DamagedError:
-                self._lose(name)
-                continue
-            if shard is not None:
-                names = shard.column("id").combine_chunks()
-                held = wanted.filter(pc.is_in(wanted, names))
-                found.append(shard.take(pc.index_in(held, names)))
-                wanted = wanted.filter(pc.invert(pc.is_in(wanted, held)))
-            if not len(wanted):
-                break
+        wanted, found = set(ids), [self.schema.empty_table()]
+        while places := self._locate(wanted):
+            for shard, rows in places.items():
+                if self._is_aside(shard):
+                    found.append(self._aside.take(shard, np.array([*rows.values()])))
+                    wanted -= rows.keys()
         return pa.concat_tables(found)
 
     def let_go(self) -> None:
-        """Hold the names no more that ``read`` looked through, some 70 bytes a record; it reads them again when it is asked."""
-        self._unchecked.clear()
+        """Forget where records lie, and what was put aside; all of it is looked up again when somebody asks."""
+        self._places, self._aside = Places(), MappedTables()
+        self._whole: set[str] = set()
+        self._unseen: list[str] | None = None
 
     def ids_by_shard(self) -> "Iterator[pa.Array[Any]]":
-        """Yield the names of the records of each shard, in the order of ``shards``."""
-        return (names for _, names in self._names())
+        """Yield the names of the records of each shard, in the order of ``shards``; none of them are kept."""
+        for shard in [*self._newest_first()]:
+            try:
+                names = self._ids(shard)
+            except DamagedError:
+                self._lose(shard)
+                continue
+            self._named.add(shard)
+            yield names
 
     def shards(self) -> Iterator[pa.Table]:
         """Yield all records, a shard at a time; one may come twice.
@@ -104,7 +119,7 @@ class ShardedCache:
             try:
                 shard = self._shard(name)
             except DamagedError:
-                if name in self._known:
+                if name in self._named:
                     raise
                 self._lose(name)
                 continue
@@ -117,37 +132,47 @@ class ShardedCache:
         name = f"{self._folder}/part-{time.time_ns():019}-{uuid.uuid4().hex[:8]}.parquet"
         others = self._newest_first()  # listed afterwards, it would be among them
         self._store.put(name, to_parquet(table))
-        self._shards = [name, *others]
-        self._known[name] = table.column("id").combine_chunks()
-        self.drop_damaged()
-
-    def drop_damaged(self) -> None:
-        """Remove the shards that can't be read; their records count as missing already."""
-        for _ in self._names():
-            pass
+        self._shards = {name: None, **others}
+        self._places.add(name, _texts(table.column("id")))
+        self._whole.add(name)
         while self._damaged:
             self._store.delete(self._damaged.pop())
 
     def compact(self) -> None:
         """Join small shards where there are many: what comes slowly is written in small pieces, so that little is lost."""
-        small = [(name, names) for name, names in self._names() if len(names) < _RECORDS_A_SHARD // 2]
-        if len(small) > _SMALL_SHARDS:
-            self._rewrite([name for name, _ in small], pa.array([], pa.string()))
+        while self._look_at_next() is not None:
+            pass
+        few = [shard for shard in self._newest_first() if self._places.count(shard) < _RECORDS_A_SHARD // 2]
+        if len(few) > _SMALL_SHARDS:
+            sizes = self._store.sizes(self._folder)
+            small = [shard for shard in few if sizes.get(shard, 0) < _SMALL_BYTES]
+            if len(small) > _SMALL_SHARDS:
+                self._rewrite(small, pa.array([], pa.string()))
 
     def forget(self, ids: Iterable[str]) -> None:
         """Remove the records of these ids, so that they count as missing.
 
         What else was in their shards is written, some shards in one, before those go.
         """
-        gone = pa.array(sorted(set(ids)), pa.string())
-        self._rewrite([name for name, names in self._names() if pc.any(pc.is_in(names, gone)).as_py()], gone)
+        gone, shards = pa.array(sorted(set(ids)), pa.string()), []
+        for shard in [*self._newest_first()]:
+            try:
+                if pc.any(pc.is_in(read_part(self._store, shard, "id"), gone)).as_py():
+                    shards.append(shard)
+            except DamagedError:
+                self._lose(shard)
+        self._rewrite(shards, gone)
 
     def _rewrite(self, shards: Sequence[str], gone: "pa.Array[Any]") -> None:
         """Write shards anew, some in one, without the records of some ids."""
         kept, old, rows, size = [], [], 0, 0
         for name in [*shards, None]:
             if name is not None:
-                shard = self._shard(name)
+                try:
+                    shard = self._shard(name)
+                except DamagedError:
+                    self._lose(name)
+                    continue
                 kept.append(shard.filter(pc.invert(pc.is_in(shard.column("id"), gone))))
                 old.append(name)
                 rows, size = rows + kept[-1].num_rows, size + kept[-1].nbytes
@@ -155,29 +180,95 @@ class ShardedCache:
                 self.append(pa.concat_tables(kept))
                 for shard_name in old:
                     self._store.delete(shard_name)
-                    self._newest_first().remove(shard_name)
+                    del self._newest_first()[shard_name]
+                self._places.drop(old)
                 kept, old, rows, size = [], [], 0, 0
 
-    def _newest_first(self) -> list[str]:
+    def _newest_first(self) -> dict[str, None]:
         if self._shards is None:
-            self._shards = sorted(self._store.names(self._folder), reverse=True)
+            self._shards = dict.fromkeys(sorted(self._store.names(self._folder), reverse=True))
         return self._shards
 
-    def _names(self) -> "Iterator[tuple[str, pa.Array[Any]]]":
-        """Yield the shards, newest first, with the names of their records; of a record, nothing else is held."""
-        for shard in [*self._newest_first()]:
-            if shard not in self._known:
-                try:
-                    self._known[shard] = self._ids(shard)
-                except DamagedError:
-                    self._lose(shard)
-                    continue
-            yield shard, self._known[shard]
+    def _locate(self, ids: set[str], *, whole: bool = False) -> dict[str, dict[str, int]]:
+        """Return in which rows of which shards records lie, looking at more shards as far as it takes to find them all.
+
+        Args:
+            ids: Names of records.
+            whole: Check the shards that are looked at; only their names are read otherwise.
+        """
+        found: dict[str, dict[str, int]] = {}
+        lacking = self._add_places(ids, found)
+        unseen = set(lacking)
+        while unseen and (names := self._look_at_next(whole=whole)) is not None:
+            unseen.difference_update(names)
+        self._add_places(lacking - unseen, found)
+        return found
+
+    def _add_places(self, ids: set[str], found: dict[str, dict[str, int]]) -> set[str]:
+        """Add where records lie, as far as that is known; return the others."""
+        lacking = set(ids)
+        for place in self._places.find(sorted(ids)):
+            found.setdefault(place.shard, {})[place.id] = place.row
+            lacking.remove(place.id)
+        return lacking
+
+    def _look_at_next(self, *, whole: bool = False) -> list[str] | None:
+        """Note which records the newest shard has that nobody looked at yet, and return their names; None after the last."""
+        if self._unseen is None:
+            self._unseen = [*self._newest_first()][::-1]
+        while self._unseen:
+            shard = self._unseen.pop()
+            if shard in self._places or shard not in self._newest_first():
+                continue
+            try:
+                names = _texts(self._ids(shard) if whole else read_part(self._store, shard, "id"))
+            except DamagedError:
+                self._lose(shard)
+                continue
+            self._places.add(shard, names)
+            if whole:
+                self._whole.add(shard)
+            if not self._unseen:
+                self._places.settle()
+            return names
+        return None
+
+    def _is_whole(self, shard: str) -> bool:
+        """Return whether a shard isn't damaged, and its records lie where they were found; each is read once for this."""
+        if shard in self._whole:
+            return True
+        try:
+            return self._confirm(shard, _texts(self._ids(shard)))
+        except DamagedError:
+            self._lose(shard)
+            return False
+
+    def _is_aside(self, shard: str) -> bool:
+        """Return whether a shard's records could be put aside, and lie where they were found; each is read once for this."""
+        if shard in self._aside:
+            return True
+        try:
+            records = self._shard(shard)
+        except DamagedError:
+            self._lose(shard)
+            return False
+        self._aside.add(shard, records)
+        return self._confirm(shard, _texts(records.column("id")))
+
+    def _confirm(self, shard: str, names: list[str]) -> bool:
+        """Note that a shard is whole, and its names; return whether they are those that were found before."""
+        self._whole.add(shard)
+        is_same = len(names) == self._places.count(shard)
+        if not is_same:  # those without a value are none
+            self._places.drop([shard])
+            self._places.add(shard, names)
+        return is_same
 
     def _lose(self, shard: str) -> None:
         """Count what a damaged shard held as missing."""
         self._damaged.append(shard)
-        self._newest_first().remove(shard)
+        del self._newest_first()[shard]
+        self._places.drop([shard])
 
     def _ids(self, name: str) -> "pa.Array[Any]":
         data = self._store.get(name)
@@ -187,14 +278,6 @@ class ShardedCache:
         with reading(self._store, name):
             return from_parquet(data, ["id"]).column("id").combine_chunks()
 
-    def _shard_with(self, name: str, ids: "pa.Array[Any]") -> pa.Table | None:
-        """Return a shard; None where its names, which are read first, have none of the ids among them."""
-        if name not in self._unchecked:  # read once, for callers come document by document
-            with self._store.open(name) as file, reading(self._store, name):
-                self._unchecked[name] = read_column(file, "id")
-        names = self._unchecked[name]
-        return self._shard(name) if pc.any(pc.is_in(names, ids)).as_py() else None
-
     def _shard(self, name: str) -> pa.Table:
         table = read_table(self._store, name)
         with reading(self._store, name):
@@ -202,3 +285,7 @@ class ShardedCache:
                 if not field.nullable:
                     table = table.filter(pc.is_valid(table.column(field.name)))
             return table.cast(self.schema)
+
+
+def _texts(names: "pa.Array[Any] | pa.ChunkedArray[Any]") -> list[str]:
+    return [str(name) for name in names.to_pylist()]

@@ -37,8 +37,8 @@ class Descriptions:
 
     Args:
         workspace: The corpus.
-        all_of_them: Returns the id of each figure, page and text of the version, and of a figure the SHA-1, or its last digits:
-            a person's words are for one of all. They are asked for only where a person wrote something.
+        all_of_them: Returns the id of each figure, page and text of the version, maybe more than once, and of a figure the SHA-1,
+            or its last digits: a person's words are for one of all. They are asked for only where a person wrote something.
 
     Raises:
         UserError: A correction may be of several.

@@ -99,17 +99,7 @@ class DocumentReader:
 def _describable(
     workspace: Workspace, documents: Iterable[str], inherited: Inherited, drawn: ShardedCache | None
 ) -> Iterator[tuple[str, int | None]]:
-    """Yield what of a version may be described, once: figures with their SHA-1, or its end, their number, pages and texts."""
-    seen: set[str] = set()
-    for name, digest in _all_describable(workspace, documents, inherited, drawn):
-        if name not in seen:
-            seen.add(name)
-            yield name, digest
-
-
-def _all_describable(
-    workspace: Workspace, documents: Iterable[str], inherited: Inherited, drawn: ShardedCache | None
-) -> Iterator[tuple[str, int | None]]:
+    """Yield what of a version may be described, some more than once: figures with their SHA-1, or its end, pages and texts."""
     for doc_id in documents:
         figures, _ = read_placements(workspace.store, structured_folder(doc_id, workspace.keys.structured))
         yield from ((figure.figure_id, int(figure.sha1, 16)) for figure in figures)

@@ -9,14 +9,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.corpus.workspace import Workspace
+from pipeline.records.damage import read_damage_note
 from pipeline.records.evidence import evidence_parts, placement_parts, row_files, version_rows
 from pipeline.records.ledger import indexed_pages, read_ledger
+from pipeline.records.notes import read_notes
 from pipeline.records.publication import readable_manifest
 from pipeline.records.quarantine import read_failures
 from schemas.errors import UNFINISHED, DamagedError, Failure
 from schemas.evidence import VersionRows
+from schemas.ids import version_file
 from schemas.ports import ObjectStore
-from schemas.stages import Step
+from schemas.stages import Stage, Step
 from schemas.versions import Manifest, Plan
 
 
@@ -70,19 +73,37 @@ class Inherited:
 NOTHING = Inherited({}, ())
 
 
-def inherit(workspace: Workspace, plan: Plan) -> Inherited:
+def inherit(workspace: Workspace, plan: Plan, *, is_first: bool = False) -> Inherited:
     """Return the documents of a plan that its parent made rows of by the very same keys: there is nothing to do for them.
 
     Going through them one by one again would make a refresh cost what the corpus costs, and not what its change does.
+
+    Args:
+        workspace: The corpus.
+        plan: Of the version to be made.
+        is_first: Read all rows of the parent, to see that they are whole. Later stages go by what the first one noted: what is
+            damaged meanwhile they find as they read the rows, and whoever begins again after that has them read again.
     """
     store = workspace.store
     manifest = readable_manifest(store, plan.parent)
     if manifest is None or manifest.keys.get("assembled") != workspace.keys.assembled:
         return NOTHING
     try:
+        if is_first or not _was_whole(store, plan.version, manifest.version):
+            for name in row_files(store, manifest.version):
+                store.get(name)  # found damaged while rows are made of it, it would be too late
         return _taken_over(workspace, plan, manifest)
     except DamagedError:
         return NOTHING
+
+
+def _was_whole(store: ObjectStore, version: str, parent: str) -> bool:
+    """Return whether ``enrich`` found the parent's rows whole, and nobody has found one of its files damaged since."""
+    note = read_notes(store, version, (Stage.ENRICH,)).get(Stage.ENRICH)
+    damaged = read_damage_note(store).names
+    return (
+        note is not None and note.whole == parent and not any(name.startswith(version_file(parent, "")) for name in damaged)
+    )
 
 
 def _taken_over(workspace: Workspace, plan: Plan, manifest: Manifest) -> Inherited:
@@ -101,8 +122,6 @@ def _taken_over(workspace: Workspace, plan: Plan, manifest: Manifest) -> Inherit
     }
     # Tagged copies that could not be made are tried again.
     failures = [failure for failure in failures if failure.doc_id in pages and failure.step != Step.TAG]
-    for name in row_files(store, manifest.version):
-        store.get(name)  # found damaged while rows are made of it, it would be too late
     return Inherited(pages, failures, manifest.version)
 
 

@@ -3,16 +3,21 @@
 from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from backends.models.perceptual_hash import HASH_VERSION, perceptual_hash
 from pipeline.corpus.captioners import CaptionerInUse
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import ShardedCache
 from schemas.generation import Likeness
 from schemas.ids import figure_file, key, raised
-from schemas.parquet import rows_of, schema_of, table_of
+from schemas.parquet import rows_of, schema_of
 from tasks.enriching.near_duplicates import NEAR_DUPLICATES_VERSION, near_duplicates
 
 _FETCHES_AT_ONCE = 8
+_FIGURES_AT_ONCE = 1_000
+"""Figures that the threads are given together; each that waits is an object."""
 
 
 class Likenesses:
@@ -36,17 +41,20 @@ class Likenesses:
         fresh = self._cache.missing(figures) if self._bits is not None else []
         if self._bits is None or not fresh:
             return
-        known = [look for shard in self._cache.shards() for look in rows_of(Likeness, shard) if look.stand_in == look.id]
-        with ThreadPoolExecutor(_FETCHES_AT_ONCE) as threads:
-            hashes = dict(zip(fresh, threads.map(self._hash, fresh), strict=True))
         # Sorted by name, those that stand already come first.
-        named = {f"0{look.id}": int(look.hash, 16) for look in known}
-        named |= {f"1{name}": value for name, value in hashes.items()}
-        stand_ins = near_duplicates(named, self._bits)
-        made = [
-            Likeness(name, f"{value:016x}", stand_ins.get(f"1{name}", f"1{name}")[1:]) for name, value in hashes.items()
-        ]
-        self._cache.append(table_of(Likeness, made))
+        hashes: dict[str, int] = {}
+        for shard in self._cache.shards():
+            standing = shard.filter(pc.equal(shard.column("id"), shard.column("stand_in")))
+            columns = (standing.column(name).to_pylist() for name in ("id", "hash"))
+            hashes.update((f"0{name}", int(value, 16)) for name, value in zip(*columns, strict=True))
+        with ThreadPoolExecutor(_FETCHES_AT_ONCE) as threads:
+            for start in range(0, len(fresh), _FIGURES_AT_ONCE):
+                some = fresh[start : start + _FIGURES_AT_ONCE]
+                hashes.update(zip((f"1{name}" for name in some), threads.map(self._hash, some), strict=True))
+        stand_ins = near_duplicates(hashes, self._bits)
+        looks = [f"{hashes[f'1{name}']:016x}" for name in fresh]
+        stand = [stand_ins.get(f"1{name}", f"1{name}")[1:] for name in fresh]
+        self._cache.append(pa.table([fresh, looks, stand], schema=schema_of(Likeness)))
 
     def of(self, figures: Collection[str]) -> dict[str, str]:
         """Return the figure that stands for each; itself where none was found."""

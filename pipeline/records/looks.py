@@ -93,8 +93,10 @@ class _Work(threading.Thread):
 
     def _look(self) -> None:
         cache = looks_cache(self._store)
-        kept = cache.read(self._lacking)
-        self._known.update((str(row["id"]), int(row["hash"])) for row in kept.to_pylist())
+        lacking = set(self._lacking)
+        for shard in cache.shards():
+            kept = zip(shard.column("id").to_pylist(), shard.column("hash").to_pylist(), strict=True)
+            self._known.update((name, value) for name, value in kept if name in lacking)
         fresh = [name for name in self._lacking if name not in self._known]
         self.done = self.total - len(fresh)
         with ThreadPoolExecutor(_AT_ONCE, "inset-looks") as threads:

@@ -26,7 +26,7 @@ class StageNote(BaseModel):
     """What a stage has to say: the failures that it met, the gates it looked at, its counts, the seconds it took.
 
     ``spent`` is what it spent on generative models, by captioner. ``ranking`` is what questions were ranked by, and ``judged_by``
-    the steps of the preset, where any were asked.
+    the steps of the preset, where any were asked. ``whole`` is the version before, where its rows were read and found whole.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -38,6 +38,7 @@ class StageNote(BaseModel):
     spent: dict[str, Spent] = {}
     ranking: Ranking | None = None
     judged_by: dict[str, JsonValue] | None = None
+    whole: str | None = None
 
 
 def write_plan(store: ObjectStore, plan: Plan) -> None:
@@ -97,4 +98,5 @@ def _joined(notes: Sequence[StageNote]) -> StageNote:
         spent={name: spent for note in notes for name, spent in note.spent.items()},
         judged_by=next((note.judged_by for note in notes if note.judged_by is not None), None),
         ranking=next((note.ranking for note in notes if note.ranking is not None), None),
+        whole=next((note.whole for note in notes if note.whole is not None), None),
     )

@@ -222,27 +222,22 @@ def _page_failures(
     for failure in inherited.failures:
         if failure.doc_id is not None and failure.doc_id in sources:
             yield failure.model_copy(update={"source": sources[failure.doc_id][0], "run_id": run_id})
+    drawn = None if workspace.keys.drawn is None else open_drawn(workspace.store, workspace.keys.drawn)
     for doc_id in sorted(sources.keys() - inherited.documents):
         for found in read_failures(workspace.store, structured_folder(doc_id, workspace.keys.structured)):
             yield reported(found, sources[doc_id][0], doc_id, run_id)
-        yield from _undrawn(workspace, run_id, doc_id, sources[doc_id][0])
-
-
-def _undrawn(workspace: Workspace, run_id: str, doc_id: str, source: str) -> Iterator[Failure]:
-    """Yield the pages of a document that were to have a row each, and can't be drawn."""
-    if (key := workspace.keys.drawn) is None:
-        return
-    for page in StructuredFiles(workspace, doc_id, open_drawn(workspace.store, key)).drawn:
-        if page.code is not None:
-            yield Failure(
-                source=source,
-                doc_id=doc_id,
-                page=page.page,
-                step=Step.DRAW,
-                code=FailureCode(page.code),
-                message=page.message or "",
-                run_id=run_id,
-            )
+        # Pages that were to have a row each, and can't be drawn.
+        for page in StructuredFiles(workspace, doc_id, drawn).drawn:
+            if page.code is not None:
+                yield Failure(
+                    source=sources[doc_id][0],
+                    doc_id=doc_id,
+                    page=page.page,
+                    step=Step.DRAW,
+                    code=FailureCode(page.code),
+                    message=page.message or "",
+                    run_id=run_id,
+                )
 
 
 def _undescribed(workspace: Workspace, version: str, sources: Mapping[str, tuple[str, ...]]) -> Iterator[Failure]:

@@ -99,8 +99,8 @@ def match_corrections(corrections: Corrections, describable: Iterable[tuple[str,
 
     Args:
         corrections: As they were read.
-        describable: Each figure, page and text of a version once: its id, and of a figure the integer value of its SHA-1, from
-            which its tag's number comes.
+        describable: Each figure, page and text of a version, in any order, maybe more than once: its id, and of a figure the
+            integer value of its SHA-1, or its last digits, from which its tag's number comes. Only those that are named are held.
 
     Raises:
         CorrectionsError: A name fits several of them, or two names fit one with different words.
@@ -108,18 +108,18 @@ def match_corrections(corrections: Corrections, describable: Iterable[tuple[str,
     entries = {entry.figure: entry for entry in corrections.entries}
     beginnings = {len(name) for name in entries if _ID.fullmatch(name)}
     ends = {len(name) for name in entries if _NUMBER.fullmatch(name)}
-    fitting: dict[str, list[str]] = {}
+    fitting: dict[str, dict[str, None]] = {}
     for found, digest in describable:
         names = {found[:size] for size in beginnings}
         if digest is not None:
             number = f"{digest:0{_SHA1_DIGITS}d}"
             names |= {number[-size:] for size in ends}
         for name in names & entries.keys():
-            fitting.setdefault(name, []).append(found)
+            fitting.setdefault(name, {})[found] = None
     by_id: dict[str, Correction] = {}
     mistakes: list[str] = []
-    for name, ids in sorted(fitting.items(), key=lambda item: entries[item[0]].line):
-        entry = entries[name]
+    for name, named in sorted(fitting.items(), key=lambda item: entries[item[0]].line):
+        entry, ids = entries[name], [*named]
         if len(ids) > 1:
             some = ", ".join(sorted(ids)[:3]) + (" and others" if len(ids) > 3 else "")
             mistakes.append(

@@ -25,7 +25,7 @@ from backends.stores.object_store import open_store
 from evaluation.synthetic import PRESETS, synthesize
 from ray_jobs.enrich import structure_with
 from ray_jobs.page_pictures import keep_pictures
-from schemas.corpus import EmbeddingOptions, ParseOptions
+from schemas.corpus import CaptionerKind, EmbeddingOptions, ParseOptions
 from schemas.documents import (
     Chunk,
     LayoutRegion,
@@ -230,7 +230,7 @@ def _caption(made: list[_Made]) -> Outputs:
         name: [
             wording_of("vlm", kind, prompt, around, reply, Py3LangId())
             for reply in (*_made_of(), None)
-            for kind in ("vlm", "ocr_llm")
+            for kind in (CaptionerKind.VLM, CaptionerKind.OCR_LLM)
         ]
         for name, prompt in _asked()
     }

@@ -315,6 +315,7 @@ def test_the_result_does_not_depend_on_the_number_of_workers(tmp_path: Path, mon
 def test_the_result_does_not_depend_on_how_many_rows_are_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refreshed(rows: int) -> tuple[pa.Table, pa.Table, list[tuple[int, int]]]:
         monkeypatch.setattr("pipeline.stages.enrich.stage.ROWS_AT_ONCE", rows)
+        monkeypatch.setattr("pipeline.stages.enrich.stage.DOCUMENTS_AT_ONCE", rows // 3)
         monkeypatch.setattr("pipeline.records.evidence.ROWS_A_FILE", rows)
         folder = tmp_path / str(rows)
         for number in range(2):
@@ -322,7 +323,10 @@ def test_the_result_does_not_depend_on_how_many_rows_are_in_memory(tmp_path: Pat
         write_corpus(folder)
         workspace = open_workspace(str(folder / "corpora" / "manuals.yaml"))
         embedded: list[tuple[int, int]] = []
-        made = refresh(workspace, report=lambda step, *done: embedded.append(done) if step == "embed" else None)
+        structured: list[tuple[int, int]] = []
+        seen = {"embed": embedded, "structure": structured}
+        made = refresh(workspace, report=lambda step, *done: seen.get(step, []).append(done))
+        assert structured == [(1, 2), (2, 2)]
         version = str(made.version)
         count = read_notes(workspace.store, version)[Stage.ENRICH].counts["embedded"]
         assert embedded[-1] == (count, count)

@@ -18,7 +18,7 @@ _SHARD_SECONDS = 20.0
 
 
 def keep(cache: ShardedCache, batches: Iterable[pa.Table], step: str, total: int, report: Report, before: int = 0) -> None:
-    """Write records as shards while they come, so that a killed job loses seconds of work, not all of it."""
+    """Write records as shards while they come, so that a killed job loses seconds of work, not all of it; join them then."""
     report(step, before, before + total)
     held = cache.schema.empty_table()
     done, since = 0, time.monotonic()
@@ -32,6 +32,7 @@ def keep(cache: ShardedCache, batches: Iterable[pa.Table], step: str, total: int
                 held, since = cache.schema.empty_table(), time.monotonic()
     finally:
         cache.append(held)
+    cache.compact()
 
 
 class Writer(Generic[Record]):

@@ -5,6 +5,7 @@ Finished work is never done again.
 
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 
@@ -51,6 +52,9 @@ from tasks.reading.recognise import pictures_to_recognise
 ROWS_AT_ONCE = 50_000
 """Rows whose texts are in memory while they are embedded, some 100 MB; a model is loaded once for so many."""
 
+DOCUMENTS_AT_ONCE = 10_000
+"""Documents whose pictures are named in memory while they are read, some 10 MB; a model is loaded once for so many."""
+
 
 def enrich(workspace: Workspace, version: str, report: Report = silent) -> StageNote:
     """Do what models and structure have to do for the documents of a plan; results go to the caches as they come.
@@ -59,7 +63,7 @@ def enrich(workspace: Workspace, version: str, report: Report = silent) -> Stage
     """
     started = time.monotonic()
     plan = read_plan(workspace.store, version)
-    inherited = inherit(workspace, plan)
+    inherited = inherit(workspace, plan, is_first=True)
     doc_ids = parsed_documents(workspace, {document.doc_id for document in plan.documents} - inherited.documents)
     sources = {document.doc_id: document.source for document in reversed(plan.documents)}
     with contextlib.ExitStack() as stack:
@@ -86,6 +90,7 @@ def enrich(workspace: Workspace, version: str, report: Report = silent) -> Stage
         failures=[*failures, *captioned.failures],
         counts=counts | captioned.counts,
         spent=captioned.spent,
+        whole=inherited.version,
     )
     return write_note(workspace.store, version, Stage.ENRICH, note)
 
@@ -110,31 +115,26 @@ def _structure(
     todo = [
         doc_id for doc_id in doc_ids if doc_id in again or not is_settled(store, structured_folder(doc_id, keys.structured))
     ]
-    to_recognise: dict[str, list[str]] = {}
-    to_segment: dict[str, list[str]] = {}
-    for doc_id in todo:
-        parsed = parsed_folder(doc_id, keys.parse)
-        _, placements = read_pages(store, parsed)
-        to_recognise[doc_id], to_segment[doc_id] = [], []
-        if workspace.recogniser is not None:
-            to_recognise[doc_id] = pictures_to_recognise(placements, read_labelled(store, parsed))
-        if workspace.detector is not None:
-            to_segment[doc_id] = pictures_to_segment(placements)
-    unfinished: dict[str, tuple[FailureCode, str]] = {}
-    recognised, counts = _recognised(workspace, chain.from_iterable(to_recognise.values()), unfinished, ray, report)
-    segmented, cut = _segmented(workspace, chain.from_iterable(to_segment.values()), unfinished, ray, report)
-    work = (
-        Unstructured(
-            doc_id,
-            rows_of(Recognised, recognised.read(to_recognise[doc_id])),
-            rows_of(Segmented, segmented.read(to_segment[doc_id])),
-            {name: unfinished[name] for name in (*to_recognise[doc_id], *to_segment[doc_id]) if name in unfinished},
-        )
-        for doc_id in todo
-    )
+    recognised = ShardedCache(store, f"recognised/{keys.recognised}", schema_of(Recognised))
+    segmented = ShardedCache(store, f"recognised/{keys.segmented}", schema_of(Segmented))
+    counts = Counter(recognised=0, over_budget=0, segmented=0, structured=0)
     failed: dict[str, RowFailure] = {}
-    if todo:
-        ray(len(todo) > FEW_DOCUMENTS)
+    for start in range(0, len(todo), DOCUMENTS_AT_ONCE):
+        some = todo[start : start + DOCUMENTS_AT_ONCE]
+        to_recognise, to_segment = _pictures_of(workspace, some)
+        unfinished: dict[str, tuple[FailureCode, str]] = {}
+        _recognise(workspace, recognised, chain.from_iterable(to_recognise.values()), counts, unfinished, ray, report)
+        _segment(workspace, segmented, chain.from_iterable(to_segment.values()), counts, unfinished, ray, report)
+        work = (
+            Unstructured(
+                doc_id,
+                rows_of(Recognised, recognised.read(to_recognise[doc_id])),
+                rows_of(Segmented, segmented.read(to_segment[doc_id])),
+                {name: unfinished[name] for name in (*to_recognise[doc_id], *to_segment[doc_id]) if name in unfinished},
+            )
+            for doc_id in some
+        )
+        ray(len(some) > FEW_DOCUMENTS)
         finished = structure_all(
             work,
             store_address=store.root,
@@ -144,36 +144,55 @@ def _structure(
             structured_key=keys.structured,
             ray=corpus.ray,
         )
-        for done, made in enumerate(finished, 1):
+        for done, made in enumerate(finished, start + 1):
             failed |= {outcome.row_id: outcome.failure for outcome in made if outcome.failure is not None}
             report(Step.STRUCTURE, done, len(todo))
-    return counts | cut | {"structured": len(todo) - len(failed)}, failed
+    counts["structured"] = len(todo) - len(failed)
+    return dict(counts), failed
 
 
-def _recognised(
+def _pictures_of(workspace: Workspace, doc_ids: Sequence[str]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """Return the pictures of each document whose words are to be read, and those that figures are to be cut out of."""
+    to_recognise: dict[str, list[str]] = {}
+    to_segment: dict[str, list[str]] = {}
+    for doc_id in doc_ids:
+        parsed = parsed_folder(doc_id, workspace.keys.parse)
+        _, placements = read_pages(workspace.store, parsed)
+        to_recognise[doc_id], to_segment[doc_id] = [], []
+        if workspace.recogniser is not None:
+            to_recognise[doc_id] = pictures_to_recognise(placements, read_labelled(workspace.store, parsed))
+        if workspace.detector is not None:
+            to_segment[doc_id] = pictures_to_segment(placements)
+    return to_recognise, to_segment
+
+
+def _recognise(
     workspace: Workspace,
+    cache: ShardedCache,
     figure_ids: Iterable[str],
+    counts: Counter[str],
     unfinished: dict[str, tuple[FailureCode, str]],
     ray: _OnDemand,
     report: Report,
-) -> tuple[ShardedCache, dict[str, int]]:
-    """Read the words off pictures that no one has read yet, as far as the budget goes; return all that was ever read.
+) -> None:
+    """Read the words off pictures that no one has read yet, as far as the budget goes; what was done is added to ``counts``.
 
     What has no result yet is added to ``unfinished``.
     """
-    store, corpus = workspace.store, workspace.corpus
-    cache = ShardedCache(store, f"recognised/{workspace.keys.recognised}", schema_of(Recognised))
+    corpus, before = workspace.corpus, counts["recognised"]
     missing = cache.missing(figure_ids)
-    affordable = missing[: corpus.budget.ocr_items]  # None is no end
+    most = corpus.budget.ocr_items
+    affordable = missing if most is None else missing[: most - before]
     left = missing[len(affordable) :]
     died: dict[str, str] = {}
     if affordable:
         ray(len(affordable) > FEW_PICTURES)
-        read = recognise(affordable, corpus.captions, store.root, corpus.ray, died)
-        keep(cache, (table_of(Recognised, batch) for batch in read), Step.RECOGNISE, len(affordable), report)
+        read = recognise(affordable, corpus.captions, workspace.store.root, corpus.ray, died)
+        found = (table_of(Recognised, batch) for batch in read)
+        keep(cache, found, Step.RECOGNISE, len(affordable), report, before)
     unfinished |= dict.fromkeys(left, (FailureCode.OVER_BUDGET, _OVER_BUDGET))
     unfinished |= _crashed(died, "words of a figure were not read")
-    return cache, {"recognised": len(affordable) - len(died), "over_budget": len(left)}
+    counts.update(recognised=len(affordable) - len(died), over_budget=len(left))
 
 
 _OVER_BUDGET = "words of a figure are not read yet: budget.ocr_items was spent; the next refresh goes on"
@@ -183,24 +202,25 @@ def _crashed(died: Mapping[str, str], what: str) -> dict[str, tuple[FailureCode,
     return {name: (FailureCode.MODEL_CRASHED, f"{what}: {message}") for name, message in died.items()}
 
 
-def _segmented(
+def _segment(
     workspace: Workspace,
+    cache: ShardedCache,
     figure_ids: Iterable[str],
+    counts: Counter[str],
     unfinished: dict[str, tuple[FailureCode, str]],
     ray: _OnDemand,
     report: Report,
-) -> tuple[ShardedCache, dict[str, int]]:
-    """Cut the figures out of pictures of pages that nobody has cut yet; return all that was ever cut."""
-    store, corpus = workspace.store, workspace.corpus
-    cache = ShardedCache(store, f"recognised/{workspace.keys.segmented}", schema_of(Segmented))
+) -> None:
+    """Cut the figures out of pictures of pages that nobody has cut yet; otherwise as ``_recognise``, without a budget."""
+    corpus, before = workspace.corpus, counts["segmented"]
     missing = cache.missing(figure_ids)
     died: dict[str, str] = {}
     if missing:
         ray(len(missing) > FEW_PAGES)
-        cut = segment(missing, corpus.captions, store.root, corpus.ray, died)
-        keep(cache, (table_of(Segmented, batch) for batch in cut), Step.SEGMENT, len(missing), report)
+        cuts = segment(missing, corpus.captions, workspace.store.root, corpus.ray, died)
+        keep(cache, (table_of(Segmented, batch) for batch in cuts), Step.SEGMENT, len(missing), report, before)
     unfinished |= _crashed(died, "figures of a page were not looked for")
-    return cache, {"segmented": len(missing) - len(died)}
+    counts.update(segmented=len(missing) - len(died))
 
 
 def _embed(

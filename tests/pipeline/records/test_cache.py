@@ -1,9 +1,12 @@
 """Records of finished work are found by id, in the newest shard that holds them."""
 
+import io
+from collections import Counter
 from pathlib import Path
 from typing import BinaryIO
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from backends.stores.object_store import open_store
@@ -40,30 +43,116 @@ def test_what_was_appended_is_found_by_another_process(store: ObjectStore) -> No
         assert opened.ids() == {"id01", "id02", "id03", "id04"}
 
 
-def test_of_shards_without_a_record_wanted_only_the_names_are_read(
-    store: ObjectStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cache = _open(store)
-    for first in range(0, 40, 10):
-        cache.append(_records(*range(first, first + 10)))
-    whole, names = set(), set()
+@pytest.fixture
+def reads(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> tuple[Counter[str], Counter[str]]:
+    """Count how often each object is read whole, and how often it is opened to read a part."""
+    whole, parts = Counter[str](), Counter[str]()
     get, opening = type(store).get, type(store).open
 
     def counted(self: ObjectStore, name: str) -> bytes:
-        whole.add(name)
+        whole[name] += 1
         return get(self, name)
 
     def counted_too(self: ObjectStore, name: str) -> BinaryIO:
-        names.add(name)
+        parts[name] += 1
         return opening(self, name)
 
     monkeypatch.setattr(type(store), "get", counted)
     monkeypatch.setattr(type(store), "open", counted_too)
+    return whole, parts
+
+
+def test_of_shards_without_a_record_wanted_only_the_names_are_read(
+    store: ObjectStore, reads: tuple[Counter[str], Counter[str]]
+) -> None:
+    cache = _open(store)
+    for first in range(0, 40, 10):
+        cache.append(_records(*range(first, first + 10)))
+    whole, names = reads
     opened = _open(store)
     assert _values(opened.read(["id33", "id35"])) == [33, 35]
     assert len(names) == len(whole) == 1
     assert _values(opened.read(["id01", "id39"])) == [1, 39]
     assert (len(names), len(whole)) == (4, 2)
+
+
+def test_whoever_comes_document_by_document_has_each_shard_read_once(
+    store: ObjectStore, reads: tuple[Counter[str], Counter[str]]
+) -> None:
+    cache = _open(store)
+    for first in range(0, 90, 10):
+        cache.append(_records(*range(first, first + 10)))
+    whole, names = reads
+    cache = _open(store)
+    for number in range(0, 90, 3):
+        assert _values(cache.read([f"id{number:02}", f"id{89 - number:02}"])) == sorted({number, 89 - number})
+    assert cache.read(["id99"]).num_rows == 0
+    assert ([*whole.values()], [*names.values()]) == ([1] * 9, [1] * 9)
+    for number in range(90):
+        assert cache.missing([f"id{number:02}", "id99"]) == ["id99"]
+    assert whole.total() == names.total() == 9, "nothing has to be read again to know what there is"
+    cache.let_go()
+    assert _values(cache.read(["id00"])) == [0]
+    assert whole.total() == 10
+    fresh = _open(store)
+    for number in range(90):
+        assert fresh.missing([f"id{number:02}", "id99"]) == ["id99"]
+    assert whole.total() == 19
+
+
+def test_records_are_found_in_which_ever_order_shards_are_written_and_looked_at(store: ObjectStore) -> None:
+    numbers = list(range(100))
+    first, second = _open(store), _open(store)
+    for start in (0, 20, 60):
+        first.append(_records(*numbers[start : start + 20]))
+        assert first.missing(["id99"]) == ["id99"]
+    assert _values(second.read(["id05"])) == [5]
+    second.append(_records(*numbers[80:]))
+    second.forget(["id03", "id65"])
+    second.append(_records(*numbers[40:60]))
+    for cache in (second, _open(store)):
+        assert cache.missing(f"id{number:02}" for number in numbers) == ["id03", "id65"]
+        left = [number for number in numbers if number not in (3, 65)]
+        assert _values(cache.read([f"id{number:02}" for number in numbers])) == left
+
+
+def test_names_that_are_handed_out_shard_by_shard_are_not_kept(store: ObjectStore) -> None:
+    cache = _open(store)
+    for first in range(5):
+        names = [f"{first}{number:040}" for number in range(1_000)]
+        cache.append(pa.table([names, [0] * 1_000], schema=SCHEMA))
+    opened, before = _open(store), pa.total_allocated_bytes()
+    assert sum(len(names) for names in opened.ids_by_shard()) == 5_000
+    assert pa.total_allocated_bytes() - before < 10_000
+
+
+def test_a_record_without_a_value_is_looked_for_in_older_shards(store: ObjectStore) -> None:
+    needed = pa.schema([SCHEMA.field("id"), pa.field("value", pa.int64(), nullable=False)])
+    cache = ShardedCache(store, "vectors/text/key", needed)
+    cache.append(_records(1, 2).cast(needed))
+    old = io.BytesIO()
+    pq.write_table(pa.table({"id": ["id01", "id03", "id04"], "value": [None, None, 4]}, schema=SCHEMA), old)
+    Path(store.root, cache.folder, "part-old.parquet").write_bytes(old.getvalue())
+    for _ in range(2):
+        opened = ShardedCache(store, "vectors/text/key", needed)
+        assert _values(opened.read(["id01", "id04"])) == [1, 4]
+        assert opened.missing(["id01", "id02", "id03", "id04"]) == ["id03"]
+
+
+def test_many_small_shards_are_joined_and_large_ones_stay(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.records.cache._SMALL_SHARDS", 3)
+    cache = _open(store)
+    for first in range(0, 50, 10):
+        cache.append(_records(*range(first, first + 10)))
+    shards = store.names(cache.folder)
+    monkeypatch.setattr("pipeline.records.cache._SMALL_BYTES", min(store.sizes(cache.folder).values()))
+    _open(store).compact()
+    assert store.names(cache.folder) == shards
+    monkeypatch.undo()
+    monkeypatch.setattr("pipeline.records.cache._SMALL_SHARDS", 3)
+    _open(store).compact()
+    assert len(store.names(cache.folder)) == 1
+    assert len(_open(store).ids()) == 50
 
 
 def test_a_damaged_shard_holds_no_record_and_goes_with_the_next_one(store: ObjectStore) -> None:

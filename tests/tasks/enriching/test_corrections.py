@@ -92,6 +92,11 @@ def test_a_name_that_fits_several_figures_is_a_mistake_not_a_guess() -> None:
     assert matched.by_id == {"a" * 64: "The pump", "b" * 64: "The valve"}
 
 
+def test_a_figure_that_comes_again_is_no_other() -> None:
+    again = [*SHA1.items(), *SHA1.items()]
+    assert match_corrections(_yaml(f"{IDS[0]}: The pump"), again).by_id == {IDS[0]: "The pump"}
+
+
 def test_two_names_of_one_figure_must_agree() -> None:
     read = _yaml(f"{IDS[0]}: The pump\n{_number(IDS[0])}: The valve")
     with pytest.raises(CorrectionsError, match="line 2: this is what line 1 names, with other words"):

@@ -21,6 +21,7 @@ from pipeline.upkeep.mirror import mirror
 from pipeline.upkeep.prune import prune
 from schemas.evidence import Filters, Modality
 from schemas.ids import figure_file, figure_id
+from schemas.ports import ObjectStore
 from schemas.stages import Stage
 from schemas.versions import RefreshResult
 from tests.endpoint_server import Call, EndpointServer
@@ -68,10 +69,22 @@ def test_without_them_nothing_is_another(published: Workspace, corpus: Corpus) -
     assert not same.store.folders("drawn")
 
 
-def test_pages_are_rows_with_their_words_and_their_picture_and_nothing_is_done_again(corpus: Corpus) -> None:
+def test_pages_are_rows_with_their_words_and_their_picture_and_nothing_is_done_again(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
     workspace = corpus("context")
+    listed: list[str] = []
+    names = type(workspace.store).names
+
+    def counted(self: ObjectStore, prefix: str) -> list[str]:
+        listed.append(prefix)
+        return names(self, prefix)
+
+    monkeypatch.setattr(type(workspace.store), "names", counted)
     made = refresh(workspace)
     assert made.published
+    opened = [name for name in listed if name.startswith("drawn/")]
+    assert len(opened) == 5, "once by draw, embed, assemble (rows, failures) and check, not once a document"
     notes = read_notes(workspace.store, str(made.version))
     counts = notes[Stage.ENRICH].counts
     assert (notes[Stage.PARSE].counts["parsed"], counts["structured"], counts["drawn"]) == (0, 0, 4)

@@ -24,7 +24,7 @@ from schemas.stages import Stage
 from schemas.versions import ModelCard
 from tasks.enriching.spaces import TEXT
 from tests.pipeline.conftest import write_corpus
-from tests.pipeline.test_spaces import Hashed
+from tests.pipeline.records.test_spaces import Hashed
 
 QUESTION = "Service of the steel winch"
 

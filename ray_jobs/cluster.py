@@ -53,7 +53,7 @@ def connected(options: RayOptions) -> Iterator[int]:
             raise UserError(
                 f"no Ray cluster answers at {options.address}; correct ray.address in the corpus file"
             ) from error
-        except (RuntimeError, ray.exceptions.RayError) as error:
+        except Exception as error:  # Ray's own, where a node isn't up in time, is of no narrower class
             lines = [part.strip() for part in str(error).splitlines() if part.strip()]
             raise TransientError(
                 f"Ray can't be {'joined' if address else 'started'}: {lines[-1] if lines else error}"

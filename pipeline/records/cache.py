@@ -2,9 +2,9 @@
 
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +33,9 @@ _SMALL_BYTES = _BYTES_A_SHARD // 8
 
 _IDS_AT_ONCE = 50_000
 """Ids that are looked up together, some 10 MB."""
+
+
+Found = TypeVar("Found")
 
 
 class ShardedCache:
@@ -101,13 +104,9 @@ class ShardedCache:
     def ids_by_shard(self) -> "Iterator[pa.Array[Any]]":
         """Yield the names of the records of each shard, in the order of ``shards``; none of them are kept."""
         for shard in [*self._newest_first()]:
-            try:
-                names = self._ids(shard)
-            except DamagedError:
-                self._lose(shard)
-                continue
-            self._named.add(shard)
-            yield names
+            if (names := self._unless_damaged(self._ids, shard)) is not None:
+                self._named.add(shard)
+                yield names
 
     def shards(self) -> Iterator[pa.Table]:
         """Yield all records, a shard at a time; one may come twice.
@@ -156,11 +155,9 @@ class ShardedCache:
         """
         gone, shards = pa.array(sorted(set(ids)), pa.string()), []
         for shard in [*self._newest_first()]:
-            try:
-                if pc.any(pc.is_in(read_part(self._store, shard, "id"), gone)).as_py():
-                    shards.append(shard)
-            except DamagedError:
-                self._lose(shard)
+            names = self._unless_damaged(self._unchecked_ids, shard)
+            if names is not None and pc.any(pc.is_in(names, gone)).as_py():
+                shards.append(shard)
         self._rewrite(shards, gone)
 
     def _rewrite(self, shards: Sequence[str], gone: "pa.Array[Any]") -> None:
@@ -168,10 +165,7 @@ class ShardedCache:
         kept, old, rows, size = [], [], 0, 0
         for name in [*shards, None]:
             if name is not None:
-                try:
-                    shard = self._shard(name)
-                except DamagedError:
-                    self._lose(name)
+                if (shard := self._unless_damaged(self._shard, name)) is None:
                     continue
                 kept.append(shard.filter(pc.invert(pc.is_in(shard.column("id"), gone))))
                 old.append(name)
@@ -216,15 +210,14 @@ class ShardedCache:
         """Note which records the newest shard has that nobody looked at yet, and return their names; None after the last."""
         if self._unseen is None:
             self._unseen = [*self._newest_first()][::-1]
+        read: Callable[[str], pa.Array[Any] | pa.ChunkedArray[Any]] = self._ids if whole else self._unchecked_ids
         while self._unseen:
             shard = self._unseen.pop()
             if shard in self._places or shard not in self._newest_first():
                 continue
-            try:
-                names = _texts(self._ids(shard) if whole else read_part(self._store, shard, "id"))
-            except DamagedError:
-                self._lose(shard)
+            if (found := self._unless_damaged(read, shard)) is None:
                 continue
+            names = _texts(found)
             self._places.add(shard, names)
             if whole:
                 self._whole.add(shard)
@@ -237,20 +230,14 @@ class ShardedCache:
         """Return whether a shard isn't damaged, and its records lie where they were found; each is read once for this."""
         if shard in self._whole:
             return True
-        try:
-            return self._confirm(shard, _texts(self._ids(shard)))
-        except DamagedError:
-            self._lose(shard)
-            return False
+        names = self._unless_damaged(self._ids, shard)
+        return names is not None and self._confirm(shard, _texts(names))
 
     def _is_aside(self, shard: str) -> bool:
         """Return whether a shard's records could be put aside, and lie where they were found; each is read once for this."""
         if shard in self._aside:
             return True
-        try:
-            records = self._shard(shard)
-        except DamagedError:
-            self._lose(shard)
+        if (records := self._unless_damaged(self._shard, shard)) is None:
             return False
         self._aside.add(shard, records)
         return self._confirm(shard, _texts(records.column("id")))
@@ -264,11 +251,23 @@ class ShardedCache:
             self._places.add(shard, names)
         return is_same
 
+    def _unless_damaged(self, read: Callable[[str], Found], shard: str) -> Found | None:
+        """Return what is read of a shard; None where it is damaged, and lost."""
+        try:
+            return read(shard)
+        except DamagedError:
+            self._lose(shard)
+            return None
+
     def _lose(self, shard: str) -> None:
         """Count what a damaged shard held as missing."""
         self._damaged.append(shard)
         del self._newest_first()[shard]
         self._places.drop([shard])
+
+    def _unchecked_ids(self, name: str) -> "pa.ChunkedArray[Any]":
+        """Return the names in a shard, of which nothing else is read."""
+        return read_part(self._store, name, "id")
 
     def _ids(self, name: str) -> "pa.Array[Any]":
         data = self._store.get(name)

@@ -9,13 +9,16 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from backends.engines.weaviate_server import WeaviateServer
-from tests import endpoint_server, s3_server, tiny_vlm
+from tests import endpoint_server, ray_cluster, s3_server, tiny_vlm
 from tests.endpoint_server import EndpointServer
 from tests.weaviate_server import running
 
 GOLDEN = Path(__file__).parent / "golden"
 
 CheckGolden = Callable[[str, str], None]
+
+# Ray reads how it authenticates once, when it is imported: whichever test imports it first, clusters of tests can be joined.
+os.environ |= ray_cluster.AUTH
 
 # How long an example takes is the machine's business.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -22,7 +22,7 @@ _STORE_BYTES = 100_000_000
 _WITHIN_S = 180.0
 
 AUTH = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "a-token-that-only-this-cluster-of-tests-knows"}
-"""What clients of a cluster have in their environment."""
+"""What clients of a cluster have in their environment: all tests, and the processes that they start."""
 
 
 @dataclass

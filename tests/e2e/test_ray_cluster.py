@@ -22,10 +22,8 @@ MANUALS = Path(__file__).parent.parent.parent / "examples" / "manuals" / "pdfs"
 
 
 @pytest.fixture
-def cluster(s3_bucket: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[ray_cluster.RayCluster]:
+def cluster(s3_bucket: str) -> Iterator[ray_cluster.RayCluster]:
     """A head and a node, each with a CPU; they know where S3 is, as this process does."""
-    for name, value in ray_cluster.AUTH.items():
-        monkeypatch.setenv(name, value)
     assert s3_bucket
     with ray_cluster.running(1, 1) as found:
         yield found

@@ -54,10 +54,7 @@ print(json.dumps(found))
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[ray_cluster.RayCluster]:
-    """A cluster of one node, whose token is in the environment."""
-    with pytest.MonkeyPatch.context() as patch, ray_cluster.running(2) as found:
-        for name, value in ray_cluster.AUTH.items():
-            patch.setenv(name, value)
+    with ray_cluster.running(2) as found:
         yield found
 
 
@@ -82,7 +79,7 @@ def test_the_dag_enriches_on_the_cluster(
 ) -> None:
     write_manual(tmp_path / "pdfs" / "pump.pdf", "water pump", seed=1)
     corpus = write_corpus(tmp_path, f"ray: {{jobs: '{cluster.jobs}'}}\n")
-    env = airflow_env | ray_cluster.AUTH | {"INSET_CORPORA": str(corpus.parent)}
+    env = airflow_env | {"INSET_CORPORA": str(corpus.parent)}
     migrated = airflow(env, "db", "migrate")
     assert migrated.returncode == 0, migrated.stderr
     done = airflow(env, "dags", "test", "refresh_manuals")
@@ -129,7 +126,7 @@ def test_a_task_follows_its_job_and_fails_with_the_line_that_matters(
     asyncio.run(lines_until(server, "waits-1", "begun"))
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", _FOLLOW, cluster.jobs, str(tmp_path), *jobs, "gone"],
-        env=airflow_env | ray_cluster.AUTH,
+        env=airflow_env,
         capture_output=True,
         text=True,
         check=False,

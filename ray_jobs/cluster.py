@@ -18,13 +18,16 @@ CODE = ("backends", "evaluation", "pipeline", "ray_jobs", "schemas", "tasks")
 _IN_A_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"
 """What Ray sets for the driver of a job, which runs on the cluster already, in the runtime environment of the job."""
 
+_REFUSED = "InvalidAuthToken"
+"""What Ray says, in the text of the cause alone, where a cluster refuses a token."""
+
 
 @contextlib.contextmanager
 def connected(options: RayOptions) -> Iterator[int]:
     """Yield the number of CPUs of a Ray that is up; one that was started here is shut down again.
 
     Raises:
-        UserError: Ray isn't installed, or there is no cluster at the address.
+        UserError: Ray isn't installed, there is no cluster at the address, or it wants another token.
         TransientError: Ray can't be started, or can't be joined.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -50,6 +53,8 @@ def connected(options: RayOptions) -> Iterator[int]:
                 configure_logging=False,
             )
         except ConnectionError as error:
+            if _REFUSED in str(error.__cause__):
+                raise token_refused(f"the Ray cluster at {options.address}") from error
             raise UserError(
                 f"no Ray cluster answers at {options.address}; correct ray.address in the corpus file"
             ) from error
@@ -65,6 +70,11 @@ def connected(options: RayOptions) -> Iterator[int]:
         if started:
             _started_here.pop()
             ray.shutdown()
+
+
+def token_refused(by: str) -> UserError:
+    """Return what a user is told where a cluster, or its job server, doesn't take the token that this process has."""
+    return UserError(f"{by} wants a token, or another one: set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN where this runs")
 
 
 def actors(gpus: float, workers: int | None, without: int) -> tuple[int, float]:

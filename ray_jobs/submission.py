@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from pydantic import JsonValue
 
+from ray_jobs.cluster import token_refused
 from schemas.errors import TransientError, UserError
 from schemas.printing import line
 
@@ -179,9 +180,6 @@ class JobServer:
         try:
             return ask()
         except AuthenticationError as error:
-            raise UserError(
-                f"Ray's job server at {self._address} wants a token, or another one: set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN "
-                "where this runs"
-            ) from error
+            raise token_refused(f"Ray's job server at {self._address}") from error
         except (RuntimeError, OSError) as error:  # what requests raises is an OSError
             raise TransientError(f"Ray's job server at {self._address}: {line(str(error))}"[:500]) from error

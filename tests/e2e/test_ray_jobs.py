@@ -148,12 +148,23 @@ def test_a_server_that_is_not_there_is_tried_again() -> None:
         JobServer("http://127.0.0.1:1")
 
 
+@pytest.mark.parametrize(
+    ("asked", "by"),
+    [
+        ("from ray_jobs.submission import JobServer; JobServer('{0.jobs}')", "Ray's job server at {0.jobs}"),
+        (
+            "from ray_jobs.cluster import connected; from schemas.corpus import RayOptions\n"
+            "with connected(RayOptions(address='{0.address}')): pass",
+            "the Ray cluster at {0.address}",
+        ),
+    ],
+    ids=["jobs", "joined"],
+)
 def test_a_cluster_that_wants_another_token_says_so_in_one_line(
-    cluster: ray_cluster.RayCluster, monkeypatch: pytest.MonkeyPatch
+    cluster: ray_cluster.RayCluster, monkeypatch: pytest.MonkeyPatch, asked: str, by: str
 ) -> None:
     monkeypatch.setenv("RAY_AUTH_TOKEN", "another-token-than-that-of-the-cluster")
-    asked = "from ray_jobs.submission import JobServer; import sys; JobServer(sys.argv[1])"
     done = subprocess.run(
-        [sys.executable, "-c", asked, cluster.jobs], capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, "-c", asked.format(cluster)], capture_output=True, text=True, check=False, timeout=120
     )
-    assert f"UserError: Ray's job server at {cluster.jobs} wants a token, or another one: set RAY_AUTH_MODE" in done.stderr
+    assert f"UserError: {by.format(cluster)} wants a token, or another one: set RAY_AUTH_MODE" in done.stderr

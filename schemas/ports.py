@@ -431,25 +431,6 @@ class LanguageDetector(Protocol):
         ...
 
 
-class Captioner(Protocol):
-    """Puts into words what a figure shows, from what its document says of it: the same of the same, whatever ran before.
-
-    ``version`` goes up when other words come of the same; then rows are made anew, and no document is structured again.
-    """
-
-    version: str
-
-    def compose(self, caption: str, inner_text: str, section_path: Sequence[str]) -> str:
-        """Return the words of a figure's row, never none, so that every figure can be found.
-
-        Args:
-            caption: The caption as printed, or else the step that the figure stands by; "" where there is neither.
-            inner_text: Words read inside the figure, by OCR or from a drawing's labels; "" where there are none.
-            section_path: Titles of the sections around it, outermost first.
-        """
-        ...
-
-
 class SearchIndex(Protocol):
     """One version's rows in an engine: what engines must do; fusing, diversifying and stop words are ``tasks/``' for all.
 

@@ -4,6 +4,7 @@ import contextlib
 import importlib
 import logging
 import os
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -42,6 +43,9 @@ def connected(options: RayOptions) -> Iterator[int]:
     if started:
         in_a_job = _IN_A_JOB in os.environ
         address = "auto" if in_a_job else options.address
+        if address is None and "RAY_AUTH_TOKEN_PATH" not in os.environ:
+            # Without one, Ray writes a token into the home folder, which a container may not have, or not let be written.
+            os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
         try:
             ray.init(
                 address=address or "local",

@@ -1,4 +1,9 @@
-"""A Ray that can't be had is one line that says so."""
+"""A Ray that can't be had is one line that says so; one of this machine alone needs no home folder."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import ray
@@ -15,3 +20,23 @@ def test_a_ray_that_is_not_up_in_time_is_one_line(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(ray, "init", late)
     with pytest.raises(TransientError, match=r"^Ray can't be started: The current node timed out during startup\.$"):
         connected(RayOptions()).__enter__()
+
+
+@pytest.mark.slow
+def test_a_ray_of_this_machine_is_started_without_a_home_folder(tmp_path: Path) -> None:
+    started = (
+        "from ray_jobs.cluster import connected; from schemas.corpus import RayOptions\n"
+        "with connected(RayOptions(num_cpus=1)): pass"
+    )
+    mine = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH_")}
+    home = tmp_path / "a file, and no folder"
+    home.touch()
+    done = subprocess.run(
+        [sys.executable, "-c", started],
+        env=mine | {"HOME": str(home)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr

@@ -4,9 +4,11 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from backends.pdf.opening import refusing
 from backends.pdf.paths import marks_of
-from backends.pdf.pixels import EmbeddedImage, draw
+from backends.pdf.pixels import MOST_PIXELS, EmbeddedImage, draw
 from backends.pdf.text import image_blocks, lines_of, move_off_page, read_letters, replacement_texts, text_page, unit_square
 from schemas.documents import Line
 from schemas.drawings import MAX_SIDE_PT, Image, Letters, Mark, PageLine, Pixels, ReplacementText
@@ -26,6 +28,8 @@ _SLIVER_PT = 12.0
 changes at 6 or 24; 2 do without it (symbols are lost).
 """
 
+_SAMPLES_PER_PT = 0.5
+"""Pixels of a point at which the colour of painted areas is looked up; what is thinner than a pixel is taken for black."""
 
 _WHOLE_SHARE = 0.99
 """Share of an image from which on all of it is seen, so that it is kept as it is stored. Of those images 307 change at 0.95 (a
@@ -45,10 +49,12 @@ def read_page(pdf: "pymupdf.Document", number: int) -> "Page":
         listing = page.get_displaylist()
         text = text_page(listing)
         blocks, others = image_blocks(text)
-        images = list(_images(blocks, box))
+        painted = {place: seen for place, block in blocks if (seen := _painted(block, box)) is not None}
+        images = list(_images([(place, block) for place, block in blocks if place not in painted], box))
         move_off_page(blocks)
         lines = lines_of(text, number, others)
-        paths = page.get_cdrawings(extended=True) if max(box.width, box.height) <= MAX_SIDE_PT else []
+        drawn = max(box.width, box.height) <= MAX_SIDE_PT
+        paths = [*page.get_cdrawings(extended=True), *_rectangles([*painted.values()], box, listing)] if drawn else []
     marks, frames = marks_of(paths, box)
     return Page(number, box, rotation, lines, images, marks, frames, listing)
 
@@ -103,6 +109,32 @@ class Page:
     def draw(self, box: BBox, *, dpi: int, max_pixels: int) -> Pixels:
         """Return a part of the page as it is drawn; see the port."""
         return draw(self._listing, box, dpi=dpi, max_pixels=max_pixels)
+
+
+def _painted(block: Any, page: BBox) -> BBox | None:
+    """Return the rectangle that an image mask of one pixel paints; None for any other image.
+
+    Older Ghostscript, as ``ps2pdf`` runs it, writes rules and filled areas so: 4 of 100 documents of Debian have 27 to 1,597.
+    """
+    handle, matrix = block.i_image(), block.i_transform()
+    is_level = abs(matrix.a * matrix.d - matrix.b * matrix.c) >= _WHOLE_SHARE * unit_square(matrix).area
+    if not handle.imagemask() or (handle.w(), handle.h()) != (1, 1) or not is_level:
+        return None
+    rect = block.m_internal.bbox
+    return BBox(rect.x0, rect.y0, rect.x1, rect.y1) & page
+
+
+def _rectangles(boxes: Sequence[BBox], page: BBox, listing: "pymupdf.DisplayList") -> Iterator[dict[str, Any]]:
+    """Yield rectangles as the paths that ``marks_of`` takes, in the colour that most of each has on the page as it is drawn."""
+    if not boxes:
+        return
+    pixels = draw(listing, page, dpi=round(72 * _SAMPLES_PER_PT), max_pixels=MOST_PIXELS)
+    for box in boxes:
+        left, top, right, foot = (round(side * _SAMPLES_PER_PT) for side in box)
+        area = pixels[top : max(foot, top + 1), left : max(right, left + 1)].reshape(-1, 3)
+        thin = min(box.width, box.height) <= 1 / _SAMPLES_PER_PT or not area.size
+        fill = (0.0, 0.0, 0.0) if thin else tuple((np.median(area, axis=0) / 255).tolist())
+        yield {"type": "f", "fill": fill, "rect": tuple(box), "items": [("re", tuple(box))]}
 
 
 def _images(blocks: Sequence[tuple[int, Any]], page: BBox) -> Iterator[tuple[Image, Any]]:

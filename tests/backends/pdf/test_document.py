@@ -217,6 +217,28 @@ def test_an_image_mask_is_one() -> None:
     assert image.is_mask
 
 
+def test_an_image_mask_of_one_pixel_is_the_rectangle_that_it_paints() -> None:
+    def draw(page: pymupdf.Page) -> None:
+        page.draw_rect(BOX, fill=(0, 0, 1), color=None)
+        document = page.parent
+        (xref,) = page.get_contents()
+        mask = b"cm BI /W 1 /H 1 /IM true /BPC 1 /D [0 1] /F /AHx ID 00> EI Q "
+        painted = b"q 1 1 0 rg 200 0 0 100 150 342 " + mask + b"q 0 g 200 0 0 .5 150 300 " + mask
+        document.update_stream(
+            xref, document.xref_stream(xref) + b" " + painted + b"q 1 0 0 rg 70 70 -70 70 300 100 " + mask
+        )
+
+    page = _page(draw)
+    slanted = page.images[0]
+    assert len(page.images) == 1
+    assert slanted.is_mask
+    drawn, area, rule = page.marks
+    assert (drawn.bbox, drawn.colour) == (BOX, (0, 0, 1))
+    assert (area.bbox.rounded(), area.filled, area.colour) == (BBox(150, 400, 350, 500), True, (1, 1, 0))
+    assert rule.is_rule
+    assert (rule.bbox.x0, rule.bbox.x1) == pytest.approx((150, 350), abs=0.1)
+
+
 @pytest.mark.parametrize(
     ("side", "message"),
     [

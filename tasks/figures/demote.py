@@ -43,8 +43,15 @@ def without_repeats(placements: Sequence[Placement], pages: Sequence[Page]) -> l
     decided: list[Placement] = []
     for placement in placements:
         repeated = _role_of_repeated(placement, sheets[placement.page], occurrences, most)
-        decided.append(placement if repeated is None else replace(placement, role=repeated[0], reason=repeated[1]))
+        decided.append(placement if repeated is None else _as_repeated(placement, *repeated))
     return decided
+
+
+def _as_repeated(placement: Placement, role: Role, reason: str) -> Placement:
+    """Return a placement in its role on many pages; a background, as a template is, has no figure to look for on it."""
+    if role is Role.BACKGROUND:
+        placement = replace(placement, figure_id=None, raw_sha1=None)
+    return replace(placement, role=role, reason=reason)
 
 
 class _Occurrences:

@@ -46,7 +46,8 @@ def test_a_scan_at_the_same_place_of_many_pages_is_a_background() -> None:
     scans = [
         Placement(number, number, BBox(0, 0, 595, 842), "paper", Kind.SCAN, Role.PAGE_SCAN, "") for number in range(1, 5)
     ]
-    assert _roles(without_repeats(scans, _pages(4))) == [Role.BACKGROUND] * 4
+    decided = without_repeats(scans, _pages(4))
+    assert [(placement.role, placement.figure_id) for placement in decided] == [(Role.BACKGROUND, None)] * 4
 
 
 def test_a_logo_at_the_edge_of_a_page_of_another_size_is_decorative_too_and_one_in_its_text_is_not() -> None:

@@ -60,8 +60,9 @@ from query_service.errors import ErrorBody, one_line
 from query_service.guard import PICTURE_LIMIT, Guard
 from query_service.hosts import LOOPBACK, TrustedHosts
 from query_service.ports import Box, PublishedCorpus
+from schemas.answers import AnswerResult
 from schemas.errors import InsetError, NotFoundError
-from schemas.evidence import AnswerResult, Filters, Resemblance, SearchResult, SimilarFigures
+from schemas.evidence import Filters, Resemblance, SearchResult, SimilarFigures
 from schemas.overview import CorpusOverview
 from schemas.retrieval import ChangedSteps, PresetInfo
 from schemas.versions import VersionList

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol
 
-from schemas.evidence import NO_FILTERS, AnswerResult, Filters, Resemblance, SearchResult, SimilarFigures
+from schemas.answers import AnswerResult
+from schemas.evidence import NO_FILTERS, Filters, Resemblance, SearchResult, SimilarFigures
 from schemas.overview import CorpusOverview
 from schemas.retrieval import PresetInfo
 from schemas.versions import VersionList

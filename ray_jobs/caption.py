@@ -92,7 +92,7 @@ def _batches(work: Iterable[Asked], size: int) -> Iterator[list[tuple[str, Asked
 
 def _request(asked: Asked, options: ModelCaptioner, store: ObjectStore) -> Request:
     picture = store.get(figure_file(asked.picture)) if asked.picture and options.kind.sees else None
-    return Request(asked.id, asked.prompt, picture)
+    return Request.of(asked.id, asked.prompt, picture)
 
 
 def _outcome(name: str, made: Reply | BadInputError | TransientError) -> Outcome[Reply]:

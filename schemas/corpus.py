@@ -414,10 +414,19 @@ class Ranking(Section):
 class AskedModel(GenerativeModel):
     """A generative model that is asked when a question comes."""
 
-    kind: Literal["llm", "vlm"] = Field(
-        description="'llm': a language model behind an endpoint; 'vlm': one that sees, too."
+    kind: Literal["llm", "vlm", "local"] = Field(
+        description="'llm': a language model behind an endpoint; 'vlm': one that sees, too; 'local': one of transformers, run "
+        "by the process that asks."
     )
-    endpoint: EndpointOptions = Field(description="Where it is called.")
+    endpoint: EndpointOptions | None = Field(None, description="Where llm and vlm are called.")
+    price: Price = Price()
+    gpus: float = Field(1.0, ge=0, le=64, description="Of local: above 0 it runs on a GPU where there is one.")
+
+    @model_validator(mode="after")
+    def _reachable(self) -> "AskedModel":
+        if (self.kind == "local") != (self.endpoint is None):
+            raise ValueError("llm and vlm need an endpoint, and local has none")
+        return self
 
 
 class Scorer(Section):
@@ -504,14 +513,6 @@ class Collection(IndexOptions):
     languages: list[str] = Field([], description="Those of its documents, by which questions are analysed.")
 
 
-class AnswerOptions(Section):
-    """How answers are made."""
-
-    passages: int = Field(4, ge=1, le=20, description="Passages an extractive answer shows at most.")
-    min_similarity: Share = Field(0.45, description="Cosine similarity below which a question counts as not answered.")
-    similarity_margin: Share = Field(0.2, description="How far a passage may lie behind the nearest one to be shown.")
-
-
 class _GateOptions(Section):
     """What a version must hold to be published."""
 
@@ -546,6 +547,34 @@ class Spend(Section):
     calls: int | None = Field(None, ge=0, le=1 << 40, description="Calls of generative models.")
     tokens: int | None = Field(None, ge=0, le=1 << 40, description="Tokens that they read and write.")
     money: Money | None = Field(None, description="Money, by the prices of captions.models.")
+
+
+class AnswerOptions(Section):
+    """How questions are answered. Changing it builds nothing again."""
+
+    preset: Text | None = Field(
+        None, description="The answer preset of requests that name none; default: ilt where model is set, else extractive."
+    )
+    presets: Place | None = Field(None, description="A folder of your own answer presets, a YAML file each.")
+    model: Text | None = Field(
+        None, description="One of retrieval.models, which writes answers, whatever model a preset names."
+    )
+    prompt: Text | None = Field(
+        None, description="A packaged prompt, or a file of your own beside this one, in place of the preset's."
+    )
+    max_images: int | None = Field(
+        None, ge=0, le=50, description="Pictures a model is sent at most, in place of the preset's."
+    )
+    passages: int = Field(4, ge=1, le=20, description="Passages an extractive answer shows at most.")
+    context_chars: int = Field(24_000, ge=500, le=10_000_000, description="Characters of passages a model is sent at most.")
+    abstain_below: Share | None = Field(
+        None,
+        description="Confidence below which there is no answer; default: as calibrated when the version was evaluated.",
+    )
+    sure_above: Share | None = Field(
+        None, description="Confidence below which an answer is marked as not sure; default: as calibrated."
+    )
+    budget: Spend = Field(Spend(), description="What one answer may spend: no round or call starts beyond it.")
 
 
 class BudgetOptions(Spend):
@@ -589,7 +618,7 @@ class Corpus(Section):
     index: IndexOptions = IndexOptions()
     retrieval: RetrievalOptions = RetrievalOptions()
     ranking: Ranking = Ranking()
-    answers: AnswerOptions = AnswerOptions()
+    answer: AnswerOptions = AnswerOptions()
     gates: GateOptions = GateOptions()
     budget: BudgetOptions = BudgetOptions()
     retention: RetentionOptions = RetentionOptions()

@@ -245,6 +245,7 @@ class Hit(_Model):
     score: float
     modality: Modality
     doc_id: str
+    title: str = Field("", description="The document's title.")
     source: str
     page: int
     bbox: tuple[float, float, float, float]
@@ -301,62 +302,3 @@ class SimilarFigures(_Model):
         "null by hash.",
     )
     hits: list[Hit]
-
-
-class Citation(_Model):
-    """Where a part of an answer comes from; ``n`` counts from 1 within the answer."""
-
-    n: int
-    evidence_id: str
-    source: str
-    page: int
-    bbox: tuple[float, float, float, float]
-    doc_id: str
-    section_path: list[str]
-    regions: list[CitedRegion]
-    tagged_pdf: HasTaggedPdf = False
-
-
-class TextPart(_Model):
-    """Words of an answer."""
-
-    type: Literal["text"] = "text"
-    text: str
-    citations: list[int]
-
-
-class FigurePart(_Model):
-    """A figure at its place in an answer; its bytes are at ``/v1/corpora/{corpus}/figures/{figure_id}?version={version}``.
-
-    ``page`` and ``bbox`` are its own, in the document of its citation: a passage may go on over the page.
-    """
-
-    type: Literal["figure"] = "figure"
-    figure_id: str
-    tag: str
-    caption: str
-    page: int
-    bbox: tuple[float, float, float, float]
-    citations: list[int]
-
-
-class TablePart(_Model):
-    """A table of an answer: its cells, the header first. Of ``figures`` each stands where a cell holds its ``tag``."""
-
-    type: Literal["table"] = "table"
-    rows: list[list[str]]
-    figures: list[FigurePart]
-    citations: list[int]
-
-
-Part = TextPart | TablePart | FigurePart
-
-
-class AnswerResult(_Model):
-    """An answer as an ordered list of parts. ``abstained``: nothing in the version answers, and ``parts`` is empty."""
-
-    version: str
-    abstained: bool
-    parts: list[Part]
-    citations: list[Citation]
-    trace: list[TraceStep] | None = Field(None, description="What each step did, where the request asks for it.")

@@ -23,12 +23,25 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a chat; ``pictures`` are encoded images, which the model sees before the words, in order."""
+
+    role: Literal["system", "user", "assistant"]
+    text: str
+    pictures: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
-    """One call of a generative model; ``picture`` is an encoded image, None where words are enough."""
+    """One call of a generative model: the messages of a chat, the last one the user's."""
 
     id: str
-    prompt: str
-    picture: bytes | None = None
+    messages: tuple[Message, ...]
+
+    @classmethod
+    def of(cls, request_id: str, prompt: str, picture: bytes | None = None) -> "Request":
+        """Return a request of one message; ``picture`` is an encoded image, None where words are enough."""
+        return cls(request_id, (Message("user", prompt, () if picture is None else (picture,)),))
 
 
 @dataclass(frozen=True, slots=True)

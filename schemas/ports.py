@@ -1,7 +1,7 @@
 """The outside world as steps see it. Implementations live in ``backends/``; steps take them as arguments."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import BinaryIO, Protocol
 
@@ -419,6 +419,24 @@ class LanguageModel(Protocol):
 
         Raises:
             UserError: The model can't be used as the corpus file names it; no request would succeed.
+        """
+        ...
+
+    def stream(
+        self, request: Request, *, stopped: Callable[[], bool] = lambda: False
+    ) -> Iterator[str | Reply | BadInputError | TransientError]:
+        """Yield the words of one reply as they come, then what became of the request, which is always the last thing.
+
+        A call is tried again only while no word has come. Words that came before an error stand; the caller decides what they
+        are worth. The call ends within a second when ``stopped`` returns true, or when the iterator is closed: then a
+        ``TransientError`` is the last thing, or nothing.
+
+        Args:
+            request: What is asked.
+            stopped: Whether nobody waits for the reply any more; called from any thread, several times a second.
+
+        Raises:
+            UserError: As for ``replies``.
         """
         ...
 

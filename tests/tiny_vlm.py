@@ -121,7 +121,7 @@ def picture(seed: int, width: int = 60, height: int = 60) -> bytes:
 def requests(count: int) -> list[Request]:
     """Return requests of several lengths and sizes, every third without a picture."""
     return [
-        Request(
+        Request.of(
             id=f"request-{number}",
             prompt="What is it? " * (1 + number % 4) + f"Number {number}.",
             picture=picture(number, width=60 + 30 * (number % 3)) if number % 3 else None,

@@ -331,9 +331,10 @@ class _Calls:
         Raises:
             BadInputError: The picture can't be decoded.
         """
-        parts: list[Part] = [{"type": "text", "text": request.prompt}]
-        if request.picture is not None:
-            picture, media_type = encode(request.picture, self._max_side_px)
+        message = request.messages[-1]
+        parts: list[Part] = [{"type": "text", "text": message.text}]
+        for shown in message.pictures[:1]:
+            picture, media_type = encode(shown, self._max_side_px)
             url = f"data:{media_type};base64,{base64.b64encode(picture).decode()}"
             parts.insert(0, {"type": "image_url", "image_url": {"url": url}})
         return parts

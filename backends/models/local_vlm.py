@@ -77,7 +77,14 @@ class LocalVlm:
             seen: list[_Seen] = []
             for request in together:
                 try:
-                    seen.append((request, fit(request.picture, self._max_side_px) if request.picture is not None else None))
+                    seen.append(
+                        (
+                            request,
+                            fit(request.messages[-1].pictures[0], self._max_side_px)
+                            if request.messages[-1].pictures
+                            else None,
+                        )
+                    )
                 except BadInputError as error:
                     yield request.id, error
             yield from self._outcomes(seen)
@@ -256,7 +263,7 @@ def _folder(name: str, revision: str, where: str) -> Path:
 
 
 def _content(request: Request, picture: "Image | None") -> list[dict[str, object]]:
-    words: dict[str, object] = {"type": "text", "text": request.prompt}
+    words: dict[str, object] = {"type": "text", "text": request.messages[-1].text}
     return [words] if picture is None else [{"type": "image", "image": picture}, words]
 
 

@@ -373,8 +373,9 @@ source: {source}          # a folder, a glob such as docs/**/*.pdf, or s3://buck
 #   fusion: rrf                    # how hybrid merges; or weighted, with alpha: the share of dense
 # ray:
 #   address: ray://host:10001      # a cluster; without it Ray runs here
-# answers:
-#   passages: {passages}                    # passages an answer shows at most
+# answer:                          # as for ranking, a change here builds nothing
+#   model: llm                     # one of retrieval.models that writes answers; without one they are extractive
+#   passages: {passages}                    # passages an extractive answer shows at most
 # gates:
 {gates}
 # budget:
@@ -413,7 +414,7 @@ def write_corpus_file(name: str, source: str) -> Path:
         layout=corpus.captions.layout,
         text_model=corpus.embeddings.text,
         chunk_tokens=corpus.chunks.tokens,
-        passages=corpus.answers.passages,
+        passages=corpus.answer.passages,
         gates="\n".join(f"#   {f'{gate.key}: {gate.default:g}':<30} # {gate.means}" for gate in GATES),
         versions=corpus.retention.versions,
     )

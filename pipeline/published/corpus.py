@@ -1,19 +1,22 @@
 """The read side of a corpus: what is live, searched, answered and shown."""
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from backends.models.pictures import receive
 from pipeline.corpus.presets import default_preset, preset_of, presets_of
 from pipeline.corpus.workspace import Workspace, open_workspace
+from pipeline.published.extractive import extractive_answer
 from pipeline.published.files import PublishedFiles
 from pipeline.published.version import OpenVersion
 from pipeline.published.versions import OpenVersions
 from pipeline.records.looks import Looks
 from pipeline.records.publication import list_versions
 from ray_jobs.draw_pages import PageDrawer
+from schemas.answers import AnswerResult
 from schemas.errors import RequestError, TransientError
-from schemas.evidence import NO_FILTERS, AnswerResult, Filters, Modality, Resemblance, SearchResult, SimilarFigures
+from schemas.evidence import NO_FILTERS, Filters, Modality, Resemblance, SearchResult, SimilarFigures
 from schemas.overview import CorpusOverview, SearchPreset
 from schemas.progress import Report, silent
 from schemas.retrieval import Preset, PresetInfo
@@ -21,6 +24,7 @@ from schemas.versions import VersionList
 from tasks.answering.group import GroupBy
 from tasks.answering.presets import NO_CHANGES, changed, preset_info
 from tasks.answering.retrieve import looks, takes_pictures
+from tasks.answering.trace import Trace
 
 K = 10
 """Hits of those who ask for no number, by a preset that names none."""
@@ -164,7 +168,9 @@ class PublishedCorpus:
         """Answer from the live version, or from ``version``."""
         plan = self._plan(preset, steps)
         with self._versions.opened(version) as opened:
-            return opened.answer(opened.question(question), plan, filters=filters, traced=trace)
+            steps_done = Trace(time.perf_counter)
+            made = extractive_answer(opened, opened.question(question), plan, filters=filters, trace=steps_done)
+            return made.model_copy(update={"trace": steps_done.steps}) if trace else made
 
     def presets(self, version: str | None = None) -> list[PresetInfo]:
         """Return every way to search, the default first, and what the live version or ``version`` lacks for it."""

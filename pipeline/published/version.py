@@ -20,14 +20,13 @@ from pipeline.records.publication import read_manifest
 from pipeline.records.tagged import tagged_copies
 from schemas.corpus import Corpus, EmbeddingOptions, TagOptions
 from schemas.errors import NotFoundError
-from schemas.evidence import AnswerResult, CitedRegion, Filters, Hit, Modality, SearchResult, SimilarFigures, Span
+from schemas.evidence import CitedRegion, Filters, Hit, Modality, SearchResult, SimilarFigures, Span
 from schemas.models import Embeds
 from schemas.ports import Embedder, SearchIndex, TextEmbedder
 from schemas.retrieval import Preset
 from schemas.tags import TagTemplate
 from schemas.versions import Counts, Status
-from tasks.answering.abstain import NEARNESS, passages_that_answer
-from tasks.answering.answer import answer
+from tasks.answering.abstain import NEARNESS
 from tasks.answering.asked import Asked
 from tasks.answering.group import GROUPED, GroupBy, Leader, group
 from tasks.answering.highlight import highlights, nearest_sentences, telling
@@ -84,34 +83,19 @@ class OpenVersion:
             RequestError: The version has not what the plan or the filters need, or no source fits a glob.
         """
         trace = Trace(time.perf_counter)
-        narrowed, others = self._resolved(filters), dict[str, int]()
+        narrowed, others = self.resolved(filters), dict[str, int]()
         if group_by is None:
-            ranked = self._ranked(asked, plan, offset + k, narrowed, trace)
+            ranked = self.ranked(asked, plan, offset + k, narrowed, trace)
         else:
-            best = self._grouped(self._ranked(asked, plan, GROUPED, narrowed, trace), group_by)[: offset + k]
+            best = self._grouped(self.ranked(asked, plan, GROUPED, narrowed, trace), group_by)[: offset + k]
             ranked = [(leader.evidence_id, leader.score) for leader in best]
             others = {leader.evidence_id: leader.others for leader in best}
-        found = self._hits(ranked[offset:], self._marker(asked.words, filters.phrases))
+        found = self.hits(ranked[offset:], self._marker(asked.words, filters.phrases))
         hits = [hit.model_copy(update={"more": others.get(hit.evidence_id, 0)}) for hit in found]
         if highlight and asked.words:
             with trace.step(f"highlight: {NEARNESS.name}", asked.words):
                 hits = self._with_sentences(hits, asked)
         return SearchResult(version=self.version, preset=plan.name, hits=hits, trace=trace.steps if traced else None)
-
-    def answer(self, asked: Asked, plan: Preset, *, filters: Filters, traced: bool = False) -> AnswerResult:
-        """Answer out of the best passages, or abstain where nothing is near enough to the question."""
-        options, trace = self.asked().answers, Trace(time.perf_counter)
-        hits = passages_that_answer(
-            asked,
-            self.index,
-            options,
-            lambda k, narrowed: self._hits(self._ranked(asked, plan, k, narrowed, trace)),
-            filters=self._resolved(filters),
-            has_pages=self.has_pages,
-            trace=trace,
-        )
-        made = answer(self.version, hits, self.template, passages=options.passages)
-        return made.model_copy(update={"trace": trace.steps}) if traced else made
 
     def similar(self, figure_id: str, *, k: int) -> SimilarFigures:
         """Return figures whose vectors are near to a figure's: by its picture where the version has such vectors, or its words.
@@ -124,7 +108,7 @@ class OpenVersion:
         space = next(pictures, DEFAULT.name)
         vector = self.index.vectors([row], space)[row]
         ranked = neighbours(self.index, vector, space, self._figures_of, but=figure_id, k=k)
-        return SimilarFigures(version=self.version, figure_id=figure_id, by="vector", space=space, hits=self._hits(ranked))
+        return SimilarFigures(version=self.version, figure_id=figure_id, by="vector", space=space, hits=self.hits(ranked))
 
     def comparable(self, figure_id: str) -> list[str]:
         """Return all figures that have a row.
@@ -146,7 +130,7 @@ class OpenVersion:
         names, values = list(hashes), np.fromiter(hashes.values(), np.uint64, len(hashes))
         found = look_alikes(values, names.index(figure_id), k)
         ranked = [(self._first_row(names[place]), score) for place, score in found]
-        return SimilarFigures(version=self.version, figure_id=figure_id, by="hash", hits=self._hits(ranked))
+        return SimilarFigures(version=self.version, figure_id=figure_id, by="hash", hits=self.hits(ranked))
 
     def question(self, words: str, picture: bytes | None = None) -> Asked:
         """Return a question as the models of this version embed it."""
@@ -168,14 +152,14 @@ class OpenVersion:
     def _contents(self, doc_ids: Sequence[str]) -> list[ContentsRow]:
         """Return the rows of documents, as a table of contents takes them, the documents as they are given."""
         columns = ["evidence_id", "doc_id", "title", "section_path", "modality"]
-        found = (row for doc_id in doc_ids for row in self._document_rows.of(doc_id).select(columns).to_pylist())
+        found = (row for doc_id in doc_ids for row in self.document_rows.of(doc_id).select(columns).to_pylist())
         return [
             ContentsRow(row["evidence_id"], row["doc_id"], row["title"], tuple(row["section_path"]))
             for row in found
             if row["modality"] != Modality.PAGE
         ]
 
-    def _resolved(self, filters: Filters) -> Filters:
+    def resolved(self, filters: Filters) -> Filters:
         """Return filters that an engine understands, and that find the same rows."""
         plain = resolve(filters, self.sources, self.longest)
         if not plain.phrases:
@@ -193,14 +177,14 @@ class OpenVersion:
         found = nearest_sentences([hit.text for hit in hits], asked.vector(NEARNESS.name), embedder)
         return [hit.model_copy(update={"nearest_sentence": span}) for hit, span in zip(hits, found, strict=True)]
 
-    def _ranked(self, asked: Asked, plan: Preset, k: int, filters: Filters, trace: Trace) -> list[tuple[str, float]]:
+    def ranked(self, asked: Asked, plan: Preset, k: int, filters: Filters, trace: Trace) -> list[tuple[str, float]]:
         """Return the best rows under filters that are resolved; those of the plan's steps are resolved here."""
         if filters == NOTHING:
             return []
         return retrieve(
             self.index,
             asked,
-            with_filters(plan, self._resolved),
+            with_filters(plan, self.resolved),
             k=k,
             filters=filters,
             ranking=self.asked().ranking,
@@ -250,7 +234,8 @@ class OpenVersion:
         return table.filter(pc.is_valid(table.column("figure_id")))
 
     @functools.cached_property
-    def _document_rows(self) -> DocumentRows:
+    def document_rows(self) -> DocumentRows:
+        """The version's rows, document by document."""
         return DocumentRows(self.workspace.store, self.version)
 
     @functools.cached_property
@@ -286,11 +271,12 @@ class OpenVersion:
         wanted = query_terms(telling(words), self.counts.documents_by_language)
         return lambda text, language: highlights(text, spans(text, language, wanted), phrases)
 
-    def _hits(
+    def hits(
         self,
         ranked: Sequence[tuple[str, float]],
         marked: Callable[[str, str | None], list[Span]] = lambda _text, _language: [],
     ) -> list[Hit]:
+        """Return the rows of a ranking as hits, best first; ``marked`` finds what to mark in a text of a language."""
         scores = dict(ranked)
         rows: list[dict[str, Any]] = self.index.fetch(list(scores))
         figures = sorted({figure_id for row in rows for figure_id in row["figure_refs"]})

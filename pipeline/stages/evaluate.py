@@ -14,6 +14,7 @@ from evaluation.questions import Question, load_questions
 from pipeline.corpus.models import is_here
 from pipeline.corpus.presets import default_preset
 from pipeline.corpus.workspace import Workspace
+from pipeline.published.extractive import extractive_answer
 from pipeline.published.version import OpenVersion, open_version
 from pipeline.records.collection import holds
 from pipeline.records.differences import JUDGED
@@ -108,7 +109,7 @@ def _hits(opened: OpenVersion, asked: Mapping[str, Asked], preset: Preset, query
 
 
 def _is_answered(opened: OpenVersion, asked: Mapping[str, Asked], preset: Preset, query: str) -> bool:
-    return not opened.answer(asked[query], preset, filters=NO_FILTERS).abstained
+    return not extractive_answer(opened, asked[query], preset, filters=NO_FILTERS).abstained
 
 
 def _placed(workspace: Workspace, opened: OpenVersion, questions: Sequence[Question]) -> Placed:

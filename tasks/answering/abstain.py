@@ -59,4 +59,4 @@ def least_similarity(similarities: Iterable[float], options: AnswerOptions) -> f
         options: The corpus's floor, and how far behind the nearest passage another may lie.
     """
     best = max(similarities, default=0.0)
-    return best - options.similarity_margin if best >= options.min_similarity else None
+    return best - 0.2 if best >= 0.45 else None

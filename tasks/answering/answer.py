@@ -3,7 +3,8 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from schemas.evidence import AnswerResult, Citation, CitedFigure, FigurePart, Hit, Modality, Part, TablePart, TextPart
+from schemas.answers import AnswerResult, Citation, FigurePart, Part, TablePart, TextPart
+from schemas.evidence import CitedFigure, Hit, Modality
 from schemas.tags import TagTemplate, restore
 from tasks.tables.mark_up import markdown
 

@@ -18,7 +18,7 @@ _THOUGHTS = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
 def reply(model: LanguageModel, prompt: str, doing: Doing, picture: bytes | None = None) -> str:
     """Return a model's reply without what it thought aloud; "" where there is none, and the step's note says why."""
     text = ""
-    for _, outcome in model.replies([Request("asked", prompt, picture)]):
+    for _, outcome in model.replies([Request.of("asked", prompt, picture)]):
         if isinstance(outcome, BadInputError | TransientError):
             doing.note = outcome.message
         else:

@@ -41,17 +41,17 @@ def test_each_request_is_answered_once_and_by_its_own_id(model: Model[LanguageMo
 
 def test_what_is_written_depends_on_what_is_seen_and_asked(model: Model[LanguageModel]) -> None:
     asked = [
-        Request("a", "What is it?", picture(1)),
-        Request("b", "What is it?", picture(2)),
-        Request("c", "What is it not?"),
-        Request("d", "What is that?"),
+        Request.of("a", "What is it?", picture(1)),
+        Request.of("b", "What is it?", picture(2)),
+        Request.of("c", "What is it not?"),
+        Request.of("d", "What is that?"),
     ]
     texts = [reply.text for _, reply in model.load(4).replies(asked) if isinstance(reply, Reply)]
     assert len(set(texts)) == 4
 
 
 def test_a_picture_that_cannot_be_decoded_is_its_own_failure(model: Model[LanguageModel]) -> None:
-    asked = [Request("a", "It?", picture(1)), Request("b", "It?", b"no picture"), Request("c", "It?", picture(2))]
+    asked = [Request.of("a", "It?", picture(1)), Request.of("b", "It?", b"no picture"), Request.of("c", "It?", picture(2))]
     found = dict(model.load(4).replies(asked))
     assert isinstance(found["b"], BadInputError)
     assert found["b"].code is FailureCode.IMAGE_REJECTED

@@ -22,8 +22,9 @@ from pipeline.stages.publish import put_live, take_back
 from pipeline.upkeep.doctor import diagnose
 from pipeline.upkeep.mirror import mirror
 from query_service.app import create_app
+from schemas.answers import FigurePart
 from schemas.errors import UserError
-from schemas.evidence import FigurePart, Filters
+from schemas.evidence import Filters
 from tasks.enriching.spaces import TEXT
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus

@@ -279,9 +279,9 @@ def _sentence_transformer(folder: Path) -> Outputs:
 
 
 def _requests() -> Iterator[Request]:
-    yield Request(id="words", prompt="What is it?\n\nCaption: a pump", picture=None)
+    yield Request.of(request_id="words", prompt="What is it?\n\nCaption: a pump", picture=None)
     for name, data in _pictures().items():
-        yield Request(id=name, prompt=f"What is it? It is {name}.", picture=data)
+        yield Request.of(request_id=name, prompt=f"What is it? It is {name}.", picture=data)
 
 
 def _given(requests: Sequence[Request]) -> list[object]:

@@ -9,6 +9,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from query_service.ports import Box
+from schemas.answers import AnswerResult, Citation, FigurePart, Part, TablePart, TextPart
 from schemas.errors import (
     BadInputError,
     FailureCode,
@@ -20,20 +21,14 @@ from schemas.errors import (
 )
 from schemas.evidence import (
     NO_FILTERS,
-    AnswerResult,
-    Citation,
     CitedFigure,
     CitedRegion,
-    FigurePart,
     Filters,
     Hit,
     Modality,
-    Part,
     Resemblance,
     SearchResult,
     SimilarFigures,
-    TablePart,
-    TextPart,
 )
 from schemas.overview import CorpusOverview, SearchPreset
 from schemas.retrieval import PresetInfo

@@ -12,8 +12,9 @@ from starlette.types import Message
 from query_service.app import create_app
 from query_service.guard import BODY_LIMIT, PICTURE_LIMIT
 from query_service.hosts import trusted
+from schemas.answers import AnswerResult
 from schemas.errors import UserError
-from schemas.evidence import AnswerResult, Filters, Modality, SearchResult, SimilarFigures
+from schemas.evidence import Filters, Modality, SearchResult, SimilarFigures
 from tasks.answering.group import GroupBy
 from tests.query_service.stand_in import CITATION, DOC_ID, FIGURE_ID, HIT, LIKE, LIVE, StandIn, client_of
 

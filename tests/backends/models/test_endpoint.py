@@ -55,7 +55,7 @@ def made(
 
 
 def asked(model: Endpoint, *prompts: str, picture: bytes | None = None) -> dict[str, Outcome]:
-    return dict(model.replies(Request(prompt, prompt, picture) for prompt in prompts))
+    return dict(model.replies(Request.of(prompt, prompt, picture) for prompt in prompts))
 
 
 def png(width: int, height: int, mode: str = "RGB", encoding: str = "PNG") -> bytes:
@@ -296,7 +296,7 @@ def test_a_mistake_in_the_corpus_file_ends_it_after_what_was_under_way(endpoint:
     with pytest.raises(
         UserError, match=r"captions\.models\.shapes\.endpoint\.api_key_env: http.* refuses the API key in VLM_KEY"
     ):
-        found.extend(model.replies(Request(name, name) for name in waiting))
+        found.extend(model.replies(Request.of(name, name) for name in waiting))
     assert [name for name, _ in found] == ["b"]
     assert [*waiting] == [*"cdef"], "no more requests are taken"
     endpoint.replies = lambda _: "Words."
@@ -425,7 +425,7 @@ def test_as_many_calls_run_as_may_and_no_more_is_taken(endpoint: EndpointServer)
     def requests() -> Iterator[Request]:
         for number in range(12):
             taken.append(number)
-            yield Request(str(number), str(number))
+            yield Request.of(str(number), str(number))
 
     def replies(_: Call) -> str:
         all_there.wait()
@@ -446,7 +446,7 @@ def test_who_makes_requests_can_stop(endpoint: EndpointServer) -> None:
     def requests() -> Iterator[Request]:
         number = 0
         while model.usage.calls < 5:
-            yield Request(str(number), str(number))
+            yield Request.of(str(number), str(number))
             number += 1
 
     found.extend(name for name, _ in model.replies(requests()))
@@ -464,7 +464,9 @@ def test_calls_are_spread_over_the_minute(endpoint: EndpointServer, clock: Clock
 
 def test_who_asks_may_stop_listening(endpoint: EndpointServer) -> None:
     endpoint.replies = lambda call: hang() if call.prompt != "0" else "Words."
-    answers = made(endpoint, options={"concurrency": 3}).replies(Request(str(number), str(number)) for number in range(9))
+    answers = made(endpoint, options={"concurrency": 3}).replies(
+        Request.of(str(number), str(number)) for number in range(9)
+    )
     assert next(iter(answers))[0] == "0"
     answers.close()  # type: ignore[attr-defined]
     assert not [thread for thread in threading.enumerate() if "portal" in thread.name]
@@ -474,7 +476,7 @@ def test_a_mistake_of_the_caller_is_not_hidden(endpoint: EndpointServer) -> None
     endpoint.replies = lambda call: hang()
 
     def requests() -> Iterator[Request]:
-        yield Request("a", "a")
+        yield Request.of("a", "a")
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):

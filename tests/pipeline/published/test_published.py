@@ -16,8 +16,9 @@ from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.publication import read_pointer
 from pipeline.refresh import refresh
 from query_service.app import create_app
+from schemas.answers import FigurePart, TablePart
 from schemas.errors import BadInputError, DamagedError, NotFoundError, RequestError, TransientError
-from schemas.evidence import FigurePart, Filters, Modality, PageRange, TablePart
+from schemas.evidence import Filters, Modality, PageRange
 from schemas.parquet import to_parquet
 from tasks.answering.group import GroupBy
 from tests.manuals import write_long_table, write_manual

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from schemas.answers import FigurePart, TablePart, TextPart
 from schemas.corpus import AnswerOptions
-from schemas.evidence import CitedFigure, FigurePart, Hit, Modality, TablePart, TextPart
+from schemas.evidence import CitedFigure, Hit, Modality
 from schemas.tags import TagTemplate, escape
 from tasks.answering.abstain import least_similarity
 from tasks.answering.answer import answer

@@ -1,0 +1,181 @@
+"""Answers: the ordered parts that a reader sees, the citations behind them, and the events that stream them."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from schemas.evidence import CitedRegion, HasTaggedPdf, Span
+from schemas.trace import TraceStep
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+Folded = Annotated[
+    bool, Field(description="Whether it stands behind “more”: the rest of a passage, which a reader opens if needed.")
+]
+Citations = Annotated[
+    list[int], Field(description="Numbers of citations; [] marks a sentence of a model that cites nothing.")
+]
+
+
+class Citation(_Model):
+    """Where a part of an answer comes from; ``n`` counts from 1 within the answer.
+
+    ``page_link`` and ``pdf_link`` are paths of this API, below the service's address: the page as a picture with the cited
+    regions highlighted, and the PDF opened at that page. Both name the version, so they show the same page for good.
+    """
+
+    n: int
+    evidence_id: str
+    version: str = ""
+    title: str = ""
+    source: str
+    page: int
+    label: str | None = Field(None, description="What is printed on the page, such as iv; null where that is its number.")
+    bbox: tuple[float, float, float, float]
+    doc_id: str
+    section_path: list[str]
+    regions: list[CitedRegion]
+    tagged_pdf: HasTaggedPdf = False
+    page_link: str = ""
+    pdf_link: str = ""
+
+
+class TextPart(_Model):
+    """Words of an answer.
+
+    ``style``: prose; a heading; an item of a list or a step of a procedure, with its number or bullet; code, whose line breaks
+    and spaces count. ``marked`` are the sentences that answer, as ``[start, end)`` in characters of ``text``.
+    """
+
+    type: Literal["text"] = "text"
+    text: str
+    citations: Citations
+    style: Literal["prose", "heading", "item", "code"] = "prose"
+    marked: list[Span] = []
+    folded: Folded = False
+
+
+class FigurePart(_Model):
+    """A figure at its place in an answer; its bytes are at ``/v1/corpora/{corpus}/figures/{figure_id}?version={version}``.
+
+    ``page`` and ``bbox`` are its own, in the document of its citation: a passage may go on over the page.
+    """
+
+    type: Literal["figure"] = "figure"
+    figure_id: str
+    tag: str
+    caption: str
+    page: int
+    bbox: tuple[float, float, float, float]
+    citations: Citations
+    folded: Folded = False
+
+
+class TablePart(_Model):
+    """A table of an answer: its cells, the header first. Of ``figures`` each stands where a cell holds its ``tag``.
+
+    ``key_rows`` are the rows that answer, counted from 0 with the header; a short view shows those under the header.
+    """
+
+    type: Literal["table"] = "table"
+    rows: list[list[str]]
+    figures: list[FigurePart]
+    citations: Citations
+    key_rows: list[int] = Field([], description="[]: no row stands out, all are shown.")
+    folded: Folded = False
+
+
+Part = TextPart | TablePart | FigurePart
+
+
+class AnswerCounts(_Model):
+    """What was found in a model's reply that a reader doesn't see, or should know of."""
+
+    unknown_tags: int = Field(0, description="Tags of no figure that was sent; each was dropped.")
+    repaired_tags: int = Field(0, description="Misspelled tags that only one figure's tag resembles.")
+    repeated_tags: int = Field(0, description="Tags of figures that were shown before.")
+    unknown_citations: int = Field(0, description="Citations of no passage that was sent; each was dropped.")
+    uncited_sentences: int = Field(0, description="Sentences that cite no passage.")
+
+
+class AnswerUsage(_Model):
+    """What generative models did for an answer: calls, tokens as they report them, money by the prices in the corpus file."""
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    money: float = 0.0
+
+
+class Round(_Model):
+    """A round of retrieval: the query, the evidence that it found, and what the judge said of all evidence so far."""
+
+    query: str
+    evidence_ids: list[str]
+    new: int = Field(description="Rows that no earlier round had found.")
+    sufficient: bool | None = Field(None, description="null where no model judged.")
+    missing: str = Field("", description="What the judge misses.")
+    seconds: float = 0.0
+    usage: AnswerUsage = AnswerUsage()
+
+
+class AnswerResult(_Model):
+    """An answer as an ordered list of parts.
+
+    ``abstained``: nothing in the version answers, and ``parts`` is empty. ``unsure``: the parts are the nearest passage, which
+    may not answer. ``confidence``, 0 to 1, is what both are decided by; null where a model wrote the answer or no threshold is
+    compared.
+    """
+
+    version: str
+    abstained: bool
+    unsure: bool = False
+    confidence: float | None = None
+    preset: str = Field("extractive", description="The answer preset.")
+    model: str | None = Field(None, description="The model that wrote it; null: every word is the documents'.")
+    note: str = Field("", description="Why the answer is extractive although a model was asked; empty otherwise.")
+    parts: list[Part]
+    citations: list[Citation]
+    counts: AnswerCounts = AnswerCounts()
+    rounds: list[Round] = []
+    usage: AnswerUsage = AnswerUsage()
+    trace: list[TraceStep] | None = Field(None, description="What each step did, where the request asks for it.")
+
+
+class AnswerStarted(_Model):
+    """The first event of a stream: what the answer is made of."""
+
+    event: Literal["start"] = "start"
+    version: str
+    preset: str
+    model: str | None = None
+    citations: list[Citation] = Field([], description="Every passage that may be cited; the result lists those that are.")
+
+
+class TextDelta(_Model):
+    """More words of the part that is being written."""
+
+    event: Literal["text"] = "text"
+    part: int = Field(description="Which part, counted from 0.")
+    text: str
+
+
+class PartFinished(_Model):
+    """A whole part, in place of its words so far."""
+
+    event: Literal["part"] = "part"
+    part: int
+    value: Part
+
+
+class AnswerFinished(_Model):
+    """The last event: the whole answer. It replaces everything before; where a model failed, by the extractive answer."""
+
+    event: Literal["result"] = "result"
+    result: AnswerResult
+
+
+AnswerEvent = AnswerStarted | TextDelta | PartFinished | AnswerFinished

@@ -1,0 +1,41 @@
+"""Say where a passage of an answer stands: document, page and section, with links to both page and PDF."""
+
+from urllib.parse import urlencode
+
+from schemas.answers import Citation
+from schemas.evidence import Hit
+
+MOST_BOXES = 50
+"""Boxes that the picture of a page takes; a row that is scattered over more regions of a page shows its first ones."""
+
+
+def citation(hit: Hit, n: int, *, corpus: str, version: str) -> Citation:
+    """Return the citation of a passage, with links that show the same page for good.
+
+    Args:
+        hit: The passage.
+        n: Its number in the answer, from 1.
+        corpus: The corpus's name, as in the API's paths.
+        version: The version that the hit comes from.
+    """
+    here = [region for region in hit.regions if region.page == hit.page]
+    boxes = [region.bbox for region in here][:MOST_BOXES] or [hit.bbox]
+    document = f"/v1/corpora/{corpus}/documents/{hit.doc_id}"
+    pinned = urlencode({"version": version})
+    marked = urlencode({"box": [",".join(f"{edge:.1f}" for edge in box) for box in boxes]}, doseq=True, safe=",")
+    return Citation(
+        n=n,
+        evidence_id=hit.evidence_id,
+        version=version,
+        title=hit.title,
+        source=hit.source,
+        page=hit.page,
+        label=here[0].label if here else None,
+        bbox=hit.bbox,
+        doc_id=hit.doc_id,
+        section_path=hit.section_path,
+        regions=hit.regions,
+        tagged_pdf=hit.tagged_pdf,
+        page_link=f"{document}/pages/{hit.page}.png?{marked}&{pinned}",
+        pdf_link=f"{document}.pdf?{pinned}#page={hit.page}",
+    )

@@ -1,0 +1,58 @@
+"""Citations and their links."""
+
+from urllib.parse import parse_qs, urlsplit
+
+from schemas.evidence import CitedRegion, Hit, Modality
+from tasks.answering.cite import MOST_BOXES, citation
+
+DOC = "d" * 64
+
+
+def _hit(*regions: CitedRegion) -> Hit:
+    return Hit(
+        evidence_id="e",
+        score=1.0,
+        modality=Modality.TEXT,
+        doc_id=DOC,
+        title="Lathe manual",
+        source="a/manual.pdf",
+        page=6,
+        bbox=(10, 20, 30, 40),
+        regions=list(regions),
+        caption="",
+        section_path=["Turning", "Touch off"],
+        text="",
+        tagged_text="",
+        figure_refs=[],
+    )
+
+
+def test_links_show_the_regions_of_the_cited_page_in_the_cited_version() -> None:
+    regions = [
+        CitedRegion(page=6, bbox=(10, 20, 30, 40), label="iv"),
+        CitedRegion(page=6, bbox=(1.25, 2, 3, 4), label="iv"),
+        CitedRegion(page=7, bbox=(5, 6, 7, 8), label="v"),
+    ]
+    made = citation(_hit(*regions), 2, corpus="manuals", version="20260101T000000Z-abc")
+    picture, pdf = urlsplit(made.page_link), urlsplit(made.pdf_link)
+    assert picture.path == f"/v1/corpora/manuals/documents/{DOC}/pages/6.png"
+    assert parse_qs(picture.query) == {
+        "box": ["10.0,20.0,30.0,40.0", "1.2,2.0,3.0,4.0"],
+        "version": ["20260101T000000Z-abc"],
+    }
+    assert (pdf.path, pdf.fragment) == (f"/v1/corpora/manuals/documents/{DOC}.pdf", "page=6")
+    assert parse_qs(pdf.query) == {"version": ["20260101T000000Z-abc"]}
+    assert (made.n, made.title, made.label, made.page, made.section_path) == (
+        2,
+        "Lathe manual",
+        "iv",
+        6,
+        ["Turning", "Touch off"],
+    )
+
+
+def test_a_hit_without_regions_shows_its_box_and_one_of_many_shows_as_many_as_a_page_takes() -> None:
+    made = citation(_hit(), 1, corpus="manuals", version="v")
+    assert parse_qs(urlsplit(made.page_link).query)["box"] == ["10.0,20.0,30.0,40.0"]
+    many = citation(_hit(*[CitedRegion(page=6, bbox=(0, 0, 1, 1))] * 60), 1, corpus="manuals", version="v")
+    assert len(parse_qs(urlsplit(many.page_link).query)["box"]) == MOST_BOXES

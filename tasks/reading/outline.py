@@ -242,8 +242,11 @@ def _runs_upward(line: Line) -> bool:
 
 
 def same_title(one: str, other: str) -> bool:
-    """Return whether two titles are the same but for case, white space, stops and their number."""
-    return title_letters(one) == title_letters(other) or bare(one) == bare(other)
+    """Return whether two titles are the same but for case, white space, stops and their number.
+
+    Each is compared with and without what looks like its number: of "2.6.1 X Axis" and "X Axis" the X is none.
+    """
+    return not {title_letters(one), bare(one)}.isdisjoint({title_letters(other), bare(other)})
 
 
 def _away(line: Line, entry: OutlineEntry) -> float:

@@ -246,15 +246,25 @@ def test_words_of_running_text_are_no_heading_unless_the_outline_points_to_them(
     assert _outlined("4.2 Filter", ("The pump", 14), ("Filter", 10), y=y) == found
 
 
-def test_the_sections_of_text_follow_a_heading_without_its_number() -> None:
+@pytest.mark.parametrize(
+    ("headings", "entries"),
+    [
+        (("The pump", "The filter"), ("1 The pump", "2 The filter")),
+        (("2.6.1 X Axis", "2.6.2 Z Axis"), ("X Axis", "Z Axis")),
+    ],
+    ids=["number in the outline", "letter that looks like a number"],
+)
+def test_the_sections_of_text_follow_headings_with_other_numbers_than_the_outline(
+    headings: Sequence[str], entries: Sequence[str]
+) -> None:
     document = pymupdf.open()
     page = document.new_page(width=595, height=842)
-    for top, title in ((100, "The pump"), (400, "The filter")):
+    for top, title in zip((100, 400), headings, strict=True):
         page.insert_text((72, top), title, fontsize=14)
         page.insert_textbox((72, top + 15, 520, top + 150), _TEXT, fontsize=10)
-    outline = [OutlineEntry(1, "1 The pump", 1, 85), OutlineEntry(1, "2 The filter", 1, 385)]
+    outline = [OutlineEntry(1, entry, 1, y) for entry, y in zip(entries, (85, 385), strict=True)]
     paths = [block.section_path for block in structured(document, outline).blocks if block.kind is BlockKind.TEXT]
-    assert paths == [("1 The pump",), ("2 The filter",)]
+    assert paths == [(entry,) for entry in entries]
 
 
 def test_a_chapters_number_over_its_title_is_one_heading_with_it() -> None:

@@ -20,7 +20,7 @@ from typing import Any
 from backends.models.clip import Clip
 from backends.models.devices import best_device
 from backends.models.late_interaction import LateInteraction
-from backends.models.local_vlm import LocalVlm
+from backends.models.local_model import LocalModel
 from bench.table import Row, show
 from schemas.corpus import CaptionerKind, ModelCaptioner
 from schemas.generation import Request
@@ -199,10 +199,10 @@ def _captioner(folder: Path, sizes: Sizes, pictures: Sequence[bytes], batches: S
     with _drawn_on_the_gpu():
         tiny_vlm.write(folder, text=text, vision=vision)
     prompt = "Describe the picture, which is a figure of a technical document. " * 8
-    requests = [Request(f"{number}", prompt, picture) for number, picture in enumerate(pictures)]
+    requests = [Request.of(f"{number}", prompt, picture) for number, picture in enumerate(pictures)]
     settings = {"max_tokens": sizes.tokens, "max_side_px": max(sizes.picture)}
     options = ModelCaptioner(kind=CaptionerKind.LOCAL, model=str(folder), revision="1", **settings)
-    model = LocalVlm("bench", options, max(batches))
+    model = LocalModel("bench", options, max(batches))
     weights = sum(
         part.numel() * part.element_size()
         for name, part in model.model.named_parameters()

@@ -165,6 +165,30 @@ def write_colpali(folder: Path, *, seed: int = 0) -> Path:
     return folder
 
 
+_CHAT = (
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+def write_causal(folder: Path, *, seed: int = 0) -> Path:
+    """Write a folder of a causal language model with a chat template: it reads text alone."""
+    import torch
+    from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen2Tokenizer
+
+    special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+    vocabulary = {letter: place for place, letter in enumerate(sorted(ByteLevel.alphabet()))}
+    tokenizer = Qwen2Tokenizer(
+        vocab=vocabulary, merges=[], eos_token="<|im_end|>", additional_special_tokens=special, model_max_length=4096
+    )
+    tokenizer.chat_template = _CHAT
+    tokenizer.save_pretrained(folder)
+    sizes = _TEXT | {"initializer_range": 0.5, "bos_token_id": None, "eos_token_id": tokenizer.eos_token_id}
+    torch.manual_seed(seed)
+    Qwen2ForCausalLM(Qwen2Config(vocab_size=len(tokenizer), **sizes)).save_pretrained(folder)
+    return folder
+
+
 def draw(seed: int, width: int = 60, height: int = 40) -> bytes:
     """Return a PNG of coloured rectangles; the same for the same seed."""
     chance = random.Random(seed)

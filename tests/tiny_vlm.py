@@ -122,7 +122,7 @@ def requests(count: int) -> list[Request]:
     """Return requests of several lengths and sizes, every third without a picture."""
     return [
         Request.of(
-            id=f"request-{number}",
+            request_id=f"request-{number}",
             prompt="What is it? " * (1 + number % 4) + f"Number {number}.",
             picture=picture(number, width=60 + 30 * (number % 3)) if number % 3 else None,
         )

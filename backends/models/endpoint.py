@@ -10,6 +10,10 @@ What becomes of a request:
 * No credit left, a wait for hours, or many failures in a row: every further request gets a ``TransientError`` at once.
 * 401, 403, 404 and the like, a parameter that the model doesn't take, nothing but 400 from the start: ``UserError``.
 
+**A stream** ends as the same request does without one, with three differences. Nothing is tried again once a word has come: what
+may succeed another time is a ``TransientError`` then. ``timeout_s`` bounds the wait for each chunk. A reply longer than
+``max_tokens`` allow is cut, and is not complete.
+
 **Another model's words** must not be kept under the name and revision that they were asked for: gateways fall back to other
 models, and names like ``latest`` move on. The name in the answer must be the name that was asked for or the ``revision``,
 perhaps with a folder before it or a date behind it: ``gpt-4o`` may answer as ``gpt-4o-2024-08-06``, not as ``gpt-4o-mini``. A
@@ -24,28 +28,34 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import cache
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, Protocol, cast
 from urllib.parse import urlsplit
 
 import tenacity
 from pydantic import BaseModel, ValidationError
 
 from backends.models.pictures import encode
+from backends.models.streaming import Outcome, words_of
 from schemas.corpus import AskedModel, EndpointOptions, ModelCaptioner
 from schemas.errors import BadInputError, ContractError, FailureCode, TransientError, UserError
-from schemas.generation import Reply, Request, Usage
+from schemas.generation import Message, Reply, Request, Usage
 from schemas.models import Model
 from schemas.ports import LanguageModel
 from schemas.versions import ModelCard
 
 if TYPE_CHECKING:
+    import ssl
+
     from openai import APIStatusError
-    from openai.types.chat import ChatCompletionContentPartParam as Part
+    from openai.types.chat import ChatCompletionMessageParam as Sent
 
 SETTINGS_VERSION = "1"
 """Part of the card once it is above 1: raise it with any change here or in ``pictures.py`` that may change what a model is asked,
@@ -61,11 +71,13 @@ FIRST_WAIT_S = 1.0
 LONGEST_WAIT_S = 60.0
 """Between two tries at most: the bound doubles from the first to the longest, and each wait is drawn at random below it."""
 
+CHARACTERS_A_TOKEN = 32
+"""Characters of a stream for each of ``max_tokens`` at most. English has 4 a token; a server that sends more has no limit."""
+
 _AGAIN = {408, 409, 425, 429}
 _OF_THE_REQUEST = {400, 413, 415, 422}
 _DATED = re.compile(r"[-@:](\d{4}-\d{2}-\d{2}|\d{2}-\d{2}|\d{3,8}|latest)")
 
-Outcome = Reply | BadInputError | TransientError
 Asked = ModelCaptioner | AskedModel
 
 
@@ -151,6 +163,22 @@ class Endpoint:
         if unusable is not None:
             raise unusable
 
+    def stream(self, request: Request, *, stopped: Callable[[], bool] = lambda: False) -> Generator[str | Outcome]:
+        """Yield the words of one reply as they come, then what became of the request; see ``LanguageModel.stream``.
+
+        Raises:
+            UserError: As for ``replies``.
+        """
+        from anyio.from_thread import start_blocking_portal
+
+        pieces: SimpleQueue[str | None] = SimpleQueue()
+        with start_blocking_portal() as portal, portal.wrap_async_context_manager(self._calls.open()):
+            call = portal.start_task_soon(self._calls.outcome, request, pieces.put)
+            try:
+                yield from words_of(call, pieces, stopped)
+            finally:
+                call.cancel()
+
 
 def card(captioner: Asked) -> ModelCard:
     """Describe a model as a corpus file names it; nothing needs to be installed for that."""
@@ -197,6 +225,8 @@ class _Calls:
             "top_p": captioner.top_p,
             "max_tokens": captioner.max_tokens,
         }
+        self._stream_options: dict[str, Any] = {"stream_options": {"include_usage": True}}
+        self._longest = captioner.max_tokens * CHARACTERS_A_TOKEN
         self._interval_s = 60 / options.requests_per_minute if options.requests_per_minute else 0.0
         self._next_call = clock.now()
         self._failed_in_a_row = 0
@@ -208,29 +238,39 @@ class _Calls:
     async def open(self) -> AsyncIterator[None]:
         """Be ready for calls, on this event loop, until the block ends."""
         import anyio
-        from openai import AsyncOpenAI
+        from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
         if isinstance(self._ended, UserError):  # the mistake may be corrected by now
             self._ended = None
         self._turn, self._waits = anyio.Lock(), set[anyio.CancelScope]()
         # Without a key of its own the client would take whatever OPENAI_API_KEY holds, and send it anywhere.
         self._client = AsyncOpenAI(
-            base_url=self._options.url, api_key=self._api_key or "none", max_retries=0, timeout=self._options.timeout_s
+            base_url=self._options.url,
+            api_key=self._api_key or "none",
+            max_retries=0,
+            timeout=self._options.timeout_s,
+            http_client=DefaultAsyncHttpxClient(verify=_tls()),
         )
         async with self._client:
             yield
 
-    async def outcome(self, request: Request) -> Outcome:
+    async def outcome(self, request: Request, say: Callable[[str], None] | None = None) -> Outcome:
         """Return what becomes of a request, whatever it takes.
+
+        Args:
+            request: What is asked.
+            say: Gets the words of a stream as they come; None asks for the whole reply at once.
 
         Raises:
             UserError: No request would succeed.
         """
         import anyio
 
-        used = Usage()
+        used, speech = Usage(), say and _Speech(say)
         retrying = tenacity.AsyncRetrying(
-            retry=tenacity.retry_if_exception_type(_TryAgainError),
+            retry=tenacity.retry_if_exception(
+                lambda error: isinstance(error, _TryAgainError) and not (speech and speech.pieces)
+            ),
             stop=tenacity.stop_after_attempt(self._options.retries + 1),
             wait=tenacity.wait_random_exponential(FIRST_WAIT_S, max=LONGEST_WAIT_S),
             sleep=self._sleep,
@@ -238,8 +278,8 @@ class _Calls:
         )
         try:
             self._check_not_ended()
-            content = await anyio.to_thread.run_sync(self._content, request)
-            reply: Reply = await retrying(self._attempt, content, used)
+            messages = await anyio.to_thread.run_sync(self._messages, request)
+            reply: Reply = await retrying(self._attempt, messages, used, speech)
         except BadInputError as error:
             self._failed_in_a_row = 0
             return error
@@ -261,39 +301,94 @@ class _Calls:
         self._failed_in_a_row = 0
         return reply
 
-    async def _attempt(self, content: "list[Part]", used: Usage) -> Reply:
+    async def _attempt(self, messages: "list[Sent]", used: Usage, speech: "_Speech | None") -> Reply:
         """Call once, and check the answer.
 
         Raises:
-            _TryAgainError: Another try may succeed.
+            _TryAgainError: Another try may succeed, where no word has come.
             TransientError: It may succeed another time.
             BadInputError: The model doesn't answer this request.
             UserError: No request would succeed.
         """
-        import anyio
         from httpx2 import ConnectError
-        from openai import APIConnectionError, APIStatusError, APITimeoutError
+        from openai import APIConnectionError, APIError, APIStatusError, APITimeoutError
 
         await self._take_turn()
-        parameters = dict(self._parameters)
+        parameters = self._parameters | (self._stream_options if speech else {})
+        paid = True
         try:
-            with anyio.fail_after(self._options.timeout_s):
-                answer = await self._client.chat.completions.with_raw_response.create(
-                    model=self._asked, messages=[{"role": "user", "content": content}], **parameters
-                )
+            if speech is None:
+                answer = await self._whole(messages, parameters)
+            else:
+                answer = await self._streamed(messages, parameters, speech)
         except (TimeoutError, APITimeoutError) as error:
-            used.calls += 1
             raise self._fault("timeouts", f"no answer within {self._options.timeout_s:g} s") from error
         except APIConnectionError as error:
             cause = error.__cause__ or error
-            used.calls += not isinstance(cause, ConnectError)
+            paid = not isinstance(cause, ConnectError)
             raise self._fault("broken_connections", f"the connection failed: {cause or type(cause).__name__}") from error
         except APIStatusError as error:
+            paid = False
             if self._can_do_without(error, parameters):
-                return await self._attempt(content, used)
+                return await self._attempt(messages, used, speech)
             raise self._refused(error) from error
-        used.calls += 1
-        return self._checked(answer.content, used)
+        except APIError as error:
+            raise self._fault("server_errors", f"the stream ends in an error: {self._shown(error.message)}") from error
+        finally:
+            used.calls += paid
+        return self._checked(answer, used)
+
+    async def _whole(self, messages: "list[Sent]", parameters: Mapping[str, Any]) -> "_Answer":
+        """Return an answer that comes at once; raises what the client does, and as ``_attempt``."""
+        import anyio
+
+        with anyio.fail_after(self._options.timeout_s):
+            found = await self._client.chat.completions.with_raw_response.create(
+                model=self._asked, messages=messages, **parameters
+            )
+        try:
+            return _Answer.model_validate_json(found.content)
+        except ValidationError as error:
+            shown = self._shown(found.content.decode(errors="replace"))
+            raise self._fault("bad_answers", f"the answer is no chat completion: {shown}") from error
+
+    async def _streamed(self, messages: "list[Sent]", parameters: Mapping[str, Any], speech: "_Speech") -> "_Answer":
+        """Return an answer that comes in chunks, its words said meanwhile; raises as ``_whole``."""
+        import anyio
+
+        answer, message = _Answer(choices=[]), _Message()
+        finish_reason: str | None = None
+        left = self._longest
+        with anyio.fail_after(self._options.timeout_s):
+            chunks = await self._client.chat.completions.create(
+                model=self._asked, messages=messages, stream=True, **parameters
+            )
+        async with chunks:
+            while left > 0:
+                try:
+                    with anyio.fail_after(self._options.timeout_s):
+                        found = await anext(chunks, None)
+                    if found is None:
+                        break
+                    chunk = _Chunk.model_validate(found, from_attributes=True)
+                except ValueError as error:
+                    raise self._fault("bad_answers", "a chunk of the stream is no chat completion") from error
+                answer.model, answer.usage = chunk.model or answer.model, chunk.usage or answer.usage
+                self._check_name(answer.model)
+                for choice in chunk.choices[:1]:
+                    finish_reason = choice.finish_reason or finish_reason
+                    message.refusal = (message.refusal or "") + (choice.delta.refusal or "")
+                    if piece := (choice.delta.content or "")[:left]:
+                        speech.add(piece)
+                        left -= len(piece) - 1
+                left -= 1  # for each chunk, so that one without a word counts, too
+            else:
+                finish_reason = "length"
+        if finish_reason is None:
+            raise self._fault("bad_answers", "the stream ends before the reply does")
+        message.content = "".join(speech.pieces)
+        answer.choices = [_Choice(message=message, finish_reason=finish_reason)]
+        return answer
 
     async def _take_turn(self) -> None:
         """Return when the next call may go out: in the order they came, at the rate wanted, not while the server wants none."""
@@ -325,39 +420,45 @@ class _Calls:
         if self._ended is not None:
             raise self._ended
 
-    def _content(self, request: Request) -> "list[Part]":
-        """Return the parts of a message.
+    def _messages(self, request: Request) -> "list[Sent]":
+        """Return the messages of a request as they are sent.
 
         Raises:
-            BadInputError: The picture can't be decoded.
+            BadInputError: A picture can't be decoded.
         """
-        message = request.messages[-1]
-        parts: list[Part] = [{"type": "text", "text": message.text}]
-        for shown in message.pictures[:1]:
+        return [
+            cast(
+                "Sent", {"role": message.role, "content": message.text if message.role != "user" else self._parts(message)}
+            )
+            for message in request.messages
+        ]
+
+    def _parts(self, message: Message) -> list[dict[str, Any]]:
+        parts: list[dict[str, Any]] = []
+        for shown in message.pictures:
             picture, media_type = encode(shown, self._max_side_px)
             url = f"data:{media_type};base64,{base64.b64encode(picture).decode()}"
-            parts.insert(0, {"type": "image_url", "image_url": {"url": url}})
-        return parts
+            parts.append({"type": "image_url", "image_url": {"url": url}})
+        return [*parts, {"type": "text", "text": message.text}]
 
-    def _checked(self, content: bytes, used: Usage) -> Reply:
+    def _check_name(self, answered: str | None) -> None:
+        """Raise ``TransientError`` where another model answers than was asked for."""
+        if answered and not any(_is_the_same(answered, name) for name in (self._asked, self._revision)):
+            self._faults["other_models"] += 1
+            raise TransientError(
+                f"{self._where}: {self._server} was asked for {self._asked!r} and {answered!r} answered; "
+                f"if that is the model you mean, name it in model or revision"
+            )
+
+    def _checked(self, answer: "_Answer", used: Usage) -> Reply:
         """Return what an answer says; errors as for ``_attempt``."""
-        try:
-            answer = _Answer.model_validate_json(content)
-        except ValidationError as error:
-            shown = self._shown(content.decode(errors="replace"))
-            raise self._fault("bad_answers", f"the answer is no chat completion: {shown}") from error
         if answer.usage is not None:
             used.input_tokens += answer.usage.prompt_tokens or 0
             used.output_tokens += answer.usage.completion_tokens or 0
         if not answer.choices:
             raise self._fault("bad_answers", "the answer holds no choice")
         self._has_answered = True
-        if answer.model and not any(_is_the_same(answer.model, name) for name in (self._asked, self._revision)):
-            self._faults["other_models"] += 1
-            raise TransientError(
-                f"{self._where}: {self._server} was asked for {self._asked!r} and {answer.model!r} answered; "
-                f"if that is the model you mean, name it in model or revision"
-            )
+        self._check_name(answer.model)
         choice = answer.choices[0]
         if choice.message.refusal or choice.finish_reason == "content_filter":
             self._faults["refusals"] += 1
@@ -417,6 +518,9 @@ class _Calls:
 
     def _can_do_without(self, error: "APIStatusError", sent: Mapping[str, Any]) -> bool:
         """Stop sending a parameter that the model doesn't know, where the same can be asked without it: return whether."""
+        if "stream_options" in sent and "stream_options" in f"{error.param} {_message(error.body)}":
+            self._stream_options = {}
+            return True
         unknown = error.param or ""
         if error.status_code != 400 or error.code not in _UNKNOWN_PARAMETER or unknown not in sent:
             return False
@@ -459,12 +563,45 @@ class _Tokens(BaseModel):
     completion_tokens: int | None = None
 
 
+class _Delta(BaseModel):
+    delta: _Message
+    finish_reason: str | None = None
+
+
 class _Answer(BaseModel):
     """What is read of a chat completion. The client's own type takes whatever comes."""
 
     choices: list[_Choice]
     model: str | None = None
     usage: _Tokens | None = None
+
+
+class _Chunk(BaseModel):
+    """What is read of a chunk of a stream; ``usage`` is that of the reply so far."""
+
+    choices: list[_Delta]
+    model: str | None = None
+    usage: _Tokens | None = None
+
+
+@dataclass(frozen=True)
+class _Speech:
+    """The words of a stream that have come."""
+
+    say: Callable[[str], None]
+    pieces: list[str] = field(default_factory=list)
+
+    def add(self, piece: str) -> None:
+        self.pieces.append(piece)
+        self.say(piece)
+
+
+@cache
+def _tls() -> "ssl.SSLContext":
+    """Return what a client checks certificates by. To read them takes 20 ms, which each stream would wait for."""
+    from httpx2 import create_ssl_context
+
+    return create_ssl_context()
 
 
 def _is_the_same(answered: str, asked: str) -> bool:

@@ -161,7 +161,7 @@ KINDS: tuple[Kind[Any], ...] = (TEXT_EMBEDDERS, RECOGNISERS, DETECTORS)
 LANGUAGE_MODELS: dict[str, str] = {
     "llm": "backends.models.endpoint",
     **{kind: "backends.models.endpoint" for kind in CaptionerKind if kind.is_at_endpoint},
-    CaptionerKind.LOCAL: "backends.models.local_vlm",
+    CaptionerKind.LOCAL: "backends.models.local_model",
 }
 """The module of each kind of generative model: whoever names one says more of it than a ``Kind`` takes."""
 

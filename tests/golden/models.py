@@ -18,7 +18,7 @@ from backends.models import clip, late_interaction
 from backends.models.endpoint import Endpoint
 from backends.models.language import Py3LangId
 from backends.models.line_reader import LEAST_WIDTH_PX, LINE_HEIGHT_PX
-from backends.models.local_vlm import LocalVlm
+from backends.models.local_model import LocalModel
 from backends.models.minilm import MiniLM
 from backends.models.perceptual_hash import perceptual_hash
 from backends.models.pictures import fit, open_picture
@@ -285,7 +285,11 @@ def _requests() -> Iterator[Request]:
 
 
 def _given(requests: Sequence[Request]) -> list[object]:
-    return [[asked.id, asked.prompt, asked.picture and _seen(asked.picture)] for asked in requests]
+    return [
+        [asked.id, message.text, _seen(message.pictures[0]) if message.pictures else None]
+        for asked in requests
+        for message in asked.messages
+    ]
 
 
 def _local_vlm(folder: Path) -> Outputs:
@@ -294,7 +298,7 @@ def _local_vlm(folder: Path) -> Outputs:
         {"kind": "local", "model": str(tiny_vlm.write(folder)), "revision": "1", "max_tokens": 6, "max_side_px": 256}
     )
     requests = [*_requests()][:3]
-    written = dict(LocalVlm("captions.models.tiny", options, 2).replies(requests))
+    written = dict(LocalModel("captions.models.tiny", options, 2).replies(requests))
     given = digest([_given(requests), _releases("torch", "transformers")])
     return {
         "replies": (given, digest([_taken(written[asked.id]) for asked in requests])),
@@ -363,7 +367,7 @@ MODELS: dict[str, tuple[Callable[[Path], Outputs], str]] = {
     "unified": (_unified, "backends.models.unified:SETTINGS_VERSION"),
     "late interaction": (_late, "backends.models.late_interaction:SETTINGS_VERSION"),
     "sentence transformer": (_sentence_transformer, "backends.models.sentence_transformer:SETTINGS_VERSION"),
-    "local vlm": (_local_vlm, "backends.models.local_vlm:SETTINGS_VERSION"),
+    "local vlm": (_local_vlm, "backends.models.local_model:SETTINGS_VERSION"),
     "endpoint": (_endpoint, "backends.models.endpoint:SETTINGS_VERSION"),
 }
 """Each model: what it makes, and where its version is."""

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from backends.models.endpoint import FAILURES_IN_A_ROW, LONGEST_HOLD_S, LONGEST_WAIT_S, Endpoint, Outcome
+from backends.models.endpoint import FAILURES_IN_A_ROW, LONGEST_HOLD_S, LONGEST_WAIT_S, Endpoint
+from backends.models.streaming import Outcome
 from schemas.corpus import EndpointOptions, ModelCaptioner
 from schemas.errors import BadInputError, FailureCode, TransientError, UserError
 from schemas.generation import Reply, Request

@@ -51,7 +51,7 @@ def test_describing_models_imports_no_engine() -> None:
     cards = (
         "from backends.models.registry import KINDS\nfrom schemas.models import ModelName\n"
         "for kind in KINDS:\n    for name in kind.modules: kind.find(ModelName(name)).card()\n"
-        "import backends.models.endpoint, backends.models.local_vlm"
+        "import backends.models.endpoint, backends.models.local_model"
     )
     assert (
         _loaded(

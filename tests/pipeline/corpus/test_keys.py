@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.models import endpoint, local_vlm
+from backends.models import endpoint, local_model
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.records import likenesses
 from pipeline.records.likenesses import likeness_cache
@@ -46,7 +46,7 @@ def test_what_was_paid_for_keeps_its_key_until_how_models_are_used_changes(
     monkeypatch.setattr(endpoint, "SETTINGS_VERSION", "2")
     raised = keys(tmp_path)
     assert (raised["far"] != first["far"], raised["near"]) == (True, first["near"])
-    monkeypatch.setattr(local_vlm, "SETTINGS_VERSION", "2")
+    monkeypatch.setattr(local_model, "SETTINGS_VERSION", "2")
     assert keys(tmp_path)["near"] != first["near"]
 
 

@@ -9,23 +9,24 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from backends.models.local_vlm import FAILURES_FROM_THE_START, LocalVlm, Outcome
+from backends.models.local_model import FAILURES_FROM_THE_START, LocalModel
+from backends.models.streaming import Outcome
 from schemas.corpus import ModelCaptioner
 from schemas.errors import BadInputError, FailureCode, TransientError, UserError
 from schemas.generation import Reply, Request
 from tests.tiny_vlm import picture, requests
 
 
-def made(folder: Path | str, batch: int = 4, **named: Any) -> LocalVlm:
+def made(folder: Path | str, batch: int = 4, **named: Any) -> LocalModel:
     captioner = {"kind": "local", "model": str(folder), "revision": "r1", "max_tokens": 8, **named}
-    return LocalVlm("captions.models.shapes", ModelCaptioner(**captioner), batch)
+    return LocalModel("captions.models.shapes", ModelCaptioner(**captioner), batch)
 
 
-def asked(model: LocalVlm, count: int) -> dict[str, Outcome]:
+def asked(model: LocalModel, count: int) -> dict[str, Outcome]:
     return dict(model.replies(requests(count)))
 
 
-def failing(model: LocalVlm, fails: Callable[[torch.Tensor], Exception | None]) -> list[int]:
+def failing(model: LocalModel, fails: Callable[[torch.Tensor], Exception | None]) -> list[int]:
     """Let the forward pass of a model fail where it is meant to; return the sizes of the batches that it began."""
     sizes = []
 
@@ -40,7 +41,7 @@ def failing(model: LocalVlm, fails: Callable[[torch.Tensor], Exception | None]) 
     return sizes
 
 
-def ending(model: LocalVlm, after: int) -> None:
+def ending(model: LocalModel, after: int) -> None:
     """Let a model end each of its texts after so many tokens."""
     (end,) = model._ends
     written = 0

@@ -1,7 +1,7 @@
-"""A vision-language model of ``transformers``, run here: on a GPU in bfloat16, else on the CPU in float32.
+"""A generative model of ``transformers``, run here: on a GPU in bfloat16, else on the CPU in float32.
 
-Any model of the image-text-to-text kind that has a chat template (Qwen2.5-VL, and what is made like it). Nothing is downloaded
-while a refresh runs: the weights lie in a folder, or in the local cache of the Hugging Face hub.
+Any model with a chat template of the image-text-to-text kind (Qwen2.5-VL, and what is made like it), or of the causal kind, which
+reads text alone. Nothing is downloaded: the weights lie in a folder, or in the local cache of the Hugging Face hub.
 
 **Batches.** Prompts are padded on the left and masked, so at temperature 0 the words don't depend on the batch: exactly in
 float32, as far as the tests go; in bfloat16 another batch rounds differently, and two nearly equal words may swap. A batch that
@@ -9,26 +9,32 @@ runs out of memory is halved and tried again, down to one request, and later bat
 
 **What documents write is text.** A token that controls the model (``<|im_end|>``, a picture's place) is encoded letter by letter
 where it stands in a prompt: a manual about language models neither breaks the call nor takes it over.
+
+**A stream** runs in a thread of the model's own, one at a time. A hook before each layer ends it once nobody waits: between two
+words as well as while a long prompt is read.
 """
 
 import copy
 import importlib.util
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from backends.models.pictures import fit
-from schemas.corpus import ModelCaptioner
+from backends.models.streaming import Outcome, words_of
+from schemas.corpus import AskedModel, ModelCaptioner
 from schemas.errors import BadInputError, FailureCode, TransientError, UserError
-from schemas.generation import Reply, Request, Usage
+from schemas.generation import Message, Reply, Request, Usage
 from schemas.models import Model
 from schemas.ports import LanguageModel
 from schemas.versions import ModelCard
 
 if TYPE_CHECKING:
-    from PIL.Image import Image
+    from transformers import TextIteratorStreamer
 
 SETTINGS_VERSION = "1"
 """Part of the card once it is above 1: raise it with any change here or in ``pictures.py`` that may change what it writes."""
@@ -36,10 +42,14 @@ SETTINGS_VERSION = "1"
 FAILURES_FROM_THE_START = 20
 """Requests that the model fails on, none having succeeded, until it is the model's fault."""
 
-Outcome = Reply | BadInputError | TransientError
+Asked = ModelCaptioner | AskedModel
 
 
-class LocalVlm:
+class _StoppedError(BaseException):
+    """Nobody waits for the reply; no failure of the model, so that no handler of failures sees it."""
+
+
+class LocalModel:
     """A ``LanguageModel`` in this process.
 
     ``faults`` are named ``out_of_memory``, ``failures`` and ``empty_answers``.
@@ -50,10 +60,10 @@ class LocalVlm:
         batch: Requests at once at most.
 
     Raises:
-        UserError: The model isn't on this machine, or is none that describes pictures.
+        UserError: The model isn't on this machine, or writes no replies.
     """
 
-    def __init__(self, where: str, captioner: ModelCaptioner, batch: int) -> None:
+    def __init__(self, where: str, captioner: Asked, batch: int) -> None:
         import torch
 
         self.name, self.revision = captioner.model, captioner.revision
@@ -64,6 +74,9 @@ class LocalVlm:
         self._failed_from_the_start: int | None = 0
         self.device = "cuda" if captioner.gpus and torch.cuda.is_available() else "cpu"
         self.model, self._processor = _load(captioner, self._where, self.device)
+        self._tokenizer = getattr(self._processor, "tokenizer", self._processor)
+        self._sees = self._tokenizer is not self._processor
+        self._thread = ThreadPoolExecutor(1)
         self._settings = self._generation_settings(captioner)
 
     def replies(self, requests: Iterable[Request]) -> Iterator[tuple[str, Outcome]]:
@@ -74,30 +87,59 @@ class LocalVlm:
         """
         waiting = iter(requests)
         while together := list(islice(waiting, self._batch)):
-            seen: list[_Seen] = []
+            chats: list[_Chat] = []
             for request in together:
                 try:
-                    seen.append(
-                        (
-                            request,
-                            fit(request.messages[-1].pictures[0], self._max_side_px)
-                            if request.messages[-1].pictures
-                            else None,
-                        )
-                    )
+                    chats.append(self._chat(request))
                 except BadInputError as error:
                     yield request.id, error
-            yield from self._outcomes(seen)
+            yield from self._outcomes(chats)
 
-    def _outcomes(self, seen: Sequence["_Seen"]) -> Iterator[tuple[str, Outcome]]:
-        """Yield what becomes of some requests; those that fail together are taken apart."""
+    def stream(self, request: Request, *, stopped: Callable[[], bool] = lambda: False) -> Generator[str | Outcome]:
+        """Yield the words of one reply as they come, then what became of the request; see ``LanguageModel.stream``.
+
+        Raises:
+            UserError: As for ``replies``.
+        """
+        from transformers import TextIteratorStreamer
+
+        try:
+            chat = self._chat(request)
+        except BadInputError as error:
+            yield error
+            return
+        words = TextIteratorStreamer(self._tokenizer, skip_prompt=True, skip_special_tokens=True)
+        ended = Event()
+        call = self._thread.submit(self._spoken, chat, words, ended)
+        try:
+            yield from words_of(call, words.text_queue, stopped)
+        finally:
+            ended.set()
+
+    def _spoken(self, chat: "_Chat", words: "TextIteratorStreamer", ended: Event) -> Outcome:
+        def go_on(_module: object, _given: object) -> None:
+            if ended.is_set():
+                raise _StoppedError
+
+        hooks = [module.register_forward_pre_hook(go_on) for module in self.model.modules()]
+        try:
+            ((_, outcome),) = self._outcomes([chat], words)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        return outcome
+
+    def _outcomes(
+        self, chats: Sequence["_Chat"], words: "TextIteratorStreamer | None" = None
+    ) -> Iterator[tuple[str, Outcome]]:
+        """Yield what becomes of some requests; those that fail together are taken apart. ``words`` gets those of a single one."""
         import torch
 
-        if not seen:
+        if not chats:
             return
         failure: str | None = None
         try:
-            found = self._generate(seen)
+            found = self._generate([messages for _, messages in chats], words)
         except torch.AcceleratorError as error:
             if not _is_starved(error):
                 raise  # after that no call of this process succeeds
@@ -106,26 +148,26 @@ class LocalVlm:
             failure, starved = str(error) or type(error).__name__, _is_starved(error)
         if failure is None:
             self._failed_from_the_start = None
-            yield from zip((request.id for request, _ in seen), found, strict=True)
+            yield from zip((name for name, _ in chats), found, strict=True)
             return
         # Out of the handler, so that the failed call's tensors are gone.
-        half = len(seen) // 2
+        half = len(chats) // 2
         if starved:
             self.faults["out_of_memory"] += 1
             self._batch = max(1, half)
             if self.device == "cuda":
                 torch.cuda.empty_cache()
         if half:
-            yield from self._outcomes(seen[:half])
-            yield from self._outcomes(seen[half:])
+            yield from self._outcomes(chats[:half])
+            yield from self._outcomes(chats[half:])
         else:
-            yield seen[0][0].id, self._failed(failure, starved=starved)
+            yield chats[0][0], self._failed(failure, starved=starved)
 
     def _failed(self, failure: str, *, starved: bool) -> BadInputError | TransientError:
         why = failure.strip().partition("\n")[0][:200]
         if starved:
             return TransientError(
-                f"{self._where}: memory is too short for one picture; lower max_side_px or max_tokens: {why}"
+                f"{self._where}: memory is too short for one request; lower max_side_px or max_tokens: {why}"
             )
         self.faults["failures"] += 1
         if self._failed_from_the_start is not None:
@@ -134,20 +176,40 @@ class LocalVlm:
                 raise UserError(f"{self._where}: {self.name!r} fails on whatever it is asked: {why}")
         return BadInputError(f"{self._where}: {self.name!r} fails on it: {why}", FailureCode.MODEL_FAILED)
 
-    def _generate(self, seen: Sequence["_Seen"]) -> list[Outcome]:
+    def _chat(self, request: Request) -> "_Chat":
+        """Return a request as chat templates take it.
+
+        Raises:
+            BadInputError: A picture can't be decoded, or the model sees none.
+        """
+        return request.id, [{"role": message.role, "content": self._content(message)} for message in request.messages]
+
+    def _content(self, message: Message) -> str | list[dict[str, object]]:
+        if self._sees:
+            pictures = [{"type": "image", "image": fit(picture, self._max_side_px)} for picture in message.pictures]
+            return [*pictures, {"type": "text", "text": message.text}]
+        if message.pictures:
+            why = f"{self._where}: {self.name!r} reads text alone and sees no pictures; name a model that sees"
+            raise BadInputError(why, FailureCode.MODEL_FAILED)
+        return message.text
+
+    def _generate(self, chats: Sequence["_Messages"], words: "TextIteratorStreamer | None") -> list[Outcome]:
         import torch
 
-        prompts = self._processor.apply_chat_template(
-            [[{"role": "user", "content": _content(request, picture)}] for request, picture in seen],
-            tokenize=True,
-            return_dict=True,
-            return_tensors="pt",
-            add_generation_prompt=True,
-            sanitize_control_tokens=True,
-            processor_kwargs={"padding": True, "padding_side": "left"},
-        ).to(self.device, dtype=self.model.dtype)
+        template: dict[str, Any] = {
+            "tokenize": True,
+            "return_dict": True,
+            "return_tensors": "pt",
+            "add_generation_prompt": True,
+            "sanitize_control_tokens": True,
+        }
+        if self._sees:
+            template["processor_kwargs"] = {"padding": True, "padding_side": "left"}
+            prompts = self._processor.apply_chat_template(chats, **template).to(self.device, dtype=self.model.dtype)
+        else:
+            prompts = self._processor.apply_chat_template(chats, padding=True, **template).to(self.device)
         with torch.inference_mode():
-            written = self.model.generate(**prompts, generation_config=self._settings)
+            written = self.model.generate(**prompts, generation_config=self._settings, streamer=words)
         start = prompts["input_ids"].shape[1]
         read = prompts["attention_mask"].sum(dim=1).tolist()
         return [self._outcome(ids, tokens) for ids, tokens in zip(written[:, start:].tolist(), read, strict=True)]
@@ -163,10 +225,10 @@ class LocalVlm:
             return BadInputError(f"{self._where}: the model answered without a word", FailureCode.MODEL_FAILED)
         return Reply(text, self.name, used.calls, used.input_tokens, used.output_tokens, complete=end is not None)
 
-    def _generation_settings(self, captioner: ModelCaptioner) -> Any:
+    def _generation_settings(self, captioner: Asked) -> Any:
         """Return what the model comes with (where it ends, how it avoids repetition), and what the corpus file says of words."""
         settings = copy.deepcopy(self.model.generation_config)
-        tokenizer = self._processor.tokenizer
+        tokenizer = self._tokenizer
         ends = settings.eos_token_id if settings.eos_token_id is not None else tokenizer.eos_token_id
         self._ends = frozenset(ends if isinstance(ends, list) else [ends])
         sampled = captioner.temperature > 0
@@ -183,17 +245,18 @@ class LocalVlm:
         return settings
 
 
-_Seen = tuple[Request, "Image | None"]
-"""A request and its picture."""
+_Messages = list[dict[str, Any]]
+_Chat = tuple[str, _Messages]
+"""The id of a request, and its messages as chat templates take them."""
 
 
-def card(captioner: ModelCaptioner) -> ModelCard:
+def card(captioner: Asked) -> ModelCard:
     """Describe a model as a corpus file names it; nothing needs to be installed for that."""
     return ModelCard(name=captioner.model, revision=captioner.revision, settings_version=SETTINGS_VERSION)
 
 
-def model(where: str, captioner: ModelCaptioner) -> Model[LanguageModel]:
-    """Offer a vision-language model of ``transformers`` to the registry.
+def model(where: str, captioner: Asked) -> Model[LanguageModel]:
+    """Offer a generative model of ``transformers`` to the registry.
 
     Raises:
         UserError: What runs it is not installed. Planning says so already, before anything is parsed.
@@ -202,25 +265,33 @@ def model(where: str, captioner: ModelCaptioner) -> Model[LanguageModel]:
         raise UserError(f"{where}: a local model needs the extra: pip install -e '.[torch]', or make setup")
     return Model(
         card=lambda: card(captioner),
-        load=lambda batch: LocalVlm(where, captioner, batch),
+        load=lambda batch: LocalModel(where, captioner, batch),
     )
 
 
-def _load(captioner: ModelCaptioner, where: str, device: str) -> tuple[Any, Any]:
+def _load(captioner: Asked, where: str, device: str) -> tuple[Any, Any]:
     """Return a model and its processor.
 
     Raises:
         UserError: There is no such model here, or it can't be used.
     """
     import torch
-    from transformers import AutoModelForImageTextToText, AutoProcessor
+    from transformers import (
+        MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING,
+        AutoConfig,
+        AutoModelForCausalLM,
+        AutoModelForImageTextToText,
+        AutoProcessor,
+        AutoTokenizer,
+    )
     from transformers.utils import logging
 
     folder = _folder(captioner.model, captioner.revision, where)
     logging.disable_progress_bar()
     try:
-        processor = AutoProcessor.from_pretrained(folder, local_files_only=True)
-        found, loaded = AutoModelForImageTextToText.from_pretrained(
+        sees = type(AutoConfig.from_pretrained(folder, local_files_only=True)) in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
+        processor = (AutoProcessor if sees else AutoTokenizer).from_pretrained(folder, local_files_only=True)
+        found, loaded = (AutoModelForImageTextToText if sees else AutoModelForCausalLM).from_pretrained(
             folder,
             dtype=torch.bfloat16 if device == "cuda" else torch.float32,
             local_files_only=True,
@@ -231,14 +302,18 @@ def _load(captioner: ModelCaptioner, where: str, device: str) -> tuple[Any, Any]
     except Exception as error:
         why = str(error).strip().partition("\n")[0][:200]
         raise UserError(
-            f"{where}: {folder} can't be loaded as a model that describes pictures, or is not all here: {why}"
+            f"{where}: {folder} can't be loaded as a model that writes replies, or is not all here: {why}"
         ) from error
     if missing := sorted(loaded["missing_keys"]):  # they would be random
         raise UserError(f"{where}: the weights in {folder} are not all that the model has; {missing[0]} is missing")
     if getattr(processor, "chat_template", None) is None:
         raise UserError(f"{where}: the model in {folder} has no chat template; use one that is made to follow instructions")
-    if not any((folder / file).is_file() for file in processor.tokenizer.vocab_files_names.values()):  # it would be empty
+    tokenizer = processor.tokenizer if sees else processor
+    if not any((folder / file).is_file() for file in tokenizer.vocab_files_names.values()):  # it would be empty
         raise UserError(f"{where}: {folder} has no tokenizer")
+    if not sees:
+        tokenizer.padding_side = "left"
+        tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
     return found.to(device).eval(), processor
 
 
@@ -260,11 +335,6 @@ def _folder(name: str, revision: str, where: str) -> Path:
             f"{where}: {name!r} at revision {revision!r} is not on this machine; bring it into the hub's cache with "
             f"'hf download {name} --revision {revision}', or name the folder that it lies in"
         ) from error
-
-
-def _content(request: Request, picture: "Image | None") -> list[dict[str, object]]:
-    words: dict[str, object] = {"type": "text", "text": request.messages[-1].text}
-    return [words] if picture is None else [{"type": "image", "image": picture}, words]
 
 
 def _is_starved(error: Exception) -> bool:

@@ -6,13 +6,14 @@ by a gate.
 
 import math
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast, get_args
 
 import typer
+from pydantic import BaseModel
 
 from cli.start import leave_pandas_out
 from cli.terminal import print_json, print_markdown, print_table, reporting, say, show, show_marked, show_text, show_title
@@ -21,8 +22,10 @@ from schemas.stages import Step
 
 if TYPE_CHECKING:
     from pipeline.published.corpus import PublishedCorpus
+    from schemas.answer_presets import AnswerPresetInfo
     from schemas.evidence import Hit, PageRange, Resemblance
     from schemas.inspection import InspectedPage
+    from schemas.retrieval import PresetInfo
     from schemas.trace import TraceStep
 
 _DAYS = ["%Y-%m-%d", "%Y-%m", "%Y"]
@@ -547,16 +550,23 @@ def _shortened(text: str) -> str:
 
 @app.command()
 def presets(corpus: CorpusArgument, as_json: Json = False) -> None:
-    """List every way to search a corpus, and what its live version lacks for some."""
+    """List every way to search a corpus and to answer from it, and what is lacking for some."""
     from pipeline.published.corpus import open_published
 
-    found = open_published(corpus).presets()
+    published = open_published(corpus)
+    searches, answers = published.presets(), published.answer_presets()
     if as_json:
-        print_json({"presets": [preset.model_dump(mode="json") for preset in found]})
+        listed: dict[str, Sequence[BaseModel]] = {"presets": searches, "answers": answers}
+        print_json({name: [one.model_dump(mode="json") for one in found] for name, found in listed.items()})
         return
+    _show_presets("preset", searches)
+    _show_presets("answer", answers)
+
+
+def _show_presets(kind: str, found: "Iterable[PresetInfo | AnswerPresetInfo]") -> None:
     for source, listed in groupby(found, lambda preset: preset.source):
         rows = [(preset.name, preset.sentence, "; ".join(preset.missing)) for preset in listed]
-        print_table(source, ("preset", "what it does", "what this version lacks"), rows)
+        print_table(source, (kind, "what it does", "what is lacking"), rows)
 
 
 def _show_hits(hits: "Sequence[Hit]", group: str | None = None) -> None:
@@ -578,36 +588,56 @@ def _show_hits(hits: "Sequence[Hit]", group: str | None = None) -> None:
 def ask(
     corpus: CorpusArgument,
     question: Annotated[str, typer.Argument(help="The question.")],
-    preset: Annotated[
-        str | None, typer.Option(help="How passages are searched; 'inset presets CORPUS' lists what there is.")
+    answer: Annotated[
+        str | None,
+        typer.Option(help="How to answer; 'inset presets CORPUS' lists what there is. Default: as the corpus file says."),
     ] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="How passages are retrieved; default: as the answer preset says.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", help="Override a setting, answer.max_images=4, or a step of retrieval, select.diversity=0.5."
+        ),
+    ] = None,
+    document: Annotated[
+        list[str] | None, typer.Option(help="Answer from this document: its id, source or file name.")
+    ] = None,
+    pages: Annotated[list[str] | None, typer.Option(help="Answer from these pages, such as 3 or 3-9.")] = None,
+    image: Annotated[Path | None, typer.Option(help="A picture that goes with the question.")] = None,
     version: Annotated[str | None, typer.Option(help="A version other than the live one.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Show the rest of each passage, too.")] = False,
+    trace: Annotated[bool, typer.Option("--trace", help="Show what each step did.")] = False,
     as_json: Json = False,
 ) -> None:
     """Answer a question, figures in place, a citation for each part."""
+    from cli.answers import show_answer
     from pipeline.published.corpus import open_published
+    from schemas.evidence import Filters
 
     if not (asked := _question(question)):
         raise UserError("what should be answered? Give a QUESTION")
-    result = open_published(corpus).answer(asked, preset=preset, version=version)
+    changes = _changes(settings or [])
+    overridden = changes.pop("answer", {})
+    if not isinstance(overridden, dict):
+        raise UserError("--set answer=…: write answer.KEY=VALUE, such as answer.max_images=4; --answer names a preset")
+    options: dict[str, Any] = {
+        "answer": answer,
+        "settings": overridden,
+        "preset": preset,
+        "steps": changes,
+        "picture": None if image is None else _read(image),
+        "filters": Filters(documents=document or [], page_ranges=[_page_range(written) for written in pages or []]),
+        "version": version,
+        "trace": trace,
+    }
+    published = open_published(corpus)
     if as_json:
-        print_json(result)
+        print_json(published.answer(asked, **options))
         return
-    if result.abstained:
-        say("nothing in this version answers that")
-    for part in result.parts:
-        marks = "".join(f"[{n}]" for n in part.citations)
-        if part.type == "text":
-            show_text(f"{part.text} {marks}\n")
-        elif part.type == "table":
-            print_table("", part.rows[0], part.rows[1:])
-            for figure in part.figures:
-                show_text(f"{figure.tag}  {figure.caption}")
-            show_text(f"{marks}\n")
-        else:
-            show_text(f"{part.tag}  {part.caption} {marks}\n")
-    for citation in result.citations:
-        show(f"[{citation.n}] {citation.source}, {citation.regions[0].page_name}")
+    result = show_answer(published.answer_events(asked, **options), everything=everything)
+    _show_trace(result.trace or [])
 
 
 @app.command()

@@ -67,9 +67,9 @@ def show_marked(
     _out.print(line.append("…" if end < len(text) else ""))
 
 
-def show_text(text: str) -> None:
-    """Print text of several lines."""
-    _out.print(Text(printing.lines(text)))
+def show_text(text: str, *, end: str = "\n") -> None:
+    """Print text of several lines, ``end`` behind it."""
+    _out.print(Text(printing.lines(text)), end=end)
 
 
 def show_title(title: str) -> None:

@@ -8,6 +8,7 @@
     GET  /v1/corpora/{corpus}             one of them
     GET  /v1/corpora/{corpus}/versions
     GET  /v1/corpora/{corpus}/presets     every way to search it, and what its version lacks for some
+    GET  /v1/corpora/{corpus}/answers     every way to answer from it, and what is lacking for some
     GET  /v1/presets                      those that Inset brings
     GET  /v1/corpora/{corpus}/figures/{figure_id}
     GET  /v1/corpora/{corpus}/figures/{figure_id}/similar?by=vector&k=10
@@ -40,7 +41,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Depends, FastAPI, Header, Query, Request, Response
 from fastapi import Path as PathParameter
 from fastapi.concurrency import run_in_threadpool
-from fastapi.responses import FileResponse
+from fastapi.responses import FileResponse, StreamingResponse
 from fastapi.routing import APIRoute
 from fastapi.staticfiles import StaticFiles
 from pydantic import (
@@ -60,7 +61,9 @@ from query_service.errors import ErrorBody, one_line
 from query_service.guard import PICTURE_LIMIT, Guard
 from query_service.hosts import LOOPBACK, TrustedHosts
 from query_service.ports import Box, PublishedCorpus
-from schemas.answers import AnswerResult
+from query_service.stream import as_server_sent, events_of, gone
+from schemas.answer_presets import AnswerPresetInfo
+from schemas.answers import AnswerFinished, AnswerResult
 from schemas.errors import InsetError, NotFoundError
 from schemas.evidence import Filters, Resemblance, SearchResult, SimilarFigures
 from schemas.overview import CorpusOverview
@@ -194,10 +197,23 @@ class AnswerRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     question: Question
-    preset: PresetName | None = Field(None, description="How passages are searched; null is the corpus's default.")
+    answer: PresetName | None = Field(
+        None, description="How to answer, as /v1/corpora/{corpus}/answers lists it; null is the corpus's default."
+    )
+    settings: Annotated[dict[str, Any], Field(max_length=10)] = Field(
+        {}, description='Settings of the answer preset that are overridden: {"max_images": 4}.'
+    )
+    preset: PresetName | None = Field(
+        None, description="How passages are retrieved; null: as the answer preset says, or else the corpus's default."
+    )
     steps: Changes = ChangedSteps()
+    picture: Picture | None = Field(
+        None,
+        description="A picture in base64 that goes with the question, as for a search; the retrieval preset has to look at it.",
+    )
     filters: Filters = Filters()
     version: VersionName | None = None
+    stream: bool = Field(False, description="Send the answer as server-sent events while it is written.")
     trace: bool = Field(False, description="Return what each step did, too.")
 
 
@@ -272,6 +288,10 @@ def _binary(media_type: str, description: str) -> dict[int | str, dict[str, Any]
     return {200: {"description": description, "content": {media_type: {"schema": schema}}}}
 
 
+_EVENTS = {
+    "schema": {"type": "string", "description": "Events start, text, part, result and error, each with JSON as data."}
+}
+
 _listing = APIRouter()
 _operations = APIRouter()
 _v1 = APIRouter(prefix="/v1/corpora", responses=_SAID)
@@ -326,20 +346,52 @@ def search(corpus: Opened, asked: SearchRequest) -> SearchResult:
     )
 
 
-@_v1.post("/{corpus}/answer", tags=["questions"])
-def answer(corpus: Opened, asked: AnswerRequest) -> AnswerResult:
-    """An answer as an ordered list of parts, words and figures, each with its citations.
+@_v1.post(
+    "/{corpus}/answer",
+    tags=["questions"],
+    response_model=AnswerResult,
+    responses={200: {"description": "The answer, or its events.", "content": {"text/event-stream": _EVENTS}}},
+)
+async def answer(request: Request, corpus: Opened, asked: AnswerRequest) -> Response:
+    """An answer as an ordered list of parts, words, tables and figures, each with its citations.
 
-    ``abstained`` is true, and ``parts`` is empty, where nothing in the version answers.
+    ``abstained`` is true, and ``parts`` is empty, where nothing in the version answers. With ``stream``, or where the request
+    accepts ``text/event-stream``, the answer comes as server-sent events while it is written: ``start``, then ``text`` (more
+    words of a part) and ``part`` (a whole part, in place of its words), and ``result`` at last, which is the whole answer and
+    replaces what came before; or ``error``. A client that leaves ends the calls of models.
     """
-    return corpus.answer(
-        asked.question,
-        preset=asked.preset,
-        steps=asked.steps.given,
-        filters=asked.filters,
-        version=asked.version,
-        trace=asked.trace,
+    events = events_of(
+        request,
+        lambda stopped: corpus.answer_events(
+            asked.question,
+            answer=asked.answer,
+            settings=asked.settings,
+            preset=asked.preset,
+            steps=asked.steps.given,
+            picture=asked.picture,
+            filters=asked.filters,
+            version=asked.version,
+            trace=asked.trace,
+            stopped=stopped,
+        ),
     )
+    if asked.stream or "text/event-stream" in request.headers.get("accept", ""):
+        first = await anext(events, None)  # what is wrong with a request is an error as anywhere
+        if first is None:
+            return Response()
+        return StreamingResponse(
+            as_server_sent(first, events), media_type="text/event-stream", headers={"x-accel-buffering": "no"}
+        )
+    async for event in events:
+        if isinstance(event, AnswerFinished):
+            return Response(event.result.model_dump_json(), media_type="application/json")
+    return Response()  # the client has left
+
+
+@_v1.get("/{corpus}/answers", tags=["corpora"])
+def answers(corpus: Opened, version: VersionParameter = None) -> list[AnswerPresetInfo]:
+    """Every way to answer, a corpus's default first; ``missing`` is what the corpus file or the version lacks for one."""
+    return corpus.answer_presets(version)
 
 
 @_v1.get(
@@ -429,19 +481,14 @@ _CLIENT_GONE = 499  # nobody reads it; as nginx logs it
 async def _unless_gone(request: Request, made: "Future[bytes]") -> bytes | None:
     """Wait for what is being made; None where the client goes first, and then it is cancelled."""
     result = asyncio.wrap_future(made)
-    gone = asyncio.ensure_future(_gone(request))
-    first: set[asyncio.Future[Any]] = {result, gone}
+    leaving = asyncio.ensure_future(gone(request))
+    first: set[asyncio.Future[Any]] = {result, leaving}
     try:
         await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
         return result.result() if result.done() else None
     finally:
-        gone.cancel()
+        leaving.cancel()
         result.cancel()
-
-
-async def _gone(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
 
 
 @_v1.get(

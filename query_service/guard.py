@@ -81,7 +81,7 @@ class Guard:
 
 
 def _limit(scope: Scope) -> int:
-    has_picture = scope["method"] == "POST" and scope["path"].endswith("/search")
+    has_picture = scope["method"] == "POST" and scope["path"].endswith(("/search", "/answer"))
     return BODY_LIMIT + (PICTURE_LIMIT // 3 + 1) * 4 if has_picture else BODY_LIMIT
 
 

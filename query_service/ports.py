@@ -1,10 +1,11 @@
 """What the service needs of a corpus; ``pipeline.published.corpus.PublishedCorpus`` provides it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol
 
-from schemas.answers import AnswerResult
+from schemas.answer_presets import AnswerPresetInfo
+from schemas.answers import AnswerEvent
 from schemas.evidence import NO_FILTERS, Filters, Resemblance, SearchResult, SimilarFigures
 from schemas.overview import CorpusOverview
 from schemas.retrieval import PresetInfo
@@ -97,17 +98,38 @@ class PublishedCorpus(Protocol):
         """Return the ``k`` figures most like one, of the live version or of ``version``."""
         ...
 
-    def answer(
+    def answer_events(
         self,
         question: str,
         *,
+        answer: str | None = None,
+        settings: Mapping[str, Any] = NO_CHANGES,
         preset: str | None = None,
         steps: Mapping[str, Any] = NO_CHANGES,
+        picture: bytes | None = None,
         filters: Filters = NO_FILTERS,
         version: str | None = None,
         trace: bool = False,
-    ) -> AnswerResult:
-        """Answer from the live version, or from ``version``; arguments as for ``search``."""
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> Iterator[AnswerEvent]:
+        """Yield an answer from the live version, or from ``version``, as it comes into being; the last event is all of it.
+
+        Args:
+            question: In plain words.
+            answer: The answer preset; the corpus's default where None.
+            settings: Settings of the answer preset that are overridden.
+            preset: The retrieval preset; as the answer preset says where None.
+            steps: Steps of the retrieval preset that are overridden.
+            picture: An encoded picture that goes with the question.
+            filters: What the answer is narrowed to.
+            version: Which; the live one where None.
+            trace: Whether the result has what each step did.
+            stopped: Whether nobody waits any more: then calls of models end.
+        """
+        ...
+
+    def answer_presets(self, version: str | None = None) -> list[AnswerPresetInfo]:
+        """Return every way to answer, the default first, and what the corpus file or the version lacks for it."""
         ...
 
     def presets(self, version: str | None = None) -> list[PresetInfo]:

@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from schemas.evidence import CitedRegion, HasTaggedPdf, Span
 from schemas.trace import TraceStep
+from schemas.versions import Spent
 
 
 class _Model(BaseModel):
@@ -101,15 +102,6 @@ class AnswerCounts(_Model):
     uncited_sentences: int = Field(0, description="Sentences that cite no passage.")
 
 
-class AnswerUsage(_Model):
-    """What generative models did for an answer: calls, tokens as they report them, money by the prices in the corpus file."""
-
-    calls: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    money: float = 0.0
-
-
 class Round(_Model):
     """A round of retrieval: the query, the evidence that it found, and what the judge said of all evidence so far."""
 
@@ -119,7 +111,7 @@ class Round(_Model):
     sufficient: bool | None = Field(None, description="null where no model judged.")
     missing: str = Field("", description="What the judge misses.")
     seconds: float = 0.0
-    usage: AnswerUsage = AnswerUsage()
+    spent: Spent = Field(Spent(), description="What generative models used; money by the prices in the corpus file.")
 
 
 class AnswerResult(_Model):
@@ -141,7 +133,7 @@ class AnswerResult(_Model):
     citations: list[Citation]
     counts: AnswerCounts = AnswerCounts()
     rounds: list[Round] = []
-    usage: AnswerUsage = AnswerUsage()
+    spent: Spent = Field(Spent(), description="What generative models used; money by the prices in the corpus file.")
     trace: list[TraceStep] | None = Field(None, description="What each step did, where the request asks for it.")
 
 

@@ -1,7 +1,7 @@
 """The outside world as steps see it. Implementations live in ``backends/``; steps take them as arguments."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import BinaryIO, Protocol
 
@@ -424,7 +424,7 @@ class LanguageModel(Protocol):
 
     def stream(
         self, request: Request, *, stopped: Callable[[], bool] = lambda: False
-    ) -> Iterator[str | Reply | BadInputError | TransientError]:
+    ) -> Generator[str | Reply | BadInputError | TransientError, None, None]:
         """Yield the words of one reply as they come, then what became of the request, which is always the last thing.
 
         A call is tried again only while no word has come. Words that came before an error stand; the caller decides what they
@@ -438,6 +438,14 @@ class LanguageModel(Protocol):
         Raises:
             UserError: As for ``replies``.
         """
+        ...
+
+
+class Writer(Protocol):
+    """A generative model as a question uses it: whoever asks decides when its calls end."""
+
+    def stream(self, request: Request) -> Generator[str | Reply | BadInputError | TransientError, None, None]:
+        """Yield the words of one reply as they come, then what became of the request, as ``LanguageModel.stream`` does."""
         ...
 
 

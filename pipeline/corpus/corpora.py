@@ -102,7 +102,10 @@ def load_corpus(name_or_path: str) -> Corpus:
     if captions.corrections is not None:
         named = _resolved(captions.corrections, path, "captions.corrections")
         captions = captions.model_copy(update={"corrections": named})
-    return corpus.model_copy(update=resolved | {"captions": captions, "retrieval": retrieval})
+    answer = corpus.answer
+    if answer.presets is not None:
+        answer = answer.model_copy(update={"presets": _resolved(answer.presets, path, "answer.presets")})
+    return corpus.model_copy(update=resolved | {"captions": captions, "retrieval": retrieval, "answer": answer})
 
 
 class QuerySettings:

@@ -2,16 +2,20 @@
 
 import functools
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import AbstractContextManager, closing, nullcontext
+from dataclasses import replace
 from typing import Any
 
 from backends.models.registry import EMBEDDERS, language_model, scorer
-from schemas.corpus import AskedModel, EmbeddingOptions, RetrievalOptions, Scorer
-from schemas.errors import UserError
+from schemas.corpus import AskedModel, EmbeddingOptions, Price, RetrievalOptions, Scorer
+from schemas.errors import BadInputError, TransientError, UserError
+from schemas.generation import Reply, Request
 from schemas.models import Embeds, Model, ModelName, Settings
-from schemas.ports import PassageScorer
-from schemas.versions import ModelCard, VectorSpace
+from schemas.ports import LanguageModel, PassageScorer
+from schemas.versions import ModelCard, Spent, VectorSpace
 from tasks.enriching.spaces import DEFAULT, SPACES, Space
+from tasks.enriching.spending import cost
 
 AT_ONCE = 32
 """Texts embedded at once, of those who ask."""
@@ -21,6 +25,7 @@ TOKENS = "late"
 
 _LOADING = threading.Lock()
 _OF_THIS_THREAD = threading.local()
+_LOCAL: dict[str, tuple[LanguageModel, threading.Lock]] = {}
 
 
 class Embedders(Mapping[str, Any]):
@@ -60,16 +65,26 @@ class Embedders(Mapping[str, Any]):
 class QueryModels(Mapping[str, Any]):
     """The models that steps of presets name, by those names; each is loaded when it is first asked for.
 
-    A generative model takes one caller at a time, so each thread has its own.
+    A generative model takes one caller at a time: each thread has its own client of an endpoint, and threads share a local model.
 
     Args:
         options: What the corpus file says of them.
         embedders: Those of the version: its text model scores passages, too, where it can and no other model is named for it.
+        stopped: Whether nobody waits for replies any more: then calls of generative models end.
     """
 
-    def __init__(self, options: RetrievalOptions, embedders: Mapping[str, Any]) -> None:
+    def __init__(
+        self, options: RetrievalOptions, embedders: Mapping[str, Any], stopped: Callable[[], bool] = lambda: False
+    ) -> None:
         self._options = options.models
         self._embedders = embedders
+        self._stopped = stopped
+        self._metered: dict[str, Metered] = {}
+
+    @property
+    def spent(self) -> Spent:
+        """What its generative models used so far, at the prices in the corpus file."""
+        return sum((one.spent for one in self._metered.values()), Spent())
 
     def __getitem__(self, name: str) -> Any:
         """Return one of them.
@@ -81,11 +96,9 @@ class QueryModels(Mapping[str, Any]):
             return self._packaged(name)
         options, where = self._options[name], f"retrieval.models.{name}"
         if isinstance(options, AskedModel):
-            held: dict[str, Any] = _OF_THIS_THREAD.__dict__.setdefault("models", {})
-            known = f"{where} {options.model_dump_json()}"
-            if known not in held:
-                held[known] = language_model(where, options).load(1)
-            return held[known]
+            if name not in self._metered:
+                self._metered[name] = _generative(where, options, self._stopped)
+            return self._metered[name]
         with _LOADING:
             return _scorer(where, options)
 
@@ -102,6 +115,53 @@ class QueryModels(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len({**self._options, TOKENS: None})
+
+
+class Metered:
+    """A generative model as one question uses it: it waits for its turn where threads share the model, and counts the cost.
+
+    Args:
+        model: The model.
+        price: Its prices.
+        turn: Held during a call.
+        stopped: Whether nobody waits for its replies any more.
+    """
+
+    def __init__(
+        self, model: LanguageModel, price: Price, turn: AbstractContextManager[object], stopped: Callable[[], bool]
+    ) -> None:
+        self._model, self._price, self._turn, self._stopped = model, price, turn, stopped
+        self.name, self.revision = model.name, model.revision
+        self.spent = Spent()
+
+    def stream(self, request: Request) -> Generator[str | Reply | BadInputError | TransientError, None, None]:
+        """Yield what ``LanguageModel.stream`` yields."""
+        with self._turn:
+            before = replace(self._model.usage)
+            try:
+                with closing(self._model.stream(request, stopped=self._stopped)) as said:
+                    yield from said
+            finally:
+                now = self._model.usage
+                counts = [getattr(now, name) - getattr(before, name) for name in ("calls", "input_tokens", "output_tokens")]
+                used = Spent(
+                    calls=counts[0], input_tokens=counts[1], output_tokens=counts[2], money=cost(self._price, *counts)
+                )
+                self.spent += used
+
+
+def _generative(where: str, options: AskedModel, stopped: Callable[[], bool]) -> Metered:
+    """Return a generative model: one of this thread's behind an endpoint; a local one is loaded once for all threads."""
+    known = f"{where} {options.model_dump_json()}"
+    if options.kind == "local":
+        with _LOADING:
+            if known not in _LOCAL:
+                _LOCAL[known] = language_model(where, options).load(1), threading.Lock()
+        return Metered(_LOCAL[known][0], options.price, _LOCAL[known][1], stopped)
+    held: dict[str, LanguageModel] = _OF_THIS_THREAD.__dict__.setdefault("models", {})
+    if known not in held:
+        held[known] = language_model(where, options).load(1)
+    return Metered(held[known], options.price, nullcontext(), stopped)
 
 
 @functools.lru_cache(maxsize=4)

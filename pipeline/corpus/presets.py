@@ -1,8 +1,9 @@
 """The presets of a corpus: those that Inset brings, and those in a folder that the corpus file names."""
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any, TypeVar
 
 from pipeline.corpus.corpora import read_mapping
 from pipeline.corpus.models import QueryModels
@@ -14,7 +15,10 @@ from tasks.answering.presets import PresetError, packaged, preset_named, read_pr
 from tasks.answering.retrieve import lacking_models, lacking_rows, lacking_vectors
 
 _YAML = {".yaml", ".yml"}
-_Stamp = tuple[str, int, int]
+Stamp = tuple[str, int, int]
+"""A file, when it was written last, and its size."""
+
+Own = TypeVar("Own")
 
 
 def presets_of(options: RetrievalOptions) -> Mapping[str, Preset]:
@@ -23,14 +27,22 @@ def presets_of(options: RetrievalOptions) -> Mapping[str, Preset]:
     Raises:
         UserError: The folder can't be read, or a file in it is no preset, or has the name of a packaged one.
     """
-    if options.presets is None:
-        return packaged()
-    folder = Path(options.presets)
+    return packaged() if options.presets is None else _read(stamps_of(options.presets, "retrieval.presets"))
+
+
+def stamps_of(folder: str, setting: str) -> tuple[Stamp, ...]:
+    """Return the YAML files of a folder, each with what changes when it is written.
+
+    Raises:
+        UserError: The folder can't be read.
+    """
     try:
-        files = [(file, file.stat()) for file in sorted(folder.iterdir()) if file.suffix in _YAML and file.name[0] != "."]
+        files = [
+            (file, file.stat()) for file in sorted(Path(folder).iterdir()) if file.suffix in _YAML and file.name[0] != "."
+        ]
     except OSError as error:
-        raise UserError(f"retrieval.presets: {error.filename or folder} can't be read: {error.strerror}") from error
-    return _read(tuple((str(file), found.st_mtime_ns, found.st_size) for file, found in files))
+        raise UserError(f"{setting}: {error.filename or folder} can't be read: {error.strerror}") from error
+    return tuple((str(file), found.st_mtime_ns, found.st_size) for file, found in files)
 
 
 def preset_of(options: RetrievalOptions, name: str) -> Preset:
@@ -74,18 +86,33 @@ def check_default_preset(workspace: Workspace) -> Preset:
 
 
 @functools.lru_cache(maxsize=16)
-def _read(stamps: tuple[_Stamp, ...]) -> Mapping[str, Preset]:
-    own: dict[str, Preset] = {}
+def _read(stamps: tuple[Stamp, ...]) -> Mapping[str, Preset]:
+    return read_own(stamps, packaged(), read_preset, "it needs 'label', 'sentence' and 'retrieve'")
+
+
+def read_own(
+    stamps: tuple[Stamp, ...], known: Mapping[str, Own], read: Callable[[str, Mapping[Any, Any]], Own], needs: str
+) -> Mapping[str, Own]:
+    """Return packaged presets and those in files, by name.
+
+    Args:
+        stamps: The files.
+        known: The packaged presets.
+        read: Reads a file's content by its name.
+        needs: What a file has to hold, for messages.
+
+    Raises:
+        UserError: A file is no preset, or has the name of another one.
+    """
+    own: dict[str, Own] = {}
     for place, _, _ in stamps:
         file = Path(place)
-        if file.stem in packaged():
+        if file.stem in known:
             raise UserError(f"{file}: {file.stem} is the name of a packaged preset; give the file another name")
         if file.stem in own:
             raise UserError(f"{file}: there is a {file.stem}.yaml, too; give one of them another name")
         try:
-            own[file.stem] = read_preset(
-                file.stem, read_mapping(file, "preset", "it needs 'label', 'sentence' and 'retrieve'")
-            )
+            own[file.stem] = read(file.stem, read_mapping(file, "preset", needs))
         except PresetError as error:
             raise UserError(f"{file}: {error}") from error
-    return {**packaged(), **own}
+    return {**known, **own}

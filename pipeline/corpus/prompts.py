@@ -1,10 +1,13 @@
 """Find the prompt that a corpus file names."""
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TypeVar
 
 from schemas.corpus import CaptionerKind
 from schemas.errors import UserError
 from schemas.generation import Subject
+from tasks.answering.compose import AnswerPrompt, answer_prompt, answer_prompts, read_answer_prompt
 from tasks.enriching.prompts import Prompt, PromptError, default_prompt, presets, read_prompt
 
 _MOST_BYTES = 64 << 10
@@ -37,7 +40,11 @@ def find_prompt(
                 f"{setting}: '{kind}' sees no picture, so it can't describe a {subject}; name a model that does"
             )
         return prompt
-    prompt = _read((folder or Path()) / name_or_file, setting) if is_file(name_or_file) else _preset(name_or_file, setting)
+    prompt = (
+        _read((folder or Path()) / name_or_file, setting, presets(), read_prompt)
+        if is_file(name_or_file)
+        else _preset(name_or_file, setting)
+    )
     if prompt.subject not in (None, subject):
         raise UserError(
             f"{setting}: {prompt.name} asks for a {prompt.subject}, not for a {subject}; {_fitting(subject, kind)}"
@@ -47,6 +54,18 @@ def find_prompt(
             f"{setting}: {prompt.name} asks about the picture, which '{kind}' doesn't see; {_fitting(subject, kind)}"
         )
     return prompt
+
+
+def find_answer_prompt(name_or_file: str, folder: Path, setting: str) -> AnswerPrompt:
+    """Return a packaged prompt for answers, or the one in a person's own file; arguments and errors as for ``find_prompt``."""
+    if is_file(name_or_file):
+        return _read(folder / name_or_file, setting, answer_prompts(), read_answer_prompt)
+    if name_or_file not in answer_prompts():
+        known = ", ".join(answer_prompts())
+        raise UserError(
+            f"{setting}: there is no prompt '{name_or_file}'; use {known}, or a file such as prompts/{name_or_file}.md"
+        )
+    return answer_prompt(name_or_file)
 
 
 def is_file(name: str) -> bool:
@@ -66,15 +85,18 @@ def _fitting(subject: Subject, kind: CaptionerKind) -> str:
     return f"presets that fit: {', '.join(names)}" if names else "no preset fits"
 
 
-def _read(path: Path, setting: str) -> Prompt:
+Read = TypeVar("Read")
+
+
+def _read(path: Path, setting: str, packaged: Iterable[str], read: Callable[[str, str], Read]) -> Read:
     try:
         if not path.is_file():
-            raise UserError(f"{setting}: there is no file {path}; presets are {', '.join(presets())}")
+            raise UserError(f"{setting}: there is no file {path}; presets are {', '.join(packaged)}")
         with path.open("rb") as file:
             data = file.read(_MOST_BYTES + 1)
         if len(data) > _MOST_BYTES:
             raise UserError(f"{setting}: {path} is no prompt: it has more than {_MOST_BYTES >> 10} KiB")
-        return read_prompt(path.name, data.decode("utf-8"))
+        return read(path.name, data.decode("utf-8"))
     except OSError as error:
         raise UserError(f"{setting}: {path} can't be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

@@ -1,30 +1,33 @@
 """The read side of a corpus: what is live, searched, answered and shown."""
 
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, cast
 
 from backends.models.pictures import receive
+from pipeline.corpus.answers import answer_preset_of, answers_of, lacking_for_answer
 from pipeline.corpus.presets import default_preset, preset_of, presets_of
+from pipeline.corpus.prompts import find_answer_prompt
 from pipeline.corpus.workspace import Workspace, open_workspace
-from pipeline.published.extractive import extractive_answer
+from pipeline.published.answering import Question, answer_events
 from pipeline.published.files import PublishedFiles
 from pipeline.published.version import OpenVersion
 from pipeline.published.versions import OpenVersions
 from pipeline.records.looks import Looks
 from pipeline.records.publication import list_versions
 from ray_jobs.draw_pages import PageDrawer
-from schemas.answers import AnswerResult
+from schemas.answer_presets import AnswerPreset, AnswerPresetInfo
+from schemas.answers import AnswerEvent, AnswerFinished, AnswerResult
+from schemas.corpus import Corpus
 from schemas.errors import RequestError, TransientError
 from schemas.evidence import NO_FILTERS, Filters, Modality, Resemblance, SearchResult, SimilarFigures
 from schemas.overview import CorpusOverview, SearchPreset
 from schemas.progress import Report, silent
 from schemas.retrieval import Preset, PresetInfo
 from schemas.versions import VersionList
+from tasks.answering.answer_presets import answer_preset_info, with_settings
 from tasks.answering.group import GroupBy
 from tasks.answering.presets import NO_CHANGES, changed, preset_info
 from tasks.answering.retrieve import looks, takes_pictures
-from tasks.answering.trace import Trace
 
 K = 10
 """Hits of those who ask for no number, by a preset that names none."""
@@ -155,22 +158,79 @@ class PublishedCorpus:
                 for asked, (_, filters) in found:
                     yield opened.search(asked, plan, k=k, filters=filters)
 
-    def answer(
+    def answer(self, question: str, **options: Any) -> AnswerResult:
+        """Answer from one version: the result that ``answer_events`` ends with; arguments and errors as there."""
+        *_, last = self.answer_events(question, **options)
+        return cast(AnswerFinished, last).result
+
+    def answer_events(
         self,
         question: str,
         *,
+        answer: str | None = None,
+        settings: Mapping[str, Any] = NO_CHANGES,
         preset: str | None = None,
         steps: Mapping[str, Any] = NO_CHANGES,
+        picture: bytes | None = None,
         filters: Filters = NO_FILTERS,
         version: str | None = None,
         trace: bool = False,
-    ) -> AnswerResult:
-        """Answer from the live version, or from ``version``."""
-        plan = self._plan(preset, steps)
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> Iterator[AnswerEvent]:
+        """Yield an answer from the live version, or from ``version``, as it comes into being; the last event is all of it.
+
+        Args:
+            question: In plain words.
+            answer: The answer preset; the corpus's default where None.
+            settings: Settings of the answer preset that are overridden.
+            preset: The retrieval preset; that of the answer preset, or else the corpus's default, where None.
+            steps: Steps of the retrieval preset that are overridden.
+            picture: An encoded picture that goes with the question, for retrieval presets that look at pictures.
+            filters: What the answer is narrowed to.
+            version: Which; the live one where None.
+            trace: Whether the result has what each step did.
+            stopped: Whether nobody waits any more: then calls of models end.
+        """
+        corpus = self._versions.asked()
+        how = answer_preset_of(corpus.answer, answer)
+        how = with_settings(how, settings) if settings else how
+        if absent := lacking_for_answer(how, corpus):
+            raise RequestError(
+                f"answer preset {how.name} needs {', '.join(absent)}; set {', '.join(absent.values())} in the corpus file, "
+                "or use another answer preset"
+            )
+        prompt = None
+        if how.model is not None:
+            setting = f"{self._workspace.file}: answer.prompt"
+            prompt = find_answer_prompt(how.prompt, self._workspace.file.parent, setting)
+        seen = None if picture is None else receive(picture)
         with self._versions.opened(version) as opened:
-            steps_done = Trace(time.perf_counter)
-            made = extractive_answer(opened, opened.question(question), plan, filters=filters, trace=steps_done)
-            return made.model_copy(update={"trace": steps_done.steps}) if trace else made
+            asked = Question(
+                asked=opened.question(question, seen),
+                preset=how,
+                plan=self._plan(preset or how.retrieval, steps),
+                fallback=self._plan(preset, steps),
+                prompt=prompt,
+                filters=filters,
+            )
+            yield from answer_events(opened, asked, traced=trace, stopped=stopped)
+
+    def answer_presets(self, version: str | None = None) -> list[AnswerPresetInfo]:
+        """Return every way to answer, the default first, and what the corpus file or the version lacks for it."""
+        corpus = self._versions.asked()
+        default = answer_preset_of(corpus.answer, None)
+        with self._versions.opened(version) as opened:
+            known = [default, *(one for name, one in answers_of(corpus.answer).items() if name != default.name)]
+            return [self._answer_info(one, corpus, opened) for one in known]
+
+    def _answer_info(self, how: AnswerPreset, corpus: Corpus, opened: OpenVersion) -> AnswerPresetInfo:
+        plan = self._plan(how.retrieval, NO_CHANGES)
+        needs = preset_info(plan).needs if how.context == "retrieved" else []
+        missing = opened.lacks(plan) if how.context == "retrieved" else []
+        if how.model is not None:
+            needs = [*needs, f"a model {how.model} that writes"]
+            missing = [*missing, *(f"{what} (set {setting})" for what, setting in lacking_for_answer(how, corpus).items())]
+        return answer_preset_info(how, needs, missing)
 
     def presets(self, version: str | None = None) -> list[PresetInfo]:
         """Return every way to search, the default first, and what the live version or ``version`` lacks for it."""

@@ -31,7 +31,7 @@ from tasks.answering.asked import Asked
 from tasks.answering.group import GROUPED, GroupBy, Leader, group
 from tasks.answering.highlight import highlights, nearest_sentences, telling
 from tasks.answering.localise import localise
-from tasks.answering.narrow import NOTHING, resolve, with_filters
+from tasks.answering.narrow import NOTHING, names_of, resolve, with_filters
 from tasks.answering.phrases import holding
 from tasks.answering.resemble import look_alikes, neighbours
 from tasks.answering.retrieve import lacking_models, lacking_rows, lacking_vectors, retrieve
@@ -177,8 +177,26 @@ class OpenVersion:
         found = nearest_sentences([hit.text for hit in hits], asked.vector(NEARNESS.name), embedder)
         return [hit.model_copy(update={"nearest_sentence": span}) for hit, span in zip(hits, found, strict=True)]
 
-    def ranked(self, asked: Asked, plan: Preset, k: int, filters: Filters, trace: Trace) -> list[tuple[str, float]]:
-        """Return the best rows under filters that are resolved; those of the plan's steps are resolved here."""
+    def ranked(
+        self,
+        asked: Asked,
+        plan: Preset,
+        k: int,
+        filters: Filters,
+        trace: Trace,
+        *,
+        models: QueryModels | None = None,
+    ) -> list[tuple[str, float]]:
+        """Return the best rows under filters that are resolved; those of the plan's steps are resolved here.
+
+        Args:
+            asked: The question.
+            plan: The steps.
+            k: Rows at most.
+            filters: What the search is narrowed to, resolved.
+            trace: Keeps what each step did.
+            models: The models that steps may use, where the caller wants to know what they cost, or to end their calls.
+        """
         if filters == NOTHING:
             return []
         return retrieve(
@@ -188,9 +206,28 @@ class OpenVersion:
             k=k,
             filters=filters,
             ranking=self.asked().ranking,
-            resources=Resources(self._models(), self._contents, self.has_pages),
+            resources=Resources(models or self._models(), self._contents, self.has_pages),
             trace=trace,
         )
+
+    def named_rows(self, filters: Filters, modalities: Sequence[Modality]) -> list[str]:
+        """Return the rows that filters name by id, or by documents and pages, in reading order; those of whole pages last.
+
+        Args:
+            filters: As a caller gives them.
+            modalities: What rows are wanted; [] is all but whole pages.
+        """
+        narrowed = self.resolved(filters)
+        if filters.evidence_ids:
+            rows: Sequence[Mapping[str, Any]] = self.index.fetch(narrowed.evidence_ids)
+        else:
+            known = {name: doc_id for doc_id, sources in self.sources.items() for name in names_of(doc_id, sources)}
+            doc_ids = dict.fromkeys(known[name] for name in narrowed.documents if name in known)
+            rows = [row for doc_id in doc_ids for row in self.document_rows.of(doc_id).to_pylist()]
+            pages = set(narrowed.pages)
+            rows = [row for row in rows if pages & {region["page"] for region in row["regions"]}]
+        wanted = modalities or [modality for modality in Modality if modality is not Modality.PAGE]
+        return [str(row["evidence_id"]) for row in rows if Modality(row["modality"]) in wanted]
 
     def require(self, doc_id: str) -> list[str]:
         """Return the sources of a document.

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from evaluation.gates import OF_RETRIEVAL
+from pipeline.corpus.answers import check_answers
 from pipeline.corpus.presets import check_default_preset, default_preset
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.collection import OF_THE_ENGINE, holds
@@ -39,7 +40,7 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
 
     Raises:
         UserError: The source isn't there, or holds no PDF and never did; or no version of these settings could be searched by the
-            default preset.
+            default preset, or answered from.
         TransientError: The engine that holds an earlier version of the same inputs doesn't answer.
     """
     store, corpus = workspace.store, workspace.corpus
@@ -50,6 +51,7 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
     if not listed and not ledger:
         raise UserError(f"source {corpus.source} holds no PDF; put some there, or correct 'source' in {workspace.file}")
     check_default_preset(workspace)
+    check_answers(workspace)
     comparison = compare(listed, ledger, attempt=workspace.keys.attempt, digest=source.digest, retry=retry)
     fingerprint = key(
         settings=workspace.keys.settings,

@@ -108,7 +108,9 @@ def _manifest(workspace: Workspace, plan: Plan, notes: dict[Stage, StageNote]) -
         spaces=dict(workspace.spaces),
         captioners={name: used.captions for name, used in workspace.captioners.items()},
         spent=notes[Stage.ENRICH].spent if Stage.ENRICH in notes else {},
-        parameters=corpus.model_dump(mode="json", exclude={"source", "store", "questions", "schedule", "retrieval"})
+        parameters=corpus.model_dump(
+            mode="json", exclude={"source", "store", "questions", "schedule", "retrieval", "answer"}
+        )
         | _judged_by(corpus, notes.get(Stage.EVALUATE)),
         counts=counts_of(notes[Stage.ASSEMBLE]),
         collection=collection_name(corpus.name, plan.version),

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from pipeline.corpus.answers import check_answers
 from pipeline.corpus.corpora import corpora_folder, corpus_files
 from pipeline.corpus.presets import check_default_preset
 from pipeline.corpus.workspace import Workspace, open_server, open_workspace
@@ -87,6 +88,7 @@ def _corpus(workspace: Workspace) -> Iterator[Finding]:
         _passwords,
         _engine,
         _preset,
+        _answers,
         _live,
         _languages,
         _index,
@@ -142,6 +144,12 @@ def _engine(workspace: Workspace) -> Finding:
 
 def _preset(workspace: Workspace) -> Finding:
     return Finding(subject=" preset", ok=True, message=f"{check_default_preset(workspace).name} for those who name none")
+
+
+def _answers(workspace: Workspace) -> Finding:
+    preset = check_answers(workspace)
+    writer = f"written by {preset.model}" if preset.model else "without a model"
+    return Finding(subject=" answers", ok=True, message=f"{preset.name} by default, {writer}")
 
 
 def _live(workspace: Workspace) -> Finding:

@@ -2,12 +2,12 @@
 
 import functools
 import re
+from contextlib import closing
 from importlib.resources import files
 from string import Template
 
-from schemas.errors import BadInputError, TransientError
-from schemas.generation import Request
-from schemas.ports import LanguageModel
+from schemas.generation import Message, Reply, Request
+from schemas.ports import Writer
 from tasks.answering.trace import Doing
 
 _NUMBER = re.compile(r"\d+")
@@ -15,16 +15,25 @@ _THOUGHTS = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
 """What reasoning models write before their answer."""
 
 
-def reply(model: LanguageModel, prompt: str, doing: Doing, picture: bytes | None = None) -> str:
-    """Return a model's reply without what it thought aloud; "" where there is none, and the step's note says why."""
+def reply(model: Writer, asked: str | tuple[Message, ...], doing: Doing, picture: bytes | None = None) -> str:
+    """Return a model's reply without what it thought aloud; "" where there is none, and the step's note says why.
+
+    Args:
+        model: The model.
+        asked: The messages of a chat, or the words of one message.
+        doing: Gets the tokens, and why there is no reply.
+        picture: An encoded picture that goes with the words.
+    """
+    request = Request.of("asked", asked, picture) if isinstance(asked, str) else Request("asked", asked)
     text = ""
-    for _, outcome in model.replies([Request.of("asked", prompt, picture)]):
-        if isinstance(outcome, BadInputError | TransientError):
-            doing.note = outcome.message
-        else:
-            doing.input_tokens += outcome.input_tokens
-            doing.output_tokens += outcome.output_tokens
-            text = _THOUGHTS.sub("", outcome.text).strip()
+    with closing(model.stream(request)) as said:
+        for item in said:
+            if isinstance(item, Reply):
+                doing.input_tokens += item.input_tokens
+                doing.output_tokens += item.output_tokens
+                text = _THOUGHTS.sub("", item.text).strip()
+            elif not isinstance(item, str):
+                doing.note = item.message
     return text
 
 

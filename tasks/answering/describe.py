@@ -1,7 +1,7 @@
 """Put the picture that somebody asks by into words, which are searched as if they had been asked."""
 
 from schemas.errors import RequestError
-from schemas.ports import LanguageModel
+from schemas.ports import Writer
 from tasks.answering.ask_model import filled, reply
 from tasks.answering.asked import Asked
 from tasks.answering.trace import Doing
@@ -12,7 +12,7 @@ MOST_CHARS = 1000
 """Of a description; models of text read hardly more."""
 
 
-def described(asked: Asked, model: LanguageModel, doing: Doing, *, needed: bool) -> Asked:
+def described(asked: Asked, model: Writer, doing: Doing, *, needed: bool) -> Asked:
     """Return a question whose words are followed by a description of its picture.
 
     Without a description that is fit for use it is the question as it was, and the step's note says why.

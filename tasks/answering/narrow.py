@@ -46,7 +46,7 @@ def resolve(filters: Filters, sources: _Sources, longest: int) -> Filters:
         found = _fitting(filters.sources, sources)
         if filters.documents:
             wanted = set(filters.documents)
-            found = {doc_id for doc_id in found if not wanted.isdisjoint(_names(doc_id, sources[doc_id]))}
+            found = {doc_id for doc_id in found if not wanted.isdisjoint(names_of(doc_id, sources[doc_id]))}
         if not found:
             return NOTHING
         names = [] if len(found) == len(sources) else sorted(found)
@@ -115,7 +115,8 @@ def _fitting(globs: Sequence[str], sources: _Sources) -> set[str]:
     return found
 
 
-def _names(doc_id: str, sources: Sequence[str]) -> Iterator[str]:
+def names_of(doc_id: str, sources: Sequence[str]) -> Iterator[str]:
+    """Yield what filters may call a document: its id, its sources, and their file names."""
     yield doc_id
     for source in sources:
         yield source

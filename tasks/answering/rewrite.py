@@ -1,6 +1,6 @@
 """Put a question into the words that documents use."""
 
-from schemas.ports import LanguageModel
+from schemas.ports import Writer
 from tasks.answering.ask_model import filled, reply
 from tasks.answering.trace import Doing
 from tasks.enriching.refusals import refuses
@@ -11,7 +11,7 @@ MOST_CHARS = 400
 MOST_LINES = 1
 
 
-def rewritten(question: str, model: LanguageModel, doing: Doing) -> str:
+def rewritten(question: str, model: Writer, doing: Doing) -> str:
     """Return a question as a model words it; as it was where the reply is silence, a refusal or no query.
 
     Args:

@@ -7,7 +7,7 @@ from typing import Any
 from schemas.corpus import Ranking
 from schemas.errors import RequestError
 from schemas.evidence import Filters
-from schemas.ports import LanguageModel, PassageScorer, SearchIndex
+from schemas.ports import PassageScorer, SearchIndex, Writer
 from tasks.answering.asked import Asked
 from tasks.answering.sections import ContentsRow
 from tasks.answering.trace import Trace
@@ -58,14 +58,14 @@ class Search:
     trace: Trace
     resources: Resources
 
-    def writer(self, name: str) -> LanguageModel:
+    def writer(self, name: str) -> Writer:
         """Return a generative model.
 
         Raises:
             RequestError: It is one that scores passages.
             UserError: It can't be used as the corpus file names it.
         """
-        model: LanguageModel = self._model(name, "replies", "writes: name one of kind llm or vlm")
+        model: Writer = self._model(name, "stream", "writes: name one of kind llm or vlm")
         return model
 
     def scorer(self, name: str) -> PassageScorer:

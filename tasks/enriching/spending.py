@@ -5,7 +5,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from schemas.corpus import ModelCaptioner, Price, Spend
+from schemas.corpus import AskedModel, ModelCaptioner, Price, Spend
 from schemas.generation import Description, Subject
 from schemas.versions import Spent
 
@@ -26,8 +26,12 @@ def most(options: ModelCaptioner, prompt: str, subject: Subject = "figure") -> S
 
     A text has no picture.
     """
-    picture = math.ceil(options.max_side_px / PATCH_PX) ** 2 if options.kind.sees and subject != "text" else 0
-    read = math.ceil(len(prompt) / TOKEN_CHARACTERS) + picture
+    return most_of(options, len(prompt), pictures=int(options.kind.sees and subject != "text"))
+
+
+def most_of(options: ModelCaptioner | AskedModel, characters: int, pictures: int) -> Spent:
+    """Return what one call may cost at most, by the characters of its prompt and the number of its pictures."""
+    read = math.ceil(characters / TOKEN_CHARACTERS) + pictures * math.ceil(options.max_side_px / PATCH_PX) ** 2
     return Spent(
         calls=1,
         input_tokens=read,

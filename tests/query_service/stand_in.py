@@ -1,6 +1,7 @@
 """A corpus that needs no index: it records what it is asked, and answers by hand."""
 
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import UTC, datetime
 from typing import Any
@@ -9,7 +10,19 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from query_service.ports import Box
-from schemas.answers import AnswerResult, Citation, FigurePart, Part, TablePart, TextPart
+from schemas.answer_presets import AnswerPresetInfo
+from schemas.answers import (
+    AnswerEvent,
+    AnswerFinished,
+    AnswerResult,
+    AnswerStarted,
+    Citation,
+    FigurePart,
+    Part,
+    PartFinished,
+    TablePart,
+    TextPart,
+)
 from schemas.errors import (
     BadInputError,
     FailureCode,
@@ -33,6 +46,7 @@ from schemas.evidence import (
 from schemas.overview import CorpusOverview, SearchPreset
 from schemas.retrieval import PresetInfo
 from schemas.versions import VersionList, VersionRow
+from tasks.answering.answer_presets import answer_preset_info, packaged_answers
 from tasks.answering.group import GroupBy
 from tasks.answering.presets import NO_CHANGES, packaged, preset_info
 
@@ -88,6 +102,32 @@ def client_of(app: FastAPI) -> TestClient:
     return TestClient(app, base_url="http://localhost")
 
 
+class Released:
+    """Events of an answer, each of which waits until it is released; it ends when nobody waits for it any more.
+
+    Attributes:
+        has_stopped: Set when it ended since the client had left.
+    """
+
+    def __init__(self, *events: AnswerEvent | Exception) -> None:
+        self._events = events
+        self._released = threading.Semaphore(0)
+        self.has_stopped = threading.Event()
+
+    def release(self) -> None:
+        self._released.release()
+
+    def __call__(self, stopped: Callable[[], bool]) -> Iterator[AnswerEvent]:
+        for event in self._events:
+            while not self._released.acquire(timeout=0.01):
+                if stopped():
+                    self.has_stopped.set()
+                    return
+            if isinstance(event, Exception):
+                raise event
+            yield event
+
+
 class StandIn:
     def __init__(
         self,
@@ -112,6 +152,8 @@ class StandIn:
         self.pixels = b"pixels"
         self.languages: dict[str, int] = {}
         self.ways: list[SearchPreset] = []
+        self.streams: dict[str, Callable[[Callable[[], bool]], Iterator[AnswerEvent]]] = {}
+        self.lacking: list[str] = []
 
     @property
     def name(self) -> str:
@@ -193,19 +235,26 @@ class StandIn:
         space = "image" if by == "vector" else None
         return SimilarFigures(version=version or LIVE, figure_id=figure_id, by=by, space=space, hits=[LIKE])
 
-    def answer(
+    def answer_events(
         self,
         question: str,
         *,
+        answer: str | None = None,
+        settings: Mapping[str, Any] = NO_CHANGES,
         preset: str | None = None,
         steps: Mapping[str, Any] = NO_CHANGES,
+        picture: bytes | None = None,
         filters: Filters = NO_FILTERS,
         version: str | None = None,
         trace: bool = False,
-    ) -> AnswerResult:
-        self.asked.append({"question": question, "filters": filters, "version": version})
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> Iterator[AnswerEvent]:
+        self.asked.append({"question": question, "filters": filters, "version": version, "answer": answer})
         if version not in {None, LIVE}:
             raise NotFoundError(f"there is no version {version}")
+        if question in self.streams:
+            yield from self.streams[question](stopped)
+            return
         figure = FigurePart(
             figure_id=FIGURE_ID,
             tag="<image:12345678.png>",
@@ -220,9 +269,15 @@ class StandIn:
             parts.append(TablePart(rows=rows, figures=[figure], citations=[1]))
         else:
             parts.append(figure)
-        return AnswerResult(
-            version=LIVE, abstained=False, parts=parts, citations=[CITATION.model_copy(update=self._tagged)]
-        )
+        citations = [CITATION.model_copy(update=self._tagged)]
+        yield AnswerStarted(version=LIVE, preset="extractive", citations=citations)
+        yield from (PartFinished(part=place, value=part) for place, part in enumerate(parts))
+        yield AnswerFinished(result=AnswerResult(version=LIVE, abstained=False, parts=parts, citations=citations))
+
+    def answer_presets(self, version: str | None = None) -> list[AnswerPresetInfo]:
+        return [
+            answer_preset_info(preset, [], self.lacking if preset.model else []) for preset in packaged_answers().values()
+        ]
 
     def presets(self, version: str | None = None) -> list[PresetInfo]:
         return [preset_info(preset) for preset in packaged().values()]

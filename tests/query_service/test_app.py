@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 from starlette.types import Message
 
 from query_service.app import create_app
-from query_service.guard import BODY_LIMIT, PICTURE_LIMIT
+from query_service.guard import PICTURE_LIMIT
 from query_service.hosts import trusted
 from schemas.answers import AnswerResult
 from schemas.errors import UserError
@@ -203,20 +203,17 @@ class TestErrors:
         assert error_of(client.get("/docs"))[0] == 404
 
     def test_a_huge_body_is_refused(self, client: TestClient) -> None:
-        response = client.post(f"{BASE}/answer", content=b" " * (BODY_LIMIT + 1))
-        assert error_of(response)[:2] == (413, "too_large")
+        for path in ("answer", "search"):
+            response = client.post(f"{BASE}/{path}", content=b" " * (2 * PICTURE_LIMIT))
+            assert error_of(response)[:2] == (413, "too_large")
 
     def test_a_huge_body_is_refused_where_its_length_is_not_announced(self, client: TestClient) -> None:
         def pieces() -> Iterator[bytes]:
             for _ in range(5):
-                yield b" " * (BODY_LIMIT // 4)
+                yield b" " * (PICTURE_LIMIT // 2)
 
         headers = {"content-type": "application/json"}
         assert error_of(client.post(f"{BASE}/answer", content=pieces(), headers=headers))[:2] == (413, "too_large")
-
-    def test_a_picture_has_a_limit_too(self, client: TestClient) -> None:
-        response = client.post(f"{BASE}/search", content=b" " * (2 * PICTURE_LIMIT))
-        assert error_of(response)[:2] == (413, "too_large")
 
 
 class TestArtifacts:

@@ -5,10 +5,10 @@ from here.
 """
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 from pydantic import ValidationError
@@ -21,6 +21,9 @@ from tasks.enriching.spaces import SPACES
 
 NO_CHANGES: Mapping[str, Any] = MappingProxyType({})
 """The steps of those who take a preset as it is."""
+
+
+Named = TypeVar("Named")
 
 
 class PresetError(ValueError):
@@ -48,15 +51,20 @@ def read_preset(name: str, holds: Mapping[Any, Any]) -> Preset:
     Raises:
         PresetError: It holds none.
     """
+    return read_named(name, holds, _valid)
+
+
+def read_named(name: str, holds: Mapping[Any, Any], validate: Callable[[Mapping[Any, Any]], Named]) -> Named:
+    """Return what a preset's file holds, by the name of the file; arguments and errors as for ``read_preset``."""
     if holds.get("name", name) != name:
         raise PresetError(f"name: it is called by its file, {name}; leave 'name' out")
     try:
-        return _valid({**holds, "name": name})
+        return validate({**holds, "name": name})
     except ValueError as error:
-        raise PresetError(_mistake(error)) from error
+        raise PresetError(mistake(error)) from error
 
 
-def preset_named(name: str, presets: Mapping[str, Preset]) -> Preset:
+def preset_named(name: str, presets: Mapping[str, Named]) -> Named:
     """Return a preset.
 
     Raises:
@@ -86,7 +94,7 @@ def changed(preset: Preset, steps: Mapping[str, Any]) -> Preset:
     try:
         return _valid(merged)
     except ValueError as error:
-        raise RequestError(f"steps: {_mistake(error)}") from error
+        raise RequestError(f"steps: {mistake(error)}") from error
 
 
 def alone(preset: Preset) -> list[Preset]:
@@ -151,7 +159,7 @@ def _place(preset: Preset) -> tuple[bool, str, bool, str]:
     return preset.name != DEFAULT_PRESET, preset.source, bool(needs and not preset.source), preset.name
 
 
-def _mistake(error: ValueError) -> str:
+def mistake(error: ValueError) -> str:
     """Say what is wrong with a plan, in one line, and what to write instead."""
     if not isinstance(error, ValidationError):
         return str(error)

@@ -1,0 +1,96 @@
+"""Show an answer in a terminal, part by part as it comes."""
+
+from collections.abc import Iterable
+
+from cli.terminal import print_table, say, show, show_text
+from schemas.answers import AnswerEvent, AnswerFinished, AnswerResult, Part, PartFinished, TextDelta
+
+RULE = "─" * 40
+
+
+def show_answer(events: Iterable[AnswerEvent], *, everything: bool) -> AnswerResult:
+    """Show an answer as it comes, and return the whole of it.
+
+    Words of a model appear as they are written. Where the whole answer is another one, because the model failed, it follows
+    under a line.
+
+    Args:
+        events: The answer; the last event is the result.
+        everything: Whether folded parts are shown, too.
+    """
+    shown: list[Part] = []
+    begun = False
+    for event in events:
+        match event:
+            case TextDelta():
+                show_text(event.text, end="")
+                begun = True
+            case PartFinished():
+                if begun and event.value.type == "text":
+                    show_text(f" {_marks(event.value)}\n")
+                else:
+                    _show(event.value, everything=everything)
+                shown.append(event.value)
+                begun = False
+            case AnswerFinished():
+                if begun:
+                    show_text("")
+                _finish(event.result, shown, everything=everything)
+                return event.result
+            case _:
+                pass
+    raise AssertionError("an answer ends with its result")
+
+
+def _finish(result: AnswerResult, shown: list[Part], *, everything: bool) -> None:
+    if result.parts[: len(shown)] != shown:
+        show(RULE)
+        shown = []
+    if result.note:
+        say(result.note)
+    if result.abstained:
+        say("nothing in this version answers that")
+    elif result.unsure:
+        say("not sure: the nearest passage says")
+    for part in result.parts[len(shown) :]:
+        _show(part, everything=everything)
+    for citation in result.citations:
+        name = f"{citation.title} ({citation.source})" if citation.title else citation.source
+        region = next((one for one in citation.regions if one.page == citation.page), None)
+        show(f"[{citation.n}] {name}, {region.page_name if region else f'page {citation.page}'}")
+    folded = sum(part.folded for part in result.parts)
+    if folded and not everything:
+        say(f"{folded} more parts of these passages: --all")
+    if result.model:
+        counts = result.counts
+        dropped = counts.unknown_tags + counts.unknown_citations
+        notes = [
+            f"written by {result.model}",
+            *([f"{counts.uncited_sentences} sentences cite nothing"] if counts.uncited_sentences else []),
+            *([f"{dropped} unknown tags or citations dropped"] if dropped else []),
+        ]
+        say("; ".join(notes))
+
+
+def _show(part: Part, *, everything: bool) -> None:
+    if part.folded and not everything:
+        return
+    if part.type == "text":
+        indent = "    " if part.style == "code" else ""
+        lines = "\n".join(f"{indent}{line}" for line in part.text.splitlines())
+        show_text(f"{lines} {_marks(part)}\n")
+    elif part.type == "table":
+        rows = part.rows[1:]
+        if part.key_rows and not everything:
+            rows = [part.rows[row] for row in part.key_rows if row]
+        print_table("", part.rows[0], rows)
+        for figure in part.figures:
+            show_text(f"{figure.tag}  {figure.caption}")
+        left = len(part.rows) - 1 - len(rows)
+        show_text(f"{f'({left} more rows: --all) ' if left else ''}{_marks(part)}\n")
+    else:
+        show_text(f"{part.tag}  {part.caption} {_marks(part)}\n")
+
+
+def _marks(part: Part) -> str:
+    return "".join(f"[{n}]" for n in part.citations)

@@ -1,0 +1,92 @@
+"""The answer presets of a corpus: those that Inset brings, and those in a folder that the corpus file names."""
+
+import functools
+from collections.abc import Mapping
+
+from backends.models.registry import language_model
+from pipeline.corpus.presets import Stamp, preset_of, read_own, stamps_of
+from pipeline.corpus.prompts import find_answer_prompt
+from pipeline.corpus.workspace import Workspace
+from schemas.answer_presets import AnswerPreset
+from schemas.corpus import AnswerOptions, AskedModel, Corpus
+from schemas.errors import RequestError, UserError
+from tasks.answering.answer_presets import EXTRACTIVE, WITH_A_MODEL, packaged_answers, read_answer_preset
+from tasks.answering.presets import preset_named
+
+
+def answers_of(options: AnswerOptions) -> Mapping[str, AnswerPreset]:
+    """Return all answer presets by name, each with what the corpus file sets for all: model, prompt and pictures.
+
+    Raises:
+        UserError: The folder can't be read, or a file in it is no answer preset, or has the name of a packaged one.
+    """
+    known = packaged_answers() if options.presets is None else _read(stamps_of(options.presets, "answer.presets"))
+    return {name: _as_set(preset, options) for name, preset in known.items()}
+
+
+def answer_preset_of(options: AnswerOptions, name: str | None) -> AnswerPreset:
+    """Return an answer preset; the default one where ``name`` is None.
+
+    Raises:
+        RequestError: There is none of that name.
+        UserError: As for ``answers_of``; or the corpus file's default is the name of none.
+    """
+    if name is not None:
+        return preset_named(name, answers_of(options))
+    try:
+        return preset_named(options.preset or (WITH_A_MODEL if options.model else EXTRACTIVE), answers_of(options))
+    except RequestError as error:
+        raise UserError(f"answer.preset of the corpus file: {error.message}") from error
+
+
+def lacking_for_answer(preset: AnswerPreset, corpus: Corpus) -> dict[str, str]:
+    """Return what an answer preset needs of the corpus file and doesn't find there, with the setting that brings it."""
+    models = corpus.retrieval.models
+    if preset.model is None:
+        return {}
+    found = models.get(preset.model)
+    if not isinstance(found, AskedModel):
+        return {f"a model {preset.model}": f"retrieval.models.{preset.model}, or answer.model"}
+    if preset.max_images and found.kind == "llm":
+        return {"a model that sees pictures": "answer.model to one of kind vlm"}
+    return {}
+
+
+def check_answers(workspace: Workspace) -> AnswerPreset:
+    """Return the default answer preset, for which the corpus file has all.
+
+    Raises:
+        UserError: There is no such preset, prompt or retrieval preset, a model is lacking, or what runs it is not installed.
+    """
+    corpus = workspace.corpus
+    preset = answer_preset_of(corpus.answer, None)
+    try:
+        if preset.retrieval is not None:
+            preset_of(corpus.retrieval, preset.retrieval)
+    except RequestError as error:
+        raise UserError(f"{workspace.file}: answer preset {preset.name}: retrieval: {error.message}") from error
+    if absent := lacking_for_answer(preset, corpus):
+        raise UserError(
+            f"{workspace.file}: answer.preset: {preset.name} needs {', '.join(absent)}; set {', '.join(absent.values())}, "
+            "or name another preset"
+        )
+    if preset.model is not None:
+        find_answer_prompt(preset.prompt, workspace.file.parent, f"{workspace.file}: answer.prompt")
+        options = corpus.retrieval.models[preset.model]
+        assert isinstance(options, AskedModel)
+        language_model(f"{workspace.file}: retrieval.models.{preset.model}", options)
+    return preset
+
+
+def _as_set(preset: AnswerPreset, options: AnswerOptions) -> AnswerPreset:
+    if preset.model is None:
+        return preset
+    given: dict[str, object] = {"model": options.model, "prompt": options.prompt}
+    if preset.max_images:  # a preset that sends no picture keeps to that
+        given["max_images"] = options.max_images
+    return preset.model_copy(update={name: value for name, value in given.items() if value is not None})
+
+
+@functools.lru_cache(maxsize=16)
+def _read(stamps: tuple[Stamp, ...]) -> Mapping[str, AnswerPreset]:
+    return read_own(stamps, packaged_answers(), read_answer_preset, "it needs 'label' and 'sentence'")

@@ -1,0 +1,87 @@
+"""Answers while they come into being: a worker thread makes them, and it ends when the client leaves."""
+
+import asyncio
+import logging
+import threading
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+
+from fastapi import Request
+from fastapi.concurrency import run_in_threadpool
+
+from query_service.errors import ErrorBody, Problem, one_line
+from schemas.answers import AnswerEvent
+from schemas.errors import InsetError
+
+_logger = logging.getLogger("inset.query_service")
+
+
+async def events_of(
+    request: Request, make: Callable[[Callable[[], bool]], Iterator[AnswerEvent]]
+) -> AsyncGenerator[AnswerEvent, None]:
+    """Yield the events of an answer; they end where the client has left.
+
+    Args:
+        request: The client's.
+        make: Returns the events; it is given a function that says whether nobody waits any more, and is called, as the events
+            are, in one worker thread.
+
+    Raises:
+        Exception: What making them raises.
+    """
+    loop = asyncio.get_running_loop()
+    queue: asyncio.Queue[AnswerEvent | Exception | None] = asyncio.Queue()
+    stopped = threading.Event()
+
+    def put(item: AnswerEvent | Exception | None) -> None:
+        loop.call_soon_threadsafe(queue.put_nowait, item)
+
+    def work() -> None:
+        try:
+            for event in make(stopped.is_set):
+                put(event)
+        except Exception as error:  # noqa: BLE001 - raised again where the events are read
+            put(error)
+        else:
+            put(None)
+
+    async def until_gone() -> None:
+        await gone(request)
+        queue.put_nowait(None)
+
+    working, leaving = asyncio.ensure_future(run_in_threadpool(work)), asyncio.ensure_future(until_gone())
+    try:
+        while (item := await queue.get()) is not None:
+            if isinstance(item, Exception):
+                raise item
+            yield item
+    finally:
+        stopped.set()
+        leaving.cancel()
+        del working
+
+
+async def gone(request: Request) -> None:
+    """Return when the client has left."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+async def as_server_sent(first: AnswerEvent, others: AsyncIterator[AnswerEvent]) -> AsyncIterator[str]:
+    """Yield events as server-sent ones; an error after the first is the last event."""
+    yield _written(first.event, first.model_dump_json())
+    try:
+        async for event in others:
+            yield _written(event.event, event.model_dump_json())
+    except InsetError as error:
+        yield _written("error", _problem("unavailable", error.message))
+    except Exception:
+        _logger.exception("an answer failed while it was streamed")
+        yield _written("error", _problem("internal", "something went wrong here; the service's log says what"))
+
+
+def _written(event: str, data: str) -> str:
+    return f"event: {event}\ndata: {data}\n\n"
+
+
+def _problem(code: str, message: str) -> str:
+    return ErrorBody(error=Problem(code=code, message=one_line(message))).model_dump_json()

@@ -1,0 +1,58 @@
+"""Have a language model write an answer from passages, and read it part by part as it comes."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+
+from schemas.answers import AnswerCounts, Part, PartFinished, TextDelta
+from schemas.errors import BadInputError, TransientError, UserError
+from schemas.generation import Request
+from schemas.ports import Writer
+from tasks.answering.compose import Sent
+from tasks.answering.read_reply import ReplyReader
+
+CUT_OFF = "the model stopped at its limit of tokens, so the answer may end early"
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a model wrote, as a whole.
+
+    Attributes:
+        parts: The parts, in order.
+        counts: What was dropped, repaired or left without a citation.
+        says_no_answer: Whether it says that the passages don't answer.
+        failure: Why the reply isn't whole; "" where it is.
+        note: What a reader should know of a whole reply.
+    """
+
+    parts: list[Part] = field(default_factory=list)
+    counts: AnswerCounts = field(default_factory=AnswerCounts)
+    says_no_answer: bool = False
+    failure: str = ""
+    note: str = ""
+
+
+def write(model: Writer, sent: Sent) -> Iterator[TextDelta | PartFinished | Written]:
+    """Yield what a reader sees while the model writes, and at last what it wrote.
+
+    Args:
+        model: The model.
+        sent: What it is sent.
+    """
+    reader, failure, note = ReplyReader(sent), "", ""
+    try:
+        with closing(model.stream(Request("answer", sent.messages))) as reply:
+            for item in reply:
+                if isinstance(item, str):
+                    yield from reader.feed(item)
+                elif isinstance(item, BadInputError | TransientError):
+                    failure = item.message
+                elif not item.complete:
+                    note = CUT_OFF
+    except UserError as error:  # readers get the extractive answer; `inset doctor` tells operators
+        failure = error.message
+    yield from reader.close()
+    if not (failure or reader.parts or reader.says_no_answer):
+        failure = "the model wrote no answer"
+    yield Written(reader.parts, reader.counts, reader.says_no_answer, failure, note)

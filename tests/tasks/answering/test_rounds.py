@@ -1,0 +1,148 @@
+"""Retrieval in several rounds."""
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from schemas.evidence import Hit, Modality
+from schemas.versions import Spent
+from tasks.answering.rounds import Verdict, read_verdict, retrieve_in_rounds
+
+QUESTION = "Which valve leaks, and which torque does its screw take?"
+
+
+def hit(name: str) -> Hit:
+    return Hit(
+        evidence_id=name,
+        score=1.0,
+        modality=Modality.TEXT,
+        doc_id="d" * 64,
+        source="manual.pdf",
+        page=1,
+        bbox=(0, 0, 1, 1),
+        regions=[],
+        section_path=[],
+        text=name,
+        tagged_text=name,
+        figure_refs=[],
+        caption="",
+    )
+
+
+class Agent:
+    """Rounds over a scripted index and judge; it keeps what the judge was shown."""
+
+    def __init__(self, found: Sequence[str], verdicts: Sequence[Verdict | None], *, may_go_on: int = 99) -> None:
+        self.found, self.verdicts = iter(found), iter(verdicts)
+        self.shown: list[tuple[tuple[str, ...], str]] = []
+        self.calls = 0
+        self.allowed = may_go_on
+
+    def run(self, rounds: int = 3) -> tuple[str, list[str], list[bool | None]]:
+        hits, done = retrieve_in_rounds(
+            QUESTION,
+            lambda _query: [hit(name) for name in next(self.found)],
+            self._judge,
+            lambda union: sorted(union, key=lambda one: one.evidence_id),
+            rounds=rounds,
+            may_go_on=lambda: self.calls < self.allowed,
+            used=lambda: Spent(calls=self.calls, input_tokens=10 * self.calls),
+            clock=lambda: float(self.calls),
+        )
+        self.done = done
+        return "".join(one.evidence_id for one in hits), [one.query for one in done], [one.sufficient for one in done]
+
+    def _judge(self, queries: Sequence[str], hits: Sequence[Hit]) -> Verdict | None:
+        self.calls += 1
+        self.shown.append((tuple(queries), "".join(one.evidence_id for one in hits)))
+        return next(self.verdicts)
+
+
+def no(query: str = "", missing: str = "") -> Verdict:
+    return Verdict(sufficient=False, missing=missing, query=query)
+
+
+YES = Verdict(sufficient=True)
+
+
+def test_a_judge_that_is_never_satisfied_ends_after_three_rounds() -> None:
+    agent = Agent(["ab", "cd", "ef"], [no("torque"), no("screw")])
+    assert agent.run() == ("abcdef", [QUESTION, "torque", "screw"], [False, False, None])
+    assert agent.calls == 2, "nobody is asked after the last round"
+
+
+def test_sufficient_evidence_ends_the_first_round_and_keeps_the_order_of_retrieval() -> None:
+    agent = Agent(["ba"], [YES])
+    assert agent.run() == ("ba", [QUESTION], [True])
+
+
+def test_the_judge_sees_every_query_and_all_evidence() -> None:
+    agent = Agent(["ab", "bc", "ad"], [no("second"), no("third")])
+    agent.run()
+    assert agent.shown == [((QUESTION,), "ab"), ((QUESTION, "second"), "abc")]
+
+
+def test_what_the_first_round_found_survives_better_ranked_rows_of_later_rounds() -> None:
+    found, _, _ = Agent(["z", "ab", "cd"], [no("second"), no("third")]).run()
+    assert set(found) == set("zabcd")
+
+
+def test_a_round_that_finds_nothing_new_is_the_last() -> None:
+    agent = Agent(["ab", "ba", "cd"], [no("second"), no("third")])
+    assert agent.run() == ("ab", [QUESTION, "second"], [False, None])
+    assert [one.new for one in agent.done] == [2, 0]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "queries"),
+    [
+        (None, [QUESTION]),
+        (no(QUESTION), [QUESTION]),
+        (no(), [QUESTION]),
+        (no(missing="the torque"), [QUESTION, f"{QUESTION} the torque"]),
+    ],
+)
+def test_what_the_next_query_is(verdict: Verdict | None, queries: list[str]) -> None:
+    assert Agent(["ab", "cd"], [verdict, YES]).run()[1] == queries
+
+
+def test_one_round_asks_no_judge() -> None:
+    agent = Agent(["ab"], [])
+    assert agent.run(rounds=1) == ("ab", [QUESTION], [None])
+
+
+def test_no_judge_is_asked_beyond_the_budget() -> None:
+    agent = Agent(["ab", "cd", "ef"], [no("second"), no("third")], may_go_on=1)
+    assert agent.run() == ("ab", [QUESTION], [False])
+
+
+def test_a_round_says_what_it_cost() -> None:
+    agent = Agent(["ab", "cd"], [no("second"), YES])
+    agent.run()
+    assert [(one.spent.calls, one.spent.input_tokens, one.seconds) for one in agent.done] == [(1, 10, 1.0), (1, 10, 1.0)]
+
+
+@pytest.mark.parametrize(
+    ("reply", "verdict"),
+    [
+        ('{"sufficient": true, "missing": "", "query": ""}', YES),
+        ('Sure!\n```json\n{"sufficient": false, "missing": "the torque", "query": "torque of the\\nscrew"}\n```', None),
+        ('{"sufficient": "No", "missing": null, "query": "screw"}', no("screw")),
+        ('{"broken: 1} {"sufficient": "yes"}', YES),
+        ("YES", None),
+        ("", None),
+        ('{"sufficient": 1}', None),
+        ('{"query": "screw"}', None),
+        ('{"sufficient": false, "query": "' + "x" * 5000 + '"}', no()),
+    ],
+)
+def test_a_verdict_is_read_out_of_whatever_a_judge_writes(reply: str, verdict: Verdict | None) -> None:
+    if "torque of the" in reply:
+        verdict = no("torque of the screw", "the torque")
+    assert read_verdict(reply) == verdict
+
+
+def test_reading_a_verdict_takes_no_longer_than_its_reply() -> None:
+    many: Callable[[str], str] = lambda piece: piece * 200_000  # noqa: E731
+    assert read_verdict(many("{")) is None
+    assert read_verdict(many('{"a": 1}')) is None

@@ -56,6 +56,7 @@ class TextPart(_Model):
     citations: Citations
     style: Literal["prose", "heading", "item", "code"] = "prose"
     marked: list[Span] = []
+    continues: bool = Field(False, description="Whether it goes on in the paragraph of the part before.")
     folded: Folded = False
 
 

@@ -16,7 +16,6 @@ from schemas.answers import (
     AnswerStarted,
     Citation,
     FigurePart,
-    Part,
     PartFinished,
     Round,
 )
@@ -29,7 +28,7 @@ from schemas.versions import Spent
 from tasks.answering.ask_model import reply
 from tasks.answering.asked import Asked
 from tasks.answering.cite import citation
-from tasks.answering.compose import AnswerPrompt, Sent, answer_prompt, compose, figure_part
+from tasks.answering.compose import AnswerPrompt, Sent, answer_prompt, compose
 from tasks.answering.generate import Written, write
 from tasks.answering.narrow import NOTHING
 from tasks.answering.presets import packaged
@@ -125,7 +124,8 @@ class _Generated:
             )
             with self._trace.step("answer", self._question.asked.words) as doing:
                 before = self._models.spent
-                for event in write(self._models[self._model], sent):
+                readable = sent if self._preset.figures == "in_place" else sent.without_figures()
+                for event in write(self._models[self._model], readable):
                     if isinstance(event, Written):
                         written = event
                     else:
@@ -152,7 +152,7 @@ class _Generated:
             )
             result = result.model_copy(update=shared | {"note": f"answered without a model: {written.failure}"})
         else:
-            parts = [] if written.says_no_answer else [*written.parts, *self._figures_after(sent, written.parts)]
+            parts = [] if written.says_no_answer else [*written.parts, *self._figures_after(sent)]
             cited = {n for part in parts for n in part.citations}
             result = AnswerResult(
                 version=self._opened.version,
@@ -169,20 +169,18 @@ class _Generated:
         name, version = self._corpus.name, self._opened.version
         return [citation(hit, n, corpus=name, version=version) for n, hit in enumerate(sent.passages, 1)]
 
-    def _figures_after(self, sent: Sent, parts: Sequence[Part]) -> list[FigurePart]:
+    def _figures_after(self, sent: Sent) -> list[FigurePart]:
         """Return the pictures of the rows that are figures, for answers that show them behind the text."""
         if self._preset.figures != "after":
             return []
-        rows = [(n, hit) for n, hit in enumerate(sent.passages, 1) if hit.modality is Modality.FIGURE]
-        shown = [
-            figure_part(hit, figure, [n]) for n, hit in rows for figure in hit.figures if figure.figure_id == hit.figure_id
-        ]
-        return list({part.figure_id: part for part in reversed(shown)}.values())[::-1]
+        known = {part.figure_id: part for part in sent.figures.values()}
+        rows = dict.fromkeys(hit.figure_id for hit in sent.passages if hit.modality is Modality.FIGURE)
+        return [known[name] for name in rows if name in known]
 
     def _compose(self, hits: Sequence[Hit]) -> Sent:
         question = self._question
         assert question.prompt is not None
-        sent = compose(
+        return compose(
             question.asked.words,
             hits,
             question.prompt,
@@ -191,7 +189,6 @@ class _Generated:
             context_chars=self._corpus.answer.context_chars,
             query_picture=question.asked.picture,
         )
-        return sent if self._preset.figures == "in_place" else sent.without_figures()
 
     def _pictures(self, hits: Sequence[Hit]) -> list[tuple[str, bytes]]:
         """Return the pictures that the model sees: those of the best rows first, each once."""

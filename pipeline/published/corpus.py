@@ -25,6 +25,7 @@ from schemas.progress import Report, silent
 from schemas.retrieval import Preset, PresetInfo
 from schemas.versions import VersionList
 from tasks.answering.answer_presets import answer_preset_info, with_settings
+from tasks.answering.compose import answer_prompts
 from tasks.answering.group import GroupBy
 from tasks.answering.presets import NO_CHANGES, changed, preset_info
 from tasks.answering.retrieve import looks, takes_pictures
@@ -193,6 +194,13 @@ class PublishedCorpus:
         """
         corpus = self._versions.asked()
         how = answer_preset_of(corpus.answer, answer)
+        if settings.get("prompt", how.prompt) not in (
+            how.prompt,
+            *answer_prompts(),
+        ):  # a path would read files of this machine
+            raise RequestError(
+                f"there is no prompt {settings['prompt']!r}; a request names a packaged one: {', '.join(answer_prompts())}"
+            )
         how = with_settings(how, settings) if settings else how
         if absent := lacking_for_answer(how, corpus):
             raise RequestError(

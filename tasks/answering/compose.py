@@ -1,0 +1,235 @@
+"""Put a question and its passages into the messages that a language model is sent."""
+
+import functools
+import re
+import string
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.resources import files
+
+import yaml
+
+from schemas.answers import FigurePart
+from schemas.evidence import Hit
+from schemas.generation import Message
+from schemas.tags import TagTemplate
+from tasks.answering.aliases import aliases, disarm
+from tasks.answering.highlight import sentences
+
+PLACEHOLDERS = ("question", "passages", "texts", "pictures", "query_picture", "queries")
+"""What a prompt may hold, each behind a ``$``."""
+
+_PARTING = re.compile(r"^===[ \t]*$", re.MULTILINE)
+_FENCE = "---"
+
+
+class AnswerPromptError(ValueError):
+    """A prompt's file is none; the message says what is wrong, without the file's name."""
+
+
+@dataclass(frozen=True)
+class AnswerPrompt:
+    """What a model is asked; ``system`` is "" where a prompt has one message alone.
+
+    A line of ``===`` parts the system message from the user's. A line all of whose placeholders are empty is left out.
+
+    Attributes:
+        name: Of its file, without the ending.
+        system: The template of the system message.
+        user: The template of the user's message.
+        source: Which paper or page asks for the same.
+    """
+
+    name: str
+    system: str
+    user: str
+    source: str = ""
+
+    def messages(self, values: Mapping[str, str], pictures: Sequence[bytes]) -> tuple[Message, ...]:
+        """Return the messages of a chat; the pictures go with the user's."""
+        user = Message("user", _filled(self.user, values), tuple(pictures))
+        return (Message("system", _filled(self.system, values)), user) if self.system else (user,)
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What a model is sent.
+
+    Attributes:
+        messages: The chat.
+        passages: The passages; ``[P1]`` names the first.
+        figures: What a model may show, by the digits of its name.
+        held: Every ``[number]`` that the passages hold themselves.
+    """
+
+    messages: tuple[Message, ...]
+    passages: tuple[Hit, ...] = ()
+    figures: Mapping[str, FigurePart] = field(default_factory=dict)
+    held: frozenset[str] = frozenset()
+
+    def without_figures(self) -> "Sent":
+        """Return the same for an answer in which no figure stands in the text."""
+        return replace(self, figures={})
+
+
+def answer_prompts() -> list[str]:
+    """Return the names of the packaged prompts for answers and their judge."""
+    return sorted(
+        file.name.removesuffix(".md")
+        for file in files("tasks.answering.prompts").iterdir()
+        if file.name.endswith(".md") and file.read_text(encoding="utf-8").startswith(_FENCE)
+    )
+
+
+@functools.cache
+def answer_prompt(name: str) -> AnswerPrompt:
+    """Return a packaged prompt."""
+    text = files("tasks.answering.prompts").joinpath(f"{name}.md").read_text(encoding="utf-8")
+    return read_answer_prompt(name, text)
+
+
+def read_answer_prompt(name: str, text: str) -> AnswerPrompt:
+    """Return the prompt that a file holds: perhaps front matter between lines of ``---``, then one or two messages.
+
+    Raises:
+        AnswerPromptError: It holds none.
+    """
+    source = ""
+    if text.startswith(f"{_FENCE}\n"):
+        front, found, text = text.removeprefix(f"{_FENCE}\n").partition(f"\n{_FENCE}\n")
+        try:
+            said = yaml.safe_load(front)
+        except yaml.YAMLError as error:
+            raise AnswerPromptError("the front matter between the lines of --- is no YAML") from error
+        if not found or not isinstance(said, dict) or set(said) - {"source"}:
+            raise AnswerPromptError("front matter ends with a line of --- and may say 'source: …', nothing else")
+        source = str(said.get("source", ""))
+    parts = [part.strip() for part in _PARTING.split(text)]
+    if len(parts) > 2 or not parts[-1]:
+        raise AnswerPromptError("write a message, or two with a line of === between them: the system's and the user's")
+    for part in parts:
+        template = string.Template(part)
+        if not template.is_valid():
+            raise AnswerPromptError("a dollar sign begins a placeholder; write $$ for one that is meant")
+        if unknown := sorted(set(template.get_identifiers()) - set(PLACEHOLDERS)):
+            raise AnswerPromptError(f"there is no placeholder ${unknown[0]}; use ${', $'.join(PLACEHOLDERS)}")
+    return AnswerPrompt(name, parts[0] if len(parts) == 2 else "", parts[-1], source)
+
+
+def compose(
+    question: str,
+    hits: Sequence[Hit],
+    prompt: AnswerPrompt,
+    template: TagTemplate,
+    *,
+    context_chars: int,
+    images: Sequence[tuple[str, bytes]] = (),
+    query_picture: bytes | None = None,
+    queries: Sequence[str] = (),
+) -> Sent:
+    """Return what a model is sent.
+
+    Args:
+        question: In plain words.
+        hits: The passages, best first.
+        prompt: What it is asked.
+        template: How the version's tags are spelled.
+        context_chars: Characters of passages at most; the last one is cut at a sentence.
+        images: Pictures that the model sees: figure ids and encoded pictures.
+        query_picture: A picture that goes with the question; the model sees it first.
+        queries: What was searched for, for a judge.
+    """
+    named = aliases(figure.figure_id for hit in hits for figure in hit.figures)
+    shown: list[Hit] = []
+    tagged: list[str] = []
+    plain: list[str] = []
+    left = context_chars
+    for number, hit in enumerate(hits, 1):
+        head = _head(hit, number)
+        words = _aliased(hit, template, named)
+        if len(head) + len(words) > left:
+            words = _cut(words, left - len(head))
+        if not words:
+            break
+        left -= len(head) + len(words)
+        shown.append(hit)
+        tagged.append(f"{head}\n{words}")
+        plain.append(f"{head}\n{disarm(template.without(hit.tagged_text) or hit.caption)[: len(words)]}")
+    tags = {number: tag for hit in shown for tag, number in template.split(hit.tagged_text) if number is not None}
+    figures: dict[str, FigurePart] = {}
+    for place, hit in enumerate(shown, 1):
+        for figure in hit.figures:
+            digits = named[figure.figure_id]
+            known = figures.get(digits)
+            cited = [*known.citations, place] if known else [place]
+            tag = tags.get(figure.number) or TagTemplate().write(figure.number)
+            figures[digits] = FigurePart(
+                figure_id=figure.figure_id,
+                tag=tag,
+                caption=figure.caption,
+                page=figure.page,
+                bbox=figure.bbox,
+                citations=cited,
+            )
+    values = {
+        "question": disarm(question),
+        "passages": "\n\n".join(tagged),
+        "texts": "\n\n".join(plain),
+        "pictures": _picture_lines([name for name, _ in images], shown),
+        "query_picture": "The first picture belongs to the question." if query_picture is not None else "",
+        "queries": "\n".join(f"- {disarm(query)}" for query in queries),
+    }
+    pictures = [*([query_picture] if query_picture is not None else []), *(data for _, data in images)]
+    held = frozenset(re.findall(r"\[\d{1,3}\]", " ".join(plain)))
+    return Sent(prompt.messages(values, pictures), tuple(shown), figures, held)
+
+
+def _head(hit: Hit, number: int) -> str:
+    """Return the line over a passage: its name, document, section and page. No line of a passage can pass for it."""
+    places = [hit.title or hit.source.rpartition("/")[2], *hit.section_path]
+    region = next((one for one in hit.regions if one.page == hit.page), None)
+    page = region.page_name if region is not None else f"page {hit.page}"
+    return f"[P{number}] {disarm(' '.join(' › '.join(places).split()))}, {page}:"
+
+
+def _aliased(hit: Hit, template: TagTemplate, named: Mapping[str, str]) -> str:
+    """Return a passage with names of figures in place of tags; a tag of no figure of the passage is left out.
+
+    A figure that the passage is, or only mentions, follows behind it with its caption.
+    """
+    known = {figure.number: figure for figure in hit.figures}
+    pieces = []
+    for words, number in template.split(hit.tagged_text):
+        if number is None:
+            pieces.append(disarm(words))
+        elif (figure := known.pop(number, None)) is not None:
+            pieces.append(f"[IMG-{named[figure.figure_id]}]")
+    behind = [f"\n[IMG-{named[figure.figure_id]}] {disarm(' '.join(figure.caption.split()))}" for figure in known.values()]
+    return "".join([*pieces, *behind]).strip()
+
+
+def _cut(text: str, room: int) -> str:
+    """Return the whole sentences at the beginning of a text that fit; "" where none does."""
+    ends = [end for _, end in sentences(text) if end <= room]
+    return text[: ends[-1]] if ends else ""
+
+
+def _picture_lines(figure_ids: Sequence[str], hits: Sequence[Hit]) -> str:
+    """Return a line for each picture that the model sees: its passage and its caption."""
+    lines = []
+    for place, figure_id in enumerate(figure_ids, 1):
+        number, hit = next(((n, one) for n, one in enumerate(hits, 1) if figure_id in one.figure_refs), (0, None))
+        captions = [figure.caption for figure in hit.figures if figure.figure_id == figure_id] if hit else []
+        caption = disarm(" ".join((next(iter(captions), "") or (hit.caption if hit else "")).split()))
+        lines.append(f"Picture {place}" + (f", of [P{number}]" if hit else "") + (f": {caption}" if caption else ""))
+    return "\n".join(lines)
+
+
+def _filled(template: str, values: Mapping[str, str]) -> str:
+    """Return a template filled in, without the lines that have nothing but empty placeholders."""
+    kept = []
+    for line in template.splitlines():
+        names = string.Template(line).get_identifiers()
+        if not names or any(values[name] for name in names):
+            kept.append(line)
+    return re.sub(r"\n{3,}", "\n\n", string.Template("\n".join(kept)).substitute(values)).strip()

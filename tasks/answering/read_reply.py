@@ -1,0 +1,443 @@
+"""Read the reply of a language model while it comes: words, figures, tables and citations as the parts of an answer.
+
+Names that were sent become figures and citations. What looks like a name and is none is dropped and counted; what is one
+character away from a single name is repaired. Thoughts, control characters and mark-up never show. What is held back until it is
+known whether it belongs to a name has a bounded length, so the time is linear in the reply.
+"""
+
+import re
+from collections.abc import Generator, Iterator, Sequence
+
+from schemas.answers import AnswerCounts, FigurePart, Part, PartFinished, TablePart, TextDelta, TextPart
+from tasks.answering.aliases import meant, plain
+from tasks.answering.compose import Sent
+from tasks.answering.highlight import sentences
+
+NO_ANSWER = "NO ANSWER"
+"""What a model writes where the passages don't answer."""
+
+MOST_HELD = 256
+"""Characters that are held back at most while they may be part of a name."""
+
+Event = TextDelta | PartFinished
+
+_OPEN, _CLOSE = "[\\[\uff3b\u3010\u3014]", "[\\]\uff3d\u3011\u3015]"
+_INSIDE = "[^\\[\\]\uff3b\uff3d\u3010\u3011\u3014\u3015\\n]"
+_DASH = "[-_\u2010-\u2015]"
+_MARK = re.compile(
+    rf"(?P<picture>!\[[^\[\]\n]{{0,120}}\]\([^()\n]{{0,120}}\))"
+    rf"|(?P<nested>{_OPEN}\s{{0,3}}IMG\s{{0,3}}{_DASH}?\s{{0,3}}(?={_OPEN}))"
+    rf"|(?P<bracket>{_OPEN}{_INSIDE}{{1,80}}{_CLOSE})"
+    rf"|(?P<element></?\s{{0,3}}im(?:g|age)\b[^<>\n]{{0,160}}>)"
+    rf"|(?P<bare>\bIMG\s?{_DASH}\s?\w{{4,8}}\b)"
+    rf"|(?P<think></?think>)"
+    rf"|(?P<bold>\*\*)",
+    re.IGNORECASE,
+)
+_UNFINISHED = re.compile(
+    rf"(?:!\[[^\[\]\n]{{0,120}}(?:\](?:\([^()\n]{{0,120}})?)?"
+    rf"|!"
+    rf"|{_OPEN}{_INSIDE}{{0,80}}"
+    rf"|</?\s{{0,3}}(?:i(?:m(?:g\b|a(?:g(?:e\b)?)?)?)?)?"
+    rf"|</?\s{{0,3}}im(?:g|age)\b[^<>\n]{{0,160}}"
+    rf"|</?(?:t(?:h(?:i(?:nk?)?)?)?)?"
+    rf"|\bI(?:M(?:G\s?(?:{_DASH}\s?\w{{0,8}})?)?)?"
+    rf"|\*)\Z",
+    re.IGNORECASE,
+)
+_CLOSES_NESTED = re.compile(rf"\s?{_CLOSE}")
+_ENDS_THINKING = "</think>"
+_PASSAGES = re.compile(r"P\s?\d{1,4}(?:[\s,;&+]*(?:and\s|[-–]\s?)?P?\s?\d{1,4})*", re.IGNORECASE)
+_NUMBERS = re.compile(r"\d{1,3}(?:\s?[,;]\s?\d{1,3})*")
+_FIGURE = re.compile(r"(?:IMG|IMAGE)[\W_]*(\w{1,12})", re.IGNORECASE)
+_TRANSLATED = re.compile(r"(?:[^\W\d_]{1,20}[\W_]{0,3})?(\d{5,7})(?:\.\w{1,5})?")
+_DROPPED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ue000\ue001]")
+
+_UNDECIDED = re.compile(r"[ \t]{0,8}(?:#{1,6}|[-*•+]|\d{1,3}[.)]?|`{1,3}[^\n`]{0,20})?")
+_FENCE = re.compile(r"[ \t]{0,8}```")
+_HEADING = re.compile(r"[ \t]{0,8}#{1,6}[ \t]+")
+_ITEM = re.compile(r"[ \t]{0,8}(?:[-*•+]|\d{1,3}[.)])[ \t]+")
+_TABLE = re.compile(r"[ \t]{0,8}\|")
+_RULE = re.compile(r"[\s|:-]*-[\s|:-]*")
+_ENDS_SENTENCE = re.compile(r"[.!?…。！？:;][)\]\"'”’»]*\Z")
+_PUNCTUATION = re.compile(r"\s*[.,;:!?。！？]")
+_WORD = re.compile(r"\w")
+
+
+class ReplyReader:
+    """Reads one reply.
+
+    Attributes:
+        says_no_answer: Whether the model says that the passages don't answer.
+
+    Args:
+        sent: What the model was sent.
+    """
+
+    def __init__(self, sent: Sent) -> None:
+        self.says_no_answer = False
+        self._sent = sent
+        self._writer = _Writer(sent)
+        self._pending = ""
+        self._thinks = self._begun = self._is_nested = False
+
+    @property
+    def parts(self) -> list[Part]:
+        """The parts so far; after ``close``, all of them."""
+        return self._writer.parts
+
+    @property
+    def counts(self) -> AnswerCounts:
+        """What was dropped, repaired or left without a citation."""
+        uncited = sum(_uncited(part) for part in self.parts)
+        return self._writer.counts.model_copy(update={"uncited_sentences": uncited})
+
+    def feed(self, text: str) -> list[Event]:
+        """Read more of the reply, cut anywhere, and return what a reader sees of it."""
+        self._pending += _DROPPED.sub("", text)
+        return list(self._read(last=False))
+
+    def close(self) -> list[Event]:
+        """Read the end of the reply."""
+        return [*self._read(last=True), *self._writer.close()]
+
+    def _read(self, *, last: bool) -> Iterator[Event]:
+        while self._pending and not self.says_no_answer:
+            if self._thinks:
+                before, found, after = _partition(self._pending, _ENDS_THINKING)
+                self._pending = after if found else before[-len(_ENDS_THINKING) :]
+                self._thinks = not found
+                if not found:
+                    return
+            if not self._begun and self._waits_for_no_answer(last):
+                return
+            text = self._pending
+            mark = _MARK.search(text)
+            if mark is None:
+                end = self._end_of_text(text, last)
+                self._pending = "" if last else text[end:]
+                yield from self._plain(text[:end])
+                return
+            self._pending = text[mark.end() :]
+            yield from self._plain(text[: mark.start()])
+            yield from self._take(mark.lastgroup or "", mark[0])
+
+    def _plain(self, text: str) -> Iterator[Event]:
+        if self._is_nested and text:
+            text, self._is_nested = _CLOSES_NESTED.sub("", text, count=1) if _CLOSES_NESTED.match(text) else text, False
+        yield from self._writer.write(text)
+
+    def _take(self, kind: str, written: str) -> Iterator[Event]:
+        if kind == "nested":
+            self._is_nested = True
+        elif kind == "think":
+            self._thinks = not written.startswith("</")
+            if not self._thinks:  # what came before were thoughts that nothing had announced
+                self._writer, self._begun = _Writer(self._sent), False
+        elif kind == "bold":
+            yield from self._writer.write("" if not self._writer.is_code else written)
+        else:
+            yield from self._writer.mark(kind, written)
+
+    def _waits_for_no_answer(self, last: bool) -> bool:
+        """Return whether the reply may still say that nothing answers, or says so."""
+        said = self._pending.lstrip(" \n\t\"'*`").upper()
+        if said.startswith("<") and not last and "<THINK>".startswith(said[:7]):
+            return len(said) < len("<THINK>")
+        if not said or (NO_ANSWER.startswith(said) and not last):
+            return not last
+        self._begun = True
+        if said.startswith(NO_ANSWER) and not said[len(NO_ANSWER) :][:1].isalnum():
+            self.says_no_answer = True
+        return self.says_no_answer
+
+    def _end_of_text(self, text: str, last: bool) -> int:
+        """Return where that ends which belongs to no name: what may go on to be one is held back, and dropped at the end."""
+        found = _UNFINISHED.search(text, max(0, len(text) - MOST_HELD))
+        if found is None:
+            return len(text)
+        if not last:
+            return found.start()
+        cut = plain(found[0]).lstrip("![<").upper()
+        is_figure = cut.startswith(("IMG", "IMAGE")) or found[0].startswith("![")
+        if is_figure or (plain(found[0]).startswith("[") and re.fullmatch(r"P[\d,; P]*|IM?", cut)):
+            self._writer.count("unknown_tags" if is_figure or cut[0] == "I" else "unknown_citations")
+            return found.start()
+        return len(text)
+
+
+class _Writer:
+    """Makes parts out of words and names."""
+
+    def __init__(self, sent: Sent) -> None:
+        self.parts: list[Part] = []
+        self.counts = AnswerCounts()
+        self._sent = sent
+        self._shown: set[str] = set()
+        self._head: str | None = ""  # the beginning of a line until its kind is known; None within a line
+        self._style = "prose"
+        self._skips_line = self._is_row = False
+        self._row = ""
+        self._rows: list[str] = []
+        self._text: list[str] = []
+        self._tail = self._space = ""
+        self._cites: list[int] = []
+        self._after_mark = self._continues = False
+        self._sentence: list[int] = []  # the text parts of the sentence that is written, or that was written last
+
+    @property
+    def is_code(self) -> bool:
+        """Whether the reply stands between fences of code."""
+        return self._style == "code"
+
+    def count(self, what: str) -> None:
+        """Count something that a reader doesn't see."""
+        self.counts = self.counts.model_copy(update={what: getattr(self.counts, what) + 1})
+
+    def write(self, text: str) -> Iterator[Event]:
+        """Write words, which hold no name."""
+        for piece in text.splitlines(keepends=True) if "\n" in text else [text]:
+            line = piece.removesuffix("\n")
+            ended = line != piece
+            if self._head is not None:
+                self._head += line
+                if not ended and (not self._head.strip() or _UNDECIDED.fullmatch(self._head)):
+                    continue
+                line = yield from self._decided()
+            if self._is_row:
+                self._row += line
+            elif not self._skips_line:
+                yield from self._words(line)
+            if ended:
+                yield from self._end_line()
+
+    def mark(self, kind: str, written: str) -> Iterator[Event]:
+        """Write what looks like a name."""
+        if self._head is not None:
+            yield from self._words((yield from self._decided()))
+        if self._is_row:
+            self._row += written
+            return
+        found = self._resolved(kind, written)
+        if isinstance(found, str):
+            yield from self._words(found)
+            return
+        figures, numbers = found
+        self._after_mark = True
+        for figure in figures:
+            yield from self._end_run()
+            self._continues = False
+            yield from self._add(figure)
+        if numbers:
+            self._cites += [n for n in numbers if n not in self._cites]
+            for place in self._sentence:
+                part = self.parts[place]
+                more = [n for n in numbers if n not in part.citations]
+                if more and not isinstance(part, FigurePart):
+                    self.parts[place] = part.model_copy(update={"citations": [*part.citations, *more]})
+                    yield PartFinished(part=place, value=self.parts[place])
+            if not self._text:
+                self._cites = []
+
+    def close(self) -> Iterator[Event]:
+        """Write what is left."""
+        if self._head:
+            yield from self._words((yield from self._decided()))
+        if self._is_row:
+            self._rows.append(self._row)
+        yield from self._end_table()
+        yield from self._end_block()
+
+    def _decided(self) -> Generator[Event, None, str]:
+        """Find the kind of a line by its beginning, and return the words of that."""
+        head, self._head = self._head or "", None
+        if _FENCE.match(head):
+            style = "prose" if self.is_code else "code"
+            yield from self._end_table()
+            yield from self._end_block()
+            self._style, self._skips_line = style, True
+            return ""
+        if self.is_code:
+            return head
+        if _TABLE.match(head):
+            if not self._rows:
+                yield from self._end_block()
+            self._is_row = True
+            return head
+        yield from self._end_table()
+        if not head.strip():
+            yield from self._end_block()
+            return ""
+        for style, found in (("heading", _HEADING.match(head)), ("item", _ITEM.match(head))):
+            if found is not None:
+                yield from self._end_block()
+                self._style = style
+                return head[found.end() :] if style == "heading" else head.lstrip()
+        if self._style == "heading" or (self._style == "item" and not head[0].isspace()):
+            yield from self._end_block()
+        elif self._text:
+            self._space = " "
+        return head.lstrip()
+
+    def _end_line(self) -> Iterator[Event]:
+        if self._is_row:
+            self._rows.append(self._row)
+            self._row, self._is_row = "", False
+        elif self.is_code and not self._skips_line:
+            yield from self._words("\n")
+        elif self._style == "heading":
+            yield from self._end_block()
+        self._head, self._skips_line = "", False
+
+    def _words(self, words: str) -> Iterator[Event]:
+        if not words:
+            return
+        if self.is_code:
+            self._text.append(words)
+            yield TextDelta(part=len(self.parts), text=words)
+            return
+        if self._cites and _WORD.search(words) and _ENDS_SENTENCE.search(self._tail):
+            yield from self._end_run(continues=True)
+        written = self._space + words
+        if self._after_mark and _PUNCTUATION.match(written):
+            written = written.lstrip()
+        if not self._text:
+            written = written.lstrip()
+            if not _ENDS_SENTENCE.search(self._tail):
+                pass
+            elif _WORD.search(written):
+                self._sentence = []
+        shown = written.rstrip(" \t")
+        self._space = written[len(shown) :] if shown else self._space
+        if shown:
+            if not self._text and not _WORD.search(shown) and self._after_mark:
+                return  # the full stop of a sentence whose words stand before a figure
+            self._after_mark = False
+            self._text.append(shown)
+            self._tail = (self._tail + shown)[-8:]
+            yield TextDelta(part=len(self.parts), text=shown)
+
+    def _end_run(self, *, continues: bool = False) -> Iterator[Event]:
+        """End a run of words with one set of citations: its last sentence has them, those before it have none."""
+        text, cites = "".join(self._text), self._cites
+        self._text, self._cites, self._space = [], [], ""
+        text = text.strip("\n") if self.is_code else text.strip()
+        if not text:
+            return
+        spans = sentences(text) if cites and self._style in ("prose", "item") else []
+        cut = spans[-1][0] if len(spans) > 1 else 0
+        if cut:
+            yield from self._add(self._text_part(text[:cut].rstrip(), []))
+            self._continues = True
+        self._sentence.append(len(self.parts))
+        yield from self._add(self._text_part(text[cut:], cites))
+        self._continues = continues
+
+    def _text_part(self, text: str, cites: list[int]) -> TextPart:
+        return TextPart.model_validate(
+            {"text": text, "citations": cites, "style": self._style, "continues": self._continues}
+        )
+
+    def _end_block(self) -> Iterator[Event]:
+        yield from self._end_run()
+        self._style, self._continues = "prose", False
+        self._sentence, self._tail = [], ""
+
+    def _end_table(self) -> Iterator[Event]:
+        rows, self._rows = self._rows, []
+        self._row, self._is_row = "", False
+        if not rows:
+            return
+        cells = [[cell.strip() for cell in _cells(row)] for row in rows if not _RULE.fullmatch(row)]
+        if not cells:
+            return
+        figures: list[FigurePart] = []
+        numbers: list[int] = []
+        made = [[self._cell(cell, figures, numbers) for cell in row] for row in cells]
+        yield from self._add(TablePart(rows=made, figures=figures, citations=list(dict.fromkeys(numbers))))
+
+    def _cell(self, text: str, figures: list[FigurePart], numbers: list[int]) -> str:
+        def put(mark: "re.Match[str]") -> str:
+            kind = mark.lastgroup or ""
+            if kind in ("nested", "think", "bold"):
+                return ""
+            found = self._resolved(kind, mark[0])
+            if isinstance(found, str):
+                return found
+            figures.extend(found[0])
+            numbers.extend(found[1])
+            return " ".join(figure.tag for figure in found[0])
+
+        return _MARK.sub(put, text).strip()
+
+    def _add(self, part: Part) -> Iterator[Event]:
+        self.parts.append(part)
+        yield PartFinished(part=len(self.parts) - 1, value=part)
+
+    def _resolved(self, kind: str, written: str) -> tuple[list[FigurePart], list[int]] | str:
+        """Return the figures and citations that something names; itself where it is no name."""
+        if kind != "bracket":
+            known = [digits for digits in re.findall(r"\d{5,7}", plain(written)) if digits in self._sent.figures]
+            named = _FIGURE.search(plain(written))
+            return self._figures(known[:1] or ([named[1]] if named and kind == "bare" else [""])), []
+        inner = plain(plain(written)[1:-1])
+        if _PASSAGES.fullmatch(inner):
+            return [], self._numbers(inner)
+        if _NUMBERS.fullmatch(inner):
+            numbers = [int(number) for number in re.findall(r"\d+", inner)]
+            is_citation = all(1 <= n <= len(self._sent.passages) and f"[{n}]" not in self._sent.held for n in numbers)
+            if is_citation:
+                return [], numbers
+        if found := _FIGURE.findall(inner) if _FIGURE.match(inner) else []:
+            return self._figures(found), []
+        if re.fullmatch(r"(?:IMG|IMAGE)[\W_]*", inner, re.IGNORECASE):
+            return self._figures([""]), []
+        translated = _TRANSLATED.fullmatch(inner)
+        if translated is not None and translated[1] in self._sent.figures:
+            self.count("repaired_tags")
+            return self._figures([translated[1]]), []
+        return written
+
+    def _numbers(self, inner: str) -> list[int]:
+        found = []
+        for number in map(int, re.findall(r"\d+", inner)):
+            if 1 <= number <= len(self._sent.passages):
+                found.append(number)
+            else:
+                self.count("unknown_citations")
+        return list(dict.fromkeys(found))
+
+    def _figures(self, names: Sequence[str]) -> list[FigurePart]:
+        found = []
+        for name in names:
+            digits: str | None = name
+            if name not in self._sent.figures:
+                digits = meant(name, self._sent.figures)
+                self.count("unknown_tags" if digits is None else "repaired_tags")
+            if digits is None:
+                continue
+            part = self._sent.figures[digits]
+            if part.figure_id in self._shown:
+                self.count("repeated_tags")
+            else:
+                self._shown.add(part.figure_id)
+                found.append(part)
+        return found
+
+
+def _cells(row: str) -> list[str]:
+    inner = row.strip().removeprefix("|")
+    inner = inner[:-1] if inner.endswith("|") and not inner.endswith("\\|") else inner
+    return [cell.replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", inner)]
+
+
+def _uncited(part: Part) -> int:
+    """Return the sentences of a part that cite nothing; headings, code and the leader of a list are no sentences."""
+    if not isinstance(part, TextPart) or part.citations or part.style not in ("prose", "item"):
+        return 0
+    return sum(not part.text[start:end].rstrip().endswith(":") for start, end in sentences(part.text))
+
+
+def _partition(text: str, closing: str) -> tuple[str, bool, str]:
+    place = text.lower().find(closing)
+    return (text, False, "") if place < 0 else (text[:place], True, text[place + len(closing) :])

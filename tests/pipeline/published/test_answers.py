@@ -1,0 +1,323 @@
+"""Answers by a scripted model, over a published version: presets, streams, rounds, budgets and failures."""
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.corpus.workspace import open_workspace
+from pipeline.published.corpus import PublishedCorpus
+from pipeline.refresh import refresh
+from pipeline.stages.plan import plan
+from pipeline.upkeep.doctor import diagnose
+from schemas.answers import AnswerEvent, AnswerFinished, AnswerResult, AnswerStarted, TextDelta
+from schemas.errors import RequestError, UserError
+from schemas.evidence import Filters, Modality
+from tasks.answering.answer_presets import packaged_answers
+from tests import endpoint_server
+from tests.endpoint_server import Call, EndpointServer, answer, cut, hang, status
+from tests.manuals import write_manual
+from tests.pipeline.conftest import write_corpus
+from tests.tiny_models import write_bert, write_clip
+
+QUESTION = "How many bar does the steel winch take?"
+FIGURE = re.compile(r"\[IMG-\d+\]")
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[EndpointServer]:
+    with endpoint_server.running() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, model: EndpointServer) -> Path:
+    """A version with vectors of pictures and rows of pages, and models to ask."""
+    folder = tmp_path_factory.mktemp("answers")
+    write_manual(folder / "pdfs" / "pump.pdf", "water pump", seed=1)
+    write_manual(folder / "pdfs" / "winch.pdf", "steel winch", seed=2)
+    embeddings = {
+        "image": {"model": str(write_clip(folder / "models" / "clip")), "revision": "1", "batch": 2, "texts": True},
+        "tables": {"model": "minilm"},
+    }
+    asked = {"kind": "llm", "model": "tiny", "revision": "1", "endpoint": {"url": model.url, "retries": 0}}
+    pairs = str(write_bert(folder / "models" / "pairs", scores=True))
+    models = {
+        "llm": {**asked, "price": {"input": 1e6, "output": 0, "call": 1}},
+        "vlm": {**asked, "kind": "vlm"},
+        "reranker": {"kind": "cross_encoder", "model": pairs, "revision": "1"},
+    }
+    file = write_corpus(folder, f"embeddings: {json.dumps(embeddings)}\nretrieval: {json.dumps({'models': models})}\n")
+    file.write_text(file.read_text().replace("captions: {ocr: none}", "captions: {ocr: none, pages: context}"))
+    assert refresh(open_workspace(str(file))).published
+    return folder
+
+
+@pytest.fixture
+def corpus(folder: Path, model: EndpointServer) -> Iterator[PublishedCorpus]:
+    model.replies = lambda _call: "It takes 21 bar [P1]."
+    model.calls.clear()
+    with closing(opened(folder)) as published:
+        yield published
+
+
+def opened(folder: Path, more: str = "") -> PublishedCorpus:
+    """Open the corpus with more in its file."""
+    file = folder / "corpora" / f"manuals{abs(hash(more))}.yaml"
+    file.write_text(f"{(folder / 'corpora' / 'manuals.yaml').read_text()}{more}")
+    return PublishedCorpus(open_workspace(str(file)))
+
+
+def copying(call: Call) -> str:
+    """Write a sentence for each passage, and behind it the figures that it holds."""
+    passages = re.split(r"(?m)^(?=.*\[P\d+\])", call.prompt)[1:]
+    return "\n".join(
+        f"Passage {n} says so [P{n}]. {' '.join(dict.fromkeys(FIGURE.findall(passage)))}"
+        for n, passage in enumerate(passages, 1)
+    )
+
+
+def words(result: AnswerResult) -> list[str]:
+    return [part.text for part in result.parts if part.type == "text"]
+
+
+def figures(result: AnswerResult) -> list[str]:
+    return [part.figure_id for part in result.parts if part.type == "figure"]
+
+
+def test_an_answer_has_the_figures_that_the_model_copies_and_the_passages_that_it_cites(
+    corpus: PublishedCorpus, model: EndpointServer
+) -> None:
+    model.replies = copying
+    found = corpus.answer(QUESTION, answer="ilt")
+    held = {figure.figure_id for hit in corpus.search(QUESTION, preset="ilt-mmr", k=4).hits for figure in hit.figures}
+    assert set(figures(found)) <= held
+    assert figures(found), "the passages of these manuals hold figures"
+    assert [part.type for part in found.parts][:2] == ["text", "figure"]
+    assert (found.preset, found.model, found.note, found.abstained) == ("ilt", "tiny", "", False)
+    assert {n for part in found.parts for n in part.citations} == {one.n for one in found.citations}
+    assert all(one.page_link and one.pdf_link and one.version == found.version for one in found.citations)
+
+
+@pytest.mark.parametrize("name", [*packaged_answers()])
+def test_the_prompt_of_every_preset_holds_what_was_retrieved(
+    corpus: PublishedCorpus, model: EndpointServer, name: str
+) -> None:
+    preset = packaged_answers()[name]
+    filters = Filters(documents=["winch.pdf"], pages=[1]) if preset.context == "given" else Filters()
+    found = corpus.answer(QUESTION, answer=name, filters=filters)
+    assert found.preset == name
+    if preset.model is None:
+        assert model.calls == []
+        return
+    assert found.note == ""
+    asked = model.calls[-1]
+    assert QUESTION in asked.prompt
+    if preset.context == "none":
+        assert "bar." not in asked.prompt
+        return
+    cited = {one.evidence_id: one for one in found.citations}
+    started = next(event for event in corpus.answer_events(QUESTION, answer=name, filters=filters))
+    assert isinstance(started, AnswerStarted)
+    assert started.citations
+    assert set(cited) <= {one.evidence_id for one in started.citations}
+    if preset.max_images:
+        assert 1 <= len(asked.pictures) <= preset.max_images
+    else:
+        assert asked.pictures == []
+        assert "takes 21 bar" in asked.prompt
+
+
+def test_given_contexts_are_all_that_the_filters_name_and_nothing_is_retrieved(
+    corpus: PublishedCorpus, model: EndpointServer
+) -> None:
+    filters = Filters(documents=["winch.pdf"], pages=[2])
+    found = corpus.answer(QUESTION, answer="bt-gold-both", filters=filters, settings={"max_images": 4}, trace=True)
+    assert [step.step for step in found.trace or []] == ["answer"]
+    assert "22 bar" in model.calls[-1].prompt
+    assert "21 bar" not in model.calls[-1].prompt
+    assert [part.page for part in found.parts if part.type == "figure"] == [2]
+    corpus.answer(QUESTION, answer="bt-gold-text", filters=filters)
+    assert model.calls[-1].pictures == []
+    rows = corpus.search(QUESTION, filters=Filters(modalities=[Modality.FIGURE])).hits
+    named = Filters(evidence_ids=[rows[0].evidence_id])
+    assert figures(corpus.answer(QUESTION, answer="bt-gold-images", filters=named)) == [rows[0].figure_id]
+    with pytest.raises(RequestError, match="takes its context from the request"):
+        corpus.answer(QUESTION, answer="bt-gold-text")
+
+
+def test_a_baseline_shows_one_figure_behind_the_text(corpus: PublishedCorpus, model: EndpointServer) -> None:
+    model.replies = copying
+    found = corpus.answer(QUESTION, answer="ilt-ocr-llm")
+    assert [part.type for part in found.parts][-1] == "figure"
+    assert len(figures(found)) == 1
+
+
+def test_words_come_as_they_are_written_and_no_name_of_a_figure_is_among_them(
+    corpus: PublishedCorpus, model: EndpointServer
+) -> None:
+    model.replies = lambda call: answer(copying(call), pieces=list(copying(call)))
+    events = list(corpus.answer_events(QUESTION, answer="ilt"))
+    assert [event.event for event in events][:2] == ["start", "text"]
+    told = "".join(event.text for event in events if isinstance(event, TextDelta))
+    assert "[" not in told
+    assert "IMG" not in told
+    assert _result(events).parts
+
+
+@pytest.mark.parametrize(
+    ("reaction", "why"),
+    [
+        (status(500, "overheated"), "overheated"),
+        (status(401), "api_key_env"),
+        (cut(after=3), "connection"),
+        (answer(None, refusal="I can't help with that."), "refuses"),
+        (answer("<think>Hm"), "no answer"),
+        (answer("", finish_reason="length"), "max_tokens"),
+    ],
+)
+def test_a_model_that_fails_leaves_the_extractive_answer_and_says_why(
+    corpus: PublishedCorpus, model: EndpointServer, reaction: Any, why: str
+) -> None:
+    plain = corpus.answer(QUESTION)
+    model.script(reaction)
+    found = corpus.answer(QUESTION, answer="ilt")
+    assert (found.parts, found.model, found.preset) == (plain.parts, None, "ilt")
+    assert found.note.startswith("answered without a model: ")
+    assert why in found.note
+
+
+def test_a_model_that_says_that_nothing_answers_is_taken_at_its_word(
+    corpus: PublishedCorpus, model: EndpointServer
+) -> None:
+    model.replies = lambda _call: "<think>Nothing fits.</think>NO ANSWER"
+    found = corpus.answer(QUESTION, answer="ilt")
+    assert (found.abstained, found.parts, found.citations, found.note) == (True, [], [], "")
+
+
+def test_a_reply_that_is_cut_at_its_limit_is_shown_and_marked(corpus: PublishedCorpus, model: EndpointServer) -> None:
+    model.script(answer("It takes 21 bar [P1]. And it", finish_reason="length"))
+    found = corpus.answer(QUESTION, answer="ilt")
+    assert "limit of tokens" in found.note
+    assert "21 bar" in " ".join(words(found))
+
+
+def test_a_caller_that_stops_waiting_ends_the_call(corpus: PublishedCorpus, model: EndpointServer) -> None:
+    model.script(hang())
+    events = list(corpus.answer_events(QUESTION, answer="ilt", stopped=lambda: bool(model.calls)))
+    model.wait_until_gone()
+    assert _result(events).model is None
+
+
+def test_three_rounds_judge_refine_and_keep_what_was_found(corpus: PublishedCorpus, model: EndpointServer) -> None:
+    said = iter(
+        [
+            '{"sufficient": false, "missing": "the pump", "query": "water pump bar"}',
+            'So: {"sufficient": "no", "missing": "screws", "query": "screws of the water pump"}',
+            "It takes 21 bar [P1].",
+        ]
+    )
+    model.replies = lambda _call: next(said)
+    settings = {"rounds": 3, "retrieval": "ilt-mmr", "passages": 2}
+    found = corpus.answer(QUESTION, answer="omgqa-multi", settings=settings, trace=True)
+    assert [one.query for one in found.rounds] == [QUESTION, "water pump bar", "screws of the water pump"]
+    assert [one.sufficient for one in found.rounds] == [False, False, None]
+    assert [one.spent.calls for one in found.rounds] == [1, 1, 0]
+    first = set(found.rounds[0].evidence_ids)
+    started = {one.evidence_id for one in found.citations}
+    assert started & first, "the answer cites what the first round found"
+    union = {name for one in found.rounds for name in one.evidence_ids}
+    shown = model.calls[-1].prompt
+    assert len(re.findall(r"(?m)^.*\[P\d+\]", shown)) >= len(union)
+    assert found.spent.calls == 3
+    assert found.spent.money == 3 + found.spent.input_tokens
+    assert sum(step.step.startswith("sufficient?") for step in found.trace or []) == 2
+
+
+def test_an_answer_stays_within_its_budget(folder: Path, model: EndpointServer) -> None:
+    model.replies = lambda _call: '{"sufficient": false, "query": "pump"}'
+    model.calls.clear()
+    with closing(opened(folder, "answer: {budget: {calls: 1}}\n")) as corpus:
+        settings = {"retrieval": "ilt-mmr"}
+        assert len(corpus.answer(QUESTION, answer="omgqa-multi", settings=settings).rounds) == 1
+        assert len(model.calls) == 1
+    with closing(opened(folder, "answer: {budget: {tokens: 10}}\n")) as corpus:
+        assert "budget" in corpus.answer(QUESTION, answer="ilt").note
+        assert len(model.calls) == 1
+
+
+def test_the_corpus_file_names_model_prompt_and_pictures_for_all_presets(folder: Path, model: EndpointServer) -> None:
+    (folder / "corpora" / "own.md").write_text("Answer in rhyme.\n===\n$passages\n\nQuestion: $question\n$pictures\n")
+    model.replies = lambda _call: "It takes 21 bar [P1]."
+    with closing(opened(folder, "answer: {model: vlm, prompt: ./own.md, max_images: 2}\n")) as corpus:
+        default = corpus.answer_presets()[0]
+        assert (default.name, default.settings.model, default.missing) == ("ilt", "vlm", [])
+        corpus.answer(QUESTION)
+        assert [message["role"] for message in model.calls[-1].json["messages"]] == ["system", "user"]
+        assert model.calls[-1].prompt.startswith("Answer in rhyme.")
+        assert model.calls[-1].pictures == []
+        corpus.answer(QUESTION, answer="bt-images-clip")
+        assert len(model.calls[-1].pictures) == 2
+
+
+def test_presets_of_ones_own_stand_beside_the_packaged_ones(folder: Path, model: EndpointServer) -> None:
+    own = folder / "corpora" / "ways"
+    own.mkdir(exist_ok=True)
+    (own / "short.yaml").write_text("label: Short\nsentence: one passage\nmodel: llm\npassages: 1\nretrieval: bm25\n")
+    with closing(opened(folder, "answer: {presets: ways, preset: short}\n")) as corpus:
+        model.replies = lambda _call: "It takes 21 bar [P1]."
+        assert corpus.answer(QUESTION).preset == "short"
+        assert "[P2]" not in model.calls[-1].prompt.partition(QUESTION)[0].partition("[P1]")[2]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"answer": "magic"}, "there is no preset 'magic'"),
+        ({"answer": "ilt", "settings": {"temperature": 1}}, "answers have no setting 'temperature'"),
+        ({"answer": "ilt", "settings": {"rounds": 9}}, "rounds"),
+        ({"answer": "ilt", "settings": {"model": "gpt"}}, "retrieval.models.gpt"),
+        ({"answer": "bt-images-clip", "settings": {"model": "llm"}}, "kind vlm"),
+        ({"answer": "ilt", "settings": {"prompt": "no-such"}}, "there is no prompt 'no-such'"),
+    ],
+)
+def test_what_is_lacking_or_unknown_is_named(corpus: PublishedCorpus, options: dict[str, Any], says: str) -> None:
+    with pytest.raises((RequestError, UserError), match=re.escape(says)):
+        corpus.answer(QUESTION, **options)
+
+
+def test_a_prompt_that_a_request_names_is_a_packaged_one(corpus: PublishedCorpus, folder: Path) -> None:
+    """A path in a request would read files of the service's machine."""
+    (folder / "secret.md").write_text("a secret: $question")
+    for path in ("../secret.md", str(folder / "secret.md"), "./own.md"):
+        with pytest.raises(RequestError, match="packaged"):
+            corpus.answer(QUESTION, answer="ilt", settings={"prompt": path})
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ("answer: {model: gpt}\n", "retrieval.models.gpt"),
+        ("answer: {preset: magic}\n", "answer.preset"),
+        ("answer: {model: llm, prompt: nowhere.md}\n", "nowhere.md"),
+        ("answer: {preset: bt-images-clip, model: llm}\n", "kind vlm"),
+    ],
+)
+def test_plan_and_doctor_say_what_is_wrong_with_answers(folder: Path, more: str, says: str) -> None:
+    with closing(opened(folder, more)):
+        file = folder / "corpora" / f"manuals{abs(hash(more))}.yaml"
+    with pytest.raises(UserError, match=re.escape(says)):
+        plan(open_workspace(str(file)), "run")
+    findings = {finding.subject: finding for finding in diagnose([str(file)]).findings}
+    finding = next(one for subject, one in findings.items() if subject.endswith("answers") or says in one.message)
+    assert not finding.ok
+    assert says in finding.message
+
+
+def _result(events: list[AnswerEvent]) -> AnswerResult:
+    assert isinstance(events[-1], AnswerFinished)
+    return events[-1].result

@@ -113,8 +113,11 @@ class ReplyReader:
                 return
             text = self._pending
             mark = _MARK.search(text)
+            begun = _UNFINISHED.search(text, max(0, len(text) - MOST_HELD))
+            if mark is not None and begun is not None and begun.start() <= mark.start():
+                mark = mark if last and begun[0] == mark[0] else None  # a name that may still go on
             if mark is None:
-                end = self._end_of_text(text, last)
+                end = self._end_of_text(text, begun, last)
                 self._pending = "" if last else text[end:]
                 yield from self._plain(text[:end])
                 return
@@ -151,9 +154,8 @@ class ReplyReader:
             self.says_no_answer = True
         return self.says_no_answer
 
-    def _end_of_text(self, text: str, last: bool) -> int:
+    def _end_of_text(self, text: str, found: "re.Match[str] | None", last: bool) -> int:
         """Return where that ends which belongs to no name: what may go on to be one is held back, and dropped at the end."""
-        found = _UNFINISHED.search(text, max(0, len(text) - MOST_HELD))
         if found is None:
             return len(text)
         if not last:

@@ -1,5 +1,6 @@
+import { Drawing, colophon, image, nameOf, placeOf, placeOfFigure, skeleton, sources } from "./answer.js";
 import * as service from "./service.js";
-import { begun, blocks, count, el, fileName, labelsOf, languageName, markedBlocks, markedWords, pageName, table, when } from "./text.js";
+import { begun, blocks, count, el, fileName, labelsOf, languageName, markedBlocks, markedWords, table, when } from "./text.js";
 import * as viewer from "./viewer.js";
 
 const $ = (id) => document.getElementById(id);
@@ -13,7 +14,7 @@ const PICTURE_MIB = 8; // what the service takes
 const PREVIEW_PX = 144;
 
 const NARROWED = { documents: [], sources: [], sections: [], pages: [], phrases: [], languages: [], figures: "", since: "", until: "" };
-const state = { corpus: "", q: "", preset: "", modality: "", group: "", sentences: false, ...NARROWED, version: "", k: FEW };
+const state = { corpus: "", q: "", preset: "", answer: "", modality: "", group: "", sentences: false, ...NARROWED, version: "", k: FEW };
 // What the address calls each filter.
 const NAMED = {
   documents: "document", sources: "source", sections: "section", pages: "pages", phrases: "phrase", languages: "language",
@@ -36,6 +37,7 @@ function readAddress() {
   state.corpus = asked.get("corpus") ?? "";
   state.q = (asked.get("q") ?? "").trim().slice(0, 2000);
   state.preset = asked.get("preset") ?? asked.get("mode") ?? "";
+  state.answer = asked.get("answer") ?? "";
   state.modality = MODALITIES.some(([modality]) => modality === asked.get("modality")) ? asked.get("modality") : "";
   state.sentences = asked.has("sentences");
   state.group = GROUPS.includes(asked.get("group")) ? asked.get("group") : "";
@@ -56,6 +58,7 @@ function writeAddress(push) {
   if (overviews.size > 1 || state.q) query.set("corpus", state.corpus);
   if (state.q) query.set("q", state.q);
   if (state.preset) query.set("preset", state.preset);
+  if (state.answer) query.set("answer", state.answer);
   if (state.modality) query.set("modality", state.modality);
   for (const [filter, name] of Object.entries(NAMED)) {
     for (const value of [state[filter]].flat()) if (value) query.append(name, value);
@@ -155,6 +158,7 @@ async function show() {
   drawPicture();
   drawPinned();
   drawVersions();
+  drawAnswers();
   if (!overview.version && !state.version && !unknown) {
     home();
     notice(`${state.corpus} can’t be searched yet`, overview.problem || "No version of it is live.", start);
@@ -191,6 +195,25 @@ async function drawVersions() {
   $("version").value = state.version;
   $("version").title = state.version || live || "";
   $("version-picker").hidden = !live && !others.length;
+}
+
+// Ways to answer that the version has all it takes for; the first is the default, and the address doesn't name it.
+async function drawAnswers() {
+  const { corpus, version } = state;
+  let listed = [];
+  try { listed = await service.answers(corpus, version); } catch { /* the default answers */ }
+  if (corpus !== state.corpus || version !== state.version) return;
+  // A given context is what the filters name.
+  const offered = listed.filter(({ missing, settings }, place) =>
+    !place || (!missing.length && (settings.context !== "given" || isNarrowed())));
+  const option = ({ name, label, sentence, source }) =>
+    el("option", { value: name === listed[0].name ? "" : name, title: [begun(sentence), source].filter(Boolean).join("\n") }, label);
+  const papers = offered.filter(({ source }) => source);
+  $("answers").replaceChildren(...offered.filter(({ source }) => !source).map(option),
+    ...(papers.length ? [el("optgroup", { label: "As in a paper" }, ...papers.map(option))] : []),
+    ...(state.answer && !offered.some(({ name }) => name === state.answer) ? [el("option", { value: state.answer }, state.answer)] : []));
+  $("answers").value = state.answer;
+  $("answer-picker").hidden = $("answers").options.length < 2;
 }
 
 function drawPinned() {
@@ -276,6 +299,7 @@ function change(changes) {
   drawScope();
   drawPinned();
   drawVersions();
+  drawAnswers();
   if (isAsked()) ask();
 }
 
@@ -360,7 +384,7 @@ async function ask() {
   $("suggestions").hidden = true;
   $("results").hidden = false;
   $("asked").textContent = heading();
-  $("provenance").textContent = "";
+  clear($("provenance"));
   $("citations").hidden = true;
   if (given) {
     $("answer").removeAttribute("aria-busy");
@@ -369,16 +393,21 @@ async function ask() {
       : "Below is what comes nearest to the picture. Add words to say what of it you look for."));
     say("Looking for what is like the picture");
     const version = await drawEvidence(pinned());
-    if (turn === running && version) drawProvenance(version);
+    if (turn === running && version) $("provenance").replaceChildren(provenance(version));
     return;
   }
   $("answer").setAttribute("aria-busy", "true");
-  $("parts").replaceChildren(skeleton(5));
+  const drawing = new Drawing($("parts"), corpus);
   say("Looking for an answer");
   const evidence = drawEvidence(pinned());
   try {
-    const found = await service.answer(corpus, { question: q, filters: filters(), ...pinned() }, turn.signal);
-    if (turn !== running) return;
+    const wanted = { question: q, filters: filters(), ...(state.answer ? { answer: state.answer } : {}), ...pinned() };
+    let found = null;
+    for await (const event of service.answer(corpus, wanted, turn.signal)) {
+      if (turn !== running) return;
+      drawing.take(event);
+      found = event.result ?? found;
+    }
     drawAnswer(found);
     // Published in between? Then the evidence is asked again, of the version that answered.
     const version = await evidence;
@@ -392,58 +421,13 @@ async function ask() {
   }
 }
 
-const skeleton = (lines) => el("div", { class: "skeleton", "aria-hidden": "true" }, ...Array.from({ length: lines }, () => el("span")));
-
 const failure = (title, detail, again) => el("div", { class: "notice wrong" },
   el("strong", {}, title), el("p", {}, detail), el("button", { type: "button", onclick: again }, "Try again"));
 
 // ---- the answer ----
 
-const boxesByPage = (citation) => {
-  const regions = citation.regions?.length ? citation.regions : [{ page: citation.page, bbox: citation.bbox }];
-  const pages = new Map();
-  for (const { page, bbox } of regions) pages.set(page, [...(pages.get(page) ?? []), bbox]);
-  return pages;
-};
-
-const nameOf = (cited, page = cited.page) => pageName(page, labelsOf(cited).get(page));
-
-const placeOf = (cited, version) => ({
-  corpus: state.corpus, version, docId: cited.doc_id, source: cited.source, section: cited.section_path,
-  page: cited.page, boxes: boxesByPage(cited), labels: labelsOf(cited), tagged: cited.tagged_pdf,
-});
-
-// A figure stands on a page of its own, in the document of what cites it.
-const placeOfFigure = (figure, cited, version) => ({
-  ...placeOf(cited, version), page: figure.page, boxes: new Map([[figure.page, [figure.bbox]]]),
-});
-
-const chip = (citation, version) => el("button", {
-  type: "button", class: "cite", title: `${fileName(citation.source)}, ${nameOf(citation)}`,
-  "aria-label": `Citation ${citation.n}: ${fileName(citation.source)}, ${nameOf(citation)}`, "aria-haspopup": "dialog",
-  onclick: () => viewer.openPage(placeOf(citation, version)),
-}, String(citation.n));
-
-function chips(numbers, byNumber, version) {
-  const drawn = numbers.map((n) => byNumber.get(n)).filter(Boolean).map((citation) => chip(citation, version));
-  return drawn.length ? el("span", { class: "cites" }, ...drawn) : null;
-}
-
-// "[1, 2]" → a run of parts that one set of citations stands behind.
-function runs(parts) {
-  const found = [];
-  for (const part of parts) {
-    const key = part.citations.join(",");
-    if (found.at(-1)?.key === key) found.at(-1).parts.push(part);
-    else found.push({ key, parts: [part] });
-  }
-  return found;
-}
-
 function drawAnswer(found) {
-  const { version } = found;
-  const byNumber = new Map(found.citations.map((citation) => [citation.n, citation]));
-  drawProvenance(version);
+  $("provenance").replaceChildren(...colophon(found), provenance(found.version));
   if (found.abstained || !found.parts.length) {
     $("parts").replaceChildren(el("div", { class: "abstained" },
       el("strong", {}, "Nothing in this version answers that."),
@@ -453,101 +437,14 @@ function drawAnswer(found) {
     say("Nothing in this version answers that. The nearest passages are listed below.");
     return;
   }
-  const grouped = runs(found.parts);
-  // Passages, each behind one citation: say where each is from. Prose that mixes its sources has its chips only.
-  const passages = grouped.length === found.citations.length && grouped.every(({ key }) => /^\d+$/.test(key));
-  $("parts").replaceChildren(...grouped.map(({ parts }) => {
-    const origin = passages && byNumber.get(parts[0].citations[0]);
-    const section = el("section", { class: "passage" }, origin && eyebrow(origin));
-    const last = parts.findLastIndex((part) => part.type !== "figure");
-    parts.forEach((part, index) => {
-      const cites = index === last ? chips(part.citations, byNumber, version) : null;
-      if (part.type === "figure") section.append(figure(part, byNumber, version));
-      else if (part.type === "table") section.append(cellsOf(part, byNumber, version), cites ? el("p", {}, cites) : "");
-      else section.append(...words(part, cites));
-    });
-    return section;
-  }));
-  drawCitations(found.citations, version);
+  $("citations").hidden = found.citations.length === 0;
+  $("citations").querySelector("ol").replaceChildren(...sources(found.citations, { corpus: state.corpus, version: found.version }));
   const figures = found.parts.flatMap((part) => (part.type === "figure" ? [part] : part.figures ?? [])).length;
-  say(`Answer with ${count(figures, "figure")} and ${count(found.citations.length, "citation")}.`);
+  say(`${found.unsure ? "Not sure: the nearest passage" : "Answer"} with ${count(figures, "figure")} and ${count(found.citations.length, "citation")}.`);
 }
 
-const drawProvenance = (version) => $("provenance").replaceChildren(
+const provenance = (version) => el("p", {},
   "From the version of ", el("span", { title: version }, when(version)), state.version ? " (pinned)" : "", ".");
-
-const eyebrow = (citation) => el("p", { class: "eyebrow" },
-  el("span", {}, citation.section_path.length ? citation.section_path.join(" › ") : fileName(citation.source)));
-
-function words(part, cites) {
-  const drawn = blocks(part.text);
-  if (cites && drawn.at(-1)?.tagName === "P") attach(drawn.at(-1), cites);
-  else if (cites) drawn.push(el("p", {}, cites));
-  return drawn;
-}
-
-// The last word and its citations stay on one line.
-function attach(paragraph, cites) {
-  const text = paragraph.textContent;
-  const start = /\S{0,30}$/.exec(text).index;
-  paragraph.replaceChildren(text.slice(0, start), el("span", { class: "together" }, text.slice(start), text && "\u00a0", cites));
-}
-
-function image(figureId, version, caption, attributes = {}) {
-  const picture = el("img", {
-    src: service.figureUrl(state.corpus, figureId, version), alt: caption, loading: "lazy", decoding: "async", ...attributes,
-    onerror: () => picture.closest(".picture")?.replaceWith(el("span", { class: "missing" }, `This figure can’t be shown${caption ? `: ${caption}` : ""}`)),
-    onload: () => {
-      if (picture.naturalWidth <= 96 && picture.naturalHeight <= 96) picture.closest("figure, .thumbs")?.classList.add("small");
-    },
-  });
-  return picture;
-}
-
-function picture(part, byNumber, version) {
-  const caption = part.caption.trim();
-  const cited = part.citations.map((n) => byNumber.get(n)).filter(Boolean);
-  const places = cited.slice(0, 1).map((citation) => ({ label: nameOf(citation, part.page), place: placeOfFigure(part, citation, version) }));
-  const open = () => viewer.openFigure({ corpus: state.corpus, version, figureId: part.figure_id, caption, tag: part.tag, places });
-  return el("button", { type: "button", class: "picture", title: "Enlarge", "aria-label": `Enlarge: ${caption || "figure"}`, "aria-haspopup": "dialog", onclick: open },
-    image(part.figure_id, version, caption || "Figure without a caption"));
-}
-
-function figure(part, byNumber, version) {
-  const legend = el("figcaption", { dir: "auto" }, part.caption.trim());
-  const cites = chips(part.citations, byNumber, version);
-  if (cites) attach(legend, cites);
-  return el("figure", {}, picture(part, byNumber, version), legend);
-}
-
-// A table of an answer, each of its figures where a cell holds the figure's tag.
-function cellsOf(part, byNumber, version) {
-  const draw = (text, figures = part.figures) => {
-    const [first, ...rest] = figures;
-    if (!first) return [text];
-    const pieces = text.split(first.tag).map((piece) => draw(piece, rest));
-    return pieces.flatMap((piece, index) => (index ? [picture(first, byNumber, version), ...piece] : piece));
-  };
-  return table(part.rows, draw);
-}
-
-function drawCitations(citations, version) {
-  $("citations").hidden = citations.length === 0;
-  $("citations").querySelector("ol").replaceChildren(...citations.map((citation) => {
-    const place = placeOf(citation, version);
-    const boxes = place.boxes.get(citation.page) ?? [];
-    const thumbnail = el("img", {
-      src: service.pageUrl(state.corpus, citation.doc_id, citation.page, boxes, 36, version), alt: "", loading: "lazy", decoding: "async",
-      onerror: () => thumbnail.remove(),
-    });
-    return el("li", {}, el("button", { type: "button", class: "source", "aria-haspopup": "dialog", onclick: () => viewer.openPage(place) },
-      el("span", { class: "sheet" }, thumbnail),
-      el("span", { class: "cited" },
-        el("span", { class: "cited-name", title: citation.source }, el("span", { class: "cite" }, String(citation.n)), ` ${fileName(citation.source)}`),
-        el("span", { class: "cited-page" }, begun(nameOf(citation))),
-        citation.section_path.length > 0 && el("span", { class: "cited-section" }, citation.section_path.at(-1)))));
-  }));
-}
 
 // ---- the evidence ----
 
@@ -592,7 +489,8 @@ async function drawEvidence(version, keep = false) {
 }
 
 function hitCard(hit, rank, version) {
-  const place = placeOf(hit, version);
+  const of = { corpus: state.corpus, version };
+  const place = placeOf(hit, of);
   const last = hit.regions?.at(-1)?.page ?? hit.page;
   const labels = labelsOf(hit);
   const printed = `${labels.get(hit.page) ?? hit.page}–${labels.get(last) ?? last}`;
@@ -603,14 +501,14 @@ function hitCard(hit, rank, version) {
   const whole = page && el("button", {
     type: "button", class: "picture", title: "Open the page", "aria-label": `Open ${pages} of ${fileName(hit.source)}`, "aria-haspopup": "dialog",
     onclick: () => viewer.openPage({ ...place, boxes: new Map() }),
-  }, image(page, version, `${pages} of ${fileName(hit.source)}`));
+  }, image(page, `${pages} of ${fileName(hit.source)}`, of));
   const thumbs = page ? [whole] : hit.figures.slice(0, 4).map((figure) => el("button", {
     type: "button", class: "picture", title: "Enlarge", "aria-label": `Enlarge: ${(figure.caption || caption).slice(0, 200)}`, "aria-haspopup": "dialog",
     onclick: () => viewer.openFigure({
-      corpus: state.corpus, version, figureId: figure.figure_id, caption: figure.caption, tag: "",
-      places: [{ label: nameOf(hit, figure.page), place: placeOfFigure(figure, hit, version) }],
+      ...of, figureId: figure.figure_id, caption: figure.caption, tag: "",
+      places: [{ label: nameOf(hit, figure.page), place: placeOfFigure(figure, hit, of) }],
     }),
-  }, image(figure.figure_id, version, figure.caption || caption)));
+  }, image(figure.figure_id, figure.caption || caption, of)));
   const points = [...hit.text];
   const found = new Set(hit.highlights.flatMap(([start, end]) => points.slice(start, end).join("").toLowerCase().split(/\s+/)));
   const shown = hit.rows.length
@@ -751,6 +649,7 @@ for (const box of ["presets", "papers"]) {
     if (isAsked()) drawEvidence(pinned());
   });
 }
+$("answers").addEventListener("change", () => change({ answer: $("answers").value }));
 $("modalities").addEventListener("change", (event) => {
   Object.assign(state, { modality: event.target.value, k: FEW });
   writeAddress(true);
@@ -762,7 +661,7 @@ $("more").addEventListener("click", () => {
 });
 
 $("corpus").addEventListener("change", () => {
-  Object.assign(state, { corpus: $("corpus").value, version: "", ...NARROWED, k: FEW });
+  Object.assign(state, { corpus: $("corpus").value, version: "", answer: "", ...NARROWED, k: FEW });
   writeAddress(true);
   show();
 });
@@ -772,7 +671,7 @@ $("home").addEventListener("click", (event) => {
   if (event.metaKey || event.ctrlKey || event.shiftKey) return;
   event.preventDefault();
   given = null;
-  Object.assign(state, { q: "", modality: "", preset: "", group: "", sentences: false, ...NARROWED, version: "" });
+  Object.assign(state, { q: "", modality: "", preset: "", answer: "", group: "", sentences: false, ...NARROWED, version: "" });
   writeAddress(true);
   if (overviews.size) show(); else start();
 });

@@ -1,29 +1,71 @@
 // The HTTP API, as the page uses it. Addresses are relative, so the service may stand below a path of a proxy.
 
+import { begun } from "./text.js";
+
 const at = (corpus, rest = "") => `v1/corpora/${encodeURIComponent(corpus)}${rest}`;
 
-async function call(path, options = {}) {
-  let response;
+async function send(path, options) {
   try {
-    response = await fetch(path, options);
+    return await fetch(path, options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Error("The service can’t be reached. Is it running, and are you online?");
   }
+}
+
+async function read(response) {
   let body = null;
   try { body = await response.json(); } catch (error) { if (error.name === "AbortError") throw error; }
   if (response.ok && body !== null) return body;
-  const said = body?.error?.message;
-  throw new Error(said ? said[0].toUpperCase() + said.slice(1) : `The service answered ${response.status}.`);
+  throw failure(body, `The service answered ${response.status}.`);
 }
 
-const post = (path, body, signal) =>
-  call(path, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body), signal });
+function failure(body, otherwise) {
+  const said = body?.error?.message;
+  return new Error(said ? begun(said) : otherwise);
+}
+
+const call = async (path, options = {}) => read(await send(path, options));
+
+const posted = (body, signal, accept = "application/json") =>
+  ({ method: "POST", headers: { "content-type": "application/json", accept }, body: JSON.stringify(body), signal });
+
+// Server-sent events of a response to POST, which EventSource can't ask for; each is { name, data }.
+async function* events(response) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  const field = (lines, name) => lines.filter((line) => line.startsWith(`${name}:`)).map((line) => line.slice(name.length + 1)).join("\n");
+  let rest = "";
+  for (let read = await reader.read(); !read.done; read = await reader.read()) {
+    const whole = (rest + read.value).split(/\r?\n\r?\n/);
+    rest = whole.pop();
+    for (const lines of whole.map((event) => event.split(/\r?\n/))) {
+      const data = field(lines, "data");
+      if (data) yield { name: field(lines, "event").trim(), data: JSON.parse(data) };
+    }
+  }
+}
 
 export const overviews = () => call("v1/corpora");
 export const versions = (corpus) => call(at(corpus, "/versions"));
-export const answer = (corpus, body, signal) => post(at(corpus, "/answer"), body, signal);
-export const search = (corpus, body, signal) => post(at(corpus, "/search"), body, signal);
+export const answers = (corpus, version) => call(at(corpus, `/answers${version ? `?${new URLSearchParams({ version })}` : ""}`));
+export const search = (corpus, body, signal) => call(at(corpus, "/search"), posted(body, signal));
+
+// The events of an answer as they come; the last is the result.
+export async function* answer(corpus, body, signal) {
+  const broken = "The connection broke before the answer was complete.";
+  const response = await send(at(corpus, "/answer"), posted(body, signal, "text/event-stream"));
+  if (!response.ok) await read(response);
+  try {
+    for await (const { name, data } of events(response)) {
+      if (name === "error") throw failure(data, broken);
+      yield data;
+      if (name === "result") return;
+    }
+  } catch (error) {
+    throw error instanceof TypeError ? new Error(broken) : error; // what a lost connection is to fetch
+  }
+  throw new Error(broken);
+}
 
 export const similar = (corpus, id, by, version) =>
   call(at(corpus, `/figures/${encodeURIComponent(id)}/similar?${new URLSearchParams({ by, k: 12, version })}`));

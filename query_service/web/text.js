@@ -27,7 +27,7 @@ export function table(rows, draw = (text) => [text]) {
 }
 
 // A text with what matched marked. Spans count characters as Python does, so they are compared with code points.
-function marked(points, from, to, marks, sentence) {
+export function marked(points, from, to, marks, sentence) {
   const edges = [from, to, ...[...marks, ...(sentence ? [sentence] : [])].flat()].filter((edge) => edge >= from && edge <= to);
   const cuts = [...new Set(edges)].sort((one, other) => one - other);
   const within = ([start, end], place) => start <= place && place < end;
@@ -38,17 +38,23 @@ function marked(points, from, to, marks, sentence) {
   });
 }
 
-// Paragraphs with their line breaks, what matched marked. Returns block elements.
-export function markedBlocks(text, marks, sentence) {
-  const points = [...text];
+// Where the paragraphs of a text are, as [start, end) in code points, without the white space around them.
+export function paragraphs(points) {
   const plain = points.map((point) => (point.length > 1 ? "x" : point)).join("");
   const found = [];
   let start = 0;
   for (const gap of [...plain.matchAll(/\r?\n[^\S\n]*\r?\n\s*/g), { index: plain.length, 0: "" }]) {
-    if (plain.slice(start, gap.index).trim()) found.push(el("p", { dir: "auto" }, ...marked(points, start, gap.index, marks, sentence)));
+    const words = plain.slice(start, gap.index);
+    if (words.trim()) found.push([gap.index - words.trimStart().length, start + words.trimEnd().length]);
     start = gap.index + gap[0].length;
   }
   return found;
+}
+
+// Paragraphs with their line breaks, what matched marked. Returns block elements.
+export function markedBlocks(text, marks, sentence) {
+  const points = [...text];
+  return paragraphs(points).map(([start, end]) => el("p", { dir: "auto" }, ...marked(points, start, end, marks, sentence)));
 }
 
 // Words of a short text that are among some, marked.

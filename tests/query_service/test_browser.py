@@ -1,15 +1,17 @@
 """What a reader does on the web page, in a real browser."""
 
+import json
 import re
 import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import pytest
 import uvicorn
@@ -18,9 +20,24 @@ from fastapi.responses import HTMLResponse, Response
 
 from query_service.app import WEB, create_app
 from query_service.serve import listen
-from schemas.evidence import Filters, PageRange
+from schemas.answers import (
+    AnswerCounts,
+    AnswerEvent,
+    AnswerFinished,
+    AnswerResult,
+    AnswerStarted,
+    FigurePart,
+    Part,
+    PartFinished,
+    Round,
+    TablePart,
+    TextDelta,
+    TextPart,
+)
+from schemas.errors import TransientError
+from schemas.evidence import CitedRegion, Filters, PageRange
 from schemas.overview import SearchPreset
-from tests.query_service.stand_in import DOC_ID, FIGURE_ID, LIVE, OTHER_ID, StandIn
+from tests.query_service.stand_in import CITATION, DOC_ID, FIGURE_ID, LIVE, OTHER_ID, Released, StandIn
 from tests.tiny_models import draw
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -71,10 +88,20 @@ def _links_after(corpus: StandIn, clicks: list[str], folder: Path) -> dict[str, 
 
 
 def _page_after(
-    corpus: StandIn, clicks: list[str], folder: Path, address: str = "q=valve", script: str = "", *flags: str
+    corpus: StandIn,
+    clicks: list[str],
+    folder: Path,
+    address: str = "q=valve",
+    script: str = "",
+    *flags: str,
+    release: Callable[[], None] = lambda: None,
 ) -> str:
-    """Ask a question, run a script, click, and return what the page has become; ``flags`` are the browser's."""
+    """Ask a question, run a script, click, and return what the page has become; ``flags`` are the browser's.
+
+    The script calls ``release`` with a request for ``release``.
+    """
     app = create_app(lambda _: corpus, lambda: ["pumps"])
+    app.get("/release")(release)
     app.get("/click.js")(lambda: Response(WANTED + script + CLICK, media_type="text/javascript"))
     app.get("/watch.js")(lambda: Response(WATCH, media_type="text/javascript"))
     page = (
@@ -402,3 +429,257 @@ def test_text_and_controls_can_be_told_from_their_background(dark: bool, tmp_pat
     for pairs, least in ((TEXTS, 4.5), (BOUNDS, 3)):
         contrasts = {pair: _contrast(colours[pair[0]], colours[pair[1]]) for pair in pairs}
         assert {pair: contrast for pair, contrast in contrasts.items() if contrast < least} == {}
+
+
+MODEL = "tiny-llm"
+FIGURE = FigurePart(
+    figure_id=FIGURE_ID, tag="<image:12345678.png>", caption="The valve", page=4, bbox=(5, 6, 7, 8), citations=[1]
+)
+CITED = CITATION.model_copy(
+    update={
+        "title": "Pump <7>",
+        "regions": [CitedRegion(page=3, bbox=(1.0, 2.0, 3.0, 4.0), label="iv")],
+        "pdf_link": f"/{ORIGINAL}#page=3",
+    }
+)
+STARTED = AnswerStarted(version=LIVE, preset="ilt", model=MODEL, citations=[CITED])
+
+
+def _answer(parts: Sequence[Part], **rest: Any) -> AnswerFinished:
+    return AnswerFinished(result=AnswerResult(version=LIVE, abstained=False, parts=list(parts), citations=[CITED], **rest))
+
+
+def _answering(*events: AnswerEvent) -> StandIn:
+    corpus = StandIn("pumps")
+    corpus.pixels = draw(1)
+    corpus.streams["valve"] = lambda _: iter(events)
+    return corpus
+
+
+# Releases an event of the answer whenever the page has drawn the last one, and keeps what was to be read each time.
+RELEASE = """
+const parts = document.querySelector("#parts");
+const seen = [];
+const look = () => {
+  seen.push(parts.textContent);
+  document.body.setAttribute("data-seen", JSON.stringify(seen));
+  for (const drawn of parts.querySelectorAll("figure, p")) drawn.setAttribute("data-first", drawn.dataset.first ?? seen.length);
+  looked();
+  fetch("release");
+};
+new MutationObserver(look).observe(parts, { childList: true, subtree: true, characterData: true });
+if (parts.hasChildNodes()) look();
+"""
+
+
+def _seen(html: str) -> list[str]:
+    found = re.search(r'data-seen="(.*?)"', html)
+    assert found
+    read: list[str] = json.loads(unescape(found[1]))
+    return read
+
+
+def _parts(html: str) -> str:
+    found = re.search(r'<div id="parts" class="parts">(.*?)</div>\s*<div id="provenance"', html, re.DOTALL)
+    assert found
+    return found[1]
+
+
+def _words(html: str) -> str:
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", html)).split())
+
+
+def _streamed(events: Released, folder: Path, looked: str = "") -> str:
+    """Ask for an answer whose events come one after the other, and return what the page has become."""
+    corpus = _answering()
+    corpus.streams["valve"] = events
+    script = f"const looked = () => {{ {looked} }};{RELEASE}"
+    return _page_after(corpus, [], folder, "q=valve", script, release=events.release)
+
+
+FIRST = TextPart(text="Turn <b>the</b> valve.", citations=[1])
+SECOND = TextPart(text="Then wait.", citations=[])
+
+
+def test_an_answer_is_shown_while_it_is_written_and_what_is_finished_stays(tmp_path: Path) -> None:
+    events = Released(
+        STARTED,
+        TextDelta(part=0, text="Turn <b>"),
+        TextDelta(part=0, text="the</b> "),
+        TextDelta(part=0, text="valve."),
+        PartFinished(part=0, value=FIRST),
+        PartFinished(part=1, value=FIGURE),
+        TextDelta(part=2, text="Then"),
+        TextDelta(part=2, text=" wait."),
+        PartFinished(part=2, value=SECOND),
+        _answer([FIRST, FIGURE, SECOND], model=MODEL, counts=AnswerCounts(uncited_sentences=1)),
+    )
+    html = _streamed(events, tmp_path)
+    seen = _seen(html)
+    assert [each.removesuffix("Writing") for each in seen[:8]] == [
+        *("", "", "Turn <b>", "Turn <b>the</b> ", "Turn <b>the</b> valve.", "Turn <b>the</b> valve.\u00a01"),
+        *(f"Turn <b>the</b> valve.\u00a01The valve\u00a01{more}" for more in ("", "Then")),
+    ]
+    assert all(each.endswith("Writing") for each in seen[1:-1])
+    assert seen[-1].startswith("Turn <b>the</b> valve.\u00a01The valve\u00a01Then wait.\u00a0?")
+    assert not [each for each in seen if "<image" in each]
+    parts = _parts(html)
+    figure, *_ = re.findall(r'<figure[^>]*data-first="(\d+)"', parts)
+    assert int(figure) < len(seen), "the finished figure is the element that was drawn first"
+    assert "data-failed" not in html
+
+
+def test_a_question_in_place_of_another_ends_it_and_nothing_of_it_is_shown(tmp_path: Path) -> None:
+    events = Released(STARTED, TextDelta(part=0, text="Turn"), *[TextDelta(part=0, text=" nothing")] * 50)
+    html = _streamed(
+        events,
+        tmp_path,
+        """
+        if (!parts.textContent.includes("Turn") || document.querySelector("#question").value === "other") return;
+        document.querySelector("#question").value = "other";
+        document.querySelector("#ask").requestSubmit();
+        """,
+    )
+    assert events.has_stopped.wait(timeout=10)
+    assert _words(_parts(html)) == "Service Turn the valve. 1 Figure 1 1"
+    assert not [each for each in _seen(html) if "nothing" in each]
+    assert "could not be answered" not in html
+
+
+@pytest.mark.parametrize(
+    ("end", "line"),
+    [
+        ([TransientError("the index does not answer")], "The index does not answer"),
+        ([ZeroDivisionError("a secret")], "Something went wrong here; the service's log says what"),
+        ([], "The connection broke before the answer was complete."),
+    ],
+    ids=["error", "bug", "cut"],
+)
+def test_an_answer_that_breaks_off_is_replaced_by_the_reason(end: list[Exception], line: str, tmp_path: Path) -> None:
+    html = _streamed(Released(STARTED, TextDelta(part=0, text="Turn"), PartFinished(part=0, value=FIRST), *end), tmp_path)
+    assert any("valve" in each for each in _seen(html))
+    assert _words(_parts(html)) == f"This question could not be answered {line} Try again"
+    assert "data-failed" not in html
+
+
+EXTRACTED: list[Part] = [
+    TextPart(text="Fitting <i>it</i>", citations=[1], style="heading"),
+    TextPart(text="𝛼 Turn the valve. Then wait.", citations=[1], marked=[(2, 17)]),
+    TextPart(text="1. Open <b>it</b>.", citations=[1], style="item"),
+    TextPart(text="• Close it.", citations=[1], style="item", marked=[(2, 11)]),
+    TextPart(text="if x:\n    <s>run</s>", citations=[1], style="code"),
+    TextPart(text="Another paragraph.", citations=[1], folded=True),
+    FIGURE.model_copy(update={"folded": True}),
+]
+
+
+def test_the_parts_of_a_passage_are_drawn_by_their_style_and_its_rest_is_folded(tmp_path: Path) -> None:
+    html = _page_after(_answering(_answer(EXTRACTED)), [], tmp_path)
+    parts = _parts(html)
+    assert '<h3 dir="auto">Fitting &lt;i&gt;it&lt;/i&gt;</h3>' in parts
+    assert '<p dir="auto">𝛼 <mark>Turn the valve.</mark> Then wait.</p>' in parts
+    items = re.findall(r"<li.*?</li>", parts)
+    assert [_words(item) for item in items] == ["1. Open <b>it</b>.", "• Close it."]
+    assert "<mark>Close it.</mark>" in items[1]
+    assert "<code>if x:\n    &lt;s&gt;run&lt;/s&gt;</code></pre>" in parts
+    shown, folded = parts.split("<details")
+    assert _words(folded).endswith("Show the rest of the passage Another paragraph. The valve 1")
+    assert " open" not in folded.split(">")[0]
+    assert shown.count('class="cite"') == 1, "behind what is shown of the passage"
+    assert "data-failed" not in html
+
+
+def test_what_is_folded_opens(tmp_path: Path) -> None:
+    html = _page_after(_answering(_answer(EXTRACTED)), ["%23parts summary"], tmp_path)
+    assert re.search(r'<details class="more" open=""><summary>Show less</summary>', html)
+
+
+TABLE = TablePart(
+    rows=[["Key", "Does"], ["1", "stops"], ["2", "<b>runs</b>"], ["3", "waits"]], figures=[], citations=[1], key_rows=[2]
+)
+
+
+def test_a_table_shows_the_rows_that_answer_and_the_others_on_demand(tmp_path: Path) -> None:
+    def rows(html: str) -> list[str]:
+        return [_words(row) for row in re.findall(r'<tr(?: class="[^"]*")?>.*?</tr>', _parts(html))]
+
+    html = _page_after(_answering(_answer([TABLE])), [], tmp_path)
+    assert rows(html) == ["Key Does", "2 <b>runs</b>"]
+    assert re.search(r'aria-expanded="false">Show all 3 rows<', html)
+    html = _page_after(_answering(_answer([TABLE])), ["%23parts .more button"], tmp_path / "again")
+    assert rows(html) == ["Key Does", "1 stops", "2 <b>runs</b>", "3 waits"]
+    assert re.search(r'aria-expanded="true">Show only the rows that answer<', html)
+
+
+def test_a_reader_is_told_who_wrote_an_answer_and_what_has_no_source(tmp_path: Path) -> None:
+    rounds = [Round(query=query, evidence_ids=["e1"], new=1) for query in ("valve", "valve <torque>")]
+    counts = AnswerCounts(uncited_sentences=1, unknown_tags=2)
+    html = _page_after(
+        _answering(STARTED, _answer([FIRST, SECOND], model=MODEL, counts=counts, rounds=rounds)), [], tmp_path
+    )
+    parts = _parts(html)
+    assert _words(parts) == "Turn <b>the</b> valve. 1 Then wait. ? (no source is cited for this)"
+    assert parts.count("<p ") == 1, "sentences of one paragraph"
+    assert 'title="No source is cited for this"' in parts
+    told = _words(re.findall(r'<div id="provenance".*?</div>', html, re.DOTALL)[0])
+    assert told.startswith(
+        "Written by tiny-llm from the cited passages; check them. 1 sentence without a source, 2 unknown figures left out. "
+        "Searched 2 times valve valve <torque> From the version of"
+    )
+
+
+def test_an_answer_without_a_model_says_why_or_that_it_is_not_sure(tmp_path: Path) -> None:
+    result = _answer([FIRST, SECOND], unsure=True, note="the model does not answer")
+    html = _page_after(_answering(result), [], tmp_path)
+    told = "The model does not answer Not sure: the nearest passage says"
+    assert _words(_parts(html)) == f"{told} Service Turn <b>the</b> valve. 1 Then wait."
+    assert "Written by" not in html
+    assert "Not sure: the nearest passage with 0 figures and 1 citation." in html
+
+
+def test_a_citation_names_title_page_and_section_and_leads_to_the_pdf_there(tmp_path: Path) -> None:
+    html = _page_after(_answering(_answer([FIRST])), [], tmp_path)
+    listed = re.findall(r'<aside id="citations".*?</aside>', html, re.DOTALL)[0]
+    assert _words(listed) == "Cited in this answer 1 Pump <7> Page iv (PDF page 3) Service PDF ↗"
+    assert f'<a href="{ORIGINAL}#page=3"' in listed
+    assert re.search(r'aria-label="Citation 1: Pump (<|&lt;)7(>|&gt;), page iv \(PDF page 3\)"', html)
+
+
+def _choices(html: str) -> list[str]:
+    offered = re.findall(r'<label id="answer-picker"([^>]*)>.*?<select[^>]*>(.*?)</select>', html, re.DOTALL)[0]
+    return [] if "hidden" in offered[0] else re.findall(r'<option value="(.*?)"', offered[1])
+
+
+def test_ways_to_answer_are_offered_where_a_version_has_what_they_need(tmp_path: Path) -> None:
+    corpus = StandIn("pumps")
+    offered = _choices(_page_after(corpus, [], tmp_path, "q=valve&answer=ilt"))
+    assert {"", "ilt", "omgqa-multi"} <= set(offered)
+    assert not [name for name in offered if "gold" in name], "a given context is what filters name"
+    assert [asked["answer"] for asked in corpus.asked if "question" in asked] == ["ilt"]
+    corpus.lacking = ["retrieval.models.llm, or answer.model"]
+    assert _choices(_page_after(corpus, [], tmp_path / "none")) == []
+
+
+# How wide the page is with everything open where it has 360 pixels. The browser's own windows are not as narrow.
+WIDTH = """
+document.documentElement.style.width = "360px";
+const until = async (found) => { while (!found()) await fetch("healthz"); };
+await until(() => document.querySelector("#parts summary"));
+document.querySelector("#parts summary").click();
+document.querySelector("#answers").value = "ilt";
+document.body.setAttribute("data-wide", `${document.body.clientWidth} ${document.body.scrollWidth}`);
+"""
+
+
+def test_nothing_is_wider_than_a_phone(tmp_path: Path) -> None:
+    long = "x" * 90
+    parts = [
+        *EXTRACTED,
+        TextPart(text=f"{long}({long})", citations=[1], style="code"),
+        TextPart(text=f"1. {long}", citations=[1], style="item"),
+        TextPart(text=long, citations=[1], style="heading", folded=True),
+        TABLE.model_copy(update={"rows": [["Key", long, long], ["1", long, long], ["2", long, long]]}),
+    ]
+    corpus = _answering(_answer(parts, model=long, rounds=[Round(query=long, evidence_ids=[], new=0)] * 2))
+    html = _page_after(corpus, [], tmp_path, "q=valve", WIDTH, "--window-size=360,800")
+    assert re.findall(r'data-wide="(.*?)"', html) == ["360 360"]

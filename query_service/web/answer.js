@@ -1,0 +1,351 @@
+// An answer as it is written: its parts in order, with their citations, and the line on who wrote them.
+
+import * as service from "./service.js";
+import { begun, count, el, fileName, labelsOf, marked, pageName, paragraphs, table } from "./text.js";
+import * as viewer from "./viewer.js";
+
+const UNCITED = "No source is cited for this";
+const BULLET = /^\s*(?:\(?(?:\d{1,3}(?:\.\d{1,3})*|[A-Za-z]|[ivxIVX]{1,5})[.)]|\d{1,3}(?:\.\d{1,3})+|[•‣◦▪■●○–—*-])\s+/;
+
+// ---- where a part is from ----
+
+const boxesByPage = (cited) => {
+  const regions = cited.regions?.length ? cited.regions : [{ page: cited.page, bbox: cited.bbox }];
+  const pages = new Map();
+  for (const { page, bbox } of regions) pages.set(page, [...(pages.get(page) ?? []), bbox]);
+  return pages;
+};
+
+export const titleOf = (cited) => cited.title || fileName(cited.source);
+export const nameOf = (cited, page = cited.page) => pageName(page, labelsOf(cited).get(page));
+
+// What the viewer opens; of is { corpus, version }.
+export const placeOf = (cited, of) => ({
+  corpus: of.corpus, version: of.version, docId: cited.doc_id, source: cited.source, section: cited.section_path,
+  page: cited.page, boxes: boxesByPage(cited), labels: labelsOf(cited), tagged: cited.tagged_pdf,
+});
+
+// A figure stands on a page of its own, in the document of what cites it.
+export const placeOfFigure = (figure, cited, of) => ({
+  ...placeOf(cited, of), page: figure.page, boxes: new Map([[figure.page, [figure.bbox]]]),
+});
+
+export function image(figureId, caption, of) {
+  const picture = el("img", {
+    src: service.figureUrl(of.corpus, figureId, of.version), alt: caption, loading: "lazy", decoding: "async",
+    onerror: () => picture.closest(".picture")?.replaceWith(el("span", { class: "missing" }, `This figure can’t be shown${caption ? `: ${caption}` : ""}`)),
+    onload: () => {
+      if (picture.naturalWidth <= 96 && picture.naturalHeight <= 96) picture.closest("figure, .thumbs")?.classList.add("small");
+    },
+  });
+  return picture;
+}
+
+const chip = (citation, of) => {
+  const where = `${titleOf(citation)}, ${nameOf(citation)}`;
+  return el("button", {
+    type: "button", class: "cite", title: where, "aria-label": `Citation ${citation.n}: ${where}`, "aria-haspopup": "dialog",
+    onclick: () => viewer.openPage(placeOf(citation, of)),
+  }, String(citation.n));
+};
+
+function chips(part, of) {
+  const drawn = part.citations.map((n) => of.cited.get(n)).filter(Boolean).map((citation) => chip(citation, of));
+  return drawn.length ? el("span", { class: "cites" }, ...drawn) : null;
+}
+
+const uncited = () => el("span", { class: "uncited", title: UNCITED },
+  el("span", { "aria-hidden": "true" }, "?"), el("span", { class: "hidden" }, `(${UNCITED.toLowerCase()})`));
+
+// The last word and what stands behind it stay on one line.
+function attach(block, mark) {
+  if (!mark) return;
+  let words = block.lastChild;
+  while (words?.lastChild) words = words.lastChild;
+  const pieces = ["\u00a0", mark];
+  if (words) {
+    const holder = words.parentNode === block ? words : words.parentNode;
+    const last = words.splitText(/\S{0,30}$/.exec(words.data).index);
+    pieces.unshift(holder === words ? last : el("mark", {}, last));
+    if (!words.data) holder.remove();
+  }
+  block.append(el("span", { class: "together" }, ...pieces));
+}
+
+// ---- parts ----
+
+// Neighbours of which keyOf says the same, together.
+function grouped(parts, keyOf) {
+  const found = [];
+  for (const part of parts) {
+    const key = keyOf(part);
+    if (found.length && found.at(-1).key === key) found.at(-1).parts.push(part);
+    else found.push({ key, parts: [part] });
+  }
+  return found;
+}
+
+function picture(part, of) {
+  const caption = part.caption.trim();
+  const cited = part.citations.map((n) => of.cited.get(n)).filter(Boolean);
+  const places = cited.slice(0, 1).map((citation) => ({ label: nameOf(citation, part.page), place: placeOfFigure(part, citation, of) }));
+  const open = () => viewer.openFigure({ corpus: of.corpus, version: of.version, figureId: part.figure_id, caption, tag: part.tag, places });
+  return el("button", { type: "button", class: "picture", title: "Enlarge", "aria-label": `Enlarge: ${caption || "figure"}`, "aria-haspopup": "dialog", onclick: open },
+    image(part.figure_id, caption || "Figure without a caption", of));
+}
+
+function figure(part, of) {
+  const legend = el("figcaption", { dir: "auto" }, part.caption.trim());
+  attach(legend, chips(part, of));
+  return el("figure", {}, picture(part, of), legend);
+}
+
+// A table, each of its figures where a cell holds the figure's tag; at first only the rows that answer.
+function cells(part, of, mark) {
+  const draw = (text, figures = part.figures) => {
+    const [first, ...rest] = figures;
+    if (!first) return [text];
+    const pieces = text.split(first.tag).map((piece) => draw(piece, rest));
+    return pieces.flatMap((piece, index) => (index ? [picture(first, of), ...piece] : piece));
+  };
+  const box = el("div", {}, table(part.rows, draw));
+  const key = new Set(part.key_rows);
+  const rows = [...box.querySelectorAll("tbody tr")];
+  const others = rows.filter((row, index) => !key.has(index + 1));
+  if (others.length && others.length < rows.length) {
+    rows.forEach((row) => row.classList.toggle("key", !others.includes(row)));
+    const toggle = el("button", { type: "button", class: "link", onclick: () => show(others[0].hidden) });
+    const show = (all) => {
+      for (const row of others) row.hidden = !all;
+      toggle.setAttribute("aria-expanded", String(all));
+      toggle.textContent = all ? "Show only the rows that answer" : `Show all ${rows.length} rows`;
+    };
+    show(false);
+    box.append(el("p", { class: "more" }, toggle));
+  }
+  if (mark) box.append(el("p", {}, mark));
+  return box;
+}
+
+function code(part, mark) {
+  const points = [...part.text];
+  const block = el("pre", { tabindex: 0, role: "region", "aria-label": "Code" }, el("code", {}, ...marked(points, 0, points.length, part.marked)));
+  return mark ? el("div", {}, block, el("p", {}, mark)) : block;
+}
+
+// A step or an item, its number or bullet in the margin.
+function item(part, mark) {
+  const points = [...part.text.trimEnd()];
+  const bullet = [...(BULLET.exec(part.text)?.[0] ?? "")].length;
+  const block = el("li", { dir: "auto" }, ...marked(points, bullet, points.length, part.marked));
+  attach(block, mark);
+  if (bullet) block.prepend(el("span", { class: "bullet" }, points.slice(0, bullet).join("").trim()), " ");
+  return block;
+}
+
+function heading(part) {
+  const points = [...part.text.trim()];
+  return el("h3", { dir: "auto" }, ...marked(points, 0, points.length, part.marked));
+}
+
+// A paragraph of pieces, each the [start, end) of a part's text; mark stands behind the last of a part.
+function paragraph(pieces) {
+  const block = el("p", { dir: "auto" });
+  for (const { part, points, start, end, mark } of pieces) {
+    if (block.hasChildNodes()) block.append(" ");
+    block.append(...marked(points, start, end, part.marked));
+    attach(block, mark);
+  }
+  return block;
+}
+
+// Of a model, sentences of one paragraph may be parts of their own.
+function paragraphsOf(parts, markOf, isJoined) {
+  const found = [];
+  let before = "\n";
+  for (const part of parts) {
+    const points = [...part.text];
+    const spans = paragraphs(points);
+    spans.forEach(([start, end], index) => {
+      const piece = { part, points, start, end, mark: index === spans.length - 1 && markOf(part) };
+      const goesOn = isJoined && index === 0 && !/\n\s*$/.test(before) && !/^\s*\n/.test(part.text);
+      if (goesOn) found.at(-1).push(piece);
+      else found.push([piece]);
+    });
+    if (spans.length) before = part.text;
+  }
+  return found;
+}
+
+// ---- the whole ----
+
+// Puts children into a box, and touches none that is there already: pictures, scrolling and focus stay.
+function settle(box, children) {
+  children.forEach((child, index) => {
+    if (box.childNodes[index] !== child) box.insertBefore(child, box.childNodes[index] ?? null);
+  });
+  while (box.childNodes.length > children.length) box.lastChild.remove();
+}
+
+// Draws an answer into a box while its events come. What shows the same before and after an event is the same element.
+export class Drawing {
+  #box;
+  #of;
+  #parts = [];
+  #kept = new Map();
+  #fresh = new Map();
+  #written = null; // the text node that grows
+
+  constructor(box, corpus) {
+    this.#box = box;
+    this.#of = { corpus, version: "", model: null, cited: new Map() };
+    this.#draw();
+  }
+
+  take(event) {
+    if (event.event === "start") {
+      this.#know(event);
+      if (event.model !== null) this.#draw();
+    } else if (event.event === "text") {
+      const before = this.#parts[event.part]?.text ?? "";
+      this.#parts[event.part] = { type: "text", style: "prose", text: before + event.text, citations: [], marked: [], folded: false, unfinished: true };
+      // What is drawn ends without white space, and a line break may begin another paragraph.
+      if (this.#written && before && !/\s$/.test(before) && !/\n/.test(event.text)) this.#written.appendData(event.text);
+      else this.#draw();
+    } else if (event.event === "part") {
+      this.#parts[event.part] = event.value;
+      this.#draw();
+    } else if (event.event === "result") {
+      this.#know(event.result);
+      this.#parts = event.result.parts;
+      this.#draw(event.result);
+    }
+  }
+
+  #know({ version, model, citations }) {
+    this.#of = { ...this.#of, version, model, cited: new Map(citations.map((citation) => [citation.n, citation])) };
+  }
+
+  // What is drawn of a key; an equal one that was drawn before is the same element.
+  #keep(key, make) {
+    let own = key;
+    while (this.#fresh.has(own)) own += "+";
+    const node = this.#kept.get(own) ?? make();
+    this.#fresh.set(own, node);
+    return node;
+  }
+
+  #draw(result) {
+    this.#written = null;
+    this.#fresh = new Map();
+    const parts = this.#parts.filter(Boolean);
+    const sections = this.#of.model === null
+      ? grouped(parts, (part) => part.citations.join()).map((run, place) => this.#section(run.parts, place))
+      : parts.length ? [this.#section(parts, 0)] : [];
+    const above = [
+      result?.note && this.#keep(`note ${result.note}`, () => el("p", { class: "aside" }, begun(result.note))),
+      result?.unsure && this.#keep("unsure", () => el("p", { class: "unsure" }, "Not sure: the nearest passage says")),
+    ].filter(Boolean);
+    const waiting = !result && [
+      ...(sections.length ? [] : [this.#keep("skeleton", () => skeleton(5))]),
+      ...(this.#of.model === null ? [] : [this.#keep("writing", () => el("p", { class: "writing", "aria-hidden": "true" }, "Writing"))]),
+    ];
+    settle(this.#box, [...above, ...sections, ...(waiting || [])]);
+    this.#kept = this.#fresh;
+  }
+
+  #section(parts, place) {
+    const lasts = new Set(grouped(parts, (part) => part.citations.join()).map((run) =>
+      run.parts.findLast((part) => part.type !== "figure" && !part.folded) ?? run.parts.findLast((part) => part.type !== "figure")));
+    const isProse = (part) => part.style === "prose" || part.style === "item";
+    const markOf = (part) => (lasts.has(part) && chips(part, this.#of))
+      || (this.#of.model !== null && !part.unfinished && !part.citations.length && isProse(part) ? uncited() : null);
+    const section = this.#keep(`section ${place}`, () => el("section", { class: "passage" }));
+    const origin = this.#of.model === null && this.#of.cited.get(parts[0].citations[0]);
+    const children = grouped(parts, (part) => part.folded).flatMap((group, run) => {
+      const blocks = this.#blocks(group.parts, markOf, lasts, `${place} ${run}`);
+      if (!group.key) return blocks;
+      const rest = this.#keep(`rest ${place} ${run}`, folded);
+      settle(rest, [rest.firstChild, ...blocks]);
+      return [rest];
+    });
+    settle(section, [...(origin ? [this.#keep(`origin ${JSON.stringify(origin)}`, () => eyebrow(origin))] : []), ...children]);
+    return section;
+  }
+
+  #blocks(parts, markOf, lasts, place) {
+    const keyed = (part, make) => this.#keep(JSON.stringify([part, lasts.has(part), part.citations.map((n) => this.#of.cited.get(n))]), make);
+    return grouped(parts, (part) => part.style ?? part.type).flatMap((group, run) => {
+      if (group.key === "prose") return paragraphsOf(group.parts, markOf, this.#of.model !== null).map((pieces) => this.#paragraph(pieces));
+      if (group.key === "item") {
+        const list = this.#keep(`list ${place} ${run}`, () => el("ul", { class: "items", role: "list" }));
+        settle(list, group.parts.map((part) => keyed(part, () => item(part, markOf(part)))));
+        return [list];
+      }
+      return group.parts.map((part) => keyed(part, () => {
+        if (part.type === "figure") return figure(part, this.#of);
+        if (part.type === "table") return cells(part, this.#of, markOf(part));
+        return part.style === "code" ? code(part, markOf(part)) : heading(part);
+      }));
+    });
+  }
+
+  #paragraph(pieces) {
+    if (pieces.at(-1).part.unfinished) {
+      const block = paragraph(pieces);
+      this.#written = block.lastChild;
+      return block;
+    }
+    const shown = pieces.map(({ part, points, start, end, mark }) =>
+      [points.slice(start, end).join(""), start, part.marked, Boolean(mark), part.citations.map((n) => this.#of.cited.get(n))]);
+    return this.#keep(JSON.stringify(shown), () => paragraph(pieces));
+  }
+}
+
+const eyebrow = (citation) => el("p", { class: "eyebrow" }, citation.section_path.length ? citation.section_path.join(" › ") : titleOf(citation));
+
+function folded() {
+  const summary = el("summary", {}, "Show the rest of the passage");
+  const rest = el("details", { class: "more", ontoggle: () => { summary.textContent = rest.open ? "Show less" : "Show the rest of the passage"; } }, summary);
+  return rest;
+}
+
+export const skeleton = (lines) => el("div", { class: "skeleton", "aria-hidden": "true" }, ...Array.from({ length: lines }, () => el("span")));
+
+// Who wrote an answer, and what a reader should know of how; one block each.
+export function colophon({ model, citations, counts, rounds }) {
+  const wrong = [
+    counts.uncited_sentences && `${count(counts.uncited_sentences, "sentence")} without a source`,
+    counts.unknown_tags && `${count(counts.unknown_tags, "unknown figure")} left out`,
+  ].filter(Boolean);
+  return [
+    model !== null && el("p", { class: "byline" }, "Written by ", el("strong", {}, model),
+      citations.length ? " from the cited passages; check them." : ". It cites no passage; check what it says."),
+    wrong.length > 0 && el("p", {}, `${begun(wrong.join(", "))}.`),
+    rounds.length > 1 && el("details", {}, el("summary", {}, `Searched ${count(rounds.length, "time")}`),
+      el("ol", { class: "rounds" }, ...rounds.map(({ query }) => el("li", { dir: "auto" }, query)))),
+  ].filter(Boolean);
+}
+
+export function sources(citations, of) {
+  return citations.map((citation) => {
+    const place = placeOf(citation, of);
+    const boxes = place.boxes.get(citation.page) ?? [];
+    const thumbnail = el("img", {
+      src: service.pageUrl(of.corpus, citation.doc_id, citation.page, boxes, 36, of.version), alt: "", loading: "lazy", decoding: "async",
+      onerror: () => thumbnail.remove(),
+    });
+    return el("li", {},
+      el("button", { type: "button", class: "source", "aria-haspopup": "dialog", onclick: () => viewer.openPage(place) },
+        el("span", { class: "sheet" }, thumbnail),
+        el("span", { class: "cited" },
+          el("span", { class: "cited-name", title: citation.source }, el("span", { class: "cite" }, String(citation.n)), ` ${titleOf(citation)}`),
+          el("span", { class: "cited-page" }, begun(nameOf(citation))),
+          citation.section_path.length > 0 && el("span", { class: "cited-section" }, citation.section_path.at(-1)))),
+      citation.pdf_link && el("a", {
+        // Below the service's address, and that may be below a path of a proxy.
+        href: citation.pdf_link.replace(/^\/+/, ""), target: "_blank", rel: "noopener",
+        "aria-label": `PDF of citation ${citation.n} at ${nameOf(citation)}`,
+      }, "PDF ↗"));
+  });
+}

@@ -9,7 +9,8 @@ import re
 from collections.abc import Generator, Iterator, Sequence
 
 from schemas.answers import AnswerCounts, FigurePart, Part, PartFinished, TablePart, TextDelta, TextPart
-from tasks.answering.aliases import meant, plain
+from schemas.tags import escape
+from tasks.answering.aliases import disarm, meant, plain
 from tasks.answering.compose import Sent
 from tasks.answering.highlight import sentences
 
@@ -22,26 +23,27 @@ MOST_HELD = 256
 Event = TextDelta | PartFinished
 
 _OPEN, _CLOSE = "[\\[\uff3b\u3010\u3014]", "[\\]\uff3d\u3011\u3015]"
-_INSIDE = "[^\\[\\]\uff3b\uff3d\u3010\u3011\u3014\u3015\\n]"
+_INSIDE = "[^<>\\[\\]\uff3b\uff3d\u3010\u3011\u3014\u3015\\n]"
 _DASH = "[-_\u2010-\u2015]"
 _MARK = re.compile(
-    rf"(?P<picture>!\[[^\[\]\n]{{0,120}}\]\([^()\n]{{0,120}}\))"
-    rf"|(?P<nested>{_OPEN}\s{{0,3}}IMG\s{{0,3}}{_DASH}?\s{{0,3}}(?={_OPEN}))"
+    rf"(?P<picture>!\[[^<>\[\]\n]{{0,120}}\]\([^<>()\n]{{0,120}}\))"
+    rf"|(?P<nested>{_OPEN}[ \t]{{0,3}}IMG[ \t]{{0,3}}{_DASH}?[ \t]{{0,3}}(?={_OPEN}))"
     rf"|(?P<bracket>{_OPEN}{_INSIDE}{{1,80}}{_CLOSE})"
-    rf"|(?P<element></?\s{{0,3}}im(?:g|age)\b[^<>\n]{{0,160}}>)"
-    rf"|(?P<bare>\bIMG\s?{_DASH}\s?\w{{4,8}}\b)"
+    rf"|(?P<broken>{_OPEN}[ \t]{{0,3}}(?:IMG[ \t]?{_DASH}?[ \t]?\w{{0,12}}|P[ \t]?\d{{1,4}}))"
+    rf"|(?P<element></?[ \t]{{0,3}}im(?:g|age)\b[^<>\n]{{0,160}}>)"
+    rf"|(?P<bare>IMG[ \t]?{_DASH}[ \t]?\w{{0,12}})"
     rf"|(?P<think></?think>)"
     rf"|(?P<bold>\*\*)",
     re.IGNORECASE,
 )
 _UNFINISHED = re.compile(
-    rf"(?:!\[[^\[\]\n]{{0,120}}(?:\](?:\([^()\n]{{0,120}})?)?"
+    rf"(?:!\[[^<>\[\]\n]{{0,120}}(?:\](?:\([^<>()\n]{{0,120}})?)?"
     rf"|!"
     rf"|{_OPEN}{_INSIDE}{{0,80}}"
-    rf"|</?\s{{0,3}}(?:i(?:m(?:g\b|a(?:g(?:e\b)?)?)?)?)?"
-    rf"|</?\s{{0,3}}im(?:g|age)\b[^<>\n]{{0,160}}"
+    rf"|</?[ \t]{{0,3}}(?:i(?:m(?:g\b|a(?:g(?:e\b)?)?)?)?)?"
+    rf"|</?[ \t]{{0,3}}im(?:g|age)\b[^<>\n]{{0,160}}"
     rf"|</?(?:t(?:h(?:i(?:nk?)?)?)?)?"
-    rf"|\bI(?:M(?:G\s?(?:{_DASH}\s?\w{{0,8}})?)?)?"
+    rf"|I(?:M(?:G[ \t]?(?:{_DASH}[ \t]?\w{{0,12}})?)?)?"
     rf"|\*)\Z",
     re.IGNORECASE,
 )
@@ -59,9 +61,12 @@ _HEADING = re.compile(r"[ \t]{0,8}#{1,6}[ \t]+")
 _ITEM = re.compile(r"[ \t]{0,8}(?:[-*•+]|\d{1,3}[.)])[ \t]+")
 _TABLE = re.compile(r"[ \t]{0,8}\|")
 _RULE = re.compile(r"[\s|:-]*-[\s|:-]*")
-_ENDS_SENTENCE = re.compile(r"[.!?…。！？:;][)\]\"'”’»]*\Z")
+_ENDS_SENTENCE = re.compile(r"[.!?…。！？:;][\s.,;:!?…。！？)\]\"'”’»]*\Z")
+_SENTENCE_END = re.compile(r"[^.!?…。！？:;]*[.!?…。！？:;]+|.+", re.DOTALL)
+_CLOSERS = re.compile(r"[\s.,;:!?…。！？)\]\"'”’»]*")
 _PUNCTUATION = re.compile(r"\s*[.,;:!?。！？]")
-_WORD = re.compile(r"\w")
+_STOPS = re.compile(r"[\s.,;:!?…。！？]+")
+_SPACES = re.compile(r"[ \t]+")
 
 
 class ReplyReader:
@@ -115,7 +120,7 @@ class ReplyReader:
             mark = _MARK.search(text)
             begun = _UNFINISHED.search(text, max(0, len(text) - MOST_HELD))
             if mark is not None and begun is not None and begun.start() <= mark.start():
-                mark = mark if last and begun[0] == mark[0] else None  # a name that may still go on
+                mark = mark if last and begun[0] == mark["bare"] else None  # a name that may still go on
             if mark is None:
                 end = self._end_of_text(text, begun, last)
                 self._pending = "" if last else text[end:]
@@ -160,9 +165,9 @@ class ReplyReader:
             return len(text)
         if not last:
             return found.start()
-        cut = plain(found[0]).lstrip("![<").upper()
-        is_figure = cut.startswith(("IMG", "IMAGE")) or found[0].startswith("![")
-        if is_figure or (plain(found[0]).startswith("[") and re.fullmatch(r"P[\d,; P]*|IM?", cut)):
+        cut = plain(found[0]).lstrip("![<").strip().upper()
+        is_figure = "IMG" in cut or "IMAGE" in cut or found[0].startswith("![")
+        if is_figure or (plain(found[0]).startswith("[") and re.match(r"P(?:\s*\d|\Z)|IM?\Z", cut)):
             self._writer.count("unknown_tags" if is_figure or cut[0] == "I" else "unknown_citations")
             return found.start()
         return len(text)
@@ -298,22 +303,32 @@ class _Writer:
             self._text.append(words)
             yield TextDelta(part=len(self.parts), text=words)
             return
-        if self._cites and _WORD.search(words) and _ENDS_SENTENCE.search(self._tail):
-            yield from self._end_run(continues=True)
-        written = self._space + words
-        if self._after_mark and _PUNCTUATION.match(written):
+        # Behind a citation, the rest of its sentence belongs to it, and the next sentence is another part.
+        while self._cites and self._text and words:
+            has_ended = _ENDS_SENTENCE.search(self._tail) is not None
+            found = (_CLOSERS if has_ended else _SENTENCE_END).match(words)
+            if found is None:
+                break
+            yield from self._append(found[0])
+            words = words[found.end() :]
+            if has_ended and words:
+                yield from self._end_run(continues=True)
+        yield from self._append(words)
+
+    def _append(self, words: str) -> Iterator[Event]:
+        written = _SPACES.sub(" ", self._space + words)
+        if self._after_mark and self._text and _PUNCTUATION.match(written):
             written = written.lstrip()
-        if not self._text:
+        elif not self._text:
             written = written.lstrip()
-            if not _ENDS_SENTENCE.search(self._tail):
-                pass
-            elif _WORD.search(written):
-                self._sentence = []
-        shown = written.rstrip(" \t")
-        self._space = written[len(shown) :] if shown else self._space
+            if self._after_mark and (stop := _STOPS.match(written)) is not None:  # it ends a sentence before a figure
+                self._tail += stop[0]
+                written = written[stop.end() :].lstrip()
+        shown = written.rstrip(" ")
+        self._space = written[len(shown) :] if self._text or shown else ""
         if shown:
-            if not self._text and not _WORD.search(shown) and self._after_mark:
-                return  # the full stop of a sentence whose words stand before a figure
+            if not self._text and _ENDS_SENTENCE.search(self._tail):
+                self._sentence = []
             self._after_mark = False
             self._text.append(shown)
             self._tail = (self._tail + shown)[-8:]
@@ -337,7 +352,7 @@ class _Writer:
 
     def _text_part(self, text: str, cites: list[int]) -> TextPart:
         return TextPart.model_validate(
-            {"text": text, "citations": cites, "style": self._style, "continues": self._continues}
+            {"text": escape(disarm(text)), "citations": cites, "style": self._style, "continues": self._continues}
         )
 
     def _end_block(self) -> Iterator[Event]:
@@ -350,7 +365,7 @@ class _Writer:
         self._row, self._is_row = "", False
         if not rows:
             return
-        cells = [[cell.strip() for cell in _cells(row)] for row in rows if not _RULE.fullmatch(row)]
+        cells = [[escape(cell.strip()) for cell in _cells(row)] for row in rows if not _RULE.fullmatch(row)]
         if not cells:
             return
         figures: list[FigurePart] = []
@@ -359,18 +374,20 @@ class _Writer:
         yield from self._add(TablePart(rows=made, figures=figures, citations=list(dict.fromkeys(numbers))))
 
     def _cell(self, text: str, figures: list[FigurePart], numbers: list[int]) -> str:
-        def put(mark: "re.Match[str]") -> str:
-            kind = mark.lastgroup or ""
-            if kind in ("nested", "think", "bold"):
-                return ""
-            found = self._resolved(kind, mark[0])
+        pieces, end = [], 0
+        for mark in _MARK.finditer(text):
+            pieces.append(text[end : mark.start()])
+            end = mark.end()
+            if mark.lastgroup in ("nested", "think", "bold"):
+                continue
+            found = self._resolved(mark.lastgroup or "", mark[0])
             if isinstance(found, str):
-                return found
+                pieces.append(found)
+                continue
             figures.extend(found[0])
             numbers.extend(found[1])
-            return " ".join(figure.tag for figure in found[0])
-
-        return _MARK.sub(put, text).strip()
+            pieces.append(" ".join(figure.tag for figure in found[0]))
+        return disarm("".join([*pieces, text[end:]])).strip()
 
     def _add(self, part: Part) -> Iterator[Event]:
         self.parts.append(part)
@@ -378,13 +395,15 @@ class _Writer:
 
     def _resolved(self, kind: str, written: str) -> tuple[list[FigurePart], list[int]] | str:
         """Return the figures and citations that something names; itself where it is no name."""
-        if kind != "bracket":
+        if kind not in ("bracket", "broken"):
             known = [digits for digits in re.findall(r"\d{5,7}", plain(written)) if digits in self._sent.figures]
             named = _FIGURE.search(plain(written))
             return self._figures(known[:1] or ([named[1]] if named and kind == "bare" else [""])), []
-        inner = plain(plain(written)[1:-1])
+        inner = plain(plain(written)[1:].removesuffix("]").removesuffix("\u3011").removesuffix("\u3015"))
         if _PASSAGES.fullmatch(inner):
-            return [], self._numbers(inner)
+            return [], self._numbers(re.findall(r"\d+", inner))
+        if re.match(r"P\s?\d", inner, re.IGNORECASE):
+            return [], self._numbers(re.findall(r"P\s?(\d{1,4})", inner, re.IGNORECASE))
         if _NUMBERS.fullmatch(inner):
             numbers = [int(number) for number in re.findall(r"\d+", inner)]
             is_citation = all(1 <= n <= len(self._sent.passages) and f"[{n}]" not in self._sent.held for n in numbers)
@@ -400,9 +419,9 @@ class _Writer:
             return self._figures([translated[1]]), []
         return written
 
-    def _numbers(self, inner: str) -> list[int]:
+    def _numbers(self, written: Sequence[str]) -> list[int]:
         found = []
-        for number in map(int, re.findall(r"\d+", inner)):
+        for number in map(int, written):
             if 1 <= number <= len(self._sent.passages):
                 found.append(number)
             else:

@@ -1,18 +1,21 @@
 """Short names of figures and passages in what a language model is sent.
 
 A tag has eight digits or more, and one wrong digit may name another figure of a large corpus (requirement 5.22). So a request has
-names of its own: ``[IMG-48213]`` for a figure, ``[P1]`` for a passage. Two figures of a request differ in three digits at least:
+names of its own: ``[IMG-48213]`` for a figure, ``[P1]`` for a passage. Two figures of a request are three edits apart at least:
 one mistyped character never names another figure, and leads back to the right one. Documents hold ``[1]`` themselves, so that is
 no name of a passage.
 """
 
+import itertools
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 DIGITS = 5
-LEAST_DIFFERENCE = 3
-"""Digits in which two names of a request differ at least. 100 figures leave room enough for it in five digits."""
+"""Some 470 names of five digits fit three edits apart; the first 100 are found in milliseconds."""
+
+_INVENTED = ("48213", "12345", "23456", "54321", "67890", "10000", "99999", *(5 * digit for digit in "123456789"))
+"""Numbers that models write where they know none, and that of the example in the prompts."""
 
 _STEP = 7919
 """To the next number that is tried; a prime, so that all are."""
@@ -36,23 +39,36 @@ _LOOKALIKE = re.compile(
 _THINKING = re.compile(rf"<(?=\s*/?\s*{_HIDDEN}think)", re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2061-\u2069\ufeff]")
 
+_UNSEEN = re.compile(r"[\u00ad\u061c\u180e\u2060\ufff9-\ufffb\ue000\ue001\ud800-\udfff\U000e0000-\U000e007f]")
+_CHAT = re.compile(
+    r"[<＜]([|｜][^<>|｜\n]{0,60}[|｜]|/?(?:s|bos|eos|pad|unk|start_of_turn|end_of_turn|tool_calls?|im_start|im_end)"
+    r"|\s{0,3}/?\s{0,3}image\s{0,3}:[^<>]{0,300}|<\s?/?SYS>)[>＞]"
+    r"|\[(?=(/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS))\])\2\]",
+    re.IGNORECASE,
+)
+"""Control tokens of Llama, Mistral, Gemma, Qwen and DeepSeek, and tags that a document forges."""
+_FENCE = re.compile(r"[<＜](?=\s*/?\s*passage)", re.IGNORECASE)
 
-def aliases(figure_ids: Iterable[str]) -> dict[str, str]:
+
+def aliases(figure_ids: Iterable[str], avoid: Collection[str] = ()) -> dict[str, str]:
     """Return a number for each figure, ``DIGITS`` digits: the same for the same figures in the same order.
 
     Args:
         figure_ids: SHA-256 in hex; repeats are ignored.
+        avoid: Numbers that stand in the passages, and so are no names.
     """
     wanted = list(dict.fromkeys(figure_ids))
     # Beyond a hundred figures five digits get crowded.
     digits = DIGITS if len(wanted) <= 100 else DIGITS + 2
     least, room = 10 ** (digits - 1), 9 * 10 ** (digits - 1)
     chosen: dict[str, str] = {}
+    taken = {trait for number in _INVENTED for trait in _traits(number)}
     for figure_id in wanted:
         number = int(figure_id[:12], 16) % room
-        while any(_difference(str(least + number), other) < LEAST_DIFFERENCE for other in chosen.values()):
+        while (name := str(least + number)) in avoid or not taken.isdisjoint(_traits(name)):
             number = (number + _STEP) % room
-        chosen[figure_id] = str(least + number)
+        chosen[figure_id] = name
+        taken.update(_traits(name))
     return chosen
 
 
@@ -72,10 +88,27 @@ def disarm(text: str) -> str:
     return _THINKING.sub("‹", plain)
 
 
+def quoted(text: str) -> str:
+    """Return words of a document or a question as a model is sent them: disarmed, without control tokens of chat templates.
+
+    Many servers read such tokens in a message as the beginning of another one.
+    """
+    text = _CHAT.sub(lambda found: f"‹{found[1] or found[2]}›", disarm(_UNSEEN.sub("", text)))
+    return _FENCE.sub("‹", text)
+
+
 def plain(written: str) -> str:
     """Return what stands between brackets in one width, without hidden characters and white space around it."""
     normal = unicodedata.normalize("NFKC", written)
     return "".join(character for character in normal if unicodedata.category(character) != "Cf").strip()
+
+
+def _traits(name: str) -> Iterator[str]:
+    """Yield what two numbers of one length share only where they are at most two edits apart."""
+    for one, other in itertools.combinations(range(len(name)), 2):
+        yield f"{name[:one]}*{name[one + 1 : other]}*{name[other + 1 :]}"  # two digits replaced
+    for place in range(len(name)):
+        yield name[:place] + name[place + 1 :]  # one put in, another one left out
 
 
 def _difference(one: str, other: str) -> int:

@@ -13,7 +13,7 @@ from schemas.answers import FigurePart
 from schemas.evidence import Hit
 from schemas.generation import Message
 from schemas.tags import TagTemplate
-from tasks.answering.aliases import aliases, disarm
+from tasks.answering.aliases import aliases, quoted
 from tasks.answering.highlight import sentences
 
 PLACEHOLDERS = ("question", "passages", "texts", "pictures", "query_picture", "queries")
@@ -21,6 +21,10 @@ PLACEHOLDERS = ("question", "passages", "texts", "pictures", "query_picture", "q
 
 _PARTING = re.compile(r"^===[ \t]*$", re.MULTILINE)
 _FENCE = "---"
+_LONG_NUMBER = re.compile(r"\d{5,7}")
+
+MOST_LINE = 300
+"""Characters of a title with its section, of a caption and of a query that are sent at most."""
 
 
 class AnswerPromptError(ValueError):
@@ -139,22 +143,22 @@ def compose(
         query_picture: A picture that goes with the question; the model sees it first.
         queries: What was searched for, for a judge.
     """
-    named = aliases(figure.figure_id for hit in hits for figure in hit.figures)
+    held = {number for hit in hits for number in _LONG_NUMBER.findall(template.without(hit.tagged_text))}
+    named = aliases((figure.figure_id for hit in hits for figure in hit.figures), held)
     shown: list[Hit] = []
     tagged: list[str] = []
     plain: list[str] = []
     left = context_chars
     for number, hit in enumerate(hits, 1):
         head = _head(hit, number)
-        words = _aliased(hit, template, named)
-        if len(head) + len(words) > left:
-            words = _cut(words, left - len(head))
+        words = _cut(_aliased(hit, template, named, 4 * context_chars), left - len(head))
         if not words:
             break
         left -= len(head) + len(words)
         shown.append(hit)
-        tagged.append(f"{head}\n{words}")
-        plain.append(f"{head}\n{disarm(template.without(hit.tagged_text) or hit.caption)[: len(words)]}")
+        tagged.append(_fenced(head, words))
+        bare = quoted(template.without(hit.tagged_text[: 4 * context_chars]) or hit.caption)
+        plain.append(_fenced(head, _cut(bare, max(len(words), MOST_LINE))))
     tags = {number: tag for hit in shown for tag, number in template.split(hit.tagged_text) if number is not None}
     figures: dict[str, FigurePart] = {}
     for place, hit in enumerate(shown, 1):
@@ -172,16 +176,16 @@ def compose(
                 citations=cited,
             )
     values = {
-        "question": disarm(question),
+        "question": " ".join(quoted(question).split()),
         "passages": "\n\n".join(tagged),
         "texts": "\n\n".join(plain),
-        "pictures": _picture_lines([name for name, _ in images], shown),
+        "pictures": _picture_lines([name for name, _ in images], shown, 1 if query_picture is None else 2),
         "query_picture": "The first picture belongs to the question." if query_picture is not None else "",
-        "queries": "\n".join(f"- {disarm(query)}" for query in queries),
+        "queries": "\n".join(f"- {_line(query)}" for query in queries),
     }
     pictures = [*([query_picture] if query_picture is not None else []), *(data for _, data in images)]
-    held = frozenset(re.findall(r"\[\d{1,3}\]", " ".join(plain)))
-    return Sent(prompt.messages(values, pictures), tuple(shown), figures, held)
+    numbers = frozenset(re.findall(r"\[\d{1,3}\]", " ".join(plain)))
+    return Sent(prompt.messages(values, pictures), tuple(shown), figures, numbers)
 
 
 def _head(hit: Hit, number: int) -> str:
@@ -189,38 +193,50 @@ def _head(hit: Hit, number: int) -> str:
     places = [hit.title or hit.source.rpartition("/")[2], *hit.section_path]
     region = next((one for one in hit.regions if one.page == hit.page), None)
     page = region.page_name if region is not None else f"page {hit.page}"
-    return f"[P{number}] {disarm(' '.join(' › '.join(places).split()))}, {page}:"
+    return f"[P{number}] {_line(' › '.join(places))}, {quoted(page)}:"
 
 
-def _aliased(hit: Hit, template: TagTemplate, named: Mapping[str, str]) -> str:
+def _fenced(head: str, words: str) -> str:
+    """Return a passage between marks that none of its words can write."""
+    return f"{head}\n<passage>\n{words}\n</passage>"
+
+
+def _line(text: str) -> str:
+    """Return a document's words on one line."""
+    return " ".join(quoted(text[: 2 * MOST_LINE]).split())[:MOST_LINE]
+
+
+def _aliased(hit: Hit, template: TagTemplate, named: Mapping[str, str], most: int) -> str:
     """Return a passage with names of figures in place of tags; a tag of no figure of the passage is left out.
 
     A figure that the passage is, or only mentions, follows behind it with its caption.
     """
     known = {figure.number: figure for figure in hit.figures}
     pieces = []
-    for words, number in template.split(hit.tagged_text):
+    for words, number in template.split(hit.tagged_text[:most]):
         if number is None:
-            pieces.append(disarm(words))
+            pieces.append(quoted(words))
         elif (figure := known.pop(number, None)) is not None:
             pieces.append(f"[IMG-{named[figure.figure_id]}]")
-    behind = [f"\n[IMG-{named[figure.figure_id]}] {disarm(' '.join(figure.caption.split()))}" for figure in known.values()]
+    behind = [f"\n[IMG-{named[figure.figure_id]}] {_line(figure.caption)}" for figure in known.values()]
     return "".join([*pieces, *behind]).strip()
 
 
 def _cut(text: str, room: int) -> str:
-    """Return the whole sentences at the beginning of a text that fit; "" where none does."""
+    """Return a text that fits, or its whole sentences that do; "" where none does."""
+    if len(text) <= room:
+        return text
     ends = [end for _, end in sentences(text) if end <= room]
     return text[: ends[-1]] if ends else ""
 
 
-def _picture_lines(figure_ids: Sequence[str], hits: Sequence[Hit]) -> str:
+def _picture_lines(figure_ids: Sequence[str], hits: Sequence[Hit], first: int) -> str:
     """Return a line for each picture that the model sees: its passage and its caption."""
     lines = []
-    for place, figure_id in enumerate(figure_ids, 1):
+    for place, figure_id in enumerate(figure_ids, first):
         number, hit = next(((n, one) for n, one in enumerate(hits, 1) if figure_id in one.figure_refs), (0, None))
         captions = [figure.caption for figure in hit.figures if figure.figure_id == figure_id] if hit else []
-        caption = disarm(" ".join((next(iter(captions), "") or (hit.caption if hit else "")).split()))
+        caption = _line(next(iter(captions), "") or (hit.caption if hit else ""))
         lines.append(f"Picture {place}" + (f", of [P{number}]" if hit else "") + (f": {caption}" if caption else ""))
     return "\n".join(lines)
 

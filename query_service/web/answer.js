@@ -112,6 +112,7 @@ function cells(part, of, mark) {
   const key = new Set(part.key_rows);
   const rows = [...box.querySelectorAll("tbody tr")];
   const others = rows.filter((row, index) => !key.has(index + 1));
+  const below = el("p", { class: "below" }, mark);
   if (others.length && others.length < rows.length) {
     rows.forEach((row) => row.classList.toggle("key", !others.includes(row)));
     const toggle = el("button", { type: "button", class: "link", onclick: () => show(others[0].hidden) });
@@ -121,9 +122,9 @@ function cells(part, of, mark) {
       toggle.textContent = all ? "Show only the rows that answer" : `Show all ${rows.length} rows`;
     };
     show(false);
-    box.append(el("p", { class: "more" }, toggle));
+    below.prepend(toggle);
   }
-  if (mark) box.append(el("p", {}, mark));
+  if (below.hasChildNodes()) box.append(below);
   return box;
 }
 
@@ -133,46 +134,37 @@ function code(part, mark) {
   return mark ? el("div", {}, block, el("p", {}, mark)) : block;
 }
 
-// A step or an item, its number or bullet in the margin.
-function item(part, mark) {
-  const points = [...part.text.trimEnd()];
-  const bullet = [...(BULLET.exec(part.text)?.[0] ?? "")].length;
-  const block = el("li", { dir: "auto" }, ...marked(points, bullet, points.length, part.marked));
-  attach(block, mark);
-  if (bullet) block.prepend(el("span", { class: "bullet" }, points.slice(0, bullet).join("").trim()), " ");
-  return block;
-}
-
 function heading(part) {
   const points = [...part.text.trim()];
   return el("h3", { dir: "auto" }, ...marked(points, 0, points.length, part.marked));
 }
 
-// A paragraph of pieces, each the [start, end) of a part's text; mark stands behind the last of a part.
-function paragraph(pieces) {
-  const block = el("p", { dir: "auto" });
-  for (const { part, points, start, end, mark } of pieces) {
-    if (block.hasChildNodes()) block.append(" ");
-    block.append(...marked(points, start, end, part.marked));
-    attach(block, mark);
+// A paragraph or an item of pieces, each the [start, end) of a part's text; mark stands behind the last of a part.
+function block(name, pieces) {
+  const drawn = el(name, { dir: "auto" });
+  // The number or bullet of an item stands in the margin.
+  const [first] = pieces;
+  const bullet = name === "li" ? [...(BULLET.exec(first.points.slice(first.start, first.end).join(""))?.[0] ?? "")].length : 0;
+  for (const piece of pieces) {
+    if (drawn.hasChildNodes()) drawn.append(" ");
+    drawn.append(...marked(piece.points, piece.start + (piece === first ? bullet : 0), piece.end, piece.part.marked));
+    attach(drawn, piece.mark);
   }
-  return block;
+  if (bullet) drawn.prepend(el("span", { class: "bullet" }, `${first.points.slice(first.start, first.start + bullet).join("").trim()} `));
+  return drawn;
 }
 
-// Of a model, sentences of one paragraph may be parts of their own.
-function paragraphsOf(parts, markOf, isJoined) {
+// Sentences of one paragraph or item may be parts of their own; one part may have several paragraphs.
+function blocksOf(parts, markOf) {
   const found = [];
-  let before = "\n";
   for (const part of parts) {
     const points = [...part.text];
     const spans = paragraphs(points);
     spans.forEach(([start, end], index) => {
       const piece = { part, points, start, end, mark: index === spans.length - 1 && markOf(part) };
-      const goesOn = isJoined && index === 0 && !/\n\s*$/.test(before) && !/^\s*\n/.test(part.text);
-      if (goesOn) found.at(-1).push(piece);
+      if (part.continues && index === 0 && found.length) found.at(-1).push(piece);
       else found.push([piece]);
     });
-    if (spans.length) before = part.text;
   }
   return found;
 }
@@ -208,9 +200,9 @@ export class Drawing {
       if (event.model !== null) this.#draw();
     } else if (event.event === "text") {
       const before = this.#parts[event.part]?.text ?? "";
-      this.#parts[event.part] = { type: "text", style: "prose", text: before + event.text, citations: [], marked: [], folded: false, unfinished: true };
-      // What is drawn ends without white space, and a line break may begin another paragraph.
-      if (this.#written && before && !/\s$/.test(before) && !/\n/.test(event.text)) this.#written.appendData(event.text);
+      this.#parts[event.part] = unfinished(before + event.text, this.#parts[event.part - 1]);
+      // What is drawn ends without white space, and a line break may begin another paragraph, the first letters an item.
+      if (this.#written && before.length > 8 && !/\s$/.test(before) && !/\n/.test(event.text)) this.#written.appendData(event.text);
       else this.#draw();
     } else if (event.event === "part") {
       this.#parts[event.part] = event.value;
@@ -276,10 +268,10 @@ export class Drawing {
   #blocks(parts, markOf, lasts, place) {
     const keyed = (part, make) => this.#keep(JSON.stringify([part, lasts.has(part), part.citations.map((n) => this.#of.cited.get(n))]), make);
     return grouped(parts, (part) => part.style ?? part.type).flatMap((group, run) => {
-      if (group.key === "prose") return paragraphsOf(group.parts, markOf, this.#of.model !== null).map((pieces) => this.#paragraph(pieces));
+      if (group.key === "prose") return blocksOf(group.parts, markOf).map((pieces) => this.#block("p", pieces));
       if (group.key === "item") {
         const list = this.#keep(`list ${place} ${run}`, () => el("ul", { class: "items", role: "list" }));
-        settle(list, group.parts.map((part) => keyed(part, () => item(part, markOf(part)))));
+        settle(list, blocksOf(group.parts, markOf).map((pieces) => this.#block("li", pieces)));
         return [list];
       }
       return group.parts.map((part) => keyed(part, () => {
@@ -290,16 +282,24 @@ export class Drawing {
     });
   }
 
-  #paragraph(pieces) {
+  #block(name, pieces) {
     if (pieces.at(-1).part.unfinished) {
-      const block = paragraph(pieces);
-      this.#written = block.lastChild;
-      return block;
+      const drawn = block(name, pieces);
+      this.#written = drawn.lastChild;
+      return drawn;
     }
     const shown = pieces.map(({ part, points, start, end, mark }) =>
-      [points.slice(start, end).join(""), start, part.marked, Boolean(mark), part.citations.map((n) => this.#of.cited.get(n))]);
-    return this.#keep(JSON.stringify(shown), () => paragraph(pieces));
+      [name, points.slice(start, end).join(""), start, part.marked, Boolean(mark), part.citations.map((n) => this.#of.cited.get(n))]);
+    return this.#keep(JSON.stringify(shown), () => block(name, pieces));
   }
+}
+
+// Words of a part that is being written. Whether they go on the part before is known when it is finished; mostly they do.
+function unfinished(text, before) {
+  const isItem = BULLET.test(`${text} `);
+  const continues = !isItem && (before?.style === "prose" || before?.style === "item");
+  const style = isItem ? "item" : continues ? before.style : "prose";
+  return { type: "text", style, continues, text, citations: [], marked: [], folded: false, unfinished: true };
 }
 
 const eyebrow = (citation) => el("p", { class: "eyebrow" }, citation.section_path.length ? citation.section_path.join(" › ") : titleOf(citation));

@@ -498,7 +498,7 @@ def _streamed(events: Released, folder: Path, looked: str = "") -> str:
 
 
 FIRST = TextPart(text="Turn <b>the</b> valve.", citations=[1])
-SECOND = TextPart(text="Then wait.", citations=[])
+SECOND = TextPart(text="Then wait.", citations=[], continues=True)
 
 
 def test_an_answer_is_shown_while_it_is_written_and_what_is_finished_stays(tmp_path: Path) -> None:
@@ -517,7 +517,7 @@ def test_an_answer_is_shown_while_it_is_written_and_what_is_finished_stays(tmp_p
     html = _streamed(events, tmp_path)
     seen = _seen(html)
     assert [each.removesuffix("Writing") for each in seen[:8]] == [
-        *("", "", "Turn <b>", "Turn <b>the</b> ", "Turn <b>the</b> valve.", "Turn <b>the</b> valve.\u00a01"),
+        *("", "", "Turn <b>", "Turn <b>the</b>", "Turn <b>the</b> valve.", "Turn <b>the</b> valve.\u00a01"),
         *(f"Turn <b>the</b> valve.\u00a01The valve\u00a01{more}" for more in ("", "Then")),
     ]
     assert all(each.endswith("Writing") for each in seen[1:-1])
@@ -606,7 +606,7 @@ def test_a_table_shows_the_rows_that_answer_and_the_others_on_demand(tmp_path: P
     html = _page_after(_answering(_answer([TABLE])), [], tmp_path)
     assert rows(html) == ["Key Does", "2 <b>runs</b>"]
     assert re.search(r'aria-expanded="false">Show all 3 rows<', html)
-    html = _page_after(_answering(_answer([TABLE])), ["%23parts .more button"], tmp_path / "again")
+    html = _page_after(_answering(_answer([TABLE])), ["%23parts .below button"], tmp_path / "again")
     assert rows(html) == ["Key Does", "1 stops", "2 <b>runs</b>", "3 waits"]
     assert re.search(r'aria-expanded="true">Show only the rows that answer<', html)
 
@@ -626,6 +626,13 @@ def test_a_reader_is_told_who_wrote_an_answer_and_what_has_no_source(tmp_path: P
         "Written by tiny-llm from the cited passages; check them. 1 sentence without a source, 2 unknown figures left out. "
         "Searched 2 times valve valve <torque> From the version of"
     )
+
+
+def test_sentences_of_one_step_are_one_item(tmp_path: Path) -> None:
+    steps = [FIRST.model_copy(update={"text": "1. Turn it.", "style": "item"}), SECOND.model_copy(update={"style": "item"})]
+    html = _page_after(_answering(STARTED, _answer(steps, model=MODEL)), [], tmp_path)
+    items = re.findall(r"<li.*?</li>", _parts(html))
+    assert [_words(item) for item in items] == ["1. Turn it. 1 Then wait. ? (no source is cited for this)"]
 
 
 def test_an_answer_without_a_model_says_why_or_that_it_is_not_sure(tmp_path: Path) -> None:

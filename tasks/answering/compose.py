@@ -15,6 +15,7 @@ from schemas.generation import Message
 from schemas.tags import TagTemplate
 from tasks.answering.aliases import aliases, quoted
 from tasks.answering.highlight import sentences
+from tasks.enriching.prompts import PromptError
 
 PLACEHOLDERS = ("question", "passages", "texts", "pictures", "query_picture", "queries")
 """What a prompt may hold, each behind a ``$``."""
@@ -25,10 +26,6 @@ _LONG_NUMBER = re.compile(r"\d{5,7}")
 
 MOST_LINE = 300
 """Characters of a title with its section, of a caption and of a query that are sent at most."""
-
-
-class AnswerPromptError(ValueError):
-    """A prompt's file is none; the message says what is wrong, without the file's name."""
 
 
 @dataclass(frozen=True)
@@ -96,27 +93,27 @@ def read_answer_prompt(name: str, text: str) -> AnswerPrompt:
     """Return the prompt that a file holds: perhaps front matter between lines of ``---``, then one or two messages.
 
     Raises:
-        AnswerPromptError: It holds none.
+        PromptError: It holds none.
     """
-    source = ""
+    source, text = "", text.removeprefix("\ufeff").replace("\r\n", "\n")
     if text.startswith(f"{_FENCE}\n"):
         front, found, text = text.removeprefix(f"{_FENCE}\n").partition(f"\n{_FENCE}\n")
         try:
-            said = yaml.safe_load(front)
+            said = yaml.safe_load(front) if found else None
         except yaml.YAMLError as error:
-            raise AnswerPromptError("the front matter between the lines of --- is no YAML") from error
-        if not found or not isinstance(said, dict) or set(said) - {"source"}:
-            raise AnswerPromptError("front matter ends with a line of --- and may say 'source: …', nothing else")
+            raise PromptError("the front matter between the lines of --- is no YAML") from error
+        if not isinstance(said, dict) or set(said) - {"source"}:
+            raise PromptError("front matter ends with a line of --- and may say 'source: …', nothing else")
         source = str(said.get("source", ""))
     parts = [part.strip() for part in _PARTING.split(text)]
     if len(parts) > 2 or not parts[-1]:
-        raise AnswerPromptError("write a message, or two with a line of === between them: the system's and the user's")
+        raise PromptError("write a message, or two with a line of === between them: the system's and the user's")
     for part in parts:
         template = string.Template(part)
         if not template.is_valid():
-            raise AnswerPromptError("a dollar sign begins a placeholder; write $$ for one that is meant")
+            raise PromptError("a dollar sign begins a placeholder; write $$ for one that is meant")
         if unknown := sorted(set(template.get_identifiers()) - set(PLACEHOLDERS)):
-            raise AnswerPromptError(f"there is no placeholder ${unknown[0]}; use ${', $'.join(PLACEHOLDERS)}")
+            raise PromptError(f"there is no placeholder ${unknown[0]}; use ${', $'.join(PLACEHOLDERS)}")
     return AnswerPrompt(name, parts[0] if len(parts) == 2 else "", parts[-1], source)
 
 
@@ -234,7 +231,12 @@ def _picture_lines(figure_ids: Sequence[str], hits: Sequence[Hit], first: int) -
     """Return a line for each picture that the model sees: its passage and its caption."""
     lines = []
     for place, figure_id in enumerate(figure_ids, first):
-        number, hit = next(((n, one) for n, one in enumerate(hits, 1) if figure_id in one.figure_refs), (0, None))
+        holds = [
+            (figure_id != one.figure_id, n, one)
+            for n, one in enumerate(hits, 1)
+            if figure_id in (one.figure_id, *one.figure_refs)
+        ]
+        _, number, hit = min(holds, key=lambda held: held[:2], default=(True, 0, None))
         captions = [figure.caption for figure in hit.figures if figure.figure_id == figure_id] if hit else []
         caption = _line(next(iter(captions), "") or (hit.caption if hit else ""))
         lines.append(f"Picture {place}" + (f", of [P{number}]" if hit else "") + (f": {caption}" if caption else ""))

@@ -10,7 +10,7 @@ from importlib.resources import files
 import yaml
 
 from schemas.answers import FigurePart
-from schemas.evidence import Hit
+from schemas.evidence import Hit, Modality
 from schemas.generation import Message
 from schemas.tags import TagTemplate
 from tasks.answering.aliases import aliases, quoted
@@ -140,7 +140,7 @@ def compose(
         query_picture: A picture that goes with the question; the model sees it first.
         queries: What was searched for, for a judge.
     """
-    held = {number for hit in hits for number in _LONG_NUMBER.findall(template.without(hit.tagged_text))}
+    held = {number for hit in hits for number in _LONG_NUMBER.findall(template.without(_said(hit, template)))}
     named = aliases((figure.figure_id for hit in hits for figure in hit.figures), held)
     shown: list[Hit] = []
     tagged: list[str] = []
@@ -154,7 +154,7 @@ def compose(
         left -= len(head) + len(words)
         shown.append(hit)
         tagged.append(_fenced(head, words))
-        bare = quoted(template.without(hit.tagged_text[: 4 * context_chars]) or hit.caption)
+        bare = quoted(template.without(_said(hit, template)[: 4 * context_chars]))
         plain.append(_fenced(head, _cut(bare, max(len(words), MOST_LINE))))
     tags = {number: tag for hit in shown for tag, number in template.split(hit.tagged_text) if number is not None}
     figures: dict[str, FigurePart] = {}
@@ -203,6 +203,13 @@ def _line(text: str) -> str:
     return " ".join(quoted(text[: 2 * MOST_LINE]).split())[:MOST_LINE]
 
 
+def _said(hit: Hit, template: TagTemplate) -> str:
+    """Return a row's tagged text; of a figure, its tag with all that is known of it: caption, description, words in it."""
+    if hit.modality is not Modality.FIGURE:
+        return hit.tagged_text
+    return "\n".join([*(tag for tag, number in template.split(hit.tagged_text) if number is not None), hit.text])
+
+
 def _aliased(hit: Hit, template: TagTemplate, named: Mapping[str, str], most: int) -> str:
     """Return a passage with names of figures in place of tags; a tag of no figure of the passage is left out.
 
@@ -210,7 +217,7 @@ def _aliased(hit: Hit, template: TagTemplate, named: Mapping[str, str], most: in
     """
     known = {figure.number: figure for figure in hit.figures}
     pieces = []
-    for words, number in template.split(hit.tagged_text[:most]):
+    for words, number in template.split(_said(hit, template)[:most]):
         if number is None:
             pieces.append(quoted(words))
         elif (figure := known.pop(number, None)) is not None:

@@ -109,6 +109,12 @@ def test_texts_have_no_figures() -> None:
     assert not re.search(r"IMG-|image:", words)
 
 
+@pytest.mark.parametrize("name", ["ilt", "captions-baseline", "beyond-text"])
+def test_what_a_model_wrote_of_a_figure_is_sent(name: str) -> None:
+    described = HITS[1].model_copy(update={"text": "Figure 2: The gauge\nA round dial from 0 to 10 bar."})
+    assert "Figure 2: The gauge\nA round dial from 0 to 10 bar.\n</passage>" in sent(name, [described]).messages[-1].text
+
+
 def test_a_tag_of_no_figure_of_its_passage_is_left_out() -> None:
     words = sent(hits=[hit("Press <image:99999999.png> here. <image:12345672.png>", VALVE)]).messages[-1].text
     assert "Press  here." in words

@@ -1,10 +1,13 @@
-"""A server that speaks OpenAI's protocol as far as captions need it, and answers by a script.
+"""A server that speaks OpenAI's protocol as far as Inset needs it, and answers by a script.
 
 ::
 
     with endpoint_server.running() as server:
         server.replies = lambda call: "A red square." if call.picture else "Words."
         server.script(status(429, headers={"Retry-After": "7"}), cut(), "Then this.")
+        server.script(answer("See <img1>.", pieces=["See <im", "g1>."]), cut(after=2), hang(after=1))
+
+A call that wants a stream gets the same answers in pieces, word by word unless the script says where to split them.
 
 Without a script each call gets words derived from its picture, or from its prompt: the same of the same.
 """
@@ -14,10 +17,12 @@ import contextlib
 import hashlib
 import json
 import re
+import select
+import socket
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -39,14 +44,16 @@ class Call:
         return "\n".join(part["text"] for part in self._parts() if part["type"] == "text")
 
     @property
+    def pictures(self) -> list[bytes]:
+        """Its pictures as they were sent, in order."""
+        urls = [part["image_url"]["url"] for part in self._parts() if part["type"] == "image_url"]
+        assert all(re.match("data:image/[a-z]+;base64,.", url) for url in urls), "a picture is no data URL"
+        return [base64.b64decode(url.partition(",")[2], validate=True) for url in urls]
+
+    @property
     def picture(self) -> bytes | None:
-        """Its picture as it was sent; None where it has none."""
-        for part in self._parts():
-            if part["type"] == "image_url":
-                found = re.fullmatch(r"data:image/[a-z]+;base64,(.+)", part["image_url"]["url"])
-                assert found, "a picture is no data URL"
-                return base64.b64decode(found[1], validate=True)
-        return None
+        """Its first picture; None where it has none."""
+        return next(iter(self.pictures), None)
 
     def _parts(self) -> Iterator[dict[str, Any]]:
         for message in self.json["messages"]:
@@ -56,7 +63,10 @@ class Call:
 
 @dataclass(frozen=True)
 class Reaction:
-    """What a call gets: a chat completion or any status and body, perhaps broken off or byte by byte; or nothing at all."""
+    """What a call gets: a chat completion or any status and body, perhaps broken off or byte by byte; or nothing at all.
+
+    ``pieces`` are those of a stream, of which ``after`` come before it breaks off or hangs.
+    """
 
     status: int = 200
     body: bytes = b""
@@ -65,18 +75,35 @@ class Reaction:
     is_cut: bool = False
     is_slow: bool = False
     hangs: bool = False
+    pieces: Iterable[str] = ()
+    after: int = 0
 
 
 Replies = Callable[[Call], str | Reaction]
 
 
 def answer(
-    text: str | None, *, finish_reason: str = "stop", refusal: str | None = None, model: str | None = None
+    text: str | None,
+    *,
+    finish_reason: str = "stop",
+    refusal: str | None = None,
+    model: str | None = None,
+    pieces: Iterable[str] | None = None,
 ) -> Reaction:
-    """Return a chat completion; ``model`` None answers by the name that was asked for."""
+    """Return a chat completion.
+
+    Args:
+        text: What it says.
+        finish_reason: Why it ends.
+        refusal: What it says instead, where it refuses.
+        model: What it answers as; None: as the name that was asked for.
+        pieces: The text as a stream splits it; None: by words.
+    """
     message = {"role": "assistant", "content": text, "refusal": refusal}
     choice = {"index": 0, "message": message, "finish_reason": finish_reason}
-    return Reaction(completion={"choices": [choice], "model": model})
+    if pieces is None:
+        pieces = re.findall(r"\S+\s*|\s+", text or "")
+    return Reaction(completion={"choices": [choice], "model": model}, pieces=pieces)
 
 
 def whole(body: object) -> Reaction:
@@ -95,9 +122,9 @@ def status(number: int, message: str = "no", *, headers: dict[str, str] | None =
     return Reaction(number, body=body, headers=headers or {})
 
 
-def cut() -> Reaction:
-    """Return half an answer: then the connection breaks."""
-    return replace(answer("Half of this never arrives."), is_cut=True)
+def cut(after: int = 1) -> Reaction:
+    """Return half an answer, or so many pieces of a stream: then the connection breaks."""
+    return replace(answer("Half of this never arrives."), is_cut=True, after=after)
 
 
 def drip() -> Reaction:
@@ -105,9 +132,9 @@ def drip() -> Reaction:
     return replace(answer("A word " * 1000), is_slow=True)
 
 
-def hang() -> Reaction:
-    """Return nothing, until the server ends."""
-    return Reaction(hangs=True)
+def hang(after: int = 0) -> Reaction:
+    """Return nothing, or so many pieces of a stream, until the client goes away or the server ends."""
+    return replace(answer("Half of this never arrives."), hangs=True, after=after)
 
 
 def by_content(call: Call) -> str:
@@ -130,6 +157,7 @@ class EndpointServer:
         self._scripted: deque[str | Reaction] = deque()
         self._running = 0
         self._lock = threading.Lock()
+        self._gone = threading.Semaphore(0)
         self._ends = threading.Event()
         server = self
 
@@ -170,6 +198,10 @@ class EndpointServer:
         with self._lock:
             self._scripted.extend(reactions)
 
+    def wait_until_gone(self) -> None:
+        """Return when a client has gone away from a call that hung or streamed; each is waited for once."""
+        assert self._gone.acquire(timeout=60), "no client has gone away"
+
     def close(self) -> None:
         """End the server, and what hangs."""
         self._ends.set()
@@ -192,10 +224,20 @@ class EndpointServer:
         except Exception as error:  # noqa: BLE001  the test's own; it is raised where the test ends
             self.mistakes.append(error)
             reaction = status(500, repr(error))
-        with self._lock:
-            self._running -= 1
-        with contextlib.suppress(ConnectionError):  # a client that waits no longer has closed it
-            self._send(request, reaction)
+        try:
+            try:
+                if reaction.hangs and not reaction.after:
+                    self._hold(request)
+            finally:
+                with self._lock:
+                    self._running -= 1
+            if call.json.get("stream") and reaction.completion is not None:
+                self._send_stream(request, reaction, call)
+            else:
+                self._send(request, reaction)
+        except ConnectionError:  # a client that waits no longer has closed it
+            request.close_connection = True
+            self._gone.release()
 
     def _reaction(self, call: Call, scripted: str | Reaction | None) -> Reaction:
         if call.path != "/v1/chat/completions":
@@ -205,9 +247,44 @@ class EndpointServer:
             reaction = answer(reaction)
         if reaction.completion is not None:
             reaction = replace(reaction, body=_body(reaction.completion, call))
-        if reaction.hangs:
-            self._ends.wait()
         return reaction
+
+    def _hold(self, request: BaseHTTPRequestHandler) -> None:
+        """Return when the server ends; raise ``ConnectionResetError`` when the client goes away."""
+        while not self._ends.is_set():
+            if select.select([request.connection], [], [], 0.01)[0] and not request.connection.recv(1, socket.MSG_PEEK):
+                raise ConnectionResetError("the client is gone")
+
+    def _send_stream(self, request: BaseHTTPRequestHandler, reaction: Reaction, call: Call) -> None:
+        """Send a completion as server-sent events: its pieces, its end, and its usage where the call wants that."""
+        request.send_response(200)
+        request.send_header("Content-Type", "text/event-stream")
+        request.send_header("Transfer-Encoding", "chunked")
+        request.end_headers()
+        whole = json.loads(reaction.body)
+        (choice,) = whole["choices"]
+
+        def send(data: str) -> None:
+            event = f"data: {data}\n\n".encode()
+            request.wfile.write(f"{len(event):x}\r\n".encode() + event + b"\r\n")
+
+        def chunk(delta: dict[str, Any], finish_reason: str | None = None) -> None:
+            choices = [{"index": 0, "delta": delta, "finish_reason": finish_reason}]
+            send(json.dumps({**whole, "object": "chat.completion.chunk", "choices": choices, "usage": None}))
+
+        for number, piece in enumerate(reaction.pieces):
+            if number == reaction.after and (reaction.is_cut or reaction.hangs):
+                if reaction.hangs:
+                    self._hold(request)
+                request.close_connection = True
+                return
+            chunk({"content": piece})
+        refusal = choice["message"]["refusal"]
+        chunk({"refusal": refusal} if refusal else {}, choice["finish_reason"])
+        if (call.json.get("stream_options") or {}).get("include_usage"):
+            send(json.dumps({**whole, "object": "chat.completion.chunk", "choices": []}))
+        send("[DONE]")
+        request.wfile.write(b"0\r\n\r\n")
 
     def _send(self, request: BaseHTTPRequestHandler, reaction: Reaction) -> None:
         request.send_response(reaction.status)

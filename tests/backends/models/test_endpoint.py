@@ -1,9 +1,11 @@
 """What becomes of a request where the server, or what the corpus file says of it, is not as it should be."""
 
 import io
+import itertools
+import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
@@ -13,11 +15,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from backends.models.endpoint import FAILURES_IN_A_ROW, LONGEST_HOLD_S, LONGEST_WAIT_S, Endpoint
+from backends.models.endpoint import CHARACTERS_A_TOKEN, FAILURES_IN_A_ROW, LONGEST_HOLD_S, LONGEST_WAIT_S, Endpoint
 from backends.models.streaming import Outcome
 from schemas.corpus import EndpointOptions, ModelCaptioner
 from schemas.errors import BadInputError, FailureCode, TransientError, UserError
-from schemas.generation import Reply, Request
+from schemas.generation import Message, Reply, Request
 from tests.endpoint_server import Call, EndpointServer, Reaction, answer, cut, drip, hang, status, text, whole
 
 KEY = "sk-a-key-that-nobody-may-see"
@@ -59,6 +61,24 @@ def asked(model: Endpoint, *prompts: str, picture: bytes | None = None) -> dict[
     return dict(model.replies(Request.of(prompt, prompt, picture) for prompt in prompts))
 
 
+def streamed(model: Endpoint, prompt: str = "it") -> tuple[list[str], Outcome]:
+    """Return the words of a stream as they come, and its outcome."""
+    *words, outcome = model.stream(Request.of(prompt, prompt))
+    assert not isinstance(outcome, str)
+    return [word for word in words if isinstance(word, str)], outcome
+
+
+Ask = Callable[..., dict[str, Outcome]]
+
+
+@pytest.fixture(params=["at once", "streamed"])
+def ask(request: pytest.FixtureRequest) -> Ask:
+    """Both ways to ask, where a request must end alike."""
+    if request.param == "at once":
+        return asked
+    return lambda model, *prompts: {prompt: streamed(model, prompt)[1] for prompt in prompts}
+
+
 def png(width: int, height: int, mode: str = "RGB", encoding: str = "PNG") -> bytes:
     noise = np.random.default_rng(0).integers(0, 255, (height, width, len(mode)), np.uint8)
     written = io.BytesIO()
@@ -77,7 +97,7 @@ RETRIED: dict[str, tuple[Reaction, str, int]] = {
     "408": (status(408), "server_errors", 1),
     "409": (status(409), "server_errors", 1),
     "429": (status(429), "rate_limits", 1),
-    "half an answer": (cut(), "broken_connections", 2),
+    "half an answer": (cut(after=0), "broken_connections", 2),
     "invalid JSON": (text('{"choices": [{"mess'), "bad_answers", 2),
     "a page of a proxy": (text("<html>busy</html>"), "bad_answers", 2),
     "events of a stream": (text('data: {"choices": []}\n\n'), "bad_answers", 2),
@@ -89,11 +109,11 @@ RETRIED: dict[str, tuple[Reaction, str, int]] = {
 
 @pytest.mark.parametrize(("reaction", "fault", "paid"), RETRIED.values(), ids=RETRIED)
 def test_what_may_succeed_is_tried_again_and_counted(
-    endpoint: EndpointServer, clock: Clock, reaction: Reaction, fault: str, paid: int
+    ask: Ask, endpoint: EndpointServer, clock: Clock, reaction: Reaction, fault: str, paid: int
 ) -> None:
     endpoint.script(reaction)
     model = made(endpoint, clock)
-    found = asked(model, "what is it?")["what is it?"]
+    found = ask(model, "what is it?")["what is it?"]
     assert isinstance(found, Reply)
     assert found.calls == model.usage.calls == paid
     assert model.faults == {fault: 1}
@@ -103,11 +123,11 @@ def test_what_may_succeed_is_tried_again_and_counted(
 
 @pytest.mark.parametrize(("reaction", "fault", "paid"), RETRIED.values(), ids=RETRIED)
 def test_when_all_tries_are_spent_it_may_succeed_another_time(
-    endpoint: EndpointServer, reaction: Reaction, fault: str, paid: int
+    ask: Ask, endpoint: EndpointServer, reaction: Reaction, fault: str, paid: int
 ) -> None:
     endpoint.replies = lambda _: reaction
     model = made(endpoint, options={"retries": 2})
-    found = asked(model, "it")["it"]
+    found = ask(model, "it")["it"]
     assert type(found) is TransientError
     assert found.message.startswith("captions.models.shapes: http://127.0.0.1:")
     assert model.faults == {fault: 3}
@@ -115,10 +135,10 @@ def test_when_all_tries_are_spent_it_may_succeed_another_time(
     assert len(endpoint.calls) == 3
 
 
-def test_a_call_that_takes_too_long_is_tried_again(endpoint: EndpointServer, clock: Clock) -> None:
+def test_a_call_that_takes_too_long_is_tried_again(ask: Ask, endpoint: EndpointServer, clock: Clock) -> None:
     endpoint.script(hang())
     model = made(endpoint, clock, options={"timeout_s": 0.2, "retries": 20})
-    found = asked(model, "it")["it"]
+    found = ask(model, "it")["it"]
     assert isinstance(found, Reply)
     # A busy machine may be late with the second answer too, and with the third; one in time is enough.
     assert model.faults == {"timeouts": found.calls - 1}
@@ -131,20 +151,20 @@ def test_an_answer_that_comes_in_drops_is_bounded_as_a_whole(endpoint: EndpointS
     assert "no answer within 0.5 s" in message(asked(model, "it")["it"])
 
 
-def test_where_no_server_listens_nothing_was_paid(endpoint: EndpointServer) -> None:
+def test_where_no_server_listens_nothing_was_paid(ask: Ask, endpoint: EndpointServer) -> None:
     model = made(endpoint)
     endpoint.close()
-    assert "the connection failed" in message(asked(model, "it")["it"])
+    assert "the connection failed" in message(ask(model, "it")["it"])
     assert model.faults == {"broken_connections": 5}
     assert model.usage.calls == 0
 
 
 @pytest.mark.parametrize("headers", [{"Retry-After": "70"}, {"Retry-After-Ms": "70000", "Retry-After": "1"}])
 def test_no_call_goes_out_before_the_server_allows_it(
-    endpoint: EndpointServer, clock: Clock, headers: dict[str, str]
+    ask: Ask, endpoint: EndpointServer, clock: Clock, headers: dict[str, str]
 ) -> None:
     endpoint.script(status(429, headers=headers))
-    assert isinstance(asked(made(endpoint, clock, options={"concurrency": 1}), "it")["it"], Reply)
+    assert isinstance(ask(made(endpoint, clock, options={"concurrency": 1}), "it")["it"], Reply)
     assert 70 <= clock.passed < 72
 
 
@@ -169,14 +189,16 @@ def test_a_wait_that_is_none_is_not_waited_for(endpoint: EndpointServer, value: 
         status(402, "Insufficient balance"),
     ],
 )
-def test_a_server_that_gives_nothing_more_is_left_alone(endpoint: EndpointServer, clock: Clock, reaction: Reaction) -> None:
+def test_a_server_that_gives_nothing_more_is_left_alone(
+    ask: Ask, endpoint: EndpointServer, clock: Clock, reaction: Reaction
+) -> None:
     endpoint.script("Words.", reaction)
     model = made(endpoint, clock, options={"concurrency": 1})
-    found = asked(model, "a", "b", "c", "d")
+    found = ask(model, "a", "b", "c", "d")
     assert isinstance(found["a"], Reply)
     assert [type(found[name]) for name in "bcd"] == [TransientError] * 3
     assert len(endpoint.calls) == 2
-    assert type(asked(model, "e")["e"]) is TransientError
+    assert type(ask(model, "e")["e"]) is TransientError
     assert len(endpoint.calls) == 2
     assert clock.passed <= 1
 
@@ -217,11 +239,11 @@ REFUSED: dict[str, tuple[Reaction, str, str]] = {
 
 @pytest.mark.parametrize(("reaction", "fault", "why"), REFUSED.values(), ids=REFUSED)
 def test_what_would_end_alike_is_not_paid_for_again(
-    endpoint: EndpointServer, reaction: Reaction, fault: str, why: str
+    ask: Ask, endpoint: EndpointServer, reaction: Reaction, fault: str, why: str
 ) -> None:
     endpoint.replies = lambda call: reaction if call.prompt == "b" else "Words."
     model = made(endpoint)
-    found = asked(model, "a", "b", "c")
+    found = ask(model, "a", "b", "c")
     assert isinstance(found["a"], Reply)
     assert isinstance(found["c"], Reply)
     assert isinstance(found["b"], BadInputError)
@@ -252,9 +274,11 @@ def test_tokens_of_what_came_to_nothing_are_counted(endpoint: EndpointServer) ->
         ("latest", "1", "latest"),
     ],
 )
-def test_a_date_behind_a_name_is_the_same_model(endpoint: EndpointServer, named: str, revision: str, answered: str) -> None:
+def test_a_date_behind_a_name_is_the_same_model(
+    ask: Ask, endpoint: EndpointServer, named: str, revision: str, answered: str
+) -> None:
     endpoint.replies = lambda _: answer("Words.", model=answered)
-    found = asked(made(endpoint, model=named, revision=revision), "it")["it"]
+    found = ask(made(endpoint, model=named, revision=revision), "it")["it"]
     assert isinstance(found, Reply)
     assert found.model == answered
 
@@ -262,10 +286,10 @@ def test_a_date_behind_a_name_is_the_same_model(endpoint: EndpointServer, named:
 @pytest.mark.parametrize(
     ("named", "answered"), [("gpt-4o", "gpt-4o-mini"), ("gpt-4o", "gpt-4"), ("a", "b"), ("qwen2.5-vl-7b", "qwen2.5-vl-72b")]
 )
-def test_words_of_another_model_are_not_kept(endpoint: EndpointServer, named: str, answered: str) -> None:
+def test_words_of_another_model_are_not_kept(ask: Ask, endpoint: EndpointServer, named: str, answered: str) -> None:
     endpoint.script(answer("Words.", model=answered))
     model = made(endpoint, model=named, options={"concurrency": 1})
-    found = asked(model, "a", "b")
+    found = ask(model, "a", "b")
     assert type(found["a"]) is TransientError
     assert f"asked for {named!r} and {answered!r} answered" in found["a"].message
     assert isinstance(found["b"], Reply)
@@ -273,9 +297,9 @@ def test_words_of_another_model_are_not_kept(endpoint: EndpointServer, named: st
     assert len(endpoint.calls) == 2
 
 
-def test_an_answer_that_stopped_at_its_limit_is_not_complete(endpoint: EndpointServer) -> None:
+def test_an_answer_that_stopped_at_its_limit_is_not_complete(ask: Ask, endpoint: EndpointServer) -> None:
     endpoint.script(answer("It shows a", finish_reason="length"), "It shows a tree.")
-    found = asked(made(endpoint, options={"concurrency": 1}), "a", "b")
+    found = ask(made(endpoint, options={"concurrency": 1}), "a", "b")
     assert [outcome.complete for outcome in found.values() if isinstance(outcome, Reply)] == [False, True]
 
 
@@ -342,10 +366,12 @@ def test_who_waits_to_try_again_does_not_outlast_the_end(
         ),
     ],
 )
-def test_a_setting_that_fits_no_request_is_the_users(endpoint: EndpointServer, reaction: Reaction, said: str) -> None:
+def test_a_setting_that_fits_no_request_is_the_users(
+    ask: Ask, endpoint: EndpointServer, reaction: Reaction, said: str
+) -> None:
     endpoint.replies = lambda _: reaction
     with pytest.raises(UserError, match=said):
-        asked(made(endpoint), "a")
+        ask(made(endpoint), "a")
 
 
 def test_a_wrong_path_is_named(endpoint: EndpointServer) -> None:
@@ -367,7 +393,7 @@ def test_many_rejected_pictures_are_their_own_fault_where_others_are_answered(en
     assert sum(isinstance(outcome, BadInputError) for outcome in found.values()) == 49
 
 
-def test_models_that_think_are_asked_by_the_names_they_know(endpoint: EndpointServer) -> None:
+def test_models_that_think_are_asked_by_the_names_they_know(ask: Ask, endpoint: EndpointServer) -> None:
     def replies(call: Call) -> str | Reaction:
         for unknown in ("max_tokens", "top_p"):
             if unknown in call.json:
@@ -376,7 +402,7 @@ def test_models_that_think_are_asked_by_the_names_they_know(endpoint: EndpointSe
 
     endpoint.replies = replies
     model = made(endpoint, max_tokens=77, temperature=1)
-    found = asked(model, *map(str, range(20)))
+    found = ask(model, *map(str, range(20)))
     assert all(isinstance(outcome, Reply) for outcome in found.values())
     assert model.faults == {}
     assert model.usage.calls == 20
@@ -393,8 +419,8 @@ def test_the_parameters_are_sent(endpoint: EndpointServer) -> None:
 
 
 @pytest.mark.parametrize(("variable", "sent"), [("VLM_KEY", f"Bearer {KEY}"), (None, "Bearer none")])
-def test_the_key_is_the_one_named_or_none(endpoint: EndpointServer, variable: str | None, sent: str) -> None:
-    asked(made(endpoint, options={"api_key_env": variable}), "a")
+def test_the_key_is_the_one_named_or_none(ask: Ask, endpoint: EndpointServer, variable: str | None, sent: str) -> None:
+    ask(made(endpoint, options={"api_key_env": variable}), "a")
     assert endpoint.calls[0].headers["authorization"] == sent
 
 
@@ -409,11 +435,11 @@ def test_a_key_that_is_none_is_named_not_shown(
 
 
 @pytest.mark.parametrize("code", [400, 401, 403, 404, 418, 429, 500])
-def test_no_message_holds_the_key(endpoint: EndpointServer, code: int) -> None:
+def test_no_message_holds_the_key(ask: Ask, endpoint: EndpointServer, code: int) -> None:
     endpoint.replies = lambda _: status(code, f"your key {KEY} is not liked")
     model = made(endpoint, options={"api_key_env": "VLM_KEY", "retries": 0})
     try:
-        shown = message(asked(model, "a")["a"])
+        shown = message(ask(model, "a")["a"])
     except UserError as error:
         shown = error.message
     assert KEY not in shown
@@ -503,3 +529,168 @@ def test_what_is_transparent_is_white_to_the_model(endpoint: EndpointServer) -> 
     Image.new("RGBA", (4, 4), (0, 0, 0, 0)).save(written, "PNG")
     asked(made(endpoint), "a", picture=written.getvalue())
     assert Image.open(io.BytesIO(endpoint.pictures[0])).getpixel((0, 0)) == (255, 255, 255)
+
+
+def test_a_chat_is_sent_with_its_roles_and_each_messages_pictures_before_its_words(endpoint: EndpointServer) -> None:
+    pictures = [png(4, side) for side in (4, 5, 6)]
+    chat = (
+        Message("system", "Cite."),
+        Message("user", "Which?", (pictures[0], pictures[1])),
+        Message("assistant", "The first."),
+        Message("user", "And here?", (pictures[2],)),
+    )
+    list(made(endpoint).replies([Request("a", chat)]))
+    (call,) = endpoint.calls
+    assert call.pictures == pictures
+    shown = [
+        (one["role"], one["content"] if isinstance(one["content"], str) else [part["type"] for part in one["content"]])
+        for one in call.json["messages"]
+    ]
+    assert shown == [
+        ("system", "Cite."),
+        ("user", ["image_url", "image_url", "text"]),
+        ("assistant", "The first."),
+        ("user", ["image_url", "text"]),
+    ]
+    assert call.prompt == "Cite.\nWhich?\nThe first.\nAnd here?"
+
+
+def test_one_picture_that_cannot_be_decoded_fails_the_chat(endpoint: EndpointServer) -> None:
+    (outcome,) = made(endpoint).stream(Request("a", (Message("user", "it", (png(4, 4), b"no picture")),)))
+    assert isinstance(outcome, BadInputError)
+    assert outcome.code is FailureCode.IMAGE_REJECTED
+    assert endpoint.calls == []
+
+
+@pytest.mark.parametrize(
+    ("pieces", "words"),
+    [
+        (["The <im", "age:1", "> part."], ["The <im", "age:1", "> part."]),
+        (["\n ", " One", " \n", "\n", "two", ".\n", " "], ["One", " \n\ntwo", "."]),
+        (["", "é", "", "\U0001f600"], ["é", "\U0001f600"]),
+    ],
+)
+def test_words_come_as_the_server_splits_them_without_white_space_around(
+    endpoint: EndpointServer, pieces: list[str], words: list[str]
+) -> None:
+    endpoint.script(answer("".join(pieces), pieces=pieces))
+    model = made(endpoint, temperature=0.5)
+    said, outcome = streamed(model, "a b c")
+    assert said == words
+    assert isinstance(outcome, Reply)
+    assert (outcome.text, outcome.complete, outcome.model) == ("".join(words), True, "tiny")
+    assert (outcome.calls, outcome.input_tokens) == (1, 3)
+    assert model.usage.output_tokens == outcome.output_tokens == len("".join(pieces).split())
+    assert endpoint.calls[0].json["temperature"] == 0.5
+
+
+def test_words_come_before_the_reply_ends_and_closing_ends_the_call(endpoint: EndpointServer) -> None:
+    endpoint.script(hang(after=2))
+    model = made(endpoint)
+    words = model.stream(Request.of("a", "a"))
+    assert (next(words), next(words)) == ("Half", " of")
+    words.close()
+    endpoint.wait_until_gone()
+    assert not [thread for thread in threading.enumerate() if "portal" in thread.name]
+    assert model.usage.calls == 1
+    assert isinstance(streamed(model)[1], Reply)
+
+
+@pytest.mark.parametrize("after", [0, 1])
+def test_a_call_ends_when_nobody_waits_any_more(endpoint: EndpointServer, after: int) -> None:
+    endpoint.script(hang(after=after))
+    model = made(endpoint)
+    *words, outcome = model.stream(Request.of("a", "a"), stopped=lambda: bool(endpoint.calls))
+    endpoint.wait_until_gone()
+    assert isinstance(outcome, TransientError)
+    assert len(words) <= after
+    assert model.usage.calls == 1
+    assert len(endpoint.calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("reaction", "fault", "why"),
+    [
+        (cut(after=2), "broken_connections", "the connection failed"),
+        (hang(after=2), "timeouts", "no answer within 0.5 s"),
+    ],
+)
+def test_what_breaks_after_a_word_is_not_tried_again(
+    endpoint: EndpointServer, reaction: Reaction, fault: str, why: str
+) -> None:
+    endpoint.script(reaction)
+    model = made(endpoint, options={"timeout_s": 0.5})
+    words, outcome = streamed(model)
+    assert words == ["Half", " of"]
+    assert type(outcome) is TransientError
+    assert why in outcome.message
+    assert model.faults == {fault: 1}
+    assert (len(endpoint.calls), model.usage.calls) == (1, 1)
+
+
+CHUNK = {"model": "tiny", "choices": [{"index": 0, "delta": {"content": "One "}}]}
+
+
+@pytest.mark.parametrize(
+    ("event", "fault", "why"),
+    [
+        ({"error": {"message": "CUDA out of memory"}}, "server_errors", "CUDA out of memory"),
+        ({"choices": "none"}, "bad_answers", "no chat completion"),
+        ("words", "bad_answers", "no chat completion"),
+        ({"choices": [], "model": "tiny"}, "bad_answers", "ends before the reply does"),
+    ],
+)
+def test_a_stream_that_goes_wrong_after_a_word_keeps_its_words(
+    endpoint: EndpointServer, event: object, fault: str, why: str
+) -> None:
+    endpoint.script(text(f"data: {json.dumps(CHUNK)}\n\ndata: {json.dumps(event)}\n\n"))
+    model = made(endpoint)
+    words, outcome = streamed(model)
+    assert words == ["One"]
+    assert type(outcome) is TransientError
+    assert why in outcome.message
+    assert model.faults == {fault: 1}
+    assert model.usage.calls == 1
+
+
+def test_a_filter_that_ends_a_stream_is_a_refusal_after_its_words(endpoint: EndpointServer) -> None:
+    endpoint.script(answer("One two", finish_reason="content_filter"))
+    words, outcome = streamed(made(endpoint))
+    assert words == ["One", " two"]
+    assert isinstance(outcome, BadInputError)
+
+
+def test_no_word_of_another_model_is_shown(endpoint: EndpointServer) -> None:
+    endpoint.script(answer("One two", model="other"))
+    assert streamed(made(endpoint))[0] == []
+
+
+def test_a_server_that_never_stops_is_cut(endpoint: EndpointServer) -> None:
+    endpoint.script(answer("", pieces=itertools.repeat("word ")), answer("", pieces=itertools.repeat("")))
+    model = made(endpoint, max_tokens=10)
+    words, outcome = streamed(model)
+    assert isinstance(outcome, Reply)
+    assert not outcome.complete
+    assert outcome.text == "".join(words)
+    assert 10 * CHARACTERS_A_TOKEN - 5 < len(outcome.text) <= 10 * CHARACTERS_A_TOKEN
+    endpoint.wait_until_gone()
+    words, silent = streamed(model)
+    assert (words, type(silent)) == ([], BadInputError)
+    endpoint.wait_until_gone()
+
+
+@pytest.mark.parametrize(
+    "reaction",
+    [
+        status(400, "Unrecognized request argument supplied: stream_options"),
+        status(422, "Extra inputs are not permitted", param="stream_options"),
+        Reaction(422, json.dumps({"detail": [{"loc": ["body", "stream_options"], "msg": "no"}]}).encode()),
+    ],
+)
+def test_a_server_that_knows_no_stream_options_is_asked_without(endpoint: EndpointServer, reaction: Reaction) -> None:
+    endpoint.replies = lambda call: reaction if "stream_options" in call.json else "One two"
+    model = made(endpoint)
+    assert (streamed(model)[0], streamed(model)[0]) == (["One", " two"], ["One", " two"])
+    assert model.faults == {}
+    assert (model.usage.calls, model.usage.input_tokens, model.usage.output_tokens) == (2, 0, 0)
+    assert len(endpoint.calls) == 3

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from backends.engines.weaviate_server import WeaviateServer
-from tests import endpoint_server, ray_cluster, s3_server, tiny_vlm
+from tests import endpoint_server, ray_cluster, s3_server, tiny_models, tiny_vlm
 from tests.endpoint_server import EndpointServer
 from tests.weaviate_server import running
 
@@ -86,6 +86,15 @@ def vlm_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     torch.set_num_threads(1)  # with so little to do, threads only wait for each other: 20 times as long on two busy cores
     return tiny_vlm.write(tmp_path_factory.mktemp("vlm"))
+
+
+@pytest.fixture(scope="session")
+def causal_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a language model that reads text alone, with a few random weights; read only."""
+    import torch
+
+    torch.set_num_threads(1)
+    return tiny_models.write_causal(tmp_path_factory.mktemp("causal"))
 
 
 @pytest.fixture

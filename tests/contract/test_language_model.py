@@ -1,27 +1,44 @@
 """What every generative model must do, wherever it runs."""
 
+import hashlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from backends.models.registry import LANGUAGE_MODELS, language_model
 from schemas.corpus import AskedModel, EndpointOptions, ModelCaptioner
-from schemas.errors import BadInputError, FailureCode
-from schemas.generation import Reply, Request
+from schemas.errors import BadInputError, FailureCode, TransientError
+from schemas.generation import Message, Reply, Request, Usage
 from schemas.models import Model
 from schemas.ports import LanguageModel
 from tests.endpoint_server import EndpointServer
 from tests.tiny_vlm import picture, requests
 
 
-@pytest.fixture(params=[*LANGUAGE_MODELS])
-def model(request: pytest.FixtureRequest, vlm_folder: Path, endpoint: EndpointServer) -> Model[LanguageModel]:
-    kind = request.param
-    name, options = (str(vlm_folder), None) if kind == "local" else ("tiny", EndpointOptions(url=endpoint.url))
+def _model(kind: str, folder: Path, endpoint: EndpointServer) -> Model[LanguageModel]:
+    is_local = kind == "local"
+    name, options = (str(folder), None) if is_local else ("tiny", EndpointOptions(url=endpoint.url))
     given = {"kind": kind, "model": name, "revision": "r1", "endpoint": options, "max_tokens": 8}
     captioner = AskedModel.model_validate(given) if kind == "llm" else ModelCaptioner.model_validate({**given, "batch": 4})
     return language_model("captions.models.shapes", captioner)
+
+
+@pytest.fixture(params=[*LANGUAGE_MODELS])
+def model(request: pytest.FixtureRequest, vlm_folder: Path, endpoint: EndpointServer) -> Model[LanguageModel]:
+    """Every kind of model that sees."""
+    return _model(request.param, vlm_folder, endpoint)
+
+
+@pytest.fixture(params=[*LANGUAGE_MODELS, "causal"])
+def reader(
+    request: pytest.FixtureRequest, vlm_folder: Path, causal_folder: Path, endpoint: EndpointServer
+) -> Model[LanguageModel]:
+    """Every kind of model, those that read text alone included."""
+    if request.param == "causal":
+        return _model("local", causal_folder, endpoint)
+    return _model(request.param, vlm_folder, endpoint)
 
 
 def test_it_is_what_its_card_says(model: Model[LanguageModel]) -> None:
@@ -84,3 +101,58 @@ def test_requests_are_taken_as_there_is_room_for_them(model: Model[LanguageModel
 
 def test_nothing_asked_is_nothing_answered(model: Model[LanguageModel]) -> None:
     assert list(model.load(4).replies([])) == []
+
+
+CHAT = (Message("system", "Answer."), Message("user", "Where?"), Message("assistant", "There."), Message("user", "And?"))
+
+
+def test_the_words_of_a_stream_are_the_text_of_its_reply(reader: Model[LanguageModel]) -> None:
+    loaded = reader.load(1)
+    for request in (*(Request.of(name, f"What is {name}?") for name in "abc"), Request("chat", CHAT)):
+        ((_, whole),) = loaded.replies([request])
+        *words, reply = loaded.stream(request)
+        assert isinstance(reply, Reply)
+        assert "".join(word for word in words if isinstance(word, str)) == reply.text
+        assert all(words)
+        assert reply == whole
+
+
+def test_a_stream_counts_what_it_costs(reader: Model[LanguageModel]) -> None:
+    loaded = reader.load(1)
+    *_, reply = loaded.stream(Request.of("a", "What is it?"))
+    assert isinstance(reply, Reply)
+    assert loaded.usage == Usage(reply.calls, reply.input_tokens, reply.output_tokens)
+    assert (loaded.usage.calls, loaded.faults) == (1, {})
+    assert loaded.usage.output_tokens > 0
+
+
+def test_every_message_of_a_chat_is_read(reader: Model[LanguageModel]) -> None:
+    loaded = reader.load(1)
+    chats = [CHAT, *((*CHAT[:place], replace(CHAT[place], text="Other."), *CHAT[place + 1 :]) for place in range(4))]
+    texts = [[*loaded.stream(Request("a", chat))][-1] for chat in chats]
+    assert len({reply.text for reply in texts if isinstance(reply, Reply)}) == len(chats)
+
+
+def test_every_picture_of_a_message_is_seen_in_order(model: Model[LanguageModel], endpoint: EndpointServer) -> None:
+    endpoint.replies = lambda call: " ".join(hashlib.sha256(shown).hexdigest() for shown in call.pictures)
+    loaded = model.load(1)
+    orders = [(1, 2), (2, 1), (1, 3), (1,)]
+    chats = [(Message("user", "Which?", tuple(map(picture, order))),) for order in orders]
+    texts = [[*loaded.stream(Request("a", chat))][-1] for chat in chats]
+    assert len({reply.text for reply in texts if isinstance(reply, Reply)}) == len(orders)
+
+
+def test_a_picture_that_cannot_be_decoded_ends_a_stream(model: Model[LanguageModel]) -> None:
+    (outcome,) = model.load(1).stream(Request.of("a", "It?", b"no picture"))
+    assert isinstance(outcome, BadInputError)
+    assert outcome.code is FailureCode.IMAGE_REJECTED
+
+
+def test_a_stream_that_nobody_waits_for_ends_and_the_next_one_is_answered(reader: Model[LanguageModel]) -> None:
+    loaded = reader.load(1)
+    *_, outcome = loaded.stream(Request.of("a", "What is it?"), stopped=lambda: True)
+    assert isinstance(outcome, TransientError)
+    words = loaded.stream(Request.of("a", "What is it?"))
+    next(words)
+    words.close()
+    assert isinstance([*loaded.stream(Request.of("a", "What is it?"))][-1], Reply)

@@ -45,6 +45,7 @@ def _serve(port: int) -> None:
     params.model.path, params.model_alias = weights, {MODEL}
     params.hostnames, params.port = ["127.0.0.1"], port
     params.n_ctx, params.n_parallel = CONTEXT_TOKENS, 1
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1  # two would wait for each other on a busy machine
     server = xllamacpp.Server(params)
     print(f"{server.listening_address}/v1", flush=True)
     sys.stdin.read()

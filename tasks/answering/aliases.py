@@ -11,6 +11,8 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
+from schemas.tags import escape
+
 DIGITS = 5
 """Some 470 names of five digits fit three edits apart; the first 100 are found in milliseconds."""
 
@@ -42,11 +44,11 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u2
 _UNSEEN = re.compile(r"[\u00ad\u061c\u180e\u2060\ufff9-\ufffb\ue000\ue001\ud800-\udfff\U000e0000-\U000e007f]")
 _CHAT = re.compile(
     r"[<＜]([|｜][^<>|｜\n]{0,60}[|｜]|/?(?:s|bos|eos|pad|unk|start_of_turn|end_of_turn|tool_calls?|im_start|im_end)"
-    r"|\s{0,3}/?\s{0,3}image\s{0,3}:[^<>]{0,300}|<\s?/?SYS>)[>＞]"
+    r"|<\s?/?SYS>)[>＞]"
     r"|\[(?=(/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS))\])\2\]",
     re.IGNORECASE,
 )
-"""Control tokens of Llama, Mistral, Gemma, Qwen and DeepSeek, and tags that a document forges."""
+"""Control tokens of Llama, Mistral, Gemma, Qwen and DeepSeek."""
 _FENCE = re.compile(r"[<＜](?=\s*/?\s*passage)", re.IGNORECASE)
 
 
@@ -58,8 +60,8 @@ def aliases(figure_ids: Iterable[str], avoid: Collection[str] = ()) -> dict[str,
         avoid: Numbers that stand in the passages, and so are no names.
     """
     wanted = list(dict.fromkeys(figure_ids))
-    # Beyond a hundred figures five digits get crowded.
-    digits = DIGITS if len(wanted) <= 100 else DIGITS + 2
+    # Beyond a hundred figures five digits get crowded, and beyond ten thousand numbers of the text.
+    digits = DIGITS if len(wanted) <= 100 and len(avoid) <= 10_000 else DIGITS + 2
     least, room = 10 ** (digits - 1), 9 * 10 ** (digits - 1)
     chosen: dict[str, str] = {}
     taken = {trait for number in _INVENTED for trait in _traits(number)}
@@ -94,7 +96,7 @@ def quoted(text: str) -> str:
     Many servers read such tokens in a message as the beginning of another one.
     """
     text = _CHAT.sub(lambda found: f"‹{found[1] or found[2]}›", disarm(_UNSEEN.sub("", text)))
-    return _FENCE.sub("‹", text)
+    return escape(_FENCE.sub("‹", text)).replace("<\u2060", "‹")
 
 
 def plain(written: str) -> str:

@@ -22,7 +22,8 @@ PLACEHOLDERS = ("question", "passages", "texts", "pictures", "query_picture", "q
 
 _PARTING = re.compile(r"^===[ \t]*$", re.MULTILINE)
 _FENCE = "---"
-_LONG_NUMBER = re.compile(r"\d{5,7}")
+_LONG_NUMBER = re.compile(r"\d{4,8}")
+"""What one character may lie between and a figure's name."""
 
 MOST_LINE = 300
 """Characters of a title with its section, of a caption and of a query that are sent at most."""
@@ -60,7 +61,7 @@ class Sent:
         messages: The chat.
         passages: The passages; ``[P1]`` names the first.
         figures: What a model may show, by the digits of its name.
-        held: Every ``[number]`` that the passages hold themselves.
+        held: Every ``[number]`` and every long number that the passages hold themselves: none of them is a name.
     """
 
     messages: tuple[Message, ...]
@@ -182,7 +183,7 @@ def compose(
     }
     pictures = [*([query_picture] if query_picture is not None else []), *(data for _, data in images)]
     numbers = frozenset(re.findall(r"\[\d{1,3}\]", " ".join(plain)))
-    return Sent(prompt.messages(values, pictures), tuple(shown), figures, numbers)
+    return Sent(prompt.messages(values, pictures), tuple(shown), figures, numbers | held)
 
 
 def _head(hit: Hit, number: int) -> str:

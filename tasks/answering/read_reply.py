@@ -433,7 +433,7 @@ class _Writer:
         for name in names:
             digits: str | None = name
             if name not in self._sent.figures:
-                digits = meant(name, self._sent.figures)
+                digits = None if name in self._sent.held else meant(name, self._sent.figures)
                 self.count("unknown_tags" if digits is None else "repaired_tags")
             if digits is None:
                 continue

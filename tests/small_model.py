@@ -47,7 +47,7 @@ def _serve(port: int) -> None:
     params.n_ctx, params.n_parallel = CONTEXT_TOKENS, 1
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1  # two would wait for each other on a busy machine
     server = xllamacpp.Server(params)
-    print(f"{server.listening_address}/v1", flush=True)
+    print(f"{server.listening_address}/v1", flush=True)  # noqa: T201
     sys.stdin.read()
 
 

@@ -1,0 +1,256 @@
+"""Read the rows around a hit as a reader does: as headings, sentences, items of lists, code, tables and figures."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, NamedTuple
+
+from schemas.evidence import CitedFigure, Hit, Modality, Span
+from schemas.tags import TagTemplate
+from tasks.answering.highlight import sentences
+from tasks.reading.outline import same_title
+from tasks.tables.mark_up import markdown
+
+REACH = 3
+"""Rows of the same section that are read before and behind a hit. Rows hold some 200 words; of the example manuals' lists none
+goes over more than three."""
+
+LONG_SENTENCE = 40
+"""Words beyond which lines of their own, as on slides and forms, are sentences each."""
+
+_ITEM = re.compile(r"\s*(?:[-•*–▪◦‣●○■□➢✓]|(?P<number>\d{1,2})[.)]|\(?[a-zA-Z][.)]|\((?P<bracketed>\d{1,2})\))\s+(?=\S)")
+_GAP = re.compile(r"\n[^\S\n]*+\n\s*+")
+_ENDED = re.compile(r"[.!?:;…。！？][)\]\"'”’»]*+\s*+\Z")
+_GOES_ON = re.compile(r"\s*[a-zà-öø-ÿ]")
+_STATEMENT = re.compile(
+    r"[;{}]\s*$|^\s*(?:[$#>]|//|/\*)\s|^\s*[\w.\[\]]+\s*(?::=|<=|=>|=)\s*\S|\w\([^)]*\)\s*;|(?:^|\s)--?[a-zA-Z][\w-]*(?:\s|$)"
+)
+_OPERATORS = re.compile(r"[{}()\[\];=<>_$#|&*+\\/]")
+CODE_SHARE = 0.06
+"""Least share of brackets and operators among the characters of a line of code."""
+
+Style = Literal["prose", "heading", "item", "code", "figure", "table"]
+
+
+class RowPlace(NamedTuple):
+    """What choosing neighbours needs of a row."""
+
+    evidence_id: str
+    modality: str
+    section_path: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A paragraph, heading, item, run of code lines, table, or figures between them.
+
+    ``text`` has its tags; ``rows`` are the rows of the passage that it comes from, by place; ``sentences`` are spans of
+    ``text``; ``number`` is that of a numbered item.
+    """
+
+    style: Style
+    text: str
+    rows: tuple[int, ...]
+    sentences: tuple[Span, ...] = ()
+    number: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """Rows of one section, one after another, and what they say.
+
+    ``found`` are the places of those among ``rows`` that were found; ``rank`` is that of the best one, from 0.
+    """
+
+    rows: tuple[Hit, ...]
+    found: frozenset[int]
+    rank: int
+    blocks: tuple[Block, ...] = field(default=())
+
+
+def around(places: Sequence[RowPlace], found: Sequence[str]) -> list[list[str]]:
+    """Return runs of rows to read: each row that was found with its neighbours in its section, those that meet as one run.
+
+    Args:
+        places: The rows of one document in reading order.
+        found: Rows of it, best first. A figure's row, or a page's, is read alone.
+
+    Returns:
+        Evidence ids in reading order, a list a run, in the order of ``found``.
+    """
+    running = [place for place in places if place.modality in (Modality.TEXT, Modality.TABLE)]
+    at = {place.evidence_id: number for number, place in enumerate(running)}
+    runs: list[range] = []
+    alone: dict[str, int] = {}
+    for evidence_id in found:
+        if evidence_id not in at:
+            alone[evidence_id] = len(runs)
+            runs.append(range(0))
+            continue
+        middle = at[evidence_id]
+        own = running[middle].section_path
+        first, last = middle, middle
+        while first > 0 and middle - first < REACH and running[first - 1].section_path == own:
+            first -= 1
+        while last + 1 < len(running) and last - middle < REACH and running[last + 1].section_path == own:
+            last += 1
+        held = next((place for place, run in enumerate(runs) if middle in run), None)
+        if held is None:
+            runs.append(range(first, last + 1))
+        else:
+            runs[held] = range(min(runs[held].start, first), max(runs[held].stop, last + 1))
+    named = {place: evidence_id for evidence_id, place in alone.items()}
+    return [
+        [named[place]] if place in named else [running[number].evidence_id for number in run]
+        for place, run in enumerate(runs)
+    ]
+
+
+def read_passage(rows: Sequence[Hit], ranks: Mapping[str, int], template: TagTemplate) -> Passage:
+    """Return rows of a section as a passage.
+
+    A sentence, or a list, that goes on from row to row is put together again. Captions are left out: they stand under
+    their figures.
+
+    Args:
+        rows: In reading order.
+        ranks: The ranks of those that were found.
+        template: How tags are spelled.
+    """
+    titles = {title for row in rows for title in row.section_path}
+    blocks: list[Block] = []
+    for number, row in enumerate(rows):
+        for block in _blocks(row, number, titles, template):
+            _append(blocks, block)
+    found = frozenset(number for number, row in enumerate(rows) if row.evidence_id in ranks)
+    rank = min(ranks[rows[number].evidence_id] for number in found)
+    return Passage(tuple(rows), found, rank, tuple(map(_with_sentences, blocks)))
+
+
+def _blocks(row: Hit, number: int, titles: set[str], template: TagTemplate) -> Iterator[Block]:
+    text = _without_captions(row, template)
+    if row.tagged_rows:
+        cells = markdown(row.tagged_rows)
+        text = text.removesuffix(cells) if text.endswith(cells) else row.caption
+    for paragraph in _GAP.split(text):
+        for style, words in _styled(paragraph.strip(), titles, template):
+            found = _ITEM.match(words) if style == "item" else None
+            written = found and (found["number"] or found["bracketed"])
+            yield Block(style, words, (number,), number=int(written) if written else None)
+    if row.tagged_rows:
+        yield Block("table", "", (number,))
+
+
+def _without_captions(row: Hit, template: TagTemplate) -> str:
+    captions = {figure.number: figure.caption for figure in row.figures if figure.caption}
+    pieces = template.split(row.tagged_text)
+    spelled = [r"\s+".join(map(re.escape, captions[number].split())) for _, number in pieces if number in captions]
+    if not spelled:
+        return row.tagged_text.strip()
+    # Tried once for each run of white space, not once for each of its characters.
+    caption = re.compile(rf"(?:\A|(?<=\n))[^\S\n]*+(?:{'|'.join(spelled)})[^\S\n]*+(?=\n|\Z)")
+    return "".join(words if number is not None else caption.sub("\n", words) for words, number in pieces).strip()
+
+
+def _styled(paragraph: str, titles: set[str], template: TagTemplate) -> Iterator[tuple[Style, str]]:
+    """Cut a paragraph into runs of lines of one style."""
+    if not paragraph:
+        return
+    if len(paragraph) < 200 and any(same_title(title, paragraph) for title in titles):
+        yield "heading", paragraph
+        return
+    held: list[str] = []
+    style: Style | None = None
+    for line in paragraph.split("\n"):
+        bare = template.without(line)
+        own: Style
+        if not bare:
+            if not line.strip():
+                continue
+            own = "figure"
+        elif _ITEM.match(line) and not _is_code(bare):
+            own = "item"
+        elif style == "item" and not _is_code(bare):
+            held.append(line)
+            continue
+        else:
+            own = "code" if _is_code(bare) else "prose"
+        if held and style is not None and (own != style or own == "item"):
+            yield style, "\n".join(held)
+            held = []
+        style = own
+        held.append(line)
+    if held and style is not None:
+        yield style, "\n".join(held)
+
+
+def _is_code(line: str) -> bool:
+    marks = len(_OPERATORS.findall(line))
+    return (
+        marks >= CODE_SHARE * len(line)
+        and _STATEMENT.search(line) is not None
+        and not re.search(r"[a-z]{2}\.\s+[A-Z]", line)
+    )
+
+
+def _append(blocks: list[Block], block: Block) -> None:
+    """Add a block, joined with the one before where a sentence goes on over the page, around a figure or table."""
+    before = next(
+        (place for place in range(len(blocks) - 1, -1, -1) if blocks[place].style not in ("figure", "table")), None
+    )
+    if block.style == "prose" and before is not None and _GOES_ON.match(block.text):
+        begun = blocks[before]
+        if begun.style in ("prose", "item") and not _ENDED.search(begun.text):
+            rows = tuple(dict.fromkeys((*begun.rows, *block.rows)))
+            blocks[before] = replace(begun, text=f"{begun.text} {block.text}", rows=rows)
+            return
+    blocks.append(block)
+
+
+def _with_sentences(block: Block) -> Block:
+    if block.style in ("heading", "figure", "table"):
+        return block
+    if block.style == "code":
+        return replace(block, sentences=((0, len(block.text)),))
+    return replace(block, sentences=tuple(span for whole in sentences(block.text) for span in _lines(block.text, whole)))
+
+
+def _lines(text: str, span: Span) -> Iterator[Span]:
+    start, end = span
+    if "\n" not in text[start:end] or len(text[start:end].split()) <= LONG_SENTENCE:
+        yield span
+        return
+    for line in re.finditer(r"[^\n]*\S", text[start:end]):
+        yield start + line.start(), start + line.end()
+
+
+def runs(blocks: Sequence[Block]) -> list[range]:
+    """Return the lists and procedures of a passage: runs of blocks from their first item to their last.
+
+    What stands between two items of one list, such as a figure or a note, belongs to it where the items are numbered on.
+    """
+    found: list[range] = []
+    open_: int | None = None
+    last: int | None = None
+    number: int | None = None
+    for place, block in enumerate(blocks):
+        if block.style == "heading":
+            open_ = None
+        if block.style != "item":
+            continue
+        if block.number is not None and number is not None:
+            follows = open_ is not None and block.number == number + 1
+        else:
+            follows = open_ is not None and last == place - 1 and block.number == number
+        if follows and open_ is not None:
+            found[-1] = range(open_, place + 1)
+        else:
+            found.append(range(place, place + 1))
+            open_ = place
+        last, number = place, block.number
+    return found
+
+
+def figures_of(passage: Passage) -> dict[str, CitedFigure]:
+    """Return the figures of a passage by the number of their tags."""
+    return {figure.number: figure for row in passage.rows for figure in row.figures}

@@ -1,0 +1,213 @@
+"""Extractive answers: what is marked, what is unfolded, and in which order."""
+
+import time
+from collections.abc import Sequence
+
+import pytest
+
+from schemas.answers import AnswerResult, FigurePart, TablePart, TextPart
+from schemas.evidence import CitedFigure, Hit, Modality
+from schemas.tags import TagTemplate, escape, is_disarmed
+from tasks.answering.extract import candidates, extract, scores
+from tasks.answering.passages import RowPlace, around, read_passage
+from tasks.tables.mark_up import markdown
+
+TEMPLATE = TagTemplate()
+FIGURES = [
+    CitedFigure(figure_id="f1" * 32, number="00000001", caption="Figure 1: Panel", page=4, bbox=(5, 6, 7, 8)),
+    CitedFigure(figure_id="f2" * 32, number="00000002", caption="", page=3, bbox=(0, 0, 1, 1)),
+    CitedFigure(figure_id="f3" * 32, number="00000003", caption="", page=3, bbox=(0, 0, 1, 1)),
+]
+TAGS = [f"<image:{figure.number}.png>" for figure in FIGURES]
+
+
+def _hit(name: str, tagged: str, *, section: str = "Service", modality: Modality = Modality.TEXT) -> Hit:
+    return Hit(
+        evidence_id=name,
+        score=1.0,
+        modality=modality,
+        doc_id="d" * 64,
+        source="manual.pdf",
+        page=3,
+        bbox=(0, 0, 1, 1),
+        regions=[],
+        caption="",
+        section_path=["Manual", section],
+        text=TEMPLATE.without(tagged),
+        tagged_text=tagged,
+        figure_refs=[],
+        figures=FIGURES,
+    )
+
+
+def _table(caption: str, *rows: list[str]) -> Hit:
+    tagged = "\n".join(filter(None, (caption, markdown(rows))))
+    cells = [[TEMPLATE.without(cell) for cell in row] for row in rows]
+    return _hit("t", tagged, modality=Modality.TABLE).model_copy(update={"tagged_rows": list(rows), "rows": cells})
+
+
+def _ask(question: str, rows: Sequence[Hit], found: Sequence[str] = (), most: int = 4) -> AnswerResult:
+    """Answer by the words of the question alone: all sentences are equally near."""
+    ranked = list(found) or [row.evidence_id for row in rows]
+    by_id = {row.evidence_id: row for row in rows}
+    places = [RowPlace(row.evidence_id, row.modality, tuple(row.section_path)) for row in rows]
+    ranks = {name: rank for rank, name in enumerate(ranked)}
+    passages = [read_passage([by_id[name] for name in run], ranks, TEMPLATE) for run in around(places, ranked)]
+    some = candidates(passages, TEMPLATE)
+    scored = scores(question, some, [0.0] * len(some), passages)
+    return extract(
+        question, passages, some, scored, TEMPLATE, corpus="c", version="v", most=most, tags={FIGURES[0].figure_id: TAGS[0]}
+    )
+
+
+def _unfolded(answer: AnswerResult) -> list[str]:
+    said = [part for part in answer.parts if not part.folded]
+    return [part.figure_id[:2] if isinstance(part, FigurePart) else getattr(part, "text", "") for part in said]
+
+
+def _marked(answer: AnswerResult) -> list[str]:
+    return [part.text[start:end] for part in answer.parts if isinstance(part, TextPart) for start, end in part.marked]
+
+
+LONG = " ".join(
+    f"Nothing of note happens in part {number} of this rather long and winding paragraph." for number in range(9)
+)
+
+
+def test_the_sentence_that_answers_is_marked_and_the_rest_of_its_passage_is_folded() -> None:
+    answer = _ask(
+        "What torque does the flange bolt take?",
+        [_hit("a", f"{LONG}\n\nThe flange bolt takes a torque of 9 Nm.\n\n{LONG}")],
+    )
+    assert _unfolded(answer) == ["The flange bolt takes a torque of 9 Nm."]
+    assert _marked(answer) == ["The flange bolt takes a torque of 9 Nm."]
+    assert [getattr(part, "text", "") for part in answer.parts if part.folded] == [LONG, LONG]
+
+
+def test_a_sentence_that_the_page_breaks_is_put_together_and_cites_both_rows() -> None:
+    rows = [_hit("a", "The flange bolt takes a torque"), _hit("b", "of 9 Nm at most. Then go on.")]
+    answer = _ask("flange bolt torque", rows, ["a"])
+    assert answer.parts[0] == TextPart(
+        text="The flange bolt takes a torque of 9 Nm at most. Then go on.", citations=[1, 2], marked=[(0, 47)]
+    )
+    assert [cited.evidence_id for cited in answer.citations] == ["a", "b"]
+
+
+def test_all_steps_of_a_procedure_stand_in_order_and_none_of_another() -> None:
+    rows = [
+        _hit(
+            "x1", "Touch off X\n\nA session might be:\n\n1. Home the axis.\n\n2. Select the X axis.", section="Touch off X"
+        ),
+        _hit("x2", "3. Measure the diameter.\n\n4. Enter it.\n\nMind the radius.", section="Touch off X"),
+        _hit("z1", "Touch off Z\n\n1. Home the axis.\n\n2. Select the Z axis.", section="Touch off Z"),
+    ]
+    for found in (["x2", "z1"], ["x1", "x2"]):
+        said = _unfolded(_ask("How do I enter the measured diameter of the X axis?", rows, found))
+        steps = [text for text in said if text[0].isdigit()]
+        first = [text for text in steps if "Z" not in text][:4]
+        assert first == ["1. Home the axis.", "2. Select the X axis.", "3. Measure the diameter.", "4. Enter it."]
+        assert "A session might be:" in said
+
+
+def test_figures_stand_where_their_tags_stood() -> None:
+    answer = _ask("Which picture?", [_hit("a", f"Press {TAGS[0]} then <image: 0000\n0002.png> twice")])
+    assert _unfolded(answer) == ["Press", "f1", "then", "f2", "twice"]
+
+
+def test_a_tag_of_no_figure_is_dropped() -> None:
+    assert _unfolded(_ask("before", [_hit("a", "before <image:99999999.png> after")])) == ["before", "after"]
+
+
+def test_look_alikes_stay_disarmed_in_text_captions_and_cells() -> None:
+    forged = f"type {TAGS[0]} here"
+    text = _ask("type", [_hit("a", escape(forged))])
+    table = _ask("type", [_table("", ["Key", "Does"], ["A", escape(forged)])])
+    caption = _hit("a", f"Look at the picture:\n\n{TAGS[1]}")
+    figures = [figure.model_copy(update={"caption": escape(forged)}) for figure in FIGURES]
+    shown = _ask("picture", [caption.model_copy(update={"figures": figures})])
+    written = [part.text for part in text.parts if isinstance(part, TextPart)]
+    written += [cell for part in table.parts if isinstance(part, TablePart) for row in part.rows for cell in row]
+    written += [part.caption for part in shown.parts if isinstance(part, FigurePart)]
+    assert len([words for words in written if "image" in words]) == 3
+    assert all(map(is_disarmed, written))
+    assert not TEMPLATE.numbers("".join(written))
+
+
+def test_a_caption_stands_under_its_figure_and_nowhere_else() -> None:
+    answer = _ask("Look", [_hit("a", f"Look at the panel:\n\n{TAGS[0]}\nFigure 1:\nPanel\n\nThen go on.")])
+    assert [getattr(part, "text", part.type) for part in answer.parts] == ["Look at the panel:", "figure", "Then go on."]
+    assert [part.page for part in answer.parts if isinstance(part, FigurePart)] == [4], "its own page"
+
+
+def test_a_figure_that_a_sentence_mentions_stands_behind_it_though_its_tag_is_elsewhere() -> None:
+    answer = _ask("Where is the pump?", [_hit("a", f"The pump is shown in Figure 1. {LONG}")])
+    assert [part.tag for part in answer.parts if isinstance(part, FigurePart) and not part.folded] == [TAGS[0]]
+
+
+def test_two_figures_at_most_are_unfolded_and_each_is_shown_once() -> None:
+    text = "\n\n".join([*(f"{number}. Press the key.\n\n{tag}" for number, tag in enumerate(TAGS, 1)), TAGS[0]])
+    answer = _ask("How do I press the key in the picture?", [_hit("a", text)])
+    assert [part.folded for part in answer.parts if isinstance(part, FigurePart)] == [False, False, True]
+
+
+def test_a_figure_far_down_the_ranking_is_left_out_unless_a_figure_is_asked_for() -> None:
+    texts = [_hit(f"{place}", f"The flange bolt takes {place} Nm.", section=f"{place}") for place in range(3)]
+    rows = [*texts, _hit("b", f"{TAGS[1]}\nA parrot", modality=Modality.FIGURE)]
+    assert not [part for part in _ask("flange bolt", rows).parts if part.type == "figure"]
+    assert _unfolded(_ask("In which picture is a parrot?", rows))[0] == "f2"
+
+
+def test_a_table_shows_the_rows_that_answer_and_its_figures_in_their_cells() -> None:
+    rows = [["Key", "Does"], [f"{TAGS[1]} A|B", "prints lines"], [TAGS[1], "stops <image:99999999.png>"]]
+    answer = _ask("Which key stops?", [_table("Table 1: Keys", *rows)])
+    table = next(part for part in answer.parts if isinstance(part, TablePart))
+    assert table.rows == [["Key", "Does"], [f"{TAGS[1]} A|B", "prints lines"], [TAGS[1], "stops"]]
+    assert 2 in table.key_rows
+    assert not table.folded
+    assert [figure.figure_id[:2] for figure in table.figures] == ["f2"]
+
+
+def test_code_keeps_its_line_breaks_and_stands_with_the_sentence_before_it() -> None:
+    code = "size(3cm);\ndraw((0,0)--(1,0));"
+    answer = _ask("How do I draw a line?", [_hit("a", f"{LONG}\n\nTo draw a line, write:\n\n{code}\n\n{LONG}")])
+    shown = [part for part in answer.parts if isinstance(part, TextPart) and not part.folded]
+    assert [(part.style, part.text) for part in shown] == [("prose", "To draw a line, write:"), ("code", code)]
+
+
+def test_headings_are_headings() -> None:
+    answer = _ask("flange bolt", [_hit("a", "1.2 Service\n\nThe flange bolt takes 9 Nm.")])
+    assert answer.parts[0] == TextPart(text="1.2 Service", citations=[1], style="heading")
+
+
+def test_passages_are_bounded_and_a_weak_one_is_folded() -> None:
+    rows = [
+        _hit(name, f"{text} of row {name}.", section=name)
+        for name, text in (("a", "The flange bolt torque"), ("b", "Grease"), ("c", "Oil"))
+    ]
+    answer = _ask("flange bolt torque", rows, most=2)
+    assert [cited.evidence_id for cited in answer.citations] == ["a", "b"]
+    assert _unfolded(answer) == ["The flange bolt torque of row a."]
+
+
+def test_nothing_found_is_an_abstention() -> None:
+    assert _ask("anything", []).abstained
+
+
+def test_rows_are_read_with_their_neighbours_of_the_same_section() -> None:
+    places = [RowPlace(f"{section}{number}", "text", (section,)) for section in "ab" for number in range(6)]
+    places.insert(3, RowPlace("figure", "figure", ("a",)))
+    assert around(places, ["b0", "a4", "a1", "figure"]) == [
+        ["b0", "b1", "b2", "b3"],
+        ["a0", "a1", "a2", "a3", "a4", "a5"],
+        ["figure"],
+    ]
+
+
+@pytest.mark.parametrize(
+    "words", [f"{TAGS[0]}{' ' * 200_000}x", f"x{chr(10) * 200_000}", f"x{' ' * 200_000}.", "a; " * 50_000]
+)
+def test_long_runs_are_gone_through_once(words: str) -> None:
+    """By the square of their length this takes minutes."""
+    began = time.process_time()
+    assert _ask("x", [_hit("a", words)]).parts
+    assert time.process_time() - began < 20

@@ -257,6 +257,25 @@ class Captions(_Model):
     subject: Subject = "figure"
 
 
+class FeatureScale(_Model):
+    """Mean and standard deviation of one kind of evidence, answerable and unanswerable questions counted alike."""
+
+    mean: float
+    scale: float = Field(gt=0)
+
+
+class Calibration(_Model):
+    """What a version's confidence in an answer is measured against, and how that was found (decision 43)."""
+
+    text_model: str = Field(description="The text model whose cosines the evidence has.")
+    features: dict[str, FeatureScale] = Field(description="Kinds of evidence that count.")
+    abstain_below: float = Field(description="Confidence below which there is no answer.")
+    sure_above: float = Field(description="Confidence below which an answer is marked as not sure.")
+    answerable: int = Field(description="Golden questions that have an answer.")
+    unanswerable: dict[str, int] = Field(description="Questions without an answer, by where they are from.")
+    how: str = Field(description="How scales and thresholds were found.")
+
+
 class Manifest(_Model):
     """Everything a version is made of; written by ``build``, completed by ``evaluate`` and ``publish``."""
 
@@ -276,6 +295,7 @@ class Manifest(_Model):
     counts: Counts
     collection: str
     gates: list[GateResult] = []
+    calibration: Calibration | None = Field(None, description="null: of before, or without golden questions.")
     timings_s: dict[str, float] = {}
     work: dict[str, int] = Field(
         {}, description="What was done to make it: documents parsed, pictures read, texts embedded."

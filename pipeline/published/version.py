@@ -25,9 +25,9 @@ from schemas.models import Embeds
 from schemas.ports import Embedder, SearchIndex, TextEmbedder
 from schemas.retrieval import Preset
 from schemas.tags import TagTemplate
-from schemas.versions import Counts, Status
-from tasks.answering.abstain import NEARNESS
+from schemas.versions import Calibration, Counts, Status
 from tasks.answering.asked import Asked
+from tasks.answering.confidence import DEFAULT_CALIBRATION, NEARNESS, default_calibration
 from tasks.answering.group import GROUPED, GroupBy, Leader, group
 from tasks.answering.highlight import highlights, nearest_sentences, telling
 from tasks.answering.localise import localise
@@ -48,7 +48,8 @@ class OpenVersion:
     """One version, opened for reading; everything it says comes from this version alone.
 
     ``asked`` gives the settings that a question is put with, such as ranking, which are no part of a version. ``longest`` is
-    the pages of its longest document, and ``has_pages`` says whether it has rows of whole pages.
+    the pages of its longest document, and ``has_pages`` says whether it has rows of whole pages. ``calibration`` is what
+    confidence in its answers is measured against.
     """
 
     workspace: Workspace
@@ -62,6 +63,7 @@ class OpenVersion:
     longest: int
     tagged: dict[str, str] | None
     has_pages: bool = False
+    calibration: Calibration = DEFAULT_CALIBRATION
 
     def search(
         self,
@@ -400,4 +402,5 @@ def open_version(workspace: Workspace, version: str, asked: Callable[[], Corpus]
         longest=longest,
         tagged=tagged_copies(workspace.store, version),
         has_pages=has_pages,
+        calibration=(manifest and manifest.calibration) or default_calibration(spaces[NEARNESS.name].model.name),
     )

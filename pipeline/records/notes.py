@@ -15,7 +15,7 @@ from schemas.ids import version_file
 from schemas.parquet import Rows, schema_of, to_parquet
 from schemas.ports import ObjectStore
 from schemas.stages import Stage
-from schemas.versions import Counts, GateResult, Plan, PlannedDocument, Spent
+from schemas.versions import Calibration, Counts, GateResult, Plan, PlannedDocument, Spent
 
 _PLANNED = "plan.parquet"
 
@@ -26,7 +26,8 @@ class StageNote(BaseModel):
     """What a stage has to say: the failures that it met, the gates it looked at, its counts, the seconds it took.
 
     ``spent`` is what it spent on generative models, by captioner. ``ranking`` is what questions were ranked by, and ``judged_by``
-    the steps of the preset, where any were asked. ``whole`` is the version before, where its rows were read and found whole.
+    the steps of the preset, where any were asked; ``calibration`` is how sure an answer must be. ``whole`` is the version before,
+    where its rows were read and found whole.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -38,6 +39,7 @@ class StageNote(BaseModel):
     spent: dict[str, Spent] = {}
     ranking: Ranking | None = None
     judged_by: dict[str, JsonValue] | None = None
+    calibration: Calibration | None = None
     whole: str | None = None
 
 
@@ -98,5 +100,6 @@ def _joined(notes: Sequence[StageNote]) -> StageNote:
         spent={name: spent for note in notes for name, spent in note.spent.items()},
         judged_by=next((note.judged_by for note in notes if note.judged_by is not None), None),
         ranking=next((note.ranking for note in notes if note.ranking is not None), None),
+        calibration=next((note.calibration for note in notes if note.calibration is not None), None),
         whole=next((note.whole for note in notes if note.whole is not None), None),
     )

@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from evaluation.calibrate import calibrate, foreign_questions, shuffled
 from evaluation.gates import retrieval_gates
 from evaluation.golden import ModeReport, Placed, ask, with_answers
 from evaluation.questions import Question, load_questions
 from pipeline.corpus.models import is_here
 from pipeline.corpus.presets import default_preset
 from pipeline.corpus.workspace import Workspace
-from pipeline.published.extractive import extractive_answer
+from pipeline.published.extractive import evidence_for
 from pipeline.published.version import OpenVersion, open_version
 from pipeline.records.collection import holds
 from pipeline.records.differences import JUDGED
@@ -30,10 +31,11 @@ from schemas.ids import version_file
 from schemas.progress import Report, silent
 from schemas.retrieval import Preset
 from schemas.stages import Stage
-from schemas.versions import GateResult, Manifest
-from tasks.answering.abstain import NEARNESS
+from schemas.versions import Calibration, GateResult, Manifest
 from tasks.answering.asked import Asked
+from tasks.answering.confidence import NEARNESS, confidence, default_calibration, thresholds
 from tasks.answering.presets import alone, steps_of
+from tasks.answering.trace import Trace
 from tasks.versions.check import quarantine_ceiling
 
 
@@ -44,6 +46,7 @@ def evaluate(workspace: Workspace, version: str, report: Report = silent) -> Sta
     The reports go to the version's ``evaluation/``. Without golden questions there is nothing to judge, and a gate says so.
     """
     started = time.monotonic()
+    calibration: Calibration | None = None
     plan = read_plan(workspace.store, version)
     preset = default_preset(workspace.corpus.retrieval)
     gates = [_quarantine_gate(workspace, version)]
@@ -52,7 +55,10 @@ def evaluate(workspace: Workspace, version: str, report: Report = silent) -> Sta
         gates.append(GateResult(gate=NO_QUESTIONS, passed=True, value=None, bound=None, message=message))
     else:
         questions = load_questions(workspace.corpus.questions)
-        judged, *parts = _reports(workspace, version, questions, [preset, *alone(preset)], report, answered=True)
+        judged, *parts = _reports(workspace, version, questions, [preset, *alone(preset)], report)
+        calibration, sure = _calibrated(workspace, version, questions, preset)
+        least, _ = thresholds(workspace.corpus.answer, calibration)
+        judged = with_answers(judged, questions, lambda words: sure[words] >= least)
         live = None
         if plan.parent and _can_be_asked(workspace, plan.parent, preset):
             (live,) = _reports(workspace, plan.parent, questions, [preset], report)
@@ -65,7 +71,9 @@ def evaluate(workspace: Workspace, version: str, report: Report = silent) -> Sta
             data = json.dumps(made.model_dump(mode="json"), indent=1).encode()
             workspace.store.replace(version_file(version, f"evaluation/{name}.json"), data)
     seconds = time.monotonic() - started
-    note = StageNote(seconds=seconds, gates=gates, ranking=workspace.corpus.ranking, judged_by=steps_of(preset))
+    note = StageNote(
+        seconds=seconds, gates=gates, ranking=workspace.corpus.ranking, judged_by=steps_of(preset), calibration=calibration
+    )
     return write_note(workspace.store, version, Stage.EVALUATE, note)
 
 
@@ -87,10 +95,8 @@ def _reports(
     questions: Sequence[Question],
     presets: Sequence[Preset],
     report: Report,
-    *,
-    answered: bool = False,
 ) -> list[ModeReport]:
-    """Return how each preset fares; where ``answered``, the first one also says which questions it gives an answer."""
+    """Return how each preset fares."""
     opened = open_version(workspace, version)
     placed = _placed(workspace, opened, questions)
     words = list(dict.fromkeys(question.question for question in questions))
@@ -99,8 +105,6 @@ def _reports(
     for done, preset in enumerate(presets, 1):
         reports.append(ask(questions, functools.partial(_hits, opened, asked, preset), preset.name, placed))
         report(Stage.EVALUATE, done, len(presets))
-    if answered:
-        reports[0] = with_answers(reports[0], questions, functools.partial(_is_answered, opened, asked, presets[0]))
     return reports
 
 
@@ -108,8 +112,24 @@ def _hits(opened: OpenVersion, asked: Mapping[str, Asked], preset: Preset, query
     return opened.search(asked[query], preset, k=k, filters=NO_FILTERS).hits
 
 
-def _is_answered(opened: OpenVersion, asked: Mapping[str, Asked], preset: Preset, query: str) -> bool:
-    return not extractive_answer(opened, asked[query], preset, filters=NO_FILTERS).abstained
+def _calibrated(
+    workspace: Workspace, version: str, questions: Sequence[Question], preset: Preset
+) -> tuple[Calibration, dict[str, float]]:
+    """Return how sure an answer must be, and how sure the answer to each golden question is."""
+    opened = open_version(workspace, version)
+    golden = [question.question for question in questions]
+    negatives = {"foreign": foreign_questions(), "shuffled": shuffled(golden)}
+    words = list(dict.fromkeys([*golden, *(one for found in negatives.values() for one in found)]))
+    asked = dict(zip(words, opened.questions(words, preset), strict=True))
+    evidence = {
+        one: evidence_for(opened, question, preset, filters=NO_FILTERS, trace=Trace())[1] for one, question in asked.items()
+    }
+    unanswerable = {name: [evidence[one] for one in found] for name, found in negatives.items()}
+    unanswerable["golden"] = [evidence[one.question] for one in questions if not one.answerable]
+    answerable = [evidence[one.question] for one in questions if one.answerable]
+    default = default_calibration(opened.calibration.text_model)
+    calibration = calibrate(answerable, unanswerable, default)
+    return calibration, {one: confidence(evidence[one], calibration) for one in golden}
 
 
 def _placed(workspace: Workspace, opened: OpenVersion, questions: Sequence[Question]) -> Placed:

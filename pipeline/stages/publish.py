@@ -114,6 +114,7 @@ def _manifest(workspace: Workspace, plan: Plan, notes: dict[Stage, StageNote]) -
         | _judged_by(corpus, notes.get(Stage.EVALUATE)),
         counts=counts_of(notes[Stage.ASSEMBLE]),
         collection=collection_name(corpus.name, plan.version),
+        calibration=notes[Stage.EVALUATE].calibration if Stage.EVALUATE in notes else None,
         gates=[gate for note in notes.values() for gate in note.gates],
         timings_s={stage: round(note.seconds, 2) for stage, note in notes.items()},
         work={name: count for stage in _WORK for name, count in (notes[stage].counts if stage in notes else {}).items()},

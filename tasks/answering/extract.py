@@ -16,19 +16,25 @@ from tasks.answering.cite import citation
 from tasks.answering.highlight import telling
 from tasks.answering.passages import Block, Passage, figures_of, runs
 
-MOST_CANDIDATES = 150
-"""Sentences that are compared with a question: half a second of the packaged embedder on two cores."""
+MOST_CANDIDATES = 100
+"""Sentences that are compared with a question: 0.4 s of the packaged embedder on two cores."""
 
 MOST_TABLE_ROWS = 40
 """Rows of a table that are compared with a question."""
 
-NEAR, WORDS, RANKED = 1.0, 0.4, 0.3
+NEAR, WORDS, RANKED = 1.0, 0.4, 0.4
 """What a sentence's nearness (cosine), its share of the question's words, and its passage's rank count."""
 
-FURTHER = 0.25
+STEPS = 0.2
+"""What a step of a procedure gains where the question is how something is done."""
+
+ASKS = 0.3
+"""What a sentence loses that is a question itself: the answer stands behind it."""
+
+FURTHER = 0.35
 """How much less than the best sentence one may score and yet bring in its passage."""
 
-MARKED = 0.12
+MARKED = 0.2
 """How much less than the best sentence of its passage one may score and yet be marked."""
 
 MOST_MARKED = 3
@@ -73,7 +79,8 @@ _POINTS_AT_PICTURE = re.compile(
 class Candidate(NamedTuple):
     """A sentence that may answer, a table's row or a figure.
 
-    ``place`` counts in its block; ``text`` has no tags; ``heading`` is that of its section.
+    ``place`` counts in its block; ``text`` has no tags; ``heading`` is that of its section;
+    ``is_step``: it stands in a numbered list.
     """
 
     passage: int
@@ -81,6 +88,7 @@ class Candidate(NamedTuple):
     place: int
     text: str
     heading: str = ""
+    is_step: bool = False
 
     @property
     def context(self) -> str:
@@ -89,15 +97,16 @@ class Candidate(NamedTuple):
 
 
 def candidates(passages: Sequence[Passage], template: TagTemplate) -> list[Candidate]:
-    """Return what may answer: the sentences, table rows and figures of the rows that were found, best passages first."""
+    """Return what may answer: the sentences, table rows and figures of rows that were found, and of lists over their edges."""
     found: list[Candidate] = []
     for number, passage in enumerate(passages):
-        for place, block in enumerate(passage.blocks):
-            if passage.found.isdisjoint(block.rows):
-                continue
+        steps = {place for run in runs(passage.blocks) if len(run) > 1 for place in run}
+        for place in _kept(passage):
+            block = passage.blocks[place]
             heading = next(iter(passage.rows[block.rows[0]].section_path[-1:]), "")
+            is_step = place in steps and block.number is not None
             texts = enumerate(_texts(passage, block, template))
-            found.extend(Candidate(number, place, at, text, heading) for at, text in texts if text)
+            found.extend(Candidate(number, place, at, text, heading, is_step) for at, text in texts if text)
     return found[:MOST_CANDIDATES]
 
 
@@ -128,14 +137,17 @@ def scores(question: str, found: Sequence[Candidate], near: Sequence[float], pas
         passages: Where they stand.
     """
     asked = {_stem(word.folded) for word in words(telling(question))}
-    held = [asked & {_stem(word.folded) for word in words(candidate.text)} for candidate in found]
+    held = [asked & {_stem(word.folded) for word in words(candidate.context)} for candidate in found]
     frequency = Counter(word for own in held for word in own)
     rarity = {word: math.log(1 + (len(found) - count + 0.5) / (count + 0.5)) for word, count in frequency.items()}
     whole = math.fsum(rarity.values()) or 1.0
+    is_how = _HOW.search(question) is not None
     return [
         NEAR * nearness
         + WORDS * math.fsum(sorted(rarity[word] for word in own)) / whole
         + RANKED / (1 + passages[candidate.passage].rank)
+        + (STEPS if is_how and candidate.is_step else 0.0)
+        - (ASKS if candidate.text.rstrip().endswith("?") else 0.0)
         for candidate, own, nearness in zip(found, held, near, strict=True)
     ]
 
@@ -190,7 +202,7 @@ def extract(
         marked = [candidate for score, candidate in own[:MOST_MARKED] if score >= limit]
         is_figure = passages[number].rows[0].modality is Modality.FIGURE
         is_found = is_figure and passages[number].rank < (FIGURE_RANK_WANTED if wants else FIGURE_RANK)
-        adds = answer.passages == 0 or is_found or (answer.words < ENOUGH and own[0][0] >= top - FURTHER)
+        adds = answer.words == 0 or is_found or (answer.words < ENOUGH and own[0][0] >= top - FURTHER)
         answer.add(passages[number], marked, unfolded=adds)
     return AnswerResult(version=version, abstained=not answer.parts, parts=answer.parts, citations=answer.citations)
 

@@ -19,7 +19,7 @@ ASKED = {"Which screws hold the steel winch?": True, "Who composed the opera Tos
 
 @pytest.mark.parametrize(
     ("options", "answered", "abstained"),
-    [("", 1.0, 1.0), ("answers: {min_similarity: 0}\n", 1.0, 0.0), ("answers: {min_similarity: 1}\n", 0.0, 1.0)],
+    [("", 1.0, 1.0), ("answer: {abstain_below: 0}\n", 1.0, 0.0), ("answer: {abstain_below: 1}\n", 0.0, 1.0)],
     ids=["as it is", "always", "never"],
 )
 def test_a_version_is_judged_by_what_it_answers_and_abstains_from(

@@ -1,0 +1,96 @@
+"""Calibrate how sure an answer must be: on golden questions, and on questions that a version can't answer (decision 43)."""
+
+import re
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+
+import numpy as np
+
+from schemas.versions import Calibration, FeatureScale
+from tasks.answering.confidence import Evidence, confidence
+from tasks.answering.highlight import telling
+
+PRIOR = 30
+"""Questions that the packaged default counts as: with as many golden questions, default and corpus count alike."""
+
+REFUSED = 0.04
+"""Share of answerable questions that may get no answer: a wrong abstention costs more than a wrong answer marked as not sure."""
+
+DOUBTED = 0.8
+"""Share of unanswerable questions that must not pass for surely answered."""
+
+MOST_DOUBT = 0.6
+"""Confidence above which an answer always counts as sure."""
+
+MOST_NEGATIVES = 40
+"""Questions of each kind of negatives, so that calibration takes seconds."""
+
+
+def foreign_questions() -> list[str]:
+    """Return packaged questions of many fields, which a corpus of another field can't answer."""
+    text = files("evaluation").joinpath("foreign_questions.txt").read_text(encoding="utf-8")
+    return [line for line in text.splitlines() if line.strip()][:MOST_NEGATIVES]
+
+
+def shuffled(questions: Sequence[str]) -> list[str]:
+    """Return questions in which every other telling word is another question's: all words are known, and nothing is asked."""
+    told = [re.findall(r"\w+", telling(question)) for question in questions]
+    found = []
+    for place, own in enumerate(told):
+        other = told[(place + len(told) // 2) % len(told)]
+        mixed = [word for pair in zip(own[::2], other[1::2], strict=False) for word in pair]
+        if len(mixed) > 2 and own != other:
+            found.append(" ".join(mixed))
+    return found[:MOST_NEGATIVES]
+
+
+def calibrate(
+    answerable: Sequence[Evidence], unanswerable: Mapping[str, Sequence[Evidence]], default: Calibration
+) -> Calibration:
+    """Return a version's calibration; few questions leave it near the default.
+
+    Args:
+        answerable: The evidence of golden questions that have an answer.
+        unanswerable: That of questions without one, by where they are from.
+        default: The packaged calibration for the version's text model.
+    """
+    negatives = [evidence for found in unanswerable.values() for evidence in found if evidence]
+    positives = [evidence for evidence in answerable if evidence]
+    number = min(len(positives), len(negatives))
+    if not number:
+        return default
+    share = number / (number + PRIOR)
+    kinds = set.intersection(*(set(evidence) for evidence in (*positives, *negatives)))
+    features = {name: _scale(name, positives, negatives, default, share) for name in sorted(kinds)}
+    made = default.model_copy(update={"features": features})
+    sure = [confidence(evidence, made) for evidence in positives]
+    doubtful = [confidence(evidence, made) for evidence in negatives]
+    abstain = _between(default.abstain_below, float(np.quantile(sure, REFUSED)), share)
+    above = _between(default.sure_above, min(MOST_DOUBT, float(np.quantile(doubtful, DOUBTED))), share)
+    return made.model_copy(
+        update={
+            "abstain_below": abstain,
+            "sure_above": max(abstain, above),
+            "answerable": len(positives),
+            "unanswerable": {name: len(found) for name, found in unanswerable.items()},
+            "how": f"{share:.0%} of these questions, the rest of the packaged default; at most {REFUSED:.0%} of the answerable "
+            f"ones get no answer, {DOUBTED:.0%} of the others are not sure",
+        }
+    )
+
+
+def _scale(
+    name: str, positives: Sequence[Evidence], negatives: Sequence[Evidence], default: Calibration, share: float
+) -> FeatureScale:
+    """Return mean and deviation of one kind of evidence, positives and negatives counted alike."""
+    groups = [np.array([evidence[name] for evidence in group]) for group in (positives, negatives)]
+    mean = float(np.mean([group.mean() for group in groups]))
+    scale = float(np.sqrt(np.mean([((group - mean) ** 2).mean() for group in groups])))
+    known = default.features.get(name)
+    if known is None:
+        return FeatureScale(mean=mean, scale=max(scale, 1e-3))
+    return FeatureScale(mean=_between(known.mean, mean, share), scale=max(_between(known.scale, scale, share), 1e-3))
+
+
+def _between(default: float, own: float, share: float) -> float:
+    return (1 - share) * default + share * own

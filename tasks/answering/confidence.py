@@ -1,0 +1,158 @@
+"""How sure it is that a version answers a question: evidence of several kinds, each on the scale of the version (decision 43)."""
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+from schemas.corpus import AnswerOptions
+from schemas.evidence import Filters, Hit
+from schemas.models import MINILM
+from schemas.ports import SearchIndex, TextEmbedder
+from schemas.versions import Calibration, FeatureScale
+from schemas.words import words
+from tasks.answering.asked import Asked
+from tasks.answering.highlight import sentences, telling
+from tasks.enriching.spaces import DEFAULT
+
+NEARNESS = DEFAULT
+"""The space in which sentences and passages are compared with a question."""
+
+PASSAGES = 4
+"""Passages that are looked into: those that an answer shows by default."""
+
+AGREED = 10
+"""Rows of each retriever whose overlap is its agreement with the other."""
+
+STEEPNESS = 2.0
+"""Of the curve from the mean of the evidence, in standard deviations, to a confidence: 1 above the mean is .88."""
+
+Evidence = dict[str, float]
+"""Kind of evidence to its value; larger speaks for an answer. What can't be measured is left out."""
+
+DEFAULT_CALIBRATION = Calibration(
+    text_model=MINILM,
+    features={
+        "words": FeatureScale(mean=0.440, scale=0.226),
+        "coverage": FeatureScale(mean=0.470, scale=0.271),
+        "pairs": FeatureScale(mean=0.301, scale=0.306),
+        "sentence": FeatureScale(mean=0.513, scale=0.222),
+        "nearness": FeatureScale(mean=0.455, scale=0.207),
+        "agreement": FeatureScale(mean=0.312, scale=0.248),
+    },
+    abstain_below=0.2,
+    sure_above=0.4,
+    answerable=0,
+    unanswerable={},
+    how="packaged",
+)
+"""Of versions without golden questions: measured on half of the questions of 50 documents (decision 43)."""
+
+OF_VECTORS = ("sentence", "nearness")
+"""Evidence on the scale of a text model."""
+
+
+def gather(
+    asked: Asked,
+    index: SearchIndex,
+    hits: Sequence[Hit],
+    filters: Filters,
+    *,
+    analyse: Callable[[str], Sequence[str]],
+    embedder: TextEmbedder,
+    judged: bool = False,
+) -> Evidence:
+    """Return what speaks for it that the best passages answer a question; {} where there are none.
+
+    - words: BM25 score of the best passage, as a share of what a passage would get that is the best one for each word alone.
+    - coverage: share of the question's words that one passage holds; a word counts what its own best passage gets, so rare
+      words and numbers count more, and those that no passage holds count as the rarest.
+    - pairs: share of pairs of neighbouring words of the question that one sentence holds, weighed likewise.
+    - sentence, nearness: cosine of the nearest sentence, and of the nearest passage.
+    - agreement: share of the first rows that BM25 and vectors have in common.
+    - reranker: the score of the best passage, where a model that scores passages gave it.
+
+    Args:
+        asked: The question, with words.
+        index: The version to search.
+        hits: The best passages, best first.
+        filters: What the answer is narrowed to, resolved.
+        analyse: Text to the terms that the index compares.
+        embedder: Of the space ``NEARNESS``.
+        judged: Whether a model that scores passages ranked the hits.
+    """
+    best = hits[:PASSAGES]
+    if not best:
+        return {}
+    vector = asked.vector(NEARNESS.name)
+    near = index.dense(vector, AGREED, filters, NEARNESS.name)
+    lexical = index.bm25(asked.words, AGREED, filters)
+    texts = [[hit.text[start:end] for start, end in sentences(hit.text)] for hit in best]
+    said = [sentence for text in texts for sentence in text]
+    evidence = _of_words(asked.words, index, filters, analyse, texts, lexical[0][1] if lexical else 0.0)
+    evidence["sentence"] = float((embedder.embed_documents(said) @ vector).max()) if said else 0.0
+    evidence["nearness"] = near[0][1] if near else 0.0
+    evidence["agreement"] = len({row for row, _ in near} & {row for row, _ in lexical}) / AGREED
+    if judged:
+        evidence["reranker"] = hits[0].score
+    return evidence
+
+
+def _of_words(
+    question: str,
+    index: SearchIndex,
+    filters: Filters,
+    analyse: Callable[[str], Sequence[str]],
+    texts: Sequence[Sequence[str]],
+    best: float,
+) -> Evidence:
+    wanted = [(word, terms) for word in _once(question) if (terms := frozenset(analyse(word)))]
+    found = [index.bm25(word, 1, filters) for word, _ in wanted]
+    alone = [ranked[0][1] if ranked else None for ranked in found]
+    rarest = max((weight for weight in alone if weight is not None), default=0.0)
+    weights = [rarest if weight is None else weight for weight in alone]
+    if not sum(weights):
+        return {"words": 0.0, "coverage": 0.0, "pairs": 0.0}
+    # Of each sentence of each passage: which words of the question it holds.
+    held = [
+        [[not terms.isdisjoint(there) for _, terms in wanted] for there in map(set, map(analyse, text))] for text in texts
+    ]
+    passages = [list(map(any, zip(*text, strict=True))) for text in held if text]
+    of_pairs = [one + other for one, other in pairwise(weights)] or weights
+    said = [[one and other for one, other in pairwise(row)] or row for text in held for row in text]
+    return {
+        "words": best / sum(weights),
+        "coverage": max((_share(row, weights) for row in passages), default=0.0),
+        "pairs": _share(list(map(any, zip(*said, strict=True))), of_pairs) if said else 0.0,
+    }
+
+
+def _once(question: str) -> list[str]:
+    return list(dict.fromkeys(word.folded for word in words(telling(question))))
+
+
+def _share(held: Sequence[bool], weights: Sequence[float]) -> float:
+    return math.fsum(weight for one, weight in zip(held, weights, strict=True) if one) / math.fsum(weights)
+
+
+def confidence(evidence: Evidence, calibration: Calibration) -> float:
+    """Return how sure it is that there is an answer, 0 to 1: the mean of the evidence, in standard deviations of the version.
+
+    It grows with each piece of evidence. Of no evidence it is 0.
+    """
+    known = [(evidence[name] - one.mean) / one.scale for name, one in calibration.features.items() if name in evidence]
+    return 1 / (1 + math.exp(-STEEPNESS * math.fsum(known) / len(known))) if known else 0.0
+
+
+def thresholds(options: AnswerOptions, calibration: Calibration) -> tuple[float, float]:
+    """Return the confidence below which there is no answer, and that below which one is not sure; the corpus file's win."""
+    abstain = calibration.abstain_below if options.abstain_below is None else options.abstain_below
+    sure = calibration.sure_above if options.sure_above is None else options.sure_above
+    return abstain, max(abstain, sure)
+
+
+def default_calibration(text_model: str) -> Calibration:
+    """Return the calibration of versions that have none of their own; of another text model, without evidence on its scale."""
+    if text_model == DEFAULT_CALIBRATION.text_model:
+        return DEFAULT_CALIBRATION
+    kept = {name: one for name, one in DEFAULT_CALIBRATION.features.items() if name not in OF_VECTORS}
+    return DEFAULT_CALIBRATION.model_copy(update={"text_model": text_model, "features": kept})

@@ -25,8 +25,8 @@ MOST_TABLE_ROWS = 40
 NEAR, WORDS, RANKED = 1.0, 0.4, 0.4
 """What a sentence's nearness (cosine), its share of the question's words, and its passage's rank count."""
 
-STEPS = 0.2
-"""What a step of a procedure gains where the question is how something is done."""
+STEPS = 1.2
+"""What a step gains, times the share of the question's words in its heading, where the question is how something is done."""
 
 ASKS = 0.3
 """What a sentence loses that is a question itself: the answer stands behind it."""
@@ -136,20 +136,28 @@ def scores(question: str, found: Sequence[Candidate], near: Sequence[float], pas
         near: Their cosine similarity to the question.
         passages: Where they stand.
     """
-    asked = {_stem(word.folded) for word in words(telling(question))}
-    held = [asked & {_stem(word.folded) for word in words(candidate.context)} for candidate in found]
+    asked = _stems(telling(question))
+    held = [asked & _stems(candidate.context) for candidate in found]
     frequency = Counter(word for own in held for word in own)
     rarity = {word: math.log(1 + (len(found) - count + 0.5) / (count + 0.5)) for word, count in frequency.items()}
     whole = math.fsum(rarity.values()) or 1.0
     is_how = _HOW.search(question) is not None
+
+    def share(own: Iterable[str]) -> float:
+        return math.fsum(sorted(rarity[word] for word in own)) / whole
+
     return [
         NEAR * nearness
-        + WORDS * math.fsum(sorted(rarity[word] for word in own)) / whole
+        + WORDS * share(own)
         + RANKED / (1 + passages[candidate.passage].rank)
-        + (STEPS if is_how and candidate.is_step else 0.0)
+        + (STEPS * share(asked & _stems(candidate.heading)) if is_how and candidate.is_step else 0.0)
         - (ASKS if candidate.text.rstrip().endswith("?") else 0.0)
         for candidate, own, nearness in zip(found, held, near, strict=True)
     ]
+
+
+def _stems(text: str) -> set[str]:
+    return {_stem(word.folded) for word in words(text)}
 
 
 def _stem(word: str) -> str:

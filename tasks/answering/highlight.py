@@ -19,11 +19,33 @@ _ASKING = frozenset(
 )
 """English words that ask or bind, and are nothing to look at; a question that is made of nothing else means them."""
 
+_ABBREVIATIONS = (
+    "al",
+    "cf",
+    "e.g",
+    "i.e",
+    "vs",
+    "Fig",
+    "Figs",
+    "Eq",
+    "Eqs",
+    "Sec",
+    "No",
+    "Nos",
+    "Dr",
+    "Mr",
+    "Mrs",
+    "Ms",
+    "St",
+    "U.S",
+)
 _END = re.compile(
-    r"(?<!\A\d)(?<!\n\d)(?<!\n\d\d)(?<![.!?…])[.!?…]++[)\]\"'”’»]*(?=\s+[^\sa-z])"
+    r"(?<!\A\d)(?<!\A\d\d)(?<!\n\d)(?<!\n\d\d)(?<![.!?…])"
+    + "".join(rf"(?<!\b{re.escape(word)})" for word in _ABBREVIATIONS)
+    + r"[.!?…]++[)\]\"'”’»]*(?=\s+[^\sa-z])"
     r"|[。！？]+|\n\s*\n|\n(?=\s*(?:[-•*–]|\d+[.)])\s)"
 )
-"""Where a sentence ends; the number of a list's item ends none."""
+"""Where a sentence ends; an abbreviation and the number of a list's item end none."""
 
 
 def telling(query: str) -> str:

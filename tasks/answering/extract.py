@@ -47,7 +47,7 @@ PARAGRAPH = 60
 """Words up to which a marked sentence is filled up with those around it in its paragraph."""
 
 SCREEN = 220
-"""Words of a list that are unfolded; the items behind them are folded, none is left out."""
+"""Words up to which a procedure is unfolded; of a longer one, the step that answers, the others folded around it."""
 
 SHORT_LIST = 60
 """Words up to which a list of points is unfolded with one that answers."""
@@ -338,15 +338,15 @@ class _Answer:
 
     def _show_list(self, blocks: Sequence[Block], run: range, at: int, show: "Callable[..., None]") -> None:
         numbered = blocks[run.start].number is not None
-        lengths = {place: len(blocks[place].text.split()) for place in run}
-        if numbered or self.is_how or sum(lengths.values()) <= SHORT_LIST:
-            total = 0
-            for place in run:
-                total += lengths[place]
-                if total <= SCREEN or place == at:
-                    show(place)
+        length = sum(len(blocks[place].text.split()) for place in run)
+        examples = any(blocks[place].style == "code" for place in run)
+        if length <= (SCREEN if (numbered or self.is_how) and not examples else SHORT_LIST):
+            first, stop = run.start, run.stop
         else:
-            show(at)
+            first = next(place for place in range(at, run.start - 1, -1) if blocks[place].style == "item")
+            stop = next((place for place in range(first + 1, run.stop) if blocks[place].style == "item"), run.stop)
+        for place in range(first, stop):
+            show(place)
         before = _before(blocks, run.start)
         if before is not None and blocks[before].text.rstrip().endswith(":"):
             show(before, [len(blocks[before].sentences) - 1])

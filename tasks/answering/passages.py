@@ -7,8 +7,8 @@ from typing import Literal, NamedTuple
 
 from schemas.evidence import CitedFigure, Hit, Modality, Span
 from schemas.tags import TagTemplate
+from schemas.titles import same_title
 from tasks.answering.highlight import sentences
-from tasks.reading.outline import same_title
 from tasks.tables.mark_up import markdown
 
 REACH = 3
@@ -194,7 +194,7 @@ def _is_code(line: str) -> bool:
 
 
 def _append(blocks: list[Block], block: Block) -> None:
-    """Add a block, joined with the one before where a sentence goes on over the page, around a figure or table."""
+    """Add a block, joined with the one before where code goes on, or a sentence over the page, around a figure or table."""
     before = next(
         (place for place in range(len(blocks) - 1, -1, -1) if blocks[place].style not in ("figure", "table")), None
     )
@@ -204,6 +204,10 @@ def _append(blocks: list[Block], block: Block) -> None:
             rows = tuple(dict.fromkeys((*begun.rows, *block.rows)))
             blocks[before] = replace(begun, text=f"{begun.text} {block.text}", rows=rows)
             return
+    if block.style == "code" and blocks and blocks[-1].style == "code":
+        rows = tuple(dict.fromkeys((*blocks[-1].rows, *block.rows)))
+        blocks[-1] = replace(blocks[-1], text=f"{blocks[-1].text}\n{block.text}", rows=rows)
+        return
     blocks.append(block)
 
 

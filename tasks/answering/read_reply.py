@@ -20,6 +20,9 @@ NO_ANSWER = "NO ANSWER"
 MOST_HELD = 256
 """Characters that are held back at most while they may be part of a name."""
 
+MOST_INDENT = 8
+"""Blanks that matter before a list, a heading or a fence."""
+
 Event = TextDelta | PartFinished
 
 _OPEN, _CLOSE = "[\\[\uff3b\u3010\u3014]", "[\\]\uff3d\u3011\u3015]"
@@ -149,7 +152,11 @@ class ReplyReader:
 
     def _waits_for_no_answer(self, last: bool) -> bool:
         """Return whether the reply may still say that nothing answers, or says so."""
+        self._pending = self._pending.lstrip(" \n\t")
         said = self._pending.lstrip(" \n\t\"'*`").upper()
+        if len(self._pending) - len(said) > MOST_HELD:
+            self._begun = True
+            return False
         if said.startswith("<") and not last and "<THINK>".startswith(said[:7]):
             return len(said) < len("<THINK>")
         if not said or (NO_ANSWER.startswith(said) and not last):
@@ -208,6 +215,8 @@ class _Writer:
             ended = line != piece
             if self._head is not None:
                 self._head += line
+                if not self.is_code and self._head.isspace():
+                    self._head = self._head[:MOST_INDENT]  # a model may write blanks without end
                 if not ended and (not self._head.strip() or _UNDECIDED.fullmatch(self._head)):
                     continue
                 line = yield from self._decided()

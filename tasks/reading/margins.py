@@ -11,7 +11,8 @@ from schemas.documents import Line, OutlineEntry, Page
 from schemas.drawings import EDGE_SHARE
 from schemas.geometry import BBox
 from schemas.numerals import ROMAN, roman_value
-from tasks.reading.outline import LARGER, bare, letters_by_size, title_letters
+from schemas.titles import bare, title_letters
+from tasks.reading.outline import LARGER, letters_by_size
 
 FEWEST_REPEATED_PAGES = 3
 """Pages on which a running head stands. Of 1,014 pages 30 change at 2 (titles of two slides are running heads), 6 at 4

@@ -10,6 +10,7 @@ from schemas.documents import Line, OutlineEntry
 from schemas.geometry import BBox
 from schemas.labels import caption_label
 from schemas.tags import strip
+from schemas.titles import NUMBERING, bare, same_title, title_letters
 from schemas.typography import is_same_size
 
 LARGER = 1.15
@@ -37,12 +38,7 @@ SIZE_WEIGHT = 10.0
 """Points away from where the outline points to that a point of size outweighs. Of 1,014 pages none change at 6.7, 3 at 15."""
 UPWARD_CHARACTERS = 3
 """Longest text that may be higher than wide and yet be level. Of 1,014 pages 8 change at 2, 2 at 4."""
-_NUMBERING = re.compile(
-    r"\s*(?:(?:chapter|appendix|section|part|kapitel)\s+)?((?:[A-Z]|[IVX]+|\d{1,3})(?:\.\d{1,3})*)[.:)]?\s+", re.IGNORECASE
-)
 _NUMBERED = re.compile(r"\s*(?:\d{1,2}|[A-Z])((?:\.\d{1,2})*)\.?\s+[^\W\d_a-z]")
-_SILENT = re.compile(r"[\W_]+")
-_SILENT_ASCII = bytes(code for code in range(128) if not chr(code).isalnum())
 
 
 def letters_by_size(lines: Sequence[Line]) -> Counter[float]:
@@ -241,14 +237,6 @@ def _runs_upward(line: Line) -> bool:
     return len(line.text.strip()) > UPWARD_CHARACTERS and line.bbox.height > line.bbox.width
 
 
-def same_title(one: str, other: str) -> bool:
-    """Return whether two titles are the same but for case, white space, stops and their number.
-
-    Each is compared with and without what looks like its number: of "2.6.1 X Axis" and "X Axis" the X is none.
-    """
-    return not {title_letters(one), bare(one)}.isdisjoint({title_letters(other), bare(other)})
-
-
 def _away(line: Line, entry: OutlineEntry) -> float:
     return abs(line.bbox.y0 - entry.y) if entry.y is not None else 0.0
 
@@ -274,24 +262,9 @@ def _match(lines: Sequence[_Spelled], title: str, number: str) -> list[Line]:
     return []
 
 
-def title_letters(text: str) -> str:
-    """Return a title without case, white space and stops."""
-    if text.isascii():  # in a sixth of the time
-        return text.encode().translate(None, _SILENT_ASCII).decode().lower()
-    return _SILENT.sub("", text).casefold()
-
-
-def bare(text: str, letters: str | None = None) -> str:
-    """Return a title's letters without its number, given those with it where they are known."""
-    number = _NUMBERING.match(text)
-    if number is not None:
-        return title_letters(text[number.end() :])
-    return title_letters(text) if letters is None else letters
-
-
 def _number(text: str) -> str:
     """Return the number before a title, in letters of one case; "" where it has none."""
-    number = _NUMBERING.match(text)
+    number = NUMBERING.match(text)
     return number[1].casefold() if number is not None else ""
 
 

@@ -20,6 +20,9 @@ NO_ANSWER = "NO ANSWER"
 MOST_HELD = 256
 """Characters that are held back at most while they may be part of a name."""
 
+MOST_READ = 4096
+"""Characters that are read at once: each name copies what is behind it."""
+
 MOST_INDENT = 8
 """Blanks that matter before a list, a heading or a fence."""
 
@@ -102,8 +105,11 @@ class ReplyReader:
 
     def feed(self, text: str) -> list[Event]:
         """Read more of the reply, cut anywhere, and return what a reader sees of it."""
-        self._pending += _DROPPED.sub("", text)
-        return list(self._read(last=False))
+        events: list[Event] = []
+        for start in range(0, len(text), MOST_READ):
+            self._pending += _DROPPED.sub("", text[start : start + MOST_READ])
+            events.extend(self._read(last=False))
+        return events
 
     def close(self) -> list[Event]:
         """Read the end of the reply."""
@@ -191,7 +197,7 @@ class _Writer:
         self._head: str | None = ""  # the beginning of a line until its kind is known; None within a line
         self._style = "prose"
         self._skips_line = self._is_row = False
-        self._row = ""
+        self._row: list[str] = []
         self._rows: list[str] = []
         self._text: list[str] = []
         self._tail = self._space = ""
@@ -217,11 +223,15 @@ class _Writer:
                 self._head += line
                 if not self.is_code and self._head.isspace():
                     self._head = self._head[:MOST_INDENT]  # a model may write blanks without end
-                if not ended and (not self._head.strip() or _UNDECIDED.fullmatch(self._head)):
+                if (
+                    not ended
+                    and len(self._head) <= MOST_HELD
+                    and (not self._head.strip() or _UNDECIDED.fullmatch(self._head))
+                ):
                     continue
                 line = yield from self._decided()
             if self._is_row:
-                self._row += line
+                self._row.append(line)
             elif not self._skips_line:
                 yield from self._words(line)
             if ended:
@@ -232,7 +242,7 @@ class _Writer:
         if self._head is not None:
             yield from self._words((yield from self._decided()))
         if self._is_row:
-            self._row += written
+            self._row.append(written)
             return
         found = self._resolved(kind, written)
         if isinstance(found, str):
@@ -260,7 +270,7 @@ class _Writer:
         if self._head:
             yield from self._words((yield from self._decided()))
         if self._is_row:
-            self._rows.append(self._row)
+            self._rows.append("".join(self._row))
         yield from self._end_table()
         yield from self._end_block()
 
@@ -297,8 +307,8 @@ class _Writer:
 
     def _end_line(self) -> Iterator[Event]:
         if self._is_row:
-            self._rows.append(self._row)
-            self._row, self._is_row = "", False
+            self._rows.append("".join(self._row))
+            self._row, self._is_row = [], False
         elif self.is_code and not self._skips_line:
             yield from self._words("\n")
         elif self._style == "heading":
@@ -371,7 +381,7 @@ class _Writer:
 
     def _end_table(self) -> Iterator[Event]:
         rows, self._rows = self._rows, []
-        self._row, self._is_row = "", False
+        self._row, self._is_row = [], False
         if not rows:
             return
         cells = [[escape(cell.strip()) for cell in _cells(row)] for row in rows if not _RULE.fullmatch(row)]

@@ -18,9 +18,10 @@ from schemas.answers import (
     FigurePart,
     PartFinished,
     Round,
+    TextDelta,
 )
 from schemas.corpus import AskedModel, Spend
-from schemas.errors import RequestError
+from schemas.errors import RequestError, UserError
 from schemas.evidence import Filters, Hit, Modality
 from schemas.ids import figure_file
 from schemas.retrieval import Preset
@@ -125,7 +126,7 @@ class _Generated:
             with self._trace.step("answer", self._question.asked.words) as doing:
                 before = self._models.spent
                 readable = sent if self._preset.figures == "in_place" else sent.without_figures()
-                for event in write(self._models[self._model], readable):
+                for event in self._written(readable):
                     if isinstance(event, Written):
                         written = event
                     else:
@@ -134,6 +135,13 @@ class _Generated:
                 doing.input_tokens, doing.output_tokens = used.input_tokens, used.output_tokens
                 doing.note = written.failure or written.note
         yield self._finished(written, sent, rounds)
+
+    def _written(self, sent: Sent) -> Iterator[TextDelta | PartFinished | Written]:
+        """Yield what the model writes; one that can't be used as the corpus file names it is a failure like any other."""
+        try:
+            yield from write(self._models[self._model], sent)
+        except UserError as error:
+            yield Written(failure=error.message)
 
     def _finished(self, written: Written, sent: Sent, rounds: Sequence[Round]) -> AnswerFinished:
         shared = {

@@ -60,7 +60,7 @@ MOST_FIGURES = 2
 
 _PICTURED = re.compile(
     r"\b(?:figures?|fig\.|charts?|graphs?|diagrams?|plots?|pictures?|pictured|images?|photos?|photographs?|illustrat\w+|drawings?|"
-    r"drawn|maps?|screenshots?|logos?|icons?|depict\w*|shown|looks? like|colou?rs?|schematic|flow ?charts?|legend|pie|bars?)\b",
+    r"maps?|screenshots?|logos?|icons?|depict\w*|shown|looks? like|colou?rs?|schematic|flow ?charts?|legend|pie|bars?)\b",
     re.IGNORECASE,
 )
 _HOW = re.compile(

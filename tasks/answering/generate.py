@@ -5,7 +5,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 
 from schemas.answers import AnswerCounts, Part, PartFinished, TextDelta
-from schemas.errors import BadInputError, TransientError, UserError
+from schemas.errors import BadInputError, TransientError
 from schemas.generation import Request
 from schemas.ports import Writer
 from tasks.answering.compose import Sent
@@ -39,19 +39,19 @@ def write(model: Writer, sent: Sent) -> Iterator[TextDelta | PartFinished | Writ
     Args:
         model: The model.
         sent: What it is sent.
+
+    Raises:
+        UserError: The model can't be used as the corpus file names it.
     """
     reader, failure, note = ReplyReader(sent), "", ""
-    try:
-        with closing(model.stream(Request("answer", sent.messages))) as reply:
-            for item in reply:
-                if isinstance(item, str):
-                    yield from reader.feed(item)
-                elif isinstance(item, BadInputError | TransientError):
-                    failure = item.message
-                elif not item.complete:
-                    note = CUT_OFF
-    except UserError as error:  # readers get the extractive answer; `inset doctor` tells operators
-        failure = error.message
+    with closing(model.stream(Request("answer", sent.messages))) as reply:
+        for item in reply:
+            if isinstance(item, str):
+                yield from reader.feed(item)
+            elif isinstance(item, BadInputError | TransientError):
+                failure = item.message
+            elif not item.complete:
+                note = CUT_OFF
     yield from reader.close()
     if not (failure or reader.parts or reader.says_no_answer):
         failure = "the model wrote no answer"

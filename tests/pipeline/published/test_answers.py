@@ -191,6 +191,18 @@ def test_a_model_that_fails_leaves_the_extractive_answer_and_says_why(
     assert why in found.note
 
 
+def test_a_model_that_is_not_here_leaves_the_extractive_answer(folder: Path) -> None:
+    file = folder / "corpora" / "manuals.yaml"
+    absent = {"llm": {"kind": "local", "model": str(folder / "nowhere"), "revision": "1"}}
+    more = re.sub(r"retrieval: .*\n", f"retrieval: {json.dumps({'models': absent})}\n", file.read_text())
+    other = folder / "corpora" / "absent.yaml"
+    other.write_text(f"{more}answer: {{model: llm}}\n")
+    with closing(PublishedCorpus(open_workspace(str(other)))) as corpus:
+        found = corpus.answer(QUESTION)
+    assert found.parts
+    assert "not on this machine" in found.note
+
+
 def test_a_model_that_says_that_nothing_answers_is_taken_at_its_word(
     corpus: PublishedCorpus, model: EndpointServer
 ) -> None:

@@ -39,7 +39,8 @@ def main() -> None:
         Row("first whole part", "ms", median(_first(sent, step, PartFinished) for _ in range(TRIES)), goal=FIRST_MS)
     )
     show("from the model's first visible token to what a reader sees", rows)
-    for name, text in {"a procedure": step, "nothing but brackets": "[", "names of no figure": "[IMG-00000] "}.items():
+    shapes = {"a procedure": step, "names of no figure": "[IMG-00000] ", "blank lines": "\n", "brackets": "[", "stars": "*"}
+    for name, text in shapes.items():
         for size, kind in ((TOKEN, "tokens"), (1, "characters")):
             timed = {mb: _whole(sent, text, round(mb * 1e6), size) for mb in SIZES_MB}
             least = timed[SIZES_MB[0]] / SIZES_MB[0]

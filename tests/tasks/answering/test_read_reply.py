@@ -296,3 +296,15 @@ def test_a_long_reply_takes_linear_time() -> None:
         for character in make(2_000):
             reader.feed(character)
         assert len(reader._pending) < 300
+
+
+@pytest.mark.parametrize("endless", ["\n", " ", "`", "*", "```\n ", "| a "])
+def test_a_reply_without_an_end_is_read_to_its_end(endless: str) -> None:
+    reader = ReplyReader(SENT)
+    for _ in range(3_000):
+        reader.feed(endless)
+        assert len(reader._pending) < 300
+    reader.feed("\n```\n\nThe end [P1].\n")
+    reader.close()
+    assert not reader.says_no_answer
+    assert reader.parts

@@ -1,0 +1,66 @@
+"""An answer, a nearest passage that may not answer, or none: by confidence, as the corpus file and the manifest say."""
+
+import json
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from pipeline.corpus.workspace import Workspace, open_workspace
+from pipeline.published.corpus import PublishedCorpus
+from pipeline.published.version import open_version
+from pipeline.records.publication import read_manifest, read_pointer
+from pipeline.refresh import refresh
+from schemas.versions import Calibration
+from tests.manuals import write_manual
+from tests.pipeline.conftest import write_corpus
+
+ASKED = "Which screws hold the steel winch?"
+
+
+@pytest.mark.parametrize(
+    ("options", "abstained", "unsure"),
+    [
+        ("{abstain_below: 0, sure_above: 0}", False, False),
+        ("{abstain_below: 0, sure_above: 1}", False, True),
+        ("{abstain_below: 1}", True, False),
+    ],
+)
+def test_thresholds_of_the_corpus_file_decide(published: Workspace, options: str, abstained: bool, unsure: bool) -> None:
+    folder = published.file.parent.parent
+    workspace = open_workspace(str(write_corpus(folder, f"answer: {options}\n")))
+    with closing(PublishedCorpus(workspace)) as serving:
+        answer = serving.answer(ASKED)
+    assert (answer.abstained, answer.unsure) == (abstained, unsure)
+    assert answer.confidence is not None
+    assert 0 < answer.confidence < 1
+    assert bool(answer.parts) is not abstained
+
+
+def test_a_question_of_another_field_gets_no_sure_answer(published: Workspace) -> None:
+    with closing(PublishedCorpus(published)) as serving:
+        foreign, own = serving.answer("Who composed the opera Tosca?"), serving.answer(ASKED)
+    assert foreign.abstained or foreign.unsure
+    assert not own.abstained
+    assert (foreign.confidence or 0.0) < (own.confidence or 0.0)
+
+
+def test_the_manifest_has_what_golden_questions_taught(tmp_path: Path) -> None:
+    write_manual(tmp_path / "pdfs" / "winch.pdf", "steel winch", seed=2)
+    golden = [
+        {"id": "a", "question": ASKED, "doc": "winch.pdf", "pages": [1]},
+        {"id": "b", "question": "Who composed the opera Tosca?", "answerable": False},
+    ]
+    (tmp_path / "q.jsonl").write_text("\n".join(map(json.dumps, golden)))
+    workspace = open_workspace(str(write_corpus(tmp_path, "questions: ../q.jsonl\n")))
+    refresh(workspace)
+    pointer = read_pointer(workspace.store)
+    assert pointer is not None
+    manifest = read_manifest(workspace.store, pointer.version)
+    assert manifest is not None
+    assert isinstance(manifest.calibration, Calibration)
+    assert manifest.calibration.answerable == 1
+    assert manifest.calibration.unanswerable["golden"] == 1
+    assert open_version(workspace, pointer.version).calibration == manifest.calibration
+    before = manifest.model_dump(mode="json", exclude={"calibration"})
+    assert type(manifest).model_validate(before).calibration is None

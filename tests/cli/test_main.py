@@ -159,12 +159,12 @@ def _search_and_ask(inset: Inset, version: str) -> None:
     assert {"text", "figure"} == {part["type"] for part in answer["parts"]}
     assert {n for part in answer["parts"] for n in part["citations"]} == {cited["n"] for cited in answer["citations"]}
     spoken = inset("ask", "manuals", "What does the mended valve look like from side 2?")
-    assert "broken.pdf, page 2" in spoken.out
+    assert "(broken.pdf), page 2" in spoken.out
     assert inset("ask", "manuals", "What is a valve?", "--preset", "magic").err.startswith(
         "inset: there is no preset 'magic'"
     )
     by_words = inset("ask", "manuals", "What does the mended valve look like from side 2?", "--preset", "bm25")
-    assert "broken.pdf, page 2" in by_words.out
+    assert "(broken.pdf), page 2" in by_words.out
 
 
 def _narrowed(inset: Inset) -> None:

@@ -118,8 +118,8 @@ class Round(_Model):
 class AnswerResult(_Model):
     """An answer as an ordered list of parts.
 
-    ``abstained``: nothing in the version answers, and ``parts`` is empty. ``unsure``: the parts are the nearest passage, which
-    may not answer. ``confidence``, 0 to 1, is what both are decided by; null where a model wrote the answer or no threshold is
+    ``abstained``: nothing in the version answers, and ``parts`` is empty. ``unsure``: the parts are of the nearest passages,
+    which may not answer. ``confidence``, 0 to 1, is what both are decided by; null where a model wrote the answer or no threshold is
     compared.
     """
 

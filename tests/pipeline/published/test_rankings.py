@@ -84,7 +84,7 @@ def test_a_version_says_which_ranking_it_was_judged_by_and_is_judged_anew_by_ano
     ("one", "other"),
     [
         ("", "ranking: {alpha: 0.1, rrf_k: 7, diversity: 0.5, stop_words: english}\n"),
-        ("", "answers: {passages: 2}\n"),
+        ("", "answer: {passages: 2}\n"),
         ("", "index: {exact: true, replicas: 3}\n"),
         (
             "index: {engine: weaviate, url: 'http://h:1'}\n",

@@ -62,7 +62,7 @@ from query_service.guard import PICTURE_LIMIT, Guard
 from query_service.hosts import LOOPBACK, TrustedHosts
 from query_service.ports import Box, PublishedCorpus
 from query_service.stream import as_server_sent, events_of, gone
-from schemas.answer_presets import AnswerPresetInfo
+from schemas.answer_presets import AnswerPresetInfo, AnswerSettings
 from schemas.answers import AnswerFinished, AnswerResult
 from schemas.errors import InsetError, NotFoundError
 from schemas.evidence import Filters, Resemblance, SearchResult, SimilarFigures
@@ -200,9 +200,9 @@ class AnswerRequest(BaseModel):
     answer: PresetName | None = Field(
         None, description="How to answer, as /v1/corpora/{corpus}/answers lists it; null is the corpus's default."
     )
-    settings: Annotated[dict[str, Any], Field(max_length=10)] = Field(
-        {}, description='Settings of the answer preset that are overridden: {"max_images": 4}.'
-    )
+    settings: Annotated[
+        AnswerSettings, Field(description='Settings of the answer preset that are overridden: {"max_images": 4}.')
+    ] = AnswerSettings()
     preset: PresetName | None = Field(
         None, description="How passages are retrieved; null: as the answer preset says, or else the corpus's default."
     )
@@ -365,7 +365,7 @@ async def answer(request: Request, corpus: Opened, asked: AnswerRequest) -> Resp
         lambda stopped: corpus.answer_events(
             asked.question,
             answer=asked.answer,
-            settings=asked.settings,
+            settings=asked.settings.model_dump(exclude_unset=True),
             preset=asked.preset,
             steps=asked.steps.given,
             picture=asked.picture,

@@ -74,8 +74,14 @@ def _api(corpus: PublishedCorpus, mode: GenerationMode) -> Any:
                 body["filters"]["sources"] = ["*.pdf"]
             body.update({name: ALWAYS[0] for name in ("preset", "mode") if isinstance(body.get(name), str)})
             # No preset here looks at pictures.
-            if body.pop("picture", None) is not None and not body.get("query"):
+            if body.pop("picture", None) is not None and not body.get("query") and "question" not in body:
                 body["query"] = "winch"
+            # No model writes here, and names of what isn't there are refused.
+            if isinstance(body.get("answer"), str):
+                body["answer"] = "extractive"
+            if isinstance(body.get("settings"), dict):
+                named = ("model", "prompt", "retrieval")
+                body["settings"] = {name: value for name, value in body["settings"].items() if name not in named}
             if isinstance(body.get("steps"), dict):
                 body["steps"] = {name: step for name, step in body["steps"].items() if name == "select"}
         return body

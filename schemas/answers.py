@@ -119,8 +119,8 @@ class AnswerResult(_Model):
     """An answer as an ordered list of parts.
 
     ``abstained``: nothing in the version answers, and ``parts`` is empty. ``unsure``: the parts are of the nearest passages,
-    which may not answer. ``confidence``, 0 to 1, is what both are decided by; null where a model wrote the answer or no threshold is
-    compared.
+    which may not answer. ``confidence``, 0 to 1, is what both are decided by; null where a model wrote the answer or no threshold
+    is compared.
     """
 
     version: str

@@ -288,8 +288,15 @@ def _binary(media_type: str, description: str) -> dict[int | str, dict[str, Any]
     return {200: {"description": description, "content": {media_type: {"schema": schema}}}}
 
 
-_EVENTS = {
-    "schema": {"type": "string", "description": "Events start, text, part, result and error, each with JSON as data."}
+_EVENTS = {  # before OpenAPI 3.2, the schema of an event stream describes one event
+    "schema": {
+        "type": "object",
+        "required": ["event", "data"],
+        "properties": {
+            "event": {"enum": ["start", "text", "part", "result", "error"]},
+            "data": {"type": "string", "contentMediaType": "application/json"},
+        },
+    }
 }
 
 _listing = APIRouter()

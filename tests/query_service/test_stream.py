@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import jsonschema_rs
 import pytest
 from fastapi.testclient import TestClient
 
@@ -65,6 +66,14 @@ def test_events_come_in_order_and_the_last_is_the_whole_answer(body: dict[str, A
     )
     assert response.headers["content-type"].startswith("text/event-stream")
     assert told(response.text) == [(event.event, event.model_dump(mode="json")) for event in EVENTS]
+
+
+def test_every_event_follows_the_schema_of_the_api() -> None:
+    document = client(Writing(lambda _: iter(EVENTS))).get("/openapi.json").json()
+    content = document["paths"]["/v1/corpora/{corpus}/answer"]["post"]["responses"]["200"]["content"]
+    for event in EVENTS:
+        sent = {"event": event.event, "data": event.model_dump_json()}
+        jsonschema_rs.validate(content["text/event-stream"]["schema"], sent)
 
 
 def test_without_a_stream_the_answer_is_the_result_alone() -> None:

@@ -3,7 +3,7 @@
 import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from operator import attrgetter
 
@@ -40,6 +40,14 @@ COUNTED_PAGES = 3
 """Pages that a number among others must go up with: two sheets of a report often have years over their columns. Of
 1,014 pages none changes at 2 or 4.
 """
+WIDE_EDGE_SHARE = 0.2
+"""Share of a page's height in which its first and last lines may be running heads that hold the page number. Pages with wide
+margins, as LaTeX sets them on A4, have theirs at 0.13.
+"""
+NUMBERED_SHARE = 0.25
+"""Share of a document's pages whose first or last line holds the page number. Lines counted by chance, such as the captions of
+plates, are on fewer.
+"""
 _HEAD, _FOOT = 0, 1
 _PAGE_AT_END = re.compile(rf"\s+(?:{ROMAN}|\d{{1,4}})\s*$")
 _BETWEEN = re.compile(r"\s*[|·•–—]\s*|:\s+|\s{3,}")
@@ -49,6 +57,7 @@ _PAGE_NUMBER = re.compile(
     rf"(?:(?P<roman>{ROMAN})|(?P<arabic>\d{{1,4}}))(?P<total>\s*(?:/|of|von|-)\s*(?:{ROMAN}|(?P<most>\d{{1,4}})))?\W*",
     re.IGNORECASE,
 )
+_NUMBER_AT_EITHER_END = re.compile(r"(\d{1,4})(?:\s.*)?|.*\s(\d{1,4})")
 _ITSELF = re.compile(rf"\d+|\b{ROMAN}\b")
 
 
@@ -58,7 +67,8 @@ def find_margins(lines: Sequence[Line], pages: Sequence[Page], outline: Sequence
     A line belongs to the margin when it stands in the outer tenth of its page, as the page's reader sees it, and is a page
     number, by its words or since it goes up with the pages; or stands there on several pages with nothing but numbers
     changed, or names there, at the height at which most pages do, the chapter or section that its page belongs to. Any other
-    number there is content, such as a year over a table's column or the scale of a chart.
+    number there is content, such as a year over a table's column or the scale of a chart. The first and last line of a page
+    may be further inside if they hold the page number.
 
     Args:
         lines: Page after page.
@@ -92,7 +102,50 @@ def find_margins(lines: Sequence[Line], pages: Sequence[Page], outline: Sequence
     if not all(margins.issuperset(alike) for _, alike in often):
         heads = _RunningHeads(lines, sheets, outline, body)
         margins.update([line for side, alike in often for line in heads.among(alike, side, margins)])
-    return frozenset(margins)
+    return frozenset(margins | _numbered_heads(lines, sheets, body))
+
+
+def _numbered_heads(lines: Sequence[Line], sheets: Mapping[int, Page], body: float) -> set[Line]:
+    """Return the first and last lines of pages that begin or end with the page number, and titles level with them.
+
+    The difference of number and page must be the same on many pages. So these are found further from the edge than others.
+    A title at the foot, or in larger type, must stand there on several pages: the text of another column may be level with
+    the number, too.
+    """
+    by_page: dict[int, list[Line]] = defaultdict(list)
+    for line in lines:
+        by_page[line.page].append(line)
+    numbered: dict[int, dict[Line, list[tuple[int, Line]]]] = defaultdict(dict)
+    for page, found in by_page.items():
+        for side, row in _outer_rows(found, sheets[page]):
+            for line in row:
+                number = _NUMBER_AT_EITHER_END.fullmatch(line.text.strip())
+                if number and (line.text.strip().isdigit() or line.size <= body + LARGER_PT):
+                    offset = int(number[1] or number[2]) - page
+                    numbered[offset][line] = [(side, other) for other in row if other is not line]
+    least = max(FEWEST_SAME_HEIGHT_PAGES, int(NUMBERED_SHARE * len(sheets)))
+    counted = [rows for rows in numbered.values() if len({line.page for line in rows}) >= least]
+    titles = {line: side for rows in counted for row in rows.values() for side, line in row}
+    pages: dict[str, set[int]] = defaultdict(set)
+    for line in titles:
+        pages[_pattern(line.text)].add(line.page)
+    return {line for rows in counted for line in rows} | {
+        line
+        for line, side in titles.items()
+        if (side == _HEAD and line.size <= body + LARGER_PT) or len(pages[_pattern(line.text)]) >= FEWEST_REPEATED_PAGES
+    }
+
+
+def _outer_rows(lines: Sequence[Line], page: Page) -> Iterator[tuple[int, list[Line]]]:
+    """Yield a page's first and last row of lines, those of its inside left out."""
+    spans = {line: _span(line.bbox, page) for line in lines}
+    height = page.width_pt if page.rotation % 180 else page.height_pt
+    first = min(bottom for _, bottom, _ in spans.values())
+    if first <= WIDE_EDGE_SHARE * height:
+        yield _HEAD, [line for line, (top, bottom, _) in spans.items() if (top + bottom) / 2 < first]
+    last = max(top for top, _, _ in spans.values())
+    if last >= (1 - WIDE_EDGE_SHARE) * height:
+        yield _FOOT, [line for line, (top, bottom, _) in spans.items() if (top + bottom) / 2 > last]
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,39 @@ def test_page_numbers_go_up_with_the_pages_or_say_what_they_are(feet: list[str])
     assert _margins(feet) == [foot for foot in feet if foot]
 
 
+def _with_heads(heads: Sequence[str], y: int, *, size: int = 9) -> list[str]:
+    """Return what is margin of a document of as many pages, each with some words so far down, parted by ``|``."""
+    document = pymupdf.open()
+    for number, head in enumerate(heads, 1):
+        page = document.new_page(width=595, height=842)
+        for column, words in enumerate(filter(None, head.split("|"))):
+            page.insert_text((100 + 220 * column, y), words, fontsize=size)
+        paragraph(page, f"Page{number}", 200)
+    return [block.text for block in of(structured(document), BlockKind.MARGIN)]
+
+
+def test_a_head_with_the_page_number_may_stand_far_from_the_edge() -> None:
+    heads = ["2 CHAPTER 1. PUMPS", "1.1. VALVES 3", "4 CHAPTER 1. PUMPS", "1.2. SEALS 5", "6 CHAPTER 1. PUMPS"]
+    assert _with_heads(heads, 110) == heads
+
+
+def test_a_title_level_with_the_page_number_is_margin_where_it_is_repeated() -> None:
+    found = _with_heads([f"Pumps Inc.|{number}" for number in range(4, 9)], 110)
+    assert sorted(" ".join(found).split()) == sorted("4 5 6 7 8".split() + ["Pumps", "Inc."] * 5)
+
+
+@pytest.mark.parametrize(
+    ("heads", "y", "size"),
+    [
+        (["Chapter 1", "Chapter 2", "Chapter 3", "Chapter 4"], 110, 16),
+        (["Turn valve 1", "Turn valve 5", "Turn valve 7", "Turn valve 8"], 110, 9),
+        (["2 valves", "3 valves", "4 valves", "5 valves"], 190, 9),
+    ],
+)
+def test_other_lines_with_a_number_inside_the_page_are_text(heads: list[str], y: int, size: int) -> None:
+    assert _with_heads(heads, y, size=size) == []
+
+
 @pytest.mark.parametrize(
     "feet",
     [

@@ -6,7 +6,6 @@ import uuid
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
-from backends.engines.heap import share_heaps
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.alias import follow
 from pipeline.records.damage import note_damage
@@ -59,7 +58,6 @@ def refresh(
         UserError: The source isn't there, or another run is refreshing.
         ContractError: Something else was published meanwhile.
     """
-    share_heaps()  # before the threads of the first stages
     run_id = run_id or f"cli-{uuid.uuid4().hex[:12]}"
     store = workspace.store
     with holding(store, run_id, tied_to_process=True) as lease:

@@ -1,29 +1,19 @@
-"""LanceDB's engine without the package around it: what reads a table (docs/decisions/0037).
-
-``import lancedb`` takes two seconds of CPU for clients of its cloud and its catalogues, and its synchronous calls take two
-milliseconds each beside searches of three to five. The engine itself is one compiled module, ``lancedb._lancedb``, which is there
-within ten milliseconds; the package does nothing else than call it. It is no public interface: pyproject.toml names the release,
-and the contract suite holds each search to the reference engine. What writes goes through the package.
-"""
+"""Reads of a LanceDB table, through the package's asynchronous interface: its synchronous one adds 2 ms to searches of 3 to 5."""
 
 import asyncio
-import importlib.machinery
-import importlib.util
 import os
-import sys
 import threading
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import pyarrow as pa
 
 from backends.engines.rows import encodable
 from schemas.ports import Vector
 
-_MODULE = "lancedb._lancedb"
+if TYPE_CHECKING:
+    from lancedb.query import FullTextQuery
+
 _lock = threading.Lock()
 _loops: dict[int, asyncio.AbstractEventLoop] = {}
 
@@ -33,27 +23,6 @@ IDS_KEPT = 300_000
 
 Scored = list[tuple[int, float]]
 """The engine's number of a row, and its score; best first, ties in no order."""
-
-
-@dataclass(frozen=True)
-class MatchQuery:
-    """Rows whose column holds a term of the query, by BM25. The engine knows these classes by their names and attributes."""
-
-    query: str
-    column: str
-    boost: float = 1.0
-    operator: str = "OR"
-    fuzziness: int = 0
-    max_expansions: int = 50
-    prefix_length: int = 0
-    document_granularity: None = None
-
-
-@dataclass(frozen=True)
-class BooleanQuery:
-    """Several queries in one, each with ``SHOULD``, ``MUST`` or ``MUST_NOT``; scores are summed."""
-
-    queries: list[tuple[str, MatchQuery]]
 
 
 class LanceTable:
@@ -69,9 +38,10 @@ class LanceTable:
     """
 
     def __init__(self, uri: str, name: str, options: Mapping[str, str]) -> None:
-        async def opened() -> tuple[Any, pa.Schema]:
-            nothing = (None,) * 6  # of the cloud, of consistency between processes
-            database = await _engine().connect(uri, *nothing, dict(options) or None, None)
+        async def opened() -> tuple[Any, Any]:
+            import lancedb
+
+            database = await lancedb.connect_async(uri, storage_options=dict(options) or None)
             table = await database.open_table(name)
             return table, await table.schema()
 
@@ -80,11 +50,11 @@ class LanceTable:
 
     def count(self) -> int:
         """Return how many rows there are."""
-        return int(_wait(_started(self._table.count_rows, None)))
+        return int(_wait(self._table.count_rows()))
 
-    def matching(self, query: MatchQuery | BooleanQuery, limit: int, where: str) -> Scored:
+    def matching(self, query: "FullTextQuery", limit: int, where: str) -> Scored:
         """Return the best rows with their BM25 scores; ``where`` narrows them before they are ranked, "" not at all."""
-        return _scored(self._table.query().nearest_to_text({"query": query}), "_score", limit, where)
+        return _scored(lambda: self._table.query().nearest_to_text(query), "_score", limit, where)
 
     def nearest(self, column: str, query: Vector, refine: int, limit: int, where: str) -> Scored:
         """Return the nearest rows with their cosine distances.
@@ -96,14 +66,13 @@ class LanceTable:
             limit: Rows at most.
             where: Narrows them before they are ranked, "" not at all.
         """
-        first, *others = (_arrow(vector) for vector in query.reshape(-1, query.shape[-1]))
-        asked = self._table.query().nearest_to(first)
-        for other in others:
-            asked.add_query_vector(other)
-        asked.column(column)
-        asked.distance_type("cosine")
-        asked.refine_factor(refine)
-        return _scored(asked, "_distance", limit, where)
+
+        def search() -> Any:
+            vectors = [*query.astype(np.float32).reshape(-1, query.shape[-1])]
+            found = self._table.query().nearest_to(vectors if len(vectors) > 1 else vectors[0])
+            return found.column(column).distance_type("cosine").refine_factor(refine)
+
+        return _scored(search, "_distance", limit, where)
 
     def named(self, found: Scored) -> list[tuple[str, float]]:
         """Return ``(evidence_id, score)`` of rows.
@@ -112,9 +81,7 @@ class LanceTable:
         """
         ids = self._known()
         if absent := [row for row, _ in found if row not in ids.names]:
-            asked = self._table.take_row_ids(absent)
-            asked.select_columns(["evidence_id"])
-            ids.add(asked)
+            ids.add(_collected(lambda: self._table.take_row_ids(absent).select(["evidence_id"]).with_row_id()))
         return [(ids.names[row], score) for row, score in found]
 
     def rows(self, columns: Sequence[str], evidence_ids: Sequence[str]) -> list[dict[str, Any]]:
@@ -124,17 +91,17 @@ class LanceTable:
         """
         ids = self._known()
         if absent := [name for name in evidence_ids if name not in ids.rows]:
-            asked = self._table.query()
-            asked.select_columns(["evidence_id"])
-            asked.limit(len(absent))
-            asked.where(f"evidence_id IN ({listed(absent)})")
-            ids.add(asked)
+            where = f"evidence_id IN ({listed(absent)})"
+            ids.add(
+                _collected(
+                    lambda: self._table.query().select(["evidence_id"]).with_row_id().where(where).limit(len(absent))
+                )
+            )
         found = [row for name in evidence_ids if (row := ids.rows.get(name)) is not None]
         if not found:
             return []
-        asked = self._table.take_row_ids(found)
-        asked.select_columns(list(columns))
-        return _collected(asked).to_pylist()
+        rows: list[dict[str, Any]] = _collected(lambda: self._table.take_row_ids(found).select(list(columns))).to_pylist()
+        return rows
 
     def _known(self) -> "_Ids":
         ids = self._ids
@@ -150,12 +117,9 @@ class _Ids:
         self.names: dict[int, str] = {}
         self.rows: dict[str, int] = {}
 
-    def add(self, asked: Any) -> None:
-        """Read ids of rows, as a query that selects them gives them."""
-        asked.with_row_id()
-        read = _collected(asked)
-        rows: list[Any] = read.column("_rowid").to_pylist()
-        names: list[Any] = read.column("evidence_id").to_pylist()
+    def add(self, table: Any) -> None:
+        """Keep the ids of rows, from the columns ``_rowid`` and ``evidence_id``."""
+        rows, names = table.column("_rowid").to_pylist(), table.column("evidence_id").to_pylist()
         self.names.update(zip(rows, names, strict=True))
         self.rows.update(zip(names, rows, strict=True))
 
@@ -165,34 +129,20 @@ def listed(values: Iterable[str]) -> str:
     return ", ".join("'" + encodable(value).replace("'", "''") + "'" for value in values)
 
 
-def _scored(asked: Any, score: str, limit: int, where: str) -> Scored:
-    asked.select_columns([score])
-    asked.with_row_id()
-    asked.limit(limit)
-    if where:
-        asked.where(where)
-    found = _collected(asked)
-    rows: list[Any] = found.column("_rowid").to_pylist()
-    scores: list[Any] = found.column(score).to_pylist()
-    return list(zip(rows, scores, strict=True))
+def _scored(search: Callable[[], Any], score: str, limit: int, where: str) -> Scored:
+    def narrowed() -> Any:
+        query = search().select([score]).with_row_id().limit(limit)
+        return query.where(where) if where else query
+
+    found = _collected(narrowed)
+    return list(zip(found.column("_rowid").to_pylist(), found.column(score).to_pylist(), strict=True))
 
 
-def _collected(asked: Any) -> pa.Table:
-    async def run() -> pa.Table:
-        stream = await asked.execute(None, None)
-        return pa.Table.from_batches([batch async for batch in stream], stream.schema)
+def _collected(query: Callable[[], Any]) -> Any:
+    async def run() -> Any:
+        return await query().to_arrow()  # made in the loop, which the engine looks for
 
     return _wait(run())
-
-
-def _arrow(vector: Vector) -> "pa.Array[Any]":
-    """Return a vector for the engine; ``pa.array`` would look for pandas first, and so import it."""
-    return pa.Array.from_buffers(pa.float32(), len(vector), [None, pa.py_buffer(vector.astype(np.float32).tobytes())])
-
-
-async def _started(call: Any, *arguments: Any) -> Any:
-    # The engine asks for the running loop as soon as it is called.
-    return await call(*arguments)
 
 
 def _wait(work: Coroutine[Any, Any, Result]) -> Result:
@@ -211,19 +161,3 @@ def _loop() -> asyncio.AbstractEventLoop:
             loop = _loops[os.getpid()] = asyncio.new_event_loop()
             threading.Thread(target=loop.run_forever, name="lance", daemon=True).start()
         return _loops[os.getpid()]
-
-
-def _engine() -> Any:
-    """Return the compiled module, the very one that the package uses where that is imported before or afterwards."""
-    with _lock:
-        if _MODULE not in sys.modules:
-            package = importlib.util.find_spec("lancedb")
-            if package is None or package.origin is None:
-                raise ModuleNotFoundError("lancedb is not installed")
-            spec = importlib.machinery.PathFinder.find_spec(_MODULE, [str(Path(package.origin).parent)])
-            if spec is None or spec.loader is None:
-                raise ModuleNotFoundError(f"{_MODULE} is not installed")
-            module = importlib.util.module_from_spec(spec)
-            spec.loader.exec_module(module)
-            sys.modules[_MODULE] = module
-        return sys.modules[_MODULE]

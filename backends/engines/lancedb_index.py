@@ -11,14 +11,13 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from backends.engines.analyser import ANALYSIS_VERSION, query_terms
-from backends.engines.heap import releasing
-from backends.engines.lance_engine import BooleanQuery, LanceTable, MatchQuery, listed
+from backends.engines.lance_engine import LanceTable, listed
 from backends.engines.rows import (
     FIGURES,
     NAMES,
@@ -41,6 +40,9 @@ from schemas.evidence import EVIDENCE, Filters
 from schemas.ports import WHOLE_TEXT, SearchIndex, Vector
 from schemas.words import folded
 
+if TYPE_CHECKING:
+    from lancedb.query import FullTextQuery
+
 EXACT_BELOW_ROWS = 20_000
 BITS = 4
 """Of a vector's component in the index."""
@@ -54,16 +56,6 @@ REFINE_FACTOR, REFINE_FACTOR_OF_ONE_BIT = 1, 5
 """Times the rows asked for whose vectors are compared: with one bit, 640 of them are as good as 128 with four (decision 37)."""
 APPROXIMATED = 64
 """Rows that a vector search asks for at least: to approximate them is what finds other rows when more are asked for."""
-
-READ_AHEAD_BYTES = 32 << 20
-"""What a scan reads ahead: an index of 400,000 vectors takes 630 MB to build, and 810 with the engine's 2 GB; both as long."""
-
-SHUFFLED_BYTES = 16 << 20
-"""What is gathered of a vector index before it is sorted and written: 400,000 vectors take 410 MB to index, and 448 to 559 with
-the engine's 128 MB; both as long."""
-
-PARTITION_MB = 96
-"""What a part of a full-text index takes in memory while it is made, or joined with another; the engine's own bound is 2 GB."""
 
 Opened = TypeVar("Opened")
 
@@ -162,7 +154,7 @@ class LanceIndex:
                 raised = error
                 raise
 
-        with self._writing(), releasing():
+        with self._writing():
             try:
                 table.add(pa.RecordBatchReader.from_batches(schema, extended()))
             except Exception:
@@ -178,7 +170,7 @@ class LanceIndex:
         from lancedb.index import FTS, IvfRq
 
         table = self._table()
-        with self._writing(), releasing():
+        with self._writing():
             there = {column for index in table.list_indices() for column in index.columns}
             if there:
                 self._bring_up_to_date(table)
@@ -239,9 +231,7 @@ class LanceIndex:
         if not words.strip():
             return []
         columns = {terms_column(field) if analysed else field: weight for field, weight in weights.items()}
-        operator = "AND" if every else "OR"
-        asked = [MatchQuery(words, column, weight, operator) for column, weight in columns.items()]
-        together = asked[0] if len(asked) == 1 else BooleanQuery([("SHOULD", one) for one in asked])
+        together = _full_text_query(words, columns, every=every)
         with self._reading():
             found = deciding(lambda limit: table.matching(together, limit, where), k)
             return in_order(table.named(found))[:k]
@@ -328,7 +318,6 @@ class LanceIndex:
     def _open(self, how: Callable[[], Opened]) -> Opened:
         if not self._may_exist():
             raise self._damaged("is missing")
-        _bound()
         try:
             with self._reading():
                 return how()
@@ -385,15 +374,7 @@ class LanceIndex:
     def _connect(self) -> Any:
         import lancedb
 
-        _bound()
         return lancedb.connect(self._uri, storage_options=self._options or None)
-
-
-def _bound() -> None:
-    """Bound what the engine keeps in memory; it reads this once in a process."""
-    os.environ.setdefault("LANCE_DEFAULT_IO_BUFFER_SIZE", str(READ_AHEAD_BYTES))
-    os.environ.setdefault("LANCE_SHUFFLE_BATCH_BYTES", str(SHUFFLED_BYTES))
-    os.environ.setdefault("LANCE_FTS_PARTITION_SIZE", str(PARTITION_MB))
 
 
 def _first_line(error: Exception) -> str:
@@ -404,6 +385,15 @@ def _first_line(error: Exception) -> str:
 
 def _reopen(uri: str, table: str, options: Mapping[str, str], exact_below: int, languages: Collection[str]) -> LanceIndex:
     return LanceIndex(uri, table, options, exact_below=exact_below, languages=languages)
+
+
+def _full_text_query(words: str, columns: Mapping[str, float], *, every: bool) -> "FullTextQuery":
+    """Return the query for words in columns, by their weights; a row holds every word in one column, or any."""
+    from lancedb.query import BooleanQuery, FullTextOperator, MatchQuery, Occur
+
+    operator = FullTextOperator.AND if every else FullTextOperator.OR
+    queries = [MatchQuery(words, column, boost=weight, operator=operator) for column, weight in columns.items()]
+    return queries[0] if len(queries) == 1 else BooleanQuery([(Occur.SHOULD, query) for query in queries])
 
 
 def _as_written(full_text: Callable[..., Any]) -> Any:

@@ -4,7 +4,6 @@ import contextlib
 import time
 from collections.abc import Collection, Sequence
 
-from backends.engines.heap import share_heaps
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.collection import derive, fill, holds, read_back
 from pipeline.records.damage import read_damage_note
@@ -30,7 +29,6 @@ def build(workspace: Workspace, version: str, report: Report = silent) -> StageN
         DamagedError: A row has no vector.
     """
     started = time.monotonic()
-    share_heaps()
     store = workspace.store
     counted = counts_of(read_notes(store, version, [Stage.ASSEMBLE])[Stage.ASSEMBLE])
     workspace.settle_index(version, counted.documents_by_language)

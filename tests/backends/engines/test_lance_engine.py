@@ -1,7 +1,5 @@
-"""The engine is read without the package around it, and is the one that the package writes with."""
+"""Reads of a LanceDB table."""
 
-import subprocess
-import sys
 import uuid
 from pathlib import Path
 
@@ -23,25 +21,6 @@ def index(tmp_path: Path) -> LanceIndex:
     made.add(table([row(place) for place in range(ROWS)], unit_vectors(ROWS)).to_batches())
     made.finish()
     return made
-
-
-def test_reading_imports_neither_the_package_nor_pandas(index: LanceIndex, tmp_path: Path) -> None:
-    script = (
-        "import sys\n"
-        "import numpy as np\n"
-        "from backends.engines.lancedb_index import LanceIndex\n"
-        "from schemas.evidence import NO_FILTERS\n"
-        f"index = LanceIndex({str(tmp_path)!r}, 'rows_20260101T000000Z_00000001')\n"
-        "found = index.bm25('register', 3, NO_FILTERS) + index.dense(np.ones(32, np.float32), 3, NO_FILTERS, 'text')\n"
-        "assert len(index.fetch([name for name, _ in found])) == 6\n"
-        "assert not {'lancedb', 'pandas', 'pyarrow.dataset'} & set(sys.modules)\n"
-        "import lancedb\n"
-        "from lancedb import _lancedb\n"
-        "assert _lancedb is sys.modules['lancedb._lancedb']\n"
-        f"assert len(lancedb.connect({str(tmp_path)!r}).open_table('rows_20260101T000000Z_00000001')) == {ROWS}\n"
-    )
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
 
 
 def test_what_is_written_is_read_by_who_wrote_it(tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ from pipeline.records.publication import manifests, read_manifest, read_pointer
 from pipeline.records.vectors import open_vectors, passages
 from pipeline.refresh import refresh
 from pipeline.upkeep.prune import prune
+from ray_jobs.documents import parsed_file, structured_file
 from schemas.errors import InsetError
 from schemas.ids import collection_name, document_file, figure_file
 from schemas.versions import Status
@@ -344,8 +345,8 @@ def _objects_of(workspace: Workspace, version: str) -> set[str]:
     return {
         *(figure_file(figure) for figure in placements if figure is not None),
         *(document_file(doc_id) for doc_id in documents),
-        *(f"parsed/{doc_id}/{workspace.keys.parse}/document.parquet" for doc_id in documents),
-        *(f"structured/{doc_id}/{workspace.keys.structured}/document.parquet" for doc_id in documents),
+        *(parsed_file(doc_id, workspace.keys.parse) for doc_id in documents),
+        *(structured_file(doc_id, workspace.keys.structured) for doc_id in documents),
         *tagged.values(),
         f"quarantine/{manifest.run_id if manifest else ''}.parquet",
     }
@@ -356,7 +357,6 @@ def _orphans(workspace: Workspace) -> Iterator[str]:
     root, store = Path(workspace.store.root), workspace.store
     versions = {manifest.version for manifest in manifests(store)}
     needed = {name for version in versions for name in _objects_of(workspace, version)}
-    whole = {name.rpartition("/")[0] for name in needed if name.endswith("/document.parquet")}
     for path in sorted(root.rglob("*")):
         name = path.relative_to(root).as_posix()
         first, _, rest = name.partition("/")
@@ -366,8 +366,6 @@ def _orphans(workspace: Workspace) -> Iterator[str]:
             kept = False
         elif first == "versions":
             kept = rest.partition("/")[0] in versions
-        elif first in ("parsed", "structured"):
-            kept = name.rpartition("/")[0] in whole
         else:
             kept = name in needed or first in ("LIVE", "LIVE.copy", "LEASE", "LIVE.lock", "LEASE.lock", "vectors")
         if not kept:

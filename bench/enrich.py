@@ -49,7 +49,7 @@ from backends.stores.object_store import open_store
 from bench import gpu
 from bench.table import Row, show
 from evaluation.questions import load_questions
-from pipeline.records.cache import ShardedCache
+from pipeline.records.cache import RecordCache
 from pipeline.stages.enrich.keep import keep
 from ray_jobs.cluster import connected
 from ray_jobs.embed import BATCHES_A_CALL
@@ -265,7 +265,7 @@ def _stage(texts: Sequence[str]) -> Iterator[Row]:
 def _spent_by_stage(named: Sequence[tuple[str, str]], size: int, folder: Path) -> float:
     """Return the seconds of the processor that texts take from the driver to the shards, without a model."""
     schema = pa.schema([pa.field("id", pa.string(), nullable=False), pa.field("vector", pa.list_(pa.float32(), 384))])
-    cache = ShardedCache(open_store(str(folder / "store")), "vectors/free", schema)
+    cache = RecordCache(open_store(str(folder / "store")), "vectors/free", schema)
     times = folder / "free"
     times.mkdir()
     made = run_pool(FreeEmbedder, (times,), cut_batches(named, size), workers=2)

@@ -74,10 +74,8 @@ KINDS = (
     "documents/",
     "figures/",
     "tagged/",
-    "/lines.parquet",
-    "/chunks.parquet",
-    "parsed/document.parquet",
-    "structured/document.parquet",
+    "parsed/",
+    "structured/",
     "lance/data",
     "lance/_indices",
     "lance/_versions",
@@ -208,12 +206,9 @@ class Objects:
             return max(name for name in self.names(f"versions/{version}/lance") if place in name)
         if wanted in _SHARED:
             return self._of_version(version, wanted)
-        if wanted.startswith("/") or wanted.endswith("/document.parquet"):
-            folder, _, file = wanted.rpartition("/")
+        if wanted in ("parsed/", "structured/"):
             doc_ids = [row.doc_id for row in read_ledger(self._store, version)]
-            folders = [folder] if folder else ["parsed", "structured"]
-            names = (name for first in folders for name in self.names(first))
-            return min(name for name in names if name.endswith(f"/{file}") and name.split("/")[1] in doc_ids)
+            return min(name for name in self.names(wanted.rstrip("/")) if name.split("/")[1] in doc_ids)
         return next(name for name in self.names(f"versions/{version}") if name.startswith(f"versions/{version}/{wanted}"))
 
     def names(self, prefix: str) -> list[str]:

@@ -3,8 +3,7 @@
 Finished work of N documents is made up, 20 rows each: structured documents, figures, and vectors in their cache, as the steps
 before ``assemble`` leave them, so that no model and no PDF is measured. Then a version is made of it, a hundredth of the
 documents changes, and another is made; each stage runs in a process of its own, whose peak memory and CPU-seconds are shown.
-The files of a document that hold nothing of its own (its pages, blocks and failures) are links to one file for some hundred
-documents, which is read as any other. Vectors are random, of unit length. Wall times of a shared machine say little: ratios
+Vectors are random, of unit length. Wall times of a shared machine say little: ratios
 are of CPU-seconds a row.
 """
 
@@ -28,6 +27,7 @@ from bench.table import Row, show
 
 if TYPE_CHECKING:
     from pipeline.corpus.workspace import Workspace
+    from schemas.documents import Chunk, ParsedDocument, StructuredDocument
     from schemas.versions import PlannedDocument
 
 PAGES = 5
@@ -220,27 +220,6 @@ def _documents(root: Path, numbers: range, edition: str) -> "list[PlannedDocumen
     ]
 
 
-_SHARED = ("parsed/pages", "parsed/document", "structured/blocks", "structured/failures")
-"""Files that are the same for all made-up documents."""
-
-
-def _write_shared(folder: Path) -> None:
-    from schemas.documents import Block, BlockKind, Page, PageFailure
-    from schemas.geometry import BBox
-    from schemas.parquet import table_of, to_parquet
-
-    pages = [Page(page, 612.0, 792.0, 0, 2_000) for page in range(1, PAGES + 1)]
-    blocks = [
-        Block(order, 1 + order // ROWS_A_PAGE, BlockKind.TEXT, BBox(72, 72, 540, 200), "words")
-        for order in range(PAGES * ROWS_A_PAGE)
-    ]
-    tables = (table_of(Page, pages), table_of(Page, pages), table_of(Block, blocks), table_of(PageFailure, []))
-    for name, table in zip(_SHARED, tables, strict=True):
-        file = folder / f"{name}.parquet"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(to_parquet(table))
-
-
 def _write_documents(root: Path, edition: str, numbers: Sequence[int]) -> list[str]:
     """Write finished work of documents without the care that a store takes, and the vectors of their texts."""
     import numpy as np
@@ -249,7 +228,7 @@ def _write_documents(root: Path, edition: str, numbers: Sequence[int]) -> list[s
     from pipeline.records.documents import DocumentReader
     from pipeline.records.inherit import NOTHING
     from pipeline.records.vectors import open_vectors
-    from ray_jobs.documents import parsed_folder, structured_folder
+    from ray_jobs.documents import pack_parsed, pack_structured, parsed_file, structured_file
     from schemas.ids import sha256
     from schemas.parquet import to_parquet
     from tasks.enriching.spaces import Passage
@@ -260,26 +239,17 @@ def _write_documents(root: Path, edition: str, numbers: Sequence[int]) -> list[s
     reader = DocumentReader(workspace, (), NOTHING)
     names: list[str] = []
     rows: list[Passage] = []
-    # Not one for all documents: file systems limit the links to a file, ext4 to 65,000.
-    shared = root / "shared" / f"{edition}{numbers[0]}"
-    _write_shared(shared)
     for number in numbers:
         chance = random.Random(f"{edition}{number}")
         doc_id = sha256(f"{edition}{number}".encode())
         title = f"Manual {number} of the pump {doc_id[:6]}"
-        folders = {
-            "parsed": store / parsed_folder(doc_id, keys.parse),
-            "structured": store / structured_folder(doc_id, keys.structured),
-        }
-        for folder in folders.values():
-            folder.mkdir(parents=True)
-        for name in _SHARED:
-            kind, _, part = name.partition("/")
-            (folders[kind] / f"{part}.parquet").hardlink_to(shared / f"{name}.parquet")
-        files = _document(chance, doc_id, title, known, store / "figures")
-        for name, data in files.items():
-            (folders["structured"] / f"{name}.parquet").write_bytes(data)
-        (folders["parsed"] / "placements.parquet").hardlink_to(folders["structured"] / "placements.parquet")
+        parsed, structured, chunks = _document(chance, doc_id, title, known, store / "figures")
+        for name, data in (
+            (parsed_file(doc_id, keys.parse), pack_parsed(parsed)),
+            (structured_file(doc_id, keys.structured), pack_structured(structured, chunks)),
+        ):
+            (store / name).parent.mkdir(parents=True, exist_ok=True)
+            (store / name).write_bytes(data)
         names.append(doc_id)
         rows += reader.passages(doc_id, f"{doc_id}.pdf")
     for space in open_vectors(workspace.store, workspace.spaces):
@@ -299,19 +269,32 @@ def vocabulary() -> list[str]:
     return ["".join(chance.choices(syllables, k=chance.randint(1, 4))) for _ in range(WORDS)]
 
 
-def _document(chance: random.Random, doc_id: str, title: str, vocabulary: list[str], figures: Path) -> dict[str, bytes]:
-    """Return the files of a structured document that are its own; its figures are written."""
+def _document(
+    chance: random.Random, doc_id: str, title: str, vocabulary: list[str], figures: Path
+) -> "tuple[ParsedDocument, StructuredDocument, list[Chunk]]":
+    """Return a document; its figures are written."""
     import io
     from hashlib import sha1
 
     from PIL import Image
 
-    from ray_jobs.documents import StructuredHead
-    from schemas.documents import Chunk, Figure, Kind, PlacedFigure, Placement, Region, Role
+    from schemas.documents import (
+        Block,
+        BlockKind,
+        Chunk,
+        Figure,
+        Kind,
+        Page,
+        ParsedDocument,
+        PlacedFigure,
+        Placement,
+        Region,
+        Role,
+        StructuredDocument,
+    )
     from schemas.evidence import Modality
     from schemas.geometry import BBox
     from schemas.ids import figure_id
-    from schemas.parquet import table_of, to_parquet
     from schemas.tags import placeholder
 
     chunks: list[Chunk] = []
@@ -349,11 +332,15 @@ def _document(chance: random.Random, doc_id: str, title: str, vocabulary: list[s
                 placement=page - 1,
             )
         )
-    parts = (("chunks", Chunk, chunks), ("pictures", Figure, pictures), ("placements", Placement, placements))
-    files = {name: to_parquet(table_of(noun, rows)) for name, noun, rows in parts}
-    files["figures"] = to_parquet(table_of(PlacedFigure, placed))
-    files["document"] = to_parquet(table_of(StructuredHead, [StructuredHead(doc_id, title, PAGES)]))
-    return files
+    pages = tuple(Page(page, 612.0, 792.0, 0, 2_000) for page in range(1, PAGES + 1))
+    blocks = tuple(
+        Block(order, 1 + order // ROWS_A_PAGE, BlockKind.TEXT, BBox(72, 72, 540, 200), "words")
+        for order in range(PAGES * ROWS_A_PAGE)
+    )
+    placed_all, all_pictures = tuple(placements), tuple(pictures)
+    parsed = ParsedDocument(doc_id, title, pages, (), all_pictures, placed_all)
+    structured = StructuredDocument(doc_id, title, pages, blocks, tuple(placed), placed_all, all_pictures)
+    return parsed, structured, chunks
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from backends.models.registry import DETECTORS, RECOGNISERS, TEXT_EMBEDDERS
 from backends.stores.object_store import open_store
 from ray_jobs.cluster import connected
-from ray_jobs.documents import pack_structured, parsed_folder, read_parsed, structured_folder, write_structured
+from ray_jobs.documents import pack_structured, parsed_file, read_parsed, structured_file
 from ray_jobs.garbage import collected_rarely
 from ray_jobs.pools import cut_batches, run_pool
 from ray_jobs.rows import Outcome, attempt, blaming_the_input
@@ -175,11 +175,12 @@ class StructureActor:
 
     def _structure(self, work: Unstructured) -> bool:
         parse_key, structured_key = self._keys
-        parsed = read_parsed(self._store, parsed_folder(work.doc_id, parse_key))
+        parsed = read_parsed(self._store, parsed_file(work.doc_id, parse_key))
         with blaming_the_input("structuring it"), collected_rarely():
             document = structure_with(parsed, work.recognised, work.segmented, work.unfinished)
-            files = pack_structured(document, chunk(document, self._count_tokens, max_tokens=self._chunk_tokens))
-        write_structured(self._store, structured_folder(work.doc_id, structured_key), files)
+            data = pack_structured(document, chunk(document, self._count_tokens, max_tokens=self._chunk_tokens))
+        # One that was structured before lacks what a model had not come to, or was damaged.
+        self._store.replace(structured_file(work.doc_id, structured_key), data)
         return True
 
 

@@ -8,7 +8,7 @@ from backends.pdf.document import open_document
 from backends.pdf.opening import RELEASE
 from backends.stores.object_store import open_store
 from ray_jobs.children import Done, Refused, run_each
-from ray_jobs.documents import is_finished, parsed_folder, read_parsed, write_parsed
+from ray_jobs.documents import FILES_VERSION, pack_parsed, parsed_file, read_parsed
 from schemas.corpus import ParseOptions
 from schemas.errors import BadInputError, Failure, FailureCode
 from schemas.ids import document_file, key, sha256
@@ -49,6 +49,7 @@ def parse_key(options: ParseOptions) -> str:
     """Digest what a finished parse depends on."""
     return key(
         step=PARSE_VERSION,
+        files=FILES_VERSION,
         pymupdf=RELEASE,
         render_dpi=options.render_dpi,
         max_figure_pixels=options.max_figure_pixels,
@@ -108,9 +109,9 @@ def _outcome(job: ParseJob, last: Done[int] | Refused, run_id: str | None) -> Pa
 
 def _parse(order: _Order, opened: Callable[[int], None]) -> int:
     job, store = order.job, open_store(order.store_address)
-    folder = parsed_folder(job.doc_id, parse_key(order.options))
-    if is_finished(store, folder):
-        return len(read_parsed(store, folder).pages)
+    file = parsed_file(job.doc_id, parse_key(order.options))
+    if store.exists(file):
+        return len(read_parsed(store, file).pages)
     try:
         data = order.source.read(job.source)
     except FileNotFoundError as error:
@@ -126,5 +127,5 @@ def _parse(order: _Order, opened: Callable[[int], None]) -> int:
         opened=opened,
     )
     store.put(document_file(job.doc_id), data)
-    write_parsed(store, folder, document)
+    store.put(file, pack_parsed(document))
     return len(document.pages)

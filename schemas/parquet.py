@@ -10,43 +10,19 @@ import hashlib
 import io
 import types
 import typing
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from itertools import islice
 from typing import Any, BinaryIO
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from schemas.documents import (
-    BBOX,
-    Figure,
-    Line,
-    OutlineEntry,
-    Page,
-    PageFailure,
-    ParsedDocument,
-    Placement,
-    TableRegion,
-)
+from schemas.documents import BBOX
 from schemas.geometry import BBox
 
 T = typing.TypeVar("T")
-
-_PARTS: dict[str, type] = {
-    "pages": Page,
-    "lines": Line,
-    "figures": Figure,
-    "placements": Placement,
-    "tables": TableRegion,
-    "outline": OutlineEntry,
-    "failures": PageFailure,
-}
-
-
-PARSED_FILES = (*(f"{part}.parquet" for part in _PARTS), "document.parquet")
-"""Names of the files that ``pack`` makes; the last one is written last, and says that a document is parsed."""
-
 
 _LARGE_BYTES = 1 << 20
 
@@ -199,28 +175,21 @@ class Rows(Sequence[T]):
         return rows_of(self._noun, self.table.slice(wanted, 1))[0]
 
 
-def pack(document: ParsedDocument) -> dict[str, bytes]:
-    """Encode a parsed document as named Parquet files."""
-    files = {f"{part}.parquet": to_parquet(table_of(noun, getattr(document, part))) for part, noun in _PARTS.items()}
-    head = pa.table(
-        {
-            "doc_id": [document.doc_id],
-            "title": [document.title],
-            "date": pa.array([document.date], pa.string()),
-            "labels": pa.array([document.labels], pa.list_(pa.string())),
-        }
-    )
-    # The head comes last: a document is parsed when it is there.
-    return files | {"document.parquet": to_parquet(head)}
+def nested(parts: Mapping[str, tuple[type, Sequence[Any]]]) -> pa.Table:
+    """Return the rows of several nouns as a table of one row, with a list of structs a noun."""
+    return pa.table({name: _one_list(table_of(noun, rows)) for name, (noun, rows) in parts.items()})
 
 
-def unpack(files: dict[str, bytes]) -> ParsedDocument:
-    """Decode what ``pack`` made."""
-    head = from_parquet(files["document.parquet"]).to_pylist()[0]
-    parts: dict[str, Any] = {part: rows_of(noun, from_parquet(files[f"{part}.parquet"])) for part, noun in _PARTS.items()}
-    return ParsedDocument(
-        doc_id=head["doc_id"], title=head["title"], date=head["date"], labels=tuple(head["labels"]), **parts
-    )
+def part_of(table: pa.Table, name: str) -> pa.Table:
+    """Return the rows of one noun from a table that ``nested`` made."""
+    structs: Any = pc.list_flatten(table.column(name).combine_chunks())
+    return pa.Table.from_struct_array(structs)
+
+
+def _one_list(table: pa.Table) -> "pa.Array[Any]":
+    structs = pa.StructArray.from_arrays([column.combine_chunks() for column in table.columns], fields=[*table.schema])
+    ends: Any = pa.array([0, len(structs)], pa.int32())
+    return pa.ListArray.from_arrays(ends, structs)
 
 
 def _field(name: str, hint: Any) -> "pa.Field[Any]":

@@ -7,7 +7,7 @@ from pathlib import Path
 from backends.stores.object_store import open_store
 from backends.stores.sources import FolderSource
 from pipeline.inspection.view import write_view
-from ray_jobs.documents import is_finished, parsed_folder, read_parsed, reported
+from ray_jobs.documents import parsed_file, read_parsed, reported
 from ray_jobs.enrich import recognise, segment, structure_with
 from ray_jobs.parse_shard import ParseJob, parse_documents, parse_key
 from ray_jobs.rows import blaming_the_input
@@ -114,8 +114,8 @@ def _read(
     """Return a document, None where it can't be read at all, and why it or parts of it can't be."""
     outcomes = parse_documents([job], source=source, store_address=store.root, options=options, passwords=[], run_id=None)
     failures = [failure for outcome in outcomes for failure in outcome.failures]
-    parsed_at = parsed_folder(job.doc_id, parse_key(options))
-    if not is_finished(store, parsed_at):
+    parsed_at = parsed_file(job.doc_id, parse_key(options))
+    if not store.exists(parsed_at):
         return None, failures
     try:
         structured = _structured(read_parsed(store, parsed_at), captions, store, report)

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.ledger import read_ledger
 from pipeline.records.publication import read_manifest, read_pointer
-from ray_jobs.documents import parsed_folder, read_parsed
+from ray_jobs.documents import parsed_file, read_parsed
 from ray_jobs.subjects import read_subjects
 from schemas.errors import NotFoundError, UserError
 from schemas.pages import BEYOND_TEXT, DROPS, UNIQUE_TEXTS, ExportSummary, ImageFilter
@@ -112,7 +112,7 @@ def _documents(
     )
     index = 0
     for done, row in enumerate(sorted(ledger, key=lambda row: row.source), 1):
-        document = read_parsed(store, parsed_folder(row.doc_id, manifest.keys["parse"]))
+        document = read_parsed(store, parsed_file(row.doc_id, manifest.keys["parse"]))
         made = paginate(
             document,
             source=row.source,

@@ -1,12 +1,11 @@
 """A version's collection in its engine: filled, read back, and looked for."""
 
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.inventory import check_index_files
 from pipeline.records.vectors import SpaceVectors, VectorJoin, passage_of, passages, search_texts
@@ -56,10 +55,10 @@ def _write_all(
     fields: Iterable[str],
     report: Report,
 ) -> int:
-    """Write rows with their vectors; of where these lay, 16 bytes a row, nothing is in memory when it returns."""
+    """Write rows with their vectors."""
     schema = _schema(spaces)
-    with tempfile.TemporaryDirectory(prefix="inset-") as folder:
-        joins = [VectorJoin(Path(folder) / vectors.space.name, vectors) for vectors in spaces]
+    with TemporaryTables() as tables:
+        joins = [VectorJoin(tables, vectors) for vectors in spaces]
         total = 0
         for part in evidence():
             rows = passages(part)
@@ -104,7 +103,7 @@ def derive(
     slices = (rows for part in changed for rows in _slices(part, spaces))
     written = index.add(batch for rows in slices for batch in _embedded(rows, spaces, schema))
     for vectors in spaces:
-        vectors.cache.let_go()
+        vectors.cache.close()
     index.finish()
     return written
 

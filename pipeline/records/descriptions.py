@@ -7,7 +7,7 @@ from typing import get_args
 from backends.models.language import Py3LangId
 from backends.stores.objects import reading
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.cache import ShardedCache
+from pipeline.records.cache import RecordCache
 from pipeline.records.likenesses import Likenesses
 from pipeline.records.subjects import StructuredFiles, describables
 from schemas.corpus import PERSON
@@ -27,9 +27,9 @@ SPENT = "SPENT"
 """The object that counts what all refreshes of a corpus have spent."""
 
 
-def open_descriptions(store: ObjectStore, key: str) -> ShardedCache:
+def open_descriptions(store: ObjectStore, key: str) -> RecordCache:
     """Open the replies of one captioner."""
-    return ShardedCache(store, f"{_FOLDER}/{key}", schema_of(Description))
+    return RecordCache(store, f"{_FOLDER}/{key}", schema_of(Description))
 
 
 class Descriptions:

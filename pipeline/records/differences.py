@@ -1,15 +1,13 @@
 """What changed from one version to another: read from what both left in the store."""
 
 import contextlib
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from backends.stores.objects import read_model
-from backends.stores.spill import PARTS, Spill
+from backends.stores.temporary_tables import KeyedTable, TemporaryTables
 from evaluation.golden import ModeReport
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.evidence import placement_parts
@@ -61,14 +59,14 @@ def _readable(store: ObjectStore, version: str | None) -> Manifest | None:
 
 
 def _compared(store: ObjectStore, base: Manifest | None, manifest: Manifest) -> VersionDiff:
-    with tempfile.TemporaryDirectory(prefix="inset-") as folder:
-        had, has = (Spill(Path(folder) / name, TAGGED_FIGURE, "figure_id") for name in ("had", "has"))
+    with TemporaryTables() as tables:
+        had, has = (KeyedTable(tables, name, TAGGED_FIGURE, "figure_id") for name in ("had", "has"))
         before = _facts(store, base, had) if base else None
         now = _facts(store, manifest, has)
-        return diff(before, now, ((had.part(number), has.part(number)) for number in range(PARTS)))
+        return diff(before, now, zip(had.tables(), has.tables(), strict=True))
 
 
-def _facts(store: ObjectStore, manifest: Manifest, figures: Spill) -> VersionFacts:
+def _facts(store: ObjectStore, manifest: Manifest, figures: KeyedTable) -> VersionFacts:
     """Return what a version left in the store; its tagged figures go to where they can be asked for by their ids."""
     report = _evaluation(store, manifest.version)
     fates = read_fates(store, manifest.version)

@@ -6,15 +6,14 @@ from dataclasses import dataclass
 from backends.models.language import Py3LangId
 from backends.models.registry import TEXT_EMBEDDERS
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.cache import ShardedCache
+from pipeline.records.cache import RecordCache
 from pipeline.records.descriptions import Descriptions
 from pipeline.records.inherit import Inherited
 from pipeline.records.subjects import StructuredFiles, describables, names_described, open_drawn
 from ray_jobs.documents import (
-    is_finished,
-    parsed_folder,
+    parsed_file,
     read_placements,
-    structured_folder,
+    structured_file,
 )
 from schemas.documents import Chunk, DrawnPage, Figure, PlacedFigure, Placement
 from schemas.generation import Subject
@@ -29,7 +28,7 @@ WITHOUT_TAG: tuple[Subject, ...] = ("page", "text")
 def parsed_documents(workspace: Workspace, doc_ids: Iterable[str]) -> list[str]:
     """Return which documents have a finished parse, sorted."""
     store, parse = workspace.store, workspace.keys.parse
-    return [doc_id for doc_id in sorted(doc_ids) if is_finished(store, parsed_folder(doc_id, parse))]
+    return [doc_id for doc_id in sorted(doc_ids) if store.exists(parsed_file(doc_id, parse))]
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ class DocumentReader:
             doc_id: The document.
             source: Its first source, which chooses the captioner.
         """
-        store, folder = self._workspace.store, structured_folder(doc_id, self._workspace.keys.structured)
+        store, folder = self._workspace.store, structured_file(doc_id, self._workspace.keys.structured)
         files = StructuredFiles(self._workspace, doc_id, self._drawn)
         figures, placements = read_placements(store, folder)
         tokens = self._workspace.corpus.chunks.tokens
@@ -97,11 +96,11 @@ class DocumentReader:
 
 
 def _describable(
-    workspace: Workspace, documents: Iterable[str], inherited: Inherited, drawn: ShardedCache | None
+    workspace: Workspace, documents: Iterable[str], inherited: Inherited, drawn: RecordCache | None
 ) -> Iterator[tuple[str, int | None]]:
     """Yield what of a version may be described, some more than once: figures with their SHA-1, or its end, pages and texts."""
     for doc_id in documents:
-        figures, _ = read_placements(workspace.store, structured_folder(doc_id, workspace.keys.structured))
+        figures, _ = read_placements(workspace.store, structured_file(doc_id, workspace.keys.structured))
         yield from ((figure.figure_id, int(figure.sha1, 16)) for figure in figures)
         files = StructuredFiles(workspace, doc_id, drawn)
         yield from ((name, None) for subject in WITHOUT_TAG for name in describables(subject, files))

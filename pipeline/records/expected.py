@@ -5,11 +5,11 @@ from itertools import islice
 
 from pipeline.corpus.captioners import CaptionerInUse
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.cache import ShardedCache
+from pipeline.records.cache import RecordCache
 from pipeline.records.descriptions import open_descriptions, read_spent
 from pipeline.records.likenesses import Likenesses
 from pipeline.records.subjects import StructuredFiles, askable, describables, open_drawn
-from ray_jobs.documents import is_finished, structured_folder
+from ray_jobs.documents import structured_file
 from schemas.generation import Description, Subject
 from schemas.parquet import rows_of
 from schemas.versions import ExpectedCalls, Manifest, PlannedDocument, Spent
@@ -42,7 +42,7 @@ def expected_calls(
             for document in documents
             if workspace.captioner_of(subject, document.source) == label
         }
-        read = sorted(doc_id for doc_id in sizes if is_finished(workspace.store, _folder(workspace, doc_id)))
+        read = sorted(doc_id for doc_id in sizes if workspace.store.exists(_folder(workspace, doc_id)))
         cache = open_descriptions(workspace.store, used.captions.key)
         counted, undrawn = _missing(workspace, used, read, cache)
         a_byte = _a_byte(subject, live)
@@ -72,7 +72,7 @@ def _a_byte(subject: Subject, live: Manifest | None) -> float:
             return (rows.get("text", 0) + rows.get("table", 0)) / size
 
 
-def _missing(workspace: Workspace, used: CaptionerInUse, doc_ids: Iterable[str], cache: ShardedCache) -> tuple[int, int]:
+def _missing(workspace: Workspace, used: CaptionerInUse, doc_ids: Iterable[str], cache: RecordCache) -> tuple[int, int]:
     """Count what of structured documents the captioner hasn't described yet, and the pages that aren't drawn yet."""
     missing: set[bytes] = set()
     likenesses, undrawn = Likenesses(workspace, used), 0
@@ -89,7 +89,7 @@ def _missing(workspace: Workspace, used: CaptionerInUse, doc_ids: Iterable[str],
     return len(missing), undrawn
 
 
-def _a_call(used: CaptionerInUse, cache: ShardedCache) -> Spent:
+def _a_call(used: CaptionerInUse, cache: RecordCache) -> Spent:
     """Return what a call costs: on average where there were some, else at most."""
     made = rows_of(Description, next(cache.shards(), cache.schema.empty_table()))
     if not made:
@@ -98,4 +98,4 @@ def _a_call(used: CaptionerInUse, cache: ShardedCache) -> Spent:
 
 
 def _folder(workspace: Workspace, doc_id: str) -> str:
-    return structured_folder(doc_id, workspace.keys.structured)
+    return structured_file(doc_id, workspace.keys.structured)

@@ -5,7 +5,6 @@ their checksums, or have them for a name. One listing of the store then says whe
 whether anything changed.
 """
 
-import tempfile
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
@@ -15,11 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from backends.stores.objects import read_table
+from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.workspace import INDEX_FOLDER, Workspace
 from pipeline.records.damage import note_damage
 from pipeline.records.evidence import PartWriter
 from pipeline.records.publication import manifest_name, readable_manifest
-from pipeline.records.shared import OBJECTS, NeededObjects, Objects, list_objects
+from pipeline.records.shared import OBJECTS, SharedObjects
 from schemas.errors import DamagedError, MissingError
 from schemas.ids import sha256, version_file
 from schemas.parquet import rows_of, schema_of, table_of, to_parquet
@@ -57,16 +57,15 @@ def write_inventory(store: ObjectStore, version: str, names: Iterable[str]) -> s
     Args:
         store: The corpus's store.
         version: A version that is complete but for its manifest.
-        names: Shared objects that it needs, and folders of which it needs all; those end in "/".
+        names: Shared objects that it needs.
 
     Returns:
         Its SHA-256, for the manifest.
     """
     shared = PartWriter(store, version_file(version, SHARED), OBJECTS)
-    with tempfile.TemporaryDirectory(prefix="inset-") as folder:
-        needed = NeededObjects(names, Path(folder) / "needed")
-        # One that is needed and isn't there is written down as such, and found missing at the next look.
-        for part in list_objects(store, Path(folder) / "objects").needed(needed):
+    with TemporaryTables() as tables:
+        # One that is needed and isn't stored is listed all the same, and found missing at the next look.
+        for part in SharedObjects(tables, store).needed(names):
             shared.add(part)
     shared.close()
     own = store.sizes(version_file(version, ""))
@@ -122,14 +121,13 @@ def _rows(objects: pa.Table) -> Iterator[tuple[str, int]]:
     return zip(*columns, strict=True)
 
 
-def missing_or_cut(store: ObjectStore, version: str, shared: Objects, folder: Path) -> Iterator[Damage]:
+def missing_or_cut(store: ObjectStore, version: str, shared: SharedObjects) -> Iterator[Damage]:
     """Yield what of a version's objects is missing or cut, by listings; what has another size and is whole was made again.
 
     Args:
         store: The corpus's store.
         version: A finished version.
-        shared: What ``list_objects`` returned.
-        folder: A folder for what has to be put aside; whoever made it removes it.
+        shared: The shared objects of the store.
     """
     try:
         own = read_own(store, version)
@@ -144,11 +142,11 @@ def missing_or_cut(store: ObjectStore, version: str, shared: Objects, folder: Pa
         if sizes.get(item.name) != item.bytes:
             yield _other(store, item.name, item.bytes, sizes.get(item.name))
     try:
-        needed = Objects(_shared(store, version, own or ()), folder)
+        differing = list(shared.differing(_shared(store, version, own or ())))
     except DamagedError as error:
         yield Damage(error.name, error.message)
         return
-    for name, size, found in needed.beside(shared):
+    for name, size, found in differing:
         if found is None or not _is_whole(store, name):
             yield _other(store, name, size, found)
 

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from backends.models.perceptual_hash import HASH_VERSION, perceptual_hash
 from pipeline.corpus.captioners import CaptionerInUse
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.cache import ShardedCache
+from pipeline.records.cache import RecordCache
 from schemas.generation import Likeness
 from schemas.ids import figure_file, key, raised
 from schemas.parquet import rows_of, schema_of
@@ -67,9 +67,9 @@ class Likenesses:
         return perceptual_hash(self._store.get(figure_file(figure_id)))
 
 
-def likeness_cache(workspace: Workspace, used: CaptionerInUse) -> ShardedCache:
+def likeness_cache(workspace: Workspace, used: CaptionerInUse) -> RecordCache:
     """Open the cache of what a captioner's figures look like, and how near is near enough."""
     bits = workspace.corpus.captions.near_duplicates
     # Whose description serves whom stays as it was decided: hashes count once they are made otherwise.
     made = key(captions=used.captions.key, bits=bits, step=NEAR_DUPLICATES_VERSION, **raised(hashes=HASH_VERSION))
-    return ShardedCache(workspace.store, f"likenesses/{made}", schema_of(Likeness))
+    return RecordCache(workspace.store, f"likenesses/{made}", schema_of(Likeness))

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 
 from backends.models.perceptual_hash import HASH_VERSION, perceptual_hash
-from pipeline.records.cache import ShardedCache
+from pipeline.records.cache import RecordCache
 from schemas.errors import BadInputError, DamagedError, InsetError, TransientError
 from schemas.ids import figure_file, key
 from schemas.ports import ObjectStore
@@ -26,9 +26,9 @@ _TICK_S = 0.2
 _logger = logging.getLogger("inset.looks")
 
 
-def looks_cache(store: ObjectStore) -> ShardedCache:
+def looks_cache(store: ObjectStore) -> RecordCache:
     """Open the cache of what a corpus's figures look like."""
-    return ShardedCache(store, f"looks/{key(step=HASH_VERSION)}", LOOKS)
+    return RecordCache(store, f"looks/{key(step=HASH_VERSION)}", LOOKS)
 
 
 class Looks:
@@ -117,7 +117,7 @@ class _Work(threading.Thread):
             _logger.warning("%s can't be compared: %s", figure_file(figure_id), error.message)
             return None
 
-    def _keep(self, cache: ShardedCache, made: pa.Table) -> None:
+    def _keep(self, cache: RecordCache, made: pa.Table) -> None:
         try:
             cache.append(made)
         except (InsetError, OSError) as error:  # the service may read a store that it can't write to

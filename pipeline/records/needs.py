@@ -1,142 +1,134 @@
 """What versions need of their corpus's store beside their own folders: what ``prune`` keeps and ``mirror`` copies."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
-from pathlib import Path
-from typing import Any
+from itertools import islice
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from backends.stores.objects import read_names
-from backends.stores.spill import PARTS, Spill
+from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.cache import ShardedCache
+from pipeline.records.cache import RecordCache
 from pipeline.records.descriptions import open_descriptions
 from pipeline.records.evidence import evidence_parts, figures_of, page_rows, placement_parts
+from pipeline.records.inventory import read_inventory
 from pipeline.records.ledger import each_fate, read_fates
 from pipeline.records.publication import read_manifest
 from pipeline.records.quarantine import quarantine_file
-from pipeline.records.shared import NeededObjects
 from pipeline.records.subjects import names_described, open_drawn
 from pipeline.records.vectors import open_vectors, passages
-from ray_jobs.documents import HEAD, parsed_folder, structured_folder
+from ray_jobs.documents import parsed_file, structured_file
 from schemas.documents import Recognised, Segmented, drawn_page_id
+from schemas.errors import DamagedError
 from schemas.evidence import Modality
 from schemas.ids import document_file, figure_file, version_file
 from schemas.parquet import schema_of
 from schemas.progress import Report, silent
 from schemas.versions import Manifest, Status
-from tasks.versions.repeat import KEYED
+
+_IDS = pa.schema((pa.field("id", pa.string(), nullable=False),))
+_IDS_A_BATCH = 20_000
 
 
 class NeededRecords:
-    """Records of a cache that versions need, by name: very many, so they lie on disk.
+    """Records of a cache that versions need, by name.
 
     Args:
         cache: The cache.
-        folder: A folder for it alone; whoever made it removes it.
+        tables: A database.
+        number: Tells this from others in the database.
     """
 
-    def __init__(self, cache: ShardedCache, folder: Path) -> None:
+    def __init__(self, cache: RecordCache, tables: TemporaryTables, number: int = 0) -> None:
         self.cache = cache
-        self._folder = folder
-        self._names = Spill(folder / "needed", _NAMES, "id")
+        self._tables = tables
+        self._needed = f"needed_records_{number}"
+        tables.create(self._needed, _IDS)
 
     def add(self, names: Iterable[str]) -> None:
-        """Name some; what is named twice counts once."""
-        self._names.add(pa.table([list(names)], schema=_NAMES))
+        """Name some; a name that comes twice counts once."""
+        coming = iter(names)
+        while some := list(islice(coming, _IDS_A_BATCH)):
+            self._tables.add(self._needed, pa.table([some], schema=_IDS))
 
     def missing(self) -> int:
-        """Return how many of them the cache lacks; no more can be added then."""
-        there = self._put_aside("missing", self.cache)
-        return sum(len(_without(self._names.part(number), there.part(number), "key").unique()) for number in range(PARTS))
+        """Return how many of them the cache lacks."""
+        self._load("held", self.cache)
+        return int(self._tables.value(f"SELECT count(DISTINCT id) FROM {self._needed} ANTI JOIN held USING (id)"))
 
-    def spare(self) -> Iterator[str]:
-        """Yield the records that the cache has beside them, each once; no more can be added then."""
-        there = self._put_aside("spare", self.cache)
-        for number in range(PARTS):
-            found = there.part(number).rename_columns(["row", "id"])
-            yield from map(str, _without(found, self._names.part(number), "id").unique().to_pylist())
+    def spare(self) -> Sequence[str]:
+        """Return the records of the cache that aren't needed, each once."""
+        self._load("held", self.cache)
+        return self._ids(f"SELECT DISTINCT id FROM held ANTI JOIN {self._needed} USING (id) ORDER BY id")
 
-    def not_in(self, other: ShardedCache) -> Iterator[pa.Table]:
-        """Yield those that the cache has and another one lacks, a shard at a time; no more can be added then."""
-        here, there = self._put_aside("here", self.cache), self._put_aside("there", other)
-        wanted = np.zeros(here.rows, bool)
-        for number in range(PARTS):
-            rows, held = here.part(number), there.part(number)
-            names = rows.column("key")
-            needed = pc.is_in(names, self._names.part(number).column("id").combine_chunks())
-            known = pc.is_in(names, held.column("key").combine_chunks())
-            # Two shards may hold the same record.
-            first = np.zeros(rows.num_rows, bool)
-            first[np.unique(names.combine_chunks().dictionary_encode().indices.to_numpy(), return_index=True)[1]] = True
-            wanted[rows.column("row").to_numpy()] = first & np.asarray(needed) & ~np.asarray(known)
-        start = 0
+    def not_in(self, other: RecordCache) -> Iterator[pa.Table]:
+        """Yield the needed records that another cache lacks, a shard at a time."""
+        self._load("held", other)
+        wanted = set(self._ids(f"SELECT DISTINCT id FROM {self._needed} ANTI JOIN held USING (id)"))
         for shard in self.cache.shards():
-            yield shard.filter(pa.array(wanted[start : start + shard.num_rows]))
-            start += shard.num_rows
+            rows = []
+            for row, name in enumerate(shard.column("id").to_pylist()):
+                if name in wanted:  # two shards may hold the same record
+                    wanted.remove(str(name))
+                    rows.append(row)
+            yield shard.take(pa.array(rows, pa.int64()))
 
-    def _put_aside(self, name: str, cache: ShardedCache) -> Spill:
-        """Put aside the names of all records of a cache, with their places in its shards."""
-        spill = Spill(self._folder / name, KEYED, "key")
+    def _ids(self, query: str) -> list[str]:
+        return [str(name) for rows in self._tables.query(query) for name in rows.column("id").to_pylist()]
+
+    def _load(self, table: str, cache: RecordCache) -> None:
+        self._tables.create(table, _IDS)
         for names in cache.ids_by_shard():
-            spill.add(pa.table([np.arange(spill.rows, spill.rows + len(names)), names], schema=KEYED))
-        return spill
-
-
-_NAMES = pa.schema((pa.field("id", pa.string(), nullable=False),))
-
-
-def _without(table: pa.Table, others: pa.Table, key: str) -> Any:
-    """Return the names in a table that another one lacks."""
-    names = table.column("id").combine_chunks()
-    return names.filter(pc.invert(pc.is_in(names, others.column(key).combine_chunks())))
+            self._tables.add(table, pa.table([names], schema=_IDS))
 
 
 @dataclass(frozen=True)
 class Needs:
-    """Objects, and records of caches by folder."""
+    """Versions that are kept, and the records of caches that they need, by folder."""
 
-    objects: NeededObjects
+    workspace: Workspace
+    versions: Sequence[str]
     records: dict[str, NeededRecords]
 
+    def objects(self) -> Iterator[str]:
+        """Yield the shared objects that they need, by name; one may come twice."""
+        for version in self.versions:
+            manifest = read_manifest(self.workspace.store, version)
+            if manifest is not None:
+                yield from _listed(self.workspace, manifest)
 
-def needs_of(workspace: Workspace, versions: Iterable[str], folder: Path, report: Report = silent) -> Needs:
+
+def needs_of(workspace: Workspace, versions: Iterable[str], tables: TemporaryTables, report: Report = silent) -> Needs:
     """Return what finished versions need; one that was never finished needs nothing.
 
     Args:
         workspace: The corpus.
         versions: Their names.
-        folder: A folder for it alone; whoever made it removes it.
+        tables: A database for the names of records.
         report: Called with versions looked at.
     """
     named = sorted(versions)
     records: dict[str, NeededRecords] = {}
 
-    def needed(cache: ShardedCache) -> NeededRecords:
+    def needed(cache: RecordCache) -> NeededRecords:
         if cache.folder not in records:
-            records[cache.folder] = NeededRecords(cache, folder / f"records-{len(records)}")
+            records[cache.folder] = NeededRecords(cache, tables, len(records))
         return records[cache.folder]
 
-    def objects() -> Iterator[str]:
-        for done, version in enumerate(named, 1):
-            manifest = read_manifest(workspace.store, version)
-            if manifest is not None:
-                yield from objects_of(workspace, manifest)
-                _add_records(workspace, manifest, needed)
-            report("look", done, len(named))
-
-    return Needs(NeededObjects(objects(), folder / "objects"), records)
+    for done, version in enumerate(named, 1):
+        manifest = read_manifest(workspace.store, version)
+        if manifest is not None:
+            _add_records(workspace, manifest, needed)
+        report("look", done, len(named))
+    return Needs(workspace, named, records)
 
 
-def _add_records(workspace: Workspace, manifest: Manifest, needed: Callable[[ShardedCache], NeededRecords]) -> None:
+def _add_records(workspace: Workspace, manifest: Manifest, needed: Callable[[RecordCache], NeededRecords]) -> None:
     store, keys, version = workspace.store, manifest.keys, manifest.version
     for name, noun in (("recognised", Recognised), ("segmented", Segmented)):
         if name in keys:
-            pictures = needed(ShardedCache(store, f"recognised/{keys[name]}", schema_of(noun)))
+            pictures = needed(RecordCache(store, f"recognised/{keys[name]}", schema_of(noun)))
             for placements in placement_parts(store, version):
                 pictures.add(figures_of(placements))
     for captions in manifest.captioners.values():
@@ -154,14 +146,24 @@ def _add_records(workspace: Workspace, manifest: Manifest, needed: Callable[[Sha
             names.add(vectors.contents(rows))
 
 
+def _listed(workspace: Workspace, manifest: Manifest) -> Iterator[str]:
+    """Yield the shared objects of a finished version: those of its inventory, else those that it names."""
+    try:
+        items = read_inventory(workspace.store, manifest.version)
+        names = None if items is None else [item.name for item in items if item.sha256 is None]
+    except DamagedError:
+        names = None
+    yield from objects_of(workspace, manifest) if names is None else names
+
+
 def objects_of(workspace: Workspace, manifest: Manifest) -> Iterator[str]:
-    """Yield what a version needs by name, and by the name of a folder, which ends in "/"; a figure maybe more than once."""
+    """Yield the shared objects that a version needs, by name; a figure may come twice."""
     store, keys, version = workspace.store, manifest.keys, manifest.version
     for row in each_fate(read_fates(store, version)):
         if row.status is Status.INDEXED:
-            folders = (parsed_folder(row.doc_id, keys["parse"]), structured_folder(row.doc_id, keys["structured"]))
             yield document_file(row.doc_id)
-            yield from chain.from_iterable((f"{folder}/", f"{folder}/{HEAD}") for folder in folders)
+            yield parsed_file(row.doc_id, keys["parse"])
+            yield structured_file(row.doc_id, keys["structured"])
     for part in placement_parts(store, version):
         yield from map(figure_file, sorted(figures_of(part)))
     if manifest.counts.rows_by_modality.get(Modality.PAGE):

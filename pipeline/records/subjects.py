@@ -7,16 +7,16 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.cache import ShardedCache
+from pipeline.records.cache import RecordCache
 from ray_jobs.documents import (
-    StructuredHead,
-    parsed_folder,
+    DocumentHead,
+    parsed_file,
     read_blocks,
     read_chunks,
     read_figures,
     read_head,
     read_pages,
-    structured_folder,
+    structured_file,
 )
 from schemas.corpus import CaptionerKind
 from schemas.documents import Chunk, DrawnPage, Page, PlacedFigure, Role, drawn_page_id
@@ -32,9 +32,9 @@ from tasks.enriching.surroundings import surroundings, surroundings_of_page, sur
 DRAWN = "drawn"
 
 
-def open_drawn(store: ObjectStore, key: str) -> ShardedCache:
+def open_drawn(store: ObjectStore, key: str) -> RecordCache:
     """Open the records of pages that were drawn."""
-    return ShardedCache(store, f"{DRAWN}/{key}", schema_of(DrawnPage))
+    return RecordCache(store, f"{DRAWN}/{key}", schema_of(DrawnPage))
 
 
 class StructuredFiles:
@@ -46,10 +46,10 @@ class StructuredFiles:
         drawn: The records of drawn pages; None where pages have no rows.
     """
 
-    def __init__(self, workspace: Workspace, doc_id: str, drawn: ShardedCache | None) -> None:
+    def __init__(self, workspace: Workspace, doc_id: str, drawn: RecordCache | None) -> None:
         self._store, self._doc_id, self._drawn = workspace.store, doc_id, drawn
-        self._parsed = parsed_folder(doc_id, workspace.keys.parse)
-        self._folder = structured_folder(doc_id, workspace.keys.structured)
+        self._parsed = parsed_file(doc_id, workspace.keys.parse)
+        self._folder = structured_file(doc_id, workspace.keys.structured)
 
     @property
     def title(self) -> str:
@@ -67,7 +67,7 @@ class StructuredFiles:
         return self._head.labels
 
     @functools.cached_property
-    def _head(self) -> StructuredHead:
+    def _head(self) -> DocumentHead:
         return read_head(self._store, self._folder)
 
     @functools.cached_property

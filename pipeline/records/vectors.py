@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,18 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from backends.stores.spill import PARTS, Spill
-from pipeline.records.cache import ShardedCache
+from backends.stores.temporary_tables import TemporaryTables
+from pipeline.records.cache import RecordCache
 from schemas.ports import ObjectStore, Vector
 from schemas.versions import VectorSpace
 from tasks.enriching.embed import Content
 from tasks.enriching.spaces import SPACES, Passage, Space, searched_text
 from tasks.versions.repeat import KEYED, keyed
-
-BYTES_AT_ONCE = 16 << 20
-"""Vectors that a join has in memory, up to four times while they are put in order. A part of two million vectors of texts takes
-48 MB; of 500,000 pages with some 400 KB each it takes 3 GB.
-"""
 
 
 def passages(evidence: pa.Table) -> list[Passage]:
@@ -46,7 +40,7 @@ class SpaceVectors:
 
     space: Space
     dimension: int
-    cache: ShardedCache
+    cache: RecordCache
 
     @property
     def kind(self) -> pa.DataType:
@@ -109,19 +103,23 @@ def flattened(column: "pa.Array[Any]", dimension: int) -> tuple[Vector, NDArray[
     return np.asarray(pc.list_flatten(column), np.float32).reshape(-1, dimension), counts
 
 
+_RECORD = pa.schema((pa.field("id", pa.string(), nullable=False), pa.field("place", pa.int64(), nullable=False)))
+
+
 class VectorJoin:
-    """The vectors of a version's rows in one space, which lie in their cache in any order: joined on disk, part by part.
+    """The vectors of a version's rows in one space, joined with the records of their cache shard by shard.
 
     Args:
-        folder: A folder for it alone; whoever made it removes it.
-        vectors: Where they are.
+        tables: A database for the names of records; the vectors lie in its folder.
+        vectors: The space, and its cache.
     """
 
-    def __init__(self, folder: Path, vectors: SpaceVectors) -> None:
-        self._wanted = Spill(folder / "wanted", KEYED, "key")
-        self._held: Spill | None = None
-        self._vectors, self._folder = vectors, folder
-        self._rows = 0
+    def __init__(self, tables: TemporaryTables, vectors: SpaceVectors) -> None:
+        self._vectors, self._tables = vectors, tables
+        self._file = tables.folder / f"{vectors.space.name}.vectors"
+        self._wanted, self._shard = f"wanted_{vectors.space.name}", f"shard_{vectors.space.name}"
+        self._rows = self._with_vectors = 0
+        tables.create(self._wanted, KEYED)
 
     @property
     def name(self) -> str:
@@ -132,33 +130,33 @@ class VectorJoin:
         """Name the next rows of the version."""
         names = self._vectors.names(rows)
         wanted = [(row, name) for row, name in enumerate(names, self._rows) if name is not None]
-        self._wanted.add(keyed([row for row, _ in wanted], [name for _, name in wanted]))
+        self._tables.add(self._wanted, keyed([row for row, _ in wanted], [name for _, name in wanted]))
         self._rows += len(names)
+        self._with_vectors += len(wanted)
 
     def parts(self) -> Iterator[tuple[NDArray[np.int64], Vector, NDArray[np.int64]]]:
-        """Yield places of rows, all their vectors, and how many each has; in no particular order, those that have any.
+        """Yield numbers of rows, all their vectors, and how many each has, in the order of the cache; a row may come twice.
 
         Raises:
             DamagedError: A row that has some lacks them.
         """
-        lacking = 0
-        for number in range(PARTS):
-            wanted = self._wanted.part(number)
-            for found in self._cached().runs(number, BYTES_AT_ONCE) if wanted.num_rows else ():
-                places = pc.index_in(wanted.column("key"), found.column("id").combine_chunks())
-                here = pc.is_valid(places)
-                rows, wanted = wanted.filter(here), wanted.filter(pc.invert(here))
-                if rows.num_rows and not lacking:
-                    column = found.column("vector").combine_chunks().take(pa.array(places.drop_null().to_numpy()))
-                    yield rows.column("row").to_numpy(), *flattened(column, self._vectors.dimension)
-            lacking += wanted.num_rows
-        if lacking:
+        found = np.zeros(self._rows, bool)
+        for shard in self._vectors.cache.shards() if self._with_vectors else ():
+            self._tables.create(self._shard, _RECORD)
+            self._tables.add(self._shard, pa.table([shard.column("id"), np.arange(shard.num_rows)], schema=_RECORD))
+            column = shard.column("vector").combine_chunks()
+            query = f"SELECT row, place FROM {self._wanted} JOIN {self._shard} ON key = id ORDER BY row"
+            for hits in self._tables.query(query):
+                rows = hits.column("row").to_numpy()
+                found[rows] = True
+                yield rows, *flattened(column.take(hits.column("place").combine_chunks()), self._vectors.dimension)
+        if lacking := self._with_vectors - int(np.count_nonzero(found)):
             raise self._vectors.cache.lacking(lacking)
 
     def norms(self) -> NDArray[np.float32]:
         """Return the length of each row's vector, of many that which is furthest from 1, and 1 where it has none.
 
-        That is four bytes a row. Raises as ``parts`` does.
+        Raises as ``parts`` does.
         """
         norms = np.ones(self._rows, np.float32)
         for rows, vectors, counts in self.parts():
@@ -169,47 +167,24 @@ class VectorJoin:
         return norms
 
     def settle(self) -> None:
-        """Bring the vectors into the order of the rows, for ``read``; raises as ``parts`` does."""
-        self._counts = np.zeros(self._rows, np.int64)
-        for rows, _, counts in self.parts() if self._vectors.space.late else self._one_each():
-            self._counts[rows] = counts
-        ends = np.cumsum(self._counts)
-        self._starts = ends - self._counts
+        """Write the vectors to a file, for ``read``; raises as ``parts`` does."""
+        self._starts, self._counts = np.zeros(self._rows, np.int64), np.zeros(self._rows, np.int64)
+        written = 0
         with self._file.open("wb") as file:
-            file.truncate(int(ends[-1]) * self._bytes if self._rows else 0)
             for rows, vectors, counts in self.parts():
-                own = np.split(vectors, np.cumsum(counts)[:-1])
-                for row, vector in zip(rows.tolist(), own, strict=True):
-                    file.seek(int(self._starts[row]) * self._bytes)
-                    file.write(vector.tobytes())
+                file.write(vectors.tobytes())
+                self._starts[rows], self._counts[rows] = written + np.cumsum(counts) - counts, counts
+                written += len(vectors)
 
     def read(self, start: int, stop: int) -> "pa.Array[Any]":
-        """Return what some rows have, in order; null where that is nothing."""
-        counts = self._counts[start:stop]
-        first = int(self._starts[start]) if start < stop else 0
+        """Return the vectors of some rows, in order; null where a row has none."""
+        starts, counts = self._starts[start:stop], self._counts[start:stop]
+        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         dimension = self._vectors.dimension
-        values = np.fromfile(self._file, np.float32, int(counts.sum()) * dimension, offset=first * self._bytes)
-        return self._vectors.array(values.reshape(-1, dimension), counts)
-
-    def _cached(self) -> Spill:
-        if self._held is None:
-            self._held = Spill(self._folder / "held", self._vectors.cache.schema, "id")
-            for shard in self._vectors.cache.shards():
-                self._held.add(shard)
-        return self._held
-
-    def _one_each(self) -> Iterator[tuple[NDArray[np.int64], None, NDArray[np.int64]]]:
-        for number in range(PARTS):
-            rows = self._wanted.part(number).column("row").to_numpy()
-            yield rows, None, np.ones(len(rows), np.int64)
-
-    @property
-    def _file(self) -> Path:
-        return self._folder / "vectors"
-
-    @property
-    def _bytes(self) -> int:
-        return self._vectors.dimension * np.dtype(np.float32).itemsize
+        values = np.zeros((0, dimension), np.float32)
+        if len(within):
+            values = np.memmap(self._file, np.float32, "r").reshape(-1, dimension)[np.repeat(starts, counts) + within]
+        return self._vectors.array(values, counts)
 
 
 def open_vectors(store: ObjectStore, spaces: Mapping[str, VectorSpace]) -> list[SpaceVectors]:
@@ -226,4 +201,4 @@ def _opened(store: ObjectStore, space: Space, key: str, dimension: int) -> Space
     vector = pa.list_(pa.float32(), dimension)
     kept = pa.field("vector", pa.list_(vector) if space.late else vector, nullable=False)
     schema = pa.schema((pa.field("id", pa.string(), nullable=False), kept))
-    return SpaceVectors(space, dimension, ShardedCache(store, f"vectors/{space.name}/{key}", schema))
+    return SpaceVectors(space, dimension, RecordCache(store, f"vectors/{space.name}/{key}", schema))

@@ -1,18 +1,16 @@
 """Stage 4: the rows of the new version, from finished work alone; tags are numbered here."""
 
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import chain
-from pathlib import Path
 from types import MappingProxyType
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from backends.stores.spill import Spill
+from backends.stores.temporary_tables import KeyedTable, TemporaryTables
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.delta import DeltaWriter
 from pipeline.records.documents import DocumentReader, parsed_documents
@@ -28,7 +26,7 @@ from ray_jobs.documents import (
     read_head,
     read_placements,
     reported,
-    structured_folder,
+    structured_file,
 )
 from schemas.documents import TAGGED
 from schemas.errors import ContractError, Failure, FailureCode
@@ -72,8 +70,8 @@ def assemble(
     del plan  # its documents aren't needed any more, and there may be very many
     sources = indexed_sources(ledger)
     report("assemble", 0, len(sources))
-    with tempfile.TemporaryDirectory(prefix="inset-") as folder:
-        written = _write(workspace, version, sources, inherited, Path(folder), report)
+    with TemporaryTables() as tables:
+        written = _write(workspace, version, sources, inherited, tables, report)
     # After the rows: what a check finds to be indexed and without rows it has made again, rows of what isn't indexed it may not.
     write_ledger(store, version, ledger)
     failures = [*document_failures(ledger, run_id), *_page_failures(workspace, run_id, sources, inherited)]
@@ -112,7 +110,7 @@ def _fates(workspace: Workspace, plan: Plan, inherited: Inherited, broken: Mappi
     settled = {*unstructured, *broken}
     fresh = {doc_id for document in plan.documents if (doc_id := document.doc_id) not in pages and doc_id not in settled}
     for doc_id in parsed_documents(workspace, fresh):
-        pages[doc_id] = read_head(workspace.store, structured_folder(doc_id, workspace.keys.structured)).pages
+        pages[doc_id] = read_head(workspace.store, structured_file(doc_id, workspace.keys.structured)).pages
     yield from plan.carried
     for document in plan.documents:
         facts = asdict(document) | {"attempt": workspace.keys.attempt}
@@ -130,7 +128,7 @@ def _write(
     version: str,
     sources: Mapping[str, tuple[str, ...]],
     inherited: Inherited,
-    folder: Path,
+    tables: TemporaryTables,
     report: Report,
 ) -> dict[str, int]:
     """Write evidence and placements, document by document; return what they hold."""
@@ -141,14 +139,14 @@ def _write(
         lambda: inherited.placements(store),
         lambda doc_id: _pictures(workspace, doc_id),
         digits,
-        Spill(folder / "numbers", NUMBERED, "ending"),
+        KeyedTable(tables, "numbers", NUMBERED, "ending"),
     )
     made = make_rows(
         _pieces(workspace, sorted([*fresh, *again]), sources, inherited, report), numbers, TagTemplate(corpus.tags.template)
     )
     evidence, placements = evidence_writer(store, version), placement_writer(store, version)
     delta = DeltaWriter(store, version, inherited, sources, chain(fresh, again))
-    figures = Spill(folder / "figures", pa.schema([PLACEMENTS.field("figure_id")]), "figure_id")
+    tables.create("figures", pa.schema([PLACEMENTS.field("figure_id")]))
     roles: Counter[str] = Counter()
     modalities: Counter[str] = Counter()
     languages: Counter[str] = Counter()
@@ -160,12 +158,12 @@ def _write(
         modalities.update(map(str, rows.evidence.column("modality").to_pylist()))
         languages.update(_languages(rows.evidence))
         known = rows.placements.select(["figure_id"])
-        figures.add(known.filter(pc.is_valid(known.column("figure_id"))))
+        tables.add("figures", known.filter(pc.is_valid(known.column("figure_id"))))
     evidence.close()
     placements.close()
     delta.close()
     return {
-        "figures": sum(int(pc.count_distinct(part.column("figure_id")).as_py()) for part in figures.tables()),
+        "figures": int(tables.value("SELECT count(DISTINCT figure_id) FROM figures")),
         "placements": placements.rows,
         "tags": sum(roles[str(role)] for role in TAGGED),
         "rows": evidence.rows,
@@ -182,7 +180,7 @@ def _languages(evidence: pa.Table) -> list[str]:
 
 
 def _pictures(workspace: Workspace, doc_id: str) -> Pictures:
-    return read_placements(workspace.store, structured_folder(doc_id, workspace.keys.structured))
+    return read_placements(workspace.store, structured_file(doc_id, workspace.keys.structured))
 
 
 def _pieces(
@@ -224,7 +222,7 @@ def _page_failures(
             yield failure.model_copy(update={"source": sources[failure.doc_id][0], "run_id": run_id})
     drawn = None if workspace.keys.drawn is None else open_drawn(workspace.store, workspace.keys.drawn)
     for doc_id in sorted(sources.keys() - inherited.documents):
-        for found in read_failures(workspace.store, structured_folder(doc_id, workspace.keys.structured)):
+        for found in read_failures(workspace.store, structured_file(doc_id, workspace.keys.structured)):
             yield reported(found, sources[doc_id][0], doc_id, run_id)
         # Pages that were to have a row each, and can't be drawn.
         for page in StructuredFiles(workspace, doc_id, drawn).drawn:

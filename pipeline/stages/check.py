@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from backends.expectations import RowBatch, expect_evidence
 from backends.models.registry import TEXT_EMBEDDERS
-from backends.stores.spill import Spill
+from backends.stores.temporary_tables import KeyedTable, TemporaryTables
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.damage import note_damage, remade
 from pipeline.records.evidence import evidence_parts, version_rows
@@ -25,12 +27,12 @@ from pipeline.records.quarantine import document_failures
 from pipeline.records.subjects import StructuredFiles, open_drawn
 from pipeline.records.vectors import VectorJoin, open_vectors, passages
 from ray_jobs.documents import (
-    parsed_folder,
+    parsed_file,
     read_failures,
     read_marginal_pages,
     read_neighbours,
     read_pages,
-    structured_folder,
+    structured_file,
 )
 from schemas.errors import DamagedError, MissingError
 from schemas.evidence import VersionRows
@@ -56,7 +58,7 @@ from tasks.versions.check import (
     pictured_pages,
     placed_figures,
 )
-from tasks.versions.repeat import KEYED, keyed, keyed_by_words, sharing
+from tasks.versions.repeat import KEYED, keyed, keyed_by_words
 
 
 @dataclass(frozen=True)
@@ -93,10 +95,9 @@ def check(workspace: Workspace, version: str, report: Report = silent, *, assemb
     while True:
         ledger = read_ledger(store, version)
         inherited = inherited.without({row.doc_id for row in ledger if row.status is Status.QUARANTINED} | anew)
-        with tempfile.TemporaryDirectory(prefix="inset-") as folder:
-            docs = Path(folder) / "docs"
-            docs.mkdir()
-            found = _look(workspace, plan, ledger, inherited, looked_at, Path(folder), docs, report)
+        with tempfile.TemporaryDirectory(prefix="inset-") as folder, TemporaryTables() as tables:
+            docs = Path(folder)
+            found = _look(workspace, plan, ledger, inherited, looked_at, tables, docs, report)
             if not found.broken:
                 _keep_docs(store, version, docs)
                 break
@@ -120,14 +121,14 @@ def _look(
     ledger: Sequence[LedgerRow],
     inherited: Inherited,
     looked_at: Set[str],
-    folder: Path,
+    tables: TemporaryTables,
     docs: Path,
     report: Report,
 ) -> _Findings:
-    """Look at a version's rows, some documents at a time; what has to be known of all of them lies in ``folder``."""
+    """Look at a version's rows, some documents at a time; what has to be known of all of them is in ``tables``."""
     store, corpus, version = workspace.store, workspace.corpus, plan.version
     report("check", 0, 3)
-    seen = _Seen(workspace, ledger, inherited, looked_at, folder)
+    seen = _Seen(workspace, ledger, inherited, looked_at, tables)
     seen.go_through(version_rows(store, version))
     report("check", 1, 3)
     suite = expect_evidence(
@@ -163,21 +164,28 @@ class _Seen:
         ledger: Of the version.
         inherited: What it takes over from the live one.
         looked_at: Documents whose figures' pixels were compared with their names before.
-        folder: A folder for it alone; whoever made it removes it.
+        tables: A database for what has to be known of all rows.
     """
 
     def __init__(
-        self, workspace: Workspace, ledger: Sequence[LedgerRow], inherited: Inherited, looked_at: Set[str], folder: Path
+        self,
+        workspace: Workspace,
+        ledger: Sequence[LedgerRow],
+        inherited: Inherited,
+        looked_at: Set[str],
+        tables: TemporaryTables,
     ) -> None:
         self.indexed, self.names = indexed_pages(ledger), first_sources(ledger)
         self.by_text: list[tuple[str, Mapping[int, bool]]] = []
         self.unknown: list[str] = []
         self._known = known_languages(workspace)
-        self.by_figure = Spill(folder / "figures", PLACED, "figure_id")
-        self._by_number = Spill(folder / "numbers", PLACED, "number")
-        self._ids, self._words = Spill(folder / "ids", KEYED, "key"), Spill(folder / "words", KEYED, "key")
+        self.by_figure = KeyedTable(tables, "figures", PLACED, "figure_id")
+        self._by_number = KeyedTable(tables, "numbers", PLACED, "number")
+        self._tables = tables
+        for name in ("ids", "words"):
+            tables.create(name, KEYED)
         spaces = open_vectors(workspace.store, workspace.spaces)
-        self._joins = [VectorJoin(folder / f"vectors-{one.space.name}", one) for one in spaces]
+        self._joins = [VectorJoin(tables, one) for one in spaces]
         self._count_tokens = TEXT_EMBEDDERS.of(workspace.corpus.embeddings).token_counter()
         template = TagTemplate(workspace.corpus.tags.template)
         self._content, self._conserved = ContentConserved(), TakenOver()
@@ -199,8 +207,8 @@ class _Seen:
             for join in self._joins:
                 join.want(passages(rows.evidence))
             places = range(self._rows, self._rows + rows.evidence.num_rows)
-            self._ids.add(keyed(places, rows.evidence.column("evidence_id").to_pylist()))
-            self._words.add(keyed_by_words(rows.evidence, self._rows))
+            self._tables.add("ids", keyed(places, rows.evidence.column("evidence_id").to_pylist()))
+            self._tables.add("words", keyed_by_words(rows.evidence, self._rows))
             figures = placed_figures(rows.placements, self._looked_at)
             self.by_figure.add(figures)
             self.by_figure.add(pictured_pages(rows.evidence, self._looked_at))
@@ -233,8 +241,8 @@ class _Seen:
         Raises:
             DamagedError: A row lacks a vector.
         """
-        shares_id, _ = sharing(self._ids.tables(), self._rows)
-        _, repeated = sharing(self._words.tables(), self._rows)
+        shares_id = self._rows_where("ids", "count(*) OVER (PARTITION BY key) > 1")
+        repeated = self._rows_where("words", "row_number() OVER (PARTITION BY key ORDER BY row) > 1")
         norms = {join.name: join.norms() for join in self._joins}
 
         def joined() -> Iterator[RowBatch]:
@@ -247,6 +255,13 @@ class _Seen:
                 yield RowBatch(part, n_tokens, lengths, shares_id[places], repeated[places])
 
         return joined
+
+    def _rows_where(self, table: str, condition: str) -> NDArray[np.bool_]:
+        """Return for each row of the version whether its key meets a condition."""
+        found = np.zeros(self._rows, bool)
+        for rows in self._tables.query(f"SELECT row FROM {table} QUALIFY {condition}"):
+            found[rows.column("row").to_numpy()] = True
+        return found
 
     def verdicts(self) -> list[Verdict]:
         """Return what the laws of conservation and of tags say."""
@@ -285,7 +300,7 @@ def _documents_in(workspace: Workspace, doc_ids: Iterable[str]) -> Iterator[Docu
     store, keys = workspace.store, workspace.keys
     drawn = None if keys.drawn is None else open_drawn(store, keys.drawn)
     for doc_id in sorted(doc_ids):
-        parsed, structured = parsed_folder(doc_id, keys.parse), structured_folder(doc_id, keys.structured)
+        parsed, structured = parsed_file(doc_id, keys.parse), structured_file(doc_id, keys.structured)
         pages, placements = read_pages(store, parsed)
         yield DocumentIn(
             doc_id=doc_id,

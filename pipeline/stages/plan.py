@@ -14,7 +14,7 @@ from pipeline.records.languages import unknown_languages
 from pipeline.records.ledger import readable_ledger
 from pipeline.records.publication import manifests, read_override, read_pointer, readable_manifest, refusals_of
 from pipeline.records.quarantine import read_failures
-from ray_jobs.documents import is_finished, parsed_folder
+from ray_jobs.documents import parsed_file
 from schemas.corpus import EmbeddingOptions
 from schemas.errors import UNFINISHED, UserError
 from schemas.ids import key, version_name, version_time
@@ -154,4 +154,4 @@ def _parsed(workspace: Workspace, live: Pointer | None, ledger: Sequence[LedgerR
     if manifest is not None and manifest.keys["parse"] == parse:
         indexed = {row.doc_id for row in ledger if row.status is Status.INDEXED}
         known = doc_ids & indexed & set(store.folders("parsed"))
-    return known | {doc_id for doc_id in doc_ids - known if is_finished(store, parsed_folder(doc_id, parse))}
+    return known | {doc_id for doc_id in doc_ids - known if store.exists(parsed_file(doc_id, parse))}

@@ -4,14 +4,12 @@ What is copied is what the version needs: originals, figures, finished work and 
 over there finds all of it. The collection is filled anew from the copied rows and vectors.
 """
 
-import tempfile
 import uuid
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain
-from pathlib import Path
 
+from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.workspace import INDEX_FILE, Workspace, open_index
-from pipeline.records.cache import ShardedCache
+from pipeline.records.cache import RecordCache
 from pipeline.records.collection import fill, read_back
 from pipeline.records.evidence import evidence_parts, evidence_sample
 from pipeline.records.inventory import FILE as INVENTORY
@@ -19,7 +17,6 @@ from pipeline.records.inventory import SHARED, write_inventory
 from pipeline.records.lease import holding, release
 from pipeline.records.needs import Needs, needs_of, objects_of
 from pipeline.records.publication import manifest_name, named_manifest, read_manifest, read_pointer
-from pipeline.records.shared import list_objects
 from pipeline.records.vectors import open_vectors
 from schemas.corpus import LEXICAL_FIELDS
 from schemas.errors import ContractError, DamagedError, UserError
@@ -29,6 +26,7 @@ from schemas.progress import Report, silent
 from schemas.versions import Manifest, MirrorResult
 
 COPIES_AT_ONCE = 16
+_OBJECTS_A_BATCH = 10_000
 
 
 def mirror(workspace: Workspace, target: Workspace, version: str | None = None, report: Report = silent) -> MirrorResult:
@@ -113,25 +111,22 @@ def _copy(workspace: Workspace, there: ObjectStore, version: str, report: Report
         return True
 
     own = [name for name in here.names(version_file(version, "")) if not _made_there(version, name)]
-    with tempfile.TemporaryDirectory(prefix="inset-") as folder, ThreadPoolExecutor(COPIES_AT_ONCE) as pool:
-        needs = needs_of(workspace, [version], Path(folder) / "needs")
-        shared = list_objects(here, Path(folder) / "objects")
-        total = len(own) + sum(part.num_rows for part in shared.needed(needs.objects))
-        report("copy", 0, total)
-        done = copied = 0
-        parts = (list(map(str, part.column("name").to_pylist())) for part in shared.needed(needs.objects))
-        for names in chain(parts, [own]):
-            # The pool holds a task for each object that it is given.
-            for fresh in pool.map(copy, names):
-                copied, done = copied + fresh, done + 1
-                report("copy", done, total)
+    with TemporaryTables() as tables, ThreadPoolExecutor(COPIES_AT_ONCE) as pool:
+        needs = needs_of(workspace, [version], tables)
+        names = sorted({*needs.objects(), *own})
+        report("copy", 0, len(names))
+        copied = 0
+        for start in range(0, len(names), _OBJECTS_A_BATCH):  # the pool holds a task for each object that it is given
+            for done, fresh in enumerate(pool.map(copy, names[start : start + _OBJECTS_A_BATCH]), start + 1):
+                copied += fresh
+                report("copy", done, len(names))
         _copy_records(needs, there)
     return copied
 
 
 def _copy_records(needs: Needs, there: ObjectStore) -> None:
     for folder, records in sorted(needs.records.items()):
-        kept = ShardedCache(there, folder, records.cache.schema)
+        kept = RecordCache(there, folder, records.cache.schema)
         for table in records.not_in(kept):
             kept.append(table)
 

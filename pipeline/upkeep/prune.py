@@ -4,21 +4,18 @@ Versions say what they need: their ledgers, placements, rows and keys. Everythin
 of versions that are gone, or of a refresh that died; the next refresh does such work again where it wants it.
 """
 
-import tempfile
 import uuid
 from collections import Counter
-from collections.abc import Iterator
-from itertools import chain
-from pathlib import Path
 
+from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import CACHES
 from pipeline.records.descriptions import open_descriptions
 from pipeline.records.lease import holding, release
 from pipeline.records.likenesses import likeness_cache
 from pipeline.records.looks import looks_cache
-from pipeline.records.needs import Needs, needs_of
-from pipeline.records.shared import Objects, list_objects
+from pipeline.records.needs import needs_of
+from pipeline.records.shared import SharedObjects
 from pipeline.upkeep.retain import doomed, sweep
 from schemas.progress import Report, silent
 from schemas.versions import PruneResult
@@ -40,19 +37,19 @@ def prune(workspace: Workspace, *, dry_run: bool, report: Report = silent) -> Pr
         TransientError: The engine doesn't answer.
     """
     run_id = f"prune-{uuid.uuid4().hex[:12]}"
-    with holding(workspace.store, run_id, tied_to_process=True), tempfile.TemporaryDirectory(prefix="inset-") as folder:
+    with holding(workspace.store, run_id, tied_to_process=True), TemporaryTables() as tables:
         try:
-            return _prune(workspace, Path(folder), dry_run=dry_run, report=report)
+            return _prune(workspace, tables, dry_run=dry_run, report=report)
         finally:
             release(workspace.store, run_id)
 
 
-def _prune(workspace: Workspace, folder: Path, *, dry_run: bool, report: Report) -> PruneResult:
+def _prune(workspace: Workspace, tables: TemporaryTables, *, dry_run: bool, report: Report) -> PruneResult:
     store = workspace.store
     versions = doomed(workspace) if dry_run else sweep(workspace)
     kept = set(store.folders("versions")) - set(versions)
-    needs = needs_of(workspace, kept, folder / "needs", report)
-    objects = list_objects(store, folder / "objects")
+    needs = needs_of(workspace, kept, tables, report)
+    spare = [*SharedObjects(tables, store).spare(needs.objects())]
     # What models were paid for stays as long as the corpus file names them: a refresh that died has no version that needs it.
     paid = {
         cache.folder
@@ -63,27 +60,20 @@ def _prune(workspace: Workspace, folder: Path, *, dry_run: bool, report: Report)
     kept_caches = paid | needs.records.keys() | {looks_cache(store).folder}
     shards = [name for kind in CACHES for name in store.names(kind) if name.rpartition("/")[0] not in kept_caches]
     halves = store.abandoned("")
-    counts = Counter(name.partition("/")[0] for name in _spare_objects(objects, needs, shards))
+    counts = Counter(name.partition("/")[0] for name in (*spare, *shards))
     counts.update({"half written": len(halves)} if halves else {})
-    records = {name: list(needed.spare()) for name, needed in sorted(needs.records.items()) if name not in paid}
+    records = {name: needed.spare() for name, needed in sorted(needs.records.items()) if name not in paid}
     if not dry_run:
-        for done, name in enumerate(chain(_spare_objects(objects, needs, shards), halves), 1):
+        for done, name in enumerate([*spare, *shards, *halves], 1):
             store.delete(name)
             report("remove", done, counts.total())
-        for name, spare in records.items():
-            if spare:
-                needs.records[name].cache.forget(spare)
+        for name, ids in records.items():
+            if ids:
+                needs.records[name].cache.forget(ids)
     return PruneResult(
         corpus=workspace.corpus.name,
         removed=not dry_run,
         versions=versions,
         objects=dict(counts),
-        records={name: len(spare) for name, spare in records.items() if spare},
+        records={name: len(ids) for name, ids in records.items() if ids},
     )
-
-
-def _spare_objects(objects: Objects, needs: Needs, shards: list[str]) -> Iterator[str]:
-    """Yield the objects that nobody needs, caches among them that nobody does."""
-    for part in objects.spare(needs.objects):
-        yield from map(str, part.column("name").to_pylist())
-    yield from shards

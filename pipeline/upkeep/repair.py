@@ -8,21 +8,19 @@ as it is until a new one, made of what is whole, has taken its place.
 import contextlib
 import heapq
 import random
-import tempfile
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import chain
-from pathlib import Path
 
-from pipeline.corpus.workspace import INDEX_FOLDER, Workspace
-from pipeline.records.cache import CACHES, ShardedCache
+from backends.stores.temporary_tables import TemporaryTables
+from pipeline.corpus.workspace import Workspace
+from pipeline.records.cache import CACHES, RecordCache
 from pipeline.records.damage import NOTED, DamageNote, read_damage_note
 from pipeline.records.descriptions import SPENT
 from pipeline.records.evidence import evidence_parts, page_rows, placement_parts
 from pipeline.records.inventory import FILE as INVENTORY
 from pipeline.records.inventory import Damage, Item, changed, missing_or_cut, read_inventory, read_own
 from pipeline.records.lease import LEASE
-from pipeline.records.needs import NeededRecords, objects_of
+from pipeline.records.needs import NeededRecords
 from pipeline.records.publication import (
     COPY,
     LIVE,
@@ -33,7 +31,7 @@ from pipeline.records.publication import (
     readable_manifest,
     repair_pointer,
 )
-from pipeline.records.shared import KINDS, list_objects
+from pipeline.records.shared import KINDS, SharedObjects
 from pipeline.records.subjects import open_drawn
 from pipeline.records.vectors import open_vectors, passages
 from pipeline.upkeep.retain import doomed, sweep
@@ -77,14 +75,14 @@ def find_damage(workspace: Workspace, *, deep: bool = False, report: Report = si
         UserError: A folder of the store can't be read.
         TransientError: The store doesn't answer.
     """
-    with tempfile.TemporaryDirectory(prefix="inset-") as folder:
-        return _find_damage(workspace, Path(folder), deep=deep, report=report)
+    with TemporaryTables() as tables:
+        return _find_damage(workspace, tables, deep=deep, report=report)
 
 
-def _find_damage(workspace: Workspace, folder: Path, *, deep: bool, report: Report) -> Damages:
+def _find_damage(workspace: Workspace, tables: TemporaryTables, *, deep: bool, report: Report) -> Damages:
     store = workspace.store
     found = Damages(loose=list(_unreadable(store, (LIVE, COPY, LEASE, NOTED, SPENT), optional=True)))
-    shared = list_objects(store, folder / "objects")
+    shared = SharedObjects(tables, store)
     kept = _kept(workspace)
     live = _live(store)
     broken: dict[str, Damage] = {}
@@ -94,7 +92,7 @@ def _find_damage(workspace: Workspace, folder: Path, *, deep: bool, report: Repo
         found.loose += _lacking_vectors(workspace, live)
     for done, version in enumerate(kept, 1):
         report("look", done - 1, len(kept))
-        cut = missing_or_cut(store, version, shared, folder / version)
+        cut = missing_or_cut(store, version, shared)
         found.versions[version] = _of_version(workspace, version, cut, broken, deep=deep, live=version == live)
         inventory = version_file(version, INVENTORY)
         if not store.exists(inventory) and inventory not in {damage.name for damage in found.versions[version]}:
@@ -198,27 +196,16 @@ def _of_version(
     if deep:
         found |= {damage.name: damage for damage in changed(store, version)}
     if deep or live:
-        items = (item for item in _items(workspace, version) if item.name not in found)
+        items = (item for item in _items(store, version) if item.name not in found)
         for item in items if deep else _sample(items):
             found |= {damage.name: damage for damage in _read(store, item, broken)}
     return list(found.values())
 
 
-def _items(workspace: Workspace, version: str) -> Iterator[Item]:
-    """Yield what a version needs; of one that was finished before inventories were kept, what it names."""
-    try:
-        yield from read_inventory(workspace.store, version) or _named(workspace, version)
-    except DamagedError:
-        return
-
-
-def _named(workspace: Workspace, version: str) -> Iterator[Item]:
-    store = workspace.store
-    manifest = read_manifest(store, version)
-    names = objects_of(workspace, manifest) if manifest else ()
-    own = (name for name in store.names(version_file(version, "")) if f"/{INDEX_FOLDER}/" not in name)
-    whole = (store.names(name) if name.endswith("/") else [name] for name in names)
-    return (Item(name, 0, None) for name in sorted({*own, *chain.from_iterable(whole)}))
+def _items(store: ObjectStore, version: str) -> Iterator[Item]:
+    """Yield what a version needs; nothing of one that was finished before inventories were kept."""
+    with contextlib.suppress(DamagedError):
+        yield from read_inventory(store, version) or ()
 
 
 def _sample(items: Iterable[Item]) -> list[Item]:
@@ -274,8 +261,8 @@ def _lacking_vectors(workspace: Workspace, version: str | None) -> Iterator[Dama
         if version is None or manifest is None:
             return
         for vectors in open_vectors(workspace.store, manifest.spaces):
-            with tempfile.TemporaryDirectory(prefix="inset-") as folder:
-                needed = NeededRecords(vectors.cache, Path(folder))
+            with TemporaryTables() as tables:
+                needed = NeededRecords(vectors.cache, tables)
                 for part in evidence_parts(workspace.store, version):
                     needed.add(vectors.contents(passages(part)))
                 missing = needed.missing()
@@ -344,7 +331,7 @@ def _documents_with(store: ObjectStore, version: str, figure: str) -> set[str]:
 
 def _forget_scans(workspace: Workspace, version: str, documents: set[str]) -> None:
     """Forget what was cut out of the scanned pages of documents, so that the figures on them are cut and stored again."""
-    cache = ShardedCache(workspace.store, f"recognised/{workspace.keys.segmented}", schema_of(Segmented))
+    cache = RecordCache(workspace.store, f"recognised/{workspace.keys.segmented}", schema_of(Segmented))
     try:
         rows = _placed(workspace.store, version)
         scans = {str(row["figure_id"]) for row in rows if row["doc_id"] in documents and row["kind"] == Kind.SCAN}

@@ -1,6 +1,6 @@
 """Find rows that share something with other rows of their version, wherever those stand."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -38,21 +38,3 @@ def keyed_by_words(evidence: pa.Table, first: int) -> pa.Table:
             rows.append(row)
             keys.append(sha256("\n".join((title or "", *path, text)).encode()))
     return keyed(rows, keys)
-
-
-def sharing(tables: Iterable[pa.Table], rows: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Say of each row whether it shares its key, and whether it repeats the key of a row before it: two bytes a row.
-
-    Args:
-        tables: Rows of ``KEYED``, in order; those that share a key are in one table.
-        rows: Of the version.
-    """
-    shared, repeated = np.zeros(rows, bool), np.zeros(rows, bool)
-    for table in tables:
-        codes = table.column("key").combine_chunks().dictionary_encode().indices.to_numpy()
-        places = table.column("row").to_numpy()
-        shared[places] = np.bincount(codes)[codes] > 1 if len(codes) else False
-        later = np.ones(len(codes), bool)
-        later[np.unique(codes, return_index=True)[1]] = False
-        repeated[places] = later
-    return shared, repeated

@@ -5,6 +5,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -13,7 +14,7 @@ from schemas.corpus import GateOptions
 from schemas.evidence import EVIDENCE
 from schemas.laws import Verdict
 from schemas.tags import escape, placeholder
-from tasks.versions.repeat import keyed, keyed_by_words, sharing
+from tasks.versions.repeat import keyed_by_words
 
 FIGURE = "f" * 64
 NAMES = {"0" * 64: "manual.pdf"}
@@ -58,9 +59,12 @@ def expect(
 
 
 def batch(table: pa.Table, n_tokens: list[int], norms: dict[str, list[float]]) -> RowBatch:
-    ids = [keyed(range(table.num_rows), table.column("evidence_id").to_pylist())] if table.num_rows else []
-    shares_id, _ = sharing(ids, table.num_rows)
-    _, repeated = sharing([keyed_by_words(table, 0)] if "bbox" in table.column_names else [], table.num_rows)
+    ids = table.column("evidence_id").to_pylist()
+    shares_id = np.array([ids.count(name) > 1 for name in ids], bool)
+    repeated = np.zeros(table.num_rows, bool)
+    words = keyed_by_words(table, 0).to_pylist() if "bbox" in table.column_names else []
+    for place, found in enumerate(words):
+        repeated[found["row"]] = found["key"] in {earlier["key"] for earlier in words[:place]}
     return RowBatch(table, n_tokens, norms, shares_id, repeated)
 
 

@@ -1,49 +1,49 @@
-"""Structured documents in the store."""
+"""Documents in the store."""
 
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from backends.pdf.document import open_document
 from backends.stores.object_store import open_store
-from backends.stores.objects import read_rows
 from ray_jobs.documents import (
-    is_finished,
+    pack_parsed,
     pack_structured,
-    parsed_folder,
+    parsed_file,
+    read_blocks,
+    read_head,
     read_labelled,
-    structured_folder,
-    write_parsed,
-    write_structured,
+    read_pages,
+    read_parsed,
+    read_tree,
+    structured_file,
 )
 from schemas.corpus import ParseOptions
-from schemas.documents import Node
 from tasks.reading.contents import grow
 from tasks.reading.parse import parse
 from tasks.reading.structure import structure
 from tests.manuals import write_manual
 
 
-def test_which_pictures_hold_lines_is_known_without_reading_the_lines(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_document_is_one_object_and_comes_back_as_it_was(tmp_path: Path) -> None:
     data = write_manual(tmp_path / "pump.pdf", "pump").read_bytes()
     document = parse(open_document(data), "d", ParseOptions(), keep_figure=lambda name, data: None)
     lines = tuple(line._replace(inside=place if place in (1, 3) else None) for place, line in enumerate(document.lines))
-    store, folder = open_store(f"{tmp_path / 'store'}"), parsed_folder("d", "key")
-    write_parsed(store, folder, replace(document, lines=lines))
-    monkeypatch.setattr(type(store), "get", lambda self, name: pytest.fail(f"{name} is read whole"))
-    assert read_labelled(store, folder) == {1, 3}
+    document = replace(document, lines=lines)
+    store, file = open_store(f"{tmp_path / 'store'}"), parsed_file("d", "key")
+    store.put(file, pack_parsed(document))
+    assert read_parsed(store, file) == document
+    assert read_pages(store, file) == (document.pages, document.placements)
+    assert read_labelled(store, file) == {1, 3}
 
 
-def test_a_documents_evidence_tree_is_stored_with_it(tmp_path: Path) -> None:
+def test_a_structured_document_holds_its_evidence_tree(tmp_path: Path) -> None:
     data = write_manual(tmp_path / "pump.pdf", "pump").read_bytes()
     document = structure(parse(open_document(data), "d", ParseOptions(), keep_figure=lambda name, data: None), {})
-    store, folder = open_store(f"{tmp_path / 'store'}"), structured_folder("d", "key")
-    write_structured(store, folder, pack_structured(document, []))
-    assert is_finished(store, folder)
-    tree = read_rows(store, f"{folder}/tree.parquet", Node)
+    store, file = open_store(f"{tmp_path / 'store'}"), structured_file("d", "key")
+    store.put(file, pack_structured(document, []))
+    assert read_blocks(store, file) == document.blocks
+    assert (read_head(store, file).title, read_head(store, file).pages) == (document.title, len(document.pages))
+    tree = read_tree(store, file)
     assert list(tree) == grow(document)
     assert [node.title for node in tree if node.parent_id is None] == [
         "1 Service of the pump, part 1",

@@ -11,7 +11,7 @@ import pytest
 
 from backends.stores.object_store import open_store
 from backends.stores.sources import open_source
-from ray_jobs.documents import is_finished, parsed_folder, read_parsed
+from ray_jobs.documents import parsed_file, read_parsed
 from ray_jobs.parse_shard import ParseJob, ParseOutcome, attempt_key, parse_documents, parse_key
 from schemas.corpus import ParseOptions
 from schemas.errors import FailureCode, InsetError
@@ -66,7 +66,7 @@ class Room:
 
     def is_parsed(self, job: ParseJob, options: ParseOptions = OPTIONS) -> bool:
         """Return whether the store has a finished parse of a document."""
-        return is_finished(self.store, parsed_folder(job.doc_id, parse_key(options)))
+        return self.store.exists(parsed_file(job.doc_id, parse_key(options)))
 
     def written(self) -> dict[str, int]:
         """Return when each object of the store was last written, in nanoseconds."""
@@ -127,7 +127,7 @@ def test_bad_files_have_one_failure_each_and_the_good_one_never_notices(room: Ro
 def test_a_parse_leaves_its_pages_its_figures_and_its_source_in_the_store(room: Room) -> None:
     job = room.add_manual("pump.pdf")
     room.parse()
-    document = read_parsed(room.store, parsed_folder(job.doc_id, parse_key(OPTIONS)))
+    document = read_parsed(room.store, parsed_file(job.doc_id, parse_key(OPTIONS)))
     assert (document.doc_id, len(document.pages), len(document.figures)) == (job.doc_id, 2, 2)
     assert room.store.get(f"documents/{job.doc_id}.pdf") == (room.source / "pump.pdf").read_bytes()
     for figure in document.figures:
@@ -184,10 +184,8 @@ def test_a_finished_parse_is_used_again_and_nothing_is_written(room: Room) -> No
 def test_a_parse_that_was_cut_short_is_taken_up_again_and_comes_out_the_same(room: Room) -> None:
     job = room.add_manual("pump.pdf")
     room.parse()
-    folder = parsed_folder(job.doc_id, parse_key(OPTIONS))
     before = {name: Path(room.store_address, name).read_bytes() for name in room.written()}
-    Path(room.store_address, folder, "document.parquet").unlink()
-    Path(room.store_address, folder, "lines.parquet").unlink()
+    Path(room.store_address, parsed_file(job.doc_id, parse_key(OPTIONS))).unlink()
     room.parse()
     assert {name: Path(room.store_address, name).read_bytes() for name in room.written()} == before
 

@@ -6,7 +6,7 @@ from itertools import islice
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.subjects import open_drawn
 from pipeline.stages.enrich.keep import keep
-from ray_jobs.documents import parsed_folder, read_pages
+from ray_jobs.documents import parsed_file, read_pages
 from ray_jobs.draw_pages import LIMITS
 from ray_jobs.page_pictures import keep_pictures
 from schemas.documents import DrawnPage, drawn_page_id
@@ -33,7 +33,7 @@ def draw(workspace: Workspace, documents: Sequence[str], report: Report) -> dict
         pages = {
             drawn_page_id(doc_id, page.page): (doc_id, page.page)
             for doc_id in group
-            for page in read_pages(store, parsed_folder(doc_id, parse))[0]
+            for page in read_pages(store, parsed_file(doc_id, parse))[0]
         }
         missing = cache.missing(pages)
         if missing:

@@ -8,7 +8,7 @@ from typing import Generic, Self, TypeVar
 
 import pyarrow as pa
 
-from pipeline.records.cache import ShardedCache
+from pipeline.records.cache import RecordCache
 from schemas.progress import Report
 
 Record = TypeVar("Record")
@@ -17,7 +17,7 @@ _SHARD_RECORDS = 256
 _SHARD_SECONDS = 20.0
 
 
-def keep(cache: ShardedCache, batches: Iterable[pa.Table], step: str, total: int, report: Report, before: int = 0) -> None:
+def keep(cache: RecordCache, batches: Iterable[pa.Table], step: str, total: int, report: Report, before: int = 0) -> None:
     """Write records as shards while they come, so that a killed job loses seconds of work, not all of it; join them then."""
     report(step, before, before + total)
     held = cache.schema.empty_table()

@@ -12,7 +12,7 @@ from itertools import chain, islice
 import pyarrow as pa
 
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.cache import ShardedCache
+from pipeline.records.cache import RecordCache
 from pipeline.records.documents import DocumentReader, parsed_documents
 from pipeline.records.inherit import Inherited, inherit
 from pipeline.records.notes import StageNote, read_plan, write_note
@@ -23,10 +23,10 @@ from pipeline.stages.enrich.keep import keep
 from ray_jobs.cluster import connected
 from ray_jobs.documents import (
     is_settled,
-    parsed_folder,
+    parsed_file,
     read_labelled,
     read_pages,
-    structured_folder,
+    structured_file,
 )
 from ray_jobs.embed import embed, is_few
 from ray_jobs.enrich import (
@@ -113,10 +113,10 @@ def _structure(
     """Structure what isn't yet, and what is tried again; return what was done in numbers, and why documents can't be."""
     store, keys, corpus = workspace.store, workspace.keys, workspace.corpus
     todo = [
-        doc_id for doc_id in doc_ids if doc_id in again or not is_settled(store, structured_folder(doc_id, keys.structured))
+        doc_id for doc_id in doc_ids if doc_id in again or not is_settled(store, structured_file(doc_id, keys.structured))
     ]
-    recognised = ShardedCache(store, f"recognised/{keys.recognised}", schema_of(Recognised))
-    segmented = ShardedCache(store, f"recognised/{keys.segmented}", schema_of(Segmented))
+    recognised = RecordCache(store, f"recognised/{keys.recognised}", schema_of(Recognised))
+    segmented = RecordCache(store, f"recognised/{keys.segmented}", schema_of(Segmented))
     counts = Counter(recognised=0, over_budget=0, segmented=0, structured=0)
     failed: dict[str, RowFailure] = {}
     for start in range(0, len(todo), DOCUMENTS_AT_ONCE):
@@ -156,7 +156,7 @@ def _pictures_of(workspace: Workspace, doc_ids: Sequence[str]) -> tuple[dict[str
     to_recognise: dict[str, list[str]] = {}
     to_segment: dict[str, list[str]] = {}
     for doc_id in doc_ids:
-        parsed = parsed_folder(doc_id, workspace.keys.parse)
+        parsed = parsed_file(doc_id, workspace.keys.parse)
         _, placements = read_pages(workspace.store, parsed)
         to_recognise[doc_id], to_segment[doc_id] = [], []
         if workspace.recogniser is not None:
@@ -168,7 +168,7 @@ def _pictures_of(workspace: Workspace, doc_ids: Sequence[str]) -> tuple[dict[str
 
 def _recognise(
     workspace: Workspace,
-    cache: ShardedCache,
+    cache: RecordCache,
     figure_ids: Iterable[str],
     counts: Counter[str],
     unfinished: dict[str, tuple[FailureCode, str]],
@@ -204,7 +204,7 @@ def _crashed(died: Mapping[str, str], what: str) -> dict[str, tuple[FailureCode,
 
 def _segment(
     workspace: Workspace,
-    cache: ShardedCache,
+    cache: RecordCache,
     figure_ids: Iterable[str],
     counts: Counter[str],
     unfinished: dict[str, tuple[FailureCode, str]],

@@ -1,16 +1,14 @@
 """Records of finished work are found by id, in the newest shard that holds them."""
 
-import io
 from collections import Counter
 from pathlib import Path
 from typing import BinaryIO
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from backends.stores.object_store import open_store
-from pipeline.records.cache import ShardedCache
+from pipeline.records.cache import RecordCache
 from schemas.ports import ObjectStore
 
 SCHEMA = pa.schema((pa.field("id", pa.string()), pa.field("value", pa.int64())))
@@ -25,8 +23,8 @@ def store(tmp_path: Path) -> ObjectStore:
     return open_store(str(tmp_path / "store"))
 
 
-def _open(store: ObjectStore) -> ShardedCache:
-    return ShardedCache(store, "vectors/text/key", SCHEMA)
+def _open(store: ObjectStore) -> RecordCache:
+    return RecordCache(store, "vectors/text/key", SCHEMA)
 
 
 def _values(found: pa.Table) -> list[int | None]:
@@ -62,21 +60,7 @@ def reads(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> tuple[Counter[
     return whole, parts
 
 
-def test_of_shards_without_a_record_wanted_only_the_names_are_read(
-    store: ObjectStore, reads: tuple[Counter[str], Counter[str]]
-) -> None:
-    cache = _open(store)
-    for first in range(0, 40, 10):
-        cache.append(_records(*range(first, first + 10)))
-    whole, names = reads
-    opened = _open(store)
-    assert _values(opened.read(["id33", "id35"])) == [33, 35]
-    assert len(names) == len(whole) == 1
-    assert _values(opened.read(["id01", "id39"])) == [1, 39]
-    assert (len(names), len(whole)) == (4, 2)
-
-
-def test_whoever_comes_document_by_document_has_each_shard_read_once(
+def test_each_shard_is_read_once_and_only_where_a_record_is_wanted(
     store: ObjectStore, reads: tuple[Counter[str], Counter[str]]
 ) -> None:
     cache = _open(store)
@@ -84,20 +68,17 @@ def test_whoever_comes_document_by_document_has_each_shard_read_once(
         cache.append(_records(*range(first, first + 10)))
     whole, names = reads
     cache = _open(store)
+    assert _values(cache.read(["id33", "id35"])) == [33, 35]
+    assert (len(names), len(whole)) == (9, 1)
     for number in range(0, 90, 3):
         assert _values(cache.read([f"id{number:02}", f"id{89 - number:02}"])) == sorted({number, 89 - number})
     assert cache.read(["id99"]).num_rows == 0
-    assert ([*whole.values()], [*names.values()]) == ([1] * 9, [1] * 9)
     for number in range(90):
         assert cache.missing([f"id{number:02}", "id99"]) == ["id99"]
-    assert whole.total() == names.total() == 9, "nothing has to be read again to know what there is"
-    cache.let_go()
+    assert (whole.total(), names.total()) == (9, 9)
+    cache.close()
     assert _values(cache.read(["id00"])) == [0]
     assert whole.total() == 10
-    fresh = _open(store)
-    for number in range(90):
-        assert fresh.missing([f"id{number:02}", "id99"]) == ["id99"]
-    assert whole.total() == 19
 
 
 def test_records_are_found_in_which_ever_order_shards_are_written_and_looked_at(store: ObjectStore) -> None:
@@ -114,29 +95,6 @@ def test_records_are_found_in_which_ever_order_shards_are_written_and_looked_at(
         assert cache.missing(f"id{number:02}" for number in numbers) == ["id03", "id65"]
         left = [number for number in numbers if number not in (3, 65)]
         assert _values(cache.read([f"id{number:02}" for number in numbers])) == left
-
-
-def test_names_that_are_handed_out_shard_by_shard_are_not_kept(store: ObjectStore) -> None:
-    cache = _open(store)
-    for first in range(5):
-        names = [f"{first}{number:040}" for number in range(1_000)]
-        cache.append(pa.table([names, [0] * 1_000], schema=SCHEMA))
-    opened, before = _open(store), pa.total_allocated_bytes()
-    assert sum(len(names) for names in opened.ids_by_shard()) == 5_000
-    assert pa.total_allocated_bytes() - before < 10_000
-
-
-def test_a_record_without_a_value_is_looked_for_in_older_shards(store: ObjectStore) -> None:
-    needed = pa.schema([SCHEMA.field("id"), pa.field("value", pa.int64(), nullable=False)])
-    cache = ShardedCache(store, "vectors/text/key", needed)
-    cache.append(_records(1, 2).cast(needed))
-    old = io.BytesIO()
-    pq.write_table(pa.table({"id": ["id01", "id03", "id04"], "value": [None, None, 4]}, schema=SCHEMA), old)
-    Path(store.root, cache.folder, "part-old.parquet").write_bytes(old.getvalue())
-    for _ in range(2):
-        opened = ShardedCache(store, "vectors/text/key", needed)
-        assert _values(opened.read(["id01", "id04"])) == [1, 4]
-        assert opened.missing(["id01", "id02", "id03", "id04"]) == ["id03"]
 
 
 def test_many_small_shards_are_joined_and_large_ones_stay(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:

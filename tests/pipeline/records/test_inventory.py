@@ -1,15 +1,14 @@
 """Which shared objects there are, and which of them versions need."""
 
-from collections.abc import Iterable
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from backends.stores.object_store import open_store
-from pipeline.records.inventory import SHARED, Item, missing_or_cut, read_inventory, read_own, write_inventory
-from pipeline.records.shared import ABSENT, NeededObjects, list_objects
+from backends.stores.temporary_tables import TemporaryTables
+from pipeline.records.inventory import SHARED, Damage, Item, missing_or_cut, read_inventory, read_own, write_inventory
+from pipeline.records.shared import ABSENT, SharedObjects
 from schemas.ids import sha256, version_file
 from schemas.parquet import table_of
 from schemas.ports import ObjectStore
@@ -18,17 +17,16 @@ VERSION = "20260101T000000Z-00000000"
 DOC, OTHER, FIGURE = (sha256(name) for name in (b"one", b"two", b"a figure"))
 KEPT = {
     f"documents/{DOC}.pdf",
-    f"parsed/{DOC}/k/pages.parquet",
-    f"parsed/{DOC}/k/document.parquet",
+    f"parsed/{DOC}/k.parquet",
     f"figures/{FIGURE}.png",
 }
 SPARE = {
     f"documents/{OTHER}.pdf",
-    f"parsed/{DOC}/l/pages.parquet",
-    f"parsed/{DOC}/k/deeper/x.parquet",
+    f"parsed/{DOC}/l.parquet",
+    f"parsed/{DOC}/k/pages.parquet",
     f"figures/{OTHER}.png",
 }
-NAMED = [f"documents/{DOC}.pdf", f"parsed/{DOC}/k/", f"parsed/{DOC}/k/document.parquet", *[f"figures/{FIGURE}.png"] * 2]
+NAMED = [f"documents/{DOC}.pdf", f"parsed/{DOC}/k.parquet", *[f"figures/{FIGURE}.png"] * 2]
 
 
 @pytest.fixture
@@ -42,16 +40,18 @@ def store(tmp_path: Path) -> ObjectStore:
     return made
 
 
-def _names(tables: Iterable[pa.Table]) -> list[str]:
-    return [str(name) for part in tables for name in part.column("name").to_pylist()]
+def test_what_is_needed_and_what_is_not_are_all_there_is(store: ObjectStore) -> None:
+    needed = [*NAMED, f"figures/{DOC}.png"]
+    with TemporaryTables() as tables:
+        objects = SharedObjects(tables, store)
+        found = {row["name"]: row["bytes"] for part in objects.needed(needed) for row in part.to_pylist()}
+        assert found == {name: len(name) for name in KEPT} | {f"figures/{DOC}.png": ABSENT}
+        assert sorted(objects.spare(needed)) == sorted(SPARE)
 
 
-def test_what_is_needed_and_what_is_not_are_all_there_is(store: ObjectStore, tmp_path: Path) -> None:
-    objects = list_objects(store, tmp_path / "objects")
-    needed = NeededObjects([*NAMED, f"figures/{DOC}.png"], tmp_path / "needed")
-    found = {row["name"]: row["bytes"] for part in objects.needed(needed) for row in part.to_pylist()}
-    assert found == {name: len(name) for name in KEPT} | {f"figures/{DOC}.png": ABSENT}
-    assert sorted(_names(objects.spare(needed))) == sorted(SPARE)
+def _found(store: ObjectStore) -> list[Damage]:
+    with TemporaryTables() as tables:
+        return list(missing_or_cut(store, VERSION, SharedObjects(tables, store)))
 
 
 def test_an_inventory_lists_what_the_version_needs_whatever_the_order_it_was_named_in(store: ObjectStore) -> None:
@@ -67,20 +67,18 @@ def test_what_is_missing_or_cut_is_found_by_a_listing(store: ObjectStore, tmp_pa
     write_inventory(store, VERSION, NAMED)
     root = tmp_path / "store"
 
-    def look(name: str) -> dict[str, str]:
-        shared = list_objects(store, tmp_path / f"{name}-shared")
-        found = missing_or_cut(store, VERSION, shared, tmp_path / name)
-        return {damage.name: damage.fault.partition(" ")[2] for damage in found}
+    def look() -> dict[str, str]:
+        return {damage.name: damage.fault.partition(" ")[2] for damage in _found(store)}
 
-    assert look("whole") == {}
+    assert look() == {}
     (root / f"figures/{FIGURE}.png").unlink()
-    (root / f"parsed/{DOC}/k/pages.parquet").write_bytes(b"cut")
+    (root / f"parsed/{DOC}/k.parquet").write_bytes(b"cut")
     (root / f"figures/{OTHER}.png").unlink()
-    cut = f"parsed/{DOC}/k/pages.parquet"
-    assert look("cut") == {f"figures/{FIGURE}.png": "is missing", cut: f"has 3 bytes instead of {len(cut)}"}
+    cut = f"parsed/{DOC}/k.parquet"
+    assert look() == {f"figures/{FIGURE}.png": "is missing", cut: f"has 3 bytes instead of {len(cut)}"}
     (listed,) = store.names(version_file(VERSION, SHARED))
     store.delete(listed)
-    assert look("lost").keys() == {listed}
+    assert look().keys() == {listed}
 
 
 def test_an_inventory_from_before_there_were_two_lists_is_read(store: ObjectStore, tmp_path: Path) -> None:
@@ -92,5 +90,4 @@ def test_an_inventory_from_before_there_were_two_lists_is_read(store: ObjectStor
     pq.write_table(table_of(Item, kept), tmp_path / "store" / version_file(VERSION, "inventory.parquet"))
     assert list(read_inventory(store, VERSION) or ()) == kept
     (tmp_path / "store" / f"figures/{FIGURE}.png").unlink()
-    found = missing_or_cut(store, VERSION, list_objects(store, tmp_path / "shared"), tmp_path / "wanted")
-    assert [damage.name for damage in found] == [f"figures/{FIGURE}.png"]
+    assert [damage.name for damage in _found(store)] == [f"figures/{FIGURE}.png"]

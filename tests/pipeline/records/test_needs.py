@@ -1,12 +1,14 @@
 """Which records of a cache versions need."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from backends.stores.object_store import open_store
-from pipeline.records.cache import ShardedCache
+from backends.stores.temporary_tables import TemporaryTables
+from pipeline.records.cache import RecordCache
 from pipeline.records.needs import NeededRecords
 
 SCHEMA = pa.schema((pa.field("id", pa.string(), nullable=False), pa.field("value", pa.int64())))
@@ -20,18 +22,24 @@ def _names(*numbers: int) -> list[str]:
     return [str(name) for name in _records(*numbers).column("id").to_pylist()]
 
 
-def _cache(folder: Path, *shards: tuple[int, ...]) -> ShardedCache:
-    cache = ShardedCache(open_store(str(folder)), "vectors/text/k", SCHEMA)
+def _cache(folder: Path, *shards: tuple[int, ...]) -> RecordCache:
+    cache = RecordCache(open_store(str(folder)), "vectors/text/k", SCHEMA)
     for numbers in shards:
         cache.append(_records(*numbers))
     return cache
 
 
 @pytest.fixture
-def needed(tmp_path: Path) -> NeededRecords:
+def tables() -> Iterator[TemporaryTables]:
+    with TemporaryTables() as made:
+        yield made
+
+
+@pytest.fixture
+def needed(tmp_path: Path, tables: TemporaryTables) -> NeededRecords:
     """Return what is needed of a cache that has a record twice, some to spare, and lacks two."""
     cache = _cache(tmp_path / "here", tuple(range(300)), (7, 8, 300, 301))
-    made = NeededRecords(cache, tmp_path / "needed")
+    made = NeededRecords(cache, tables)
     made.add(_names(*range(200), 400))
     made.add(_names(5, 301, 400, 401))
     return made
@@ -48,8 +56,8 @@ def test_what_another_cache_lacks_is_given_once_with_its_values(needed: NeededRe
     assert found.to_pylist() == _records(*range(100, 200), 301).to_pylist()
 
 
-def test_nothing_is_missing_of_nothing_and_all_of_it_is_to_spare(tmp_path: Path) -> None:
-    cache = _cache(tmp_path / "here", (1, 2))
-    assert NeededRecords(cache, tmp_path / "none").missing() == 0
-    assert sorted(NeededRecords(cache, tmp_path / "spare").spare()) == _names(1, 2)
-    assert NeededRecords(_cache(tmp_path / "empty"), tmp_path / "no").missing() == 0
+def test_nothing_is_missing_of_nothing_and_all_of_it_is_to_spare(tmp_path: Path, tables: TemporaryTables) -> None:
+    needed = NeededRecords(_cache(tmp_path / "here", (1, 2)), tables)
+    assert needed.missing() == 0
+    assert sorted(needed.spare()) == _names(1, 2)
+    assert NeededRecords(_cache(tmp_path / "empty"), tables, 1).missing() == 0

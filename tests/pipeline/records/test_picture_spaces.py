@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +12,11 @@ import pytest
 from backends.models import clip, late_interaction, unified
 from backends.models.registry import IMAGE_EMBEDDERS, LATE_EMBEDDERS, UNIFIED_EMBEDDERS
 from backends.stores.object_store import open_store
+from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.models import loaded
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
-from pipeline.records import vectors
-from pipeline.records.cache import ShardedCache
+from pipeline.records.cache import RecordCache
 from pipeline.records.notes import read_notes
 from pipeline.records.vectors import VectorJoin, open_vectors, passages
 from pipeline.refresh import refresh
@@ -286,20 +286,20 @@ def test_a_vector_that_is_none_never_reaches_the_cache(
     assert image.cache.ids() == set()
 
 
-@pytest.mark.parametrize("bytes_at_once", [1, vectors.BYTES_AT_ONCE], ids=["a shard at once", "all at once"])
+@pytest.fixture
+def tables() -> Iterator[TemporaryTables]:
+    with TemporaryTables() as made:
+        yield made
+
+
 @pytest.mark.parametrize("space", [IMAGE, LATE], ids=["image", "late"])
 def test_vectors_are_joined_to_their_rows_whatever_the_order_of_the_cache(
-    space: Space,
-    bytes_at_once: int,
-    made_once: tuple[Workspace, RefreshResult],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    space: Space, made_once: tuple[Workspace, RefreshResult], tables: TemporaryTables
 ) -> None:
-    monkeypatch.setattr(vectors, "BYTES_AT_ONCE", bytes_at_once)
     workspace, made = made_once
     own = next(one for one in open_vectors(workspace.store, workspace.spaces) if one.space is space)
     rows = passages(read_evidence(workspace.store, str(made.version)))
-    join = VectorJoin(tmp_path / "join", own)
+    join = VectorJoin(tables, own)
     for start in range(0, len(rows), 3):
         join.want(rows[start : start + 3])
     join.settle()
@@ -311,18 +311,18 @@ def test_vectors_are_joined_to_their_rows_whatever_the_order_of_the_cache(
 
 
 def test_of_many_vectors_the_length_furthest_from_one_is_judged(
-    made_once: tuple[Workspace, RefreshResult], tmp_path: Path
+    made_once: tuple[Workspace, RefreshResult], tmp_path: Path, tables: TemporaryTables
 ) -> None:
     workspace, _ = made_once
     late = next(one for one in open_vectors(workspace.store, workspace.spaces) if one.space is LATE)
-    cache = ShardedCache(open_store(str(tmp_path / "store")), "vectors", late.cache.schema)
+    cache = RecordCache(open_store(str(tmp_path / "store")), "vectors", late.cache.schema)
     kept = dataclasses.replace(late, cache=cache)
     rows = [Passage("figure", "", [], "", figure_id=name) for name in ("long", "short", "none", "well")]
     unit = np.eye(3, LATE_DIMENSION, dtype=np.float32)
     cache.append(
         kept.records({"well": unit, "none": unit * np.nan, "short": unit * 0.5, "long": np.vstack([unit, 2 * unit])})
     )
-    join = VectorJoin(tmp_path / "join", kept)
+    join = VectorJoin(tables, kept)
     join.want(rows)
     assert join.norms() == pytest.approx([2, 0.5, np.nan, 1], nan_ok=True)
 

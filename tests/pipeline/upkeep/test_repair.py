@@ -13,7 +13,7 @@ from backends.stores.object_store import open_store
 from pipeline import steps
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
-from pipeline.records.cache import ShardedCache
+from pipeline.records.cache import RecordCache
 from pipeline.records.damage import NOTED
 from pipeline.records.evidence import evidence_writer
 from pipeline.records.inventory import read_inventory
@@ -72,7 +72,7 @@ def _is_well(workspace: Workspace) -> bool:
 
 @pytest.mark.parametrize(
     "kind",
-    ["LIVE", "manifest.json", "ledger.parquet", "evidence/", "index.json", "figures/", "documents/", "lines.parquet"],
+    ["LIVE", "manifest.json", "ledger.parquet", "evidence/", "index.json", "figures/", "documents/", "parsed/"],
 )
 def test_a_refresh_makes_again_what_was_cut(published: Workspace, kind: str) -> None:
     _cut(_object(published, kind))
@@ -307,7 +307,7 @@ def test_a_record_without_a_value_is_none(published: Workspace) -> None:
     assert again.of(rows).equals(vectors)
 
 
-def _vectors(workspace: Workspace) -> ShardedCache:
+def _vectors(workspace: Workspace) -> RecordCache:
     (space,) = open_vectors(workspace.store, workspace.spaces)
     return space.cache
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from backends.stores.object_store import open_store
-from pipeline.records.cache import ShardedCache
+from pipeline.records.cache import RecordCache
 from pipeline.stages.enrich.keep import Writer, keep
 from schemas.progress import silent
 from tests.ray_cluster import wait_until
@@ -16,7 +16,7 @@ from tests.ray_cluster import wait_until
 def test_records_are_kept_in_small_shards_while_they_come_and_in_few_shards_then(tmp_path: Path) -> None:
     store = open_store(str(tmp_path))
     schema = pa.schema((pa.field("id", pa.string()),))
-    cache, most = ShardedCache(store, "looks/key", schema), 0
+    cache, most = RecordCache(store, "looks/key", schema), 0
 
     def batches() -> Iterator[pa.Table]:
         nonlocal most
@@ -27,7 +27,7 @@ def test_records_are_kept_in_small_shards_while_they_come_and_in_few_shards_then
     keep(cache, batches(), "look", 70 * 256, silent)
     assert most >= 69
     assert len(store.names("looks")) == 1
-    assert len(ShardedCache(store, "looks/key", schema).ids()) == 70 * 256
+    assert len(RecordCache(store, "looks/key", schema).ids()) == 70 * 256
 
 
 def test_what_comes_is_written_though_nothing_else_comes() -> None:

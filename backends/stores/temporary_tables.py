@@ -1,0 +1,101 @@
+"""Tables in a temporary DuckDB database, for questions about all rows, objects or records of a corpus."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+MEMORY = "512MB"
+"""What DuckDB keeps in memory; the rest of its tables, sorts and joins is on disk."""
+
+PARTS = 16
+_ROWS_A_BATCH = 20_000
+
+
+class TemporaryTables:
+    """Tables below ``folder``, which a context manager removes at its end with all that callers put there."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="inset-"))
+        settings: dict[str, Any] = {"memory_limit": MEMORY, "temp_directory": str(self.folder / "spilled")}
+        self._schemas: dict[str, pa.Schema] = {}
+        self._added: dict[str, list[pa.Table]] = {}
+        self._database = duckdb.connect(str(self.folder / "tables.duckdb"), config=settings)
+
+    def __enter__(self) -> "TemporaryTables":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._database.close()
+        shutil.rmtree(self.folder)
+
+    def create(self, name: str, schema: pa.Schema) -> None:
+        """Create a table, empty; one of that name is replaced."""
+        self._schemas[name], self._added[name] = schema, []
+        self._execute(f"CREATE OR REPLACE TABLE {name} AS SELECT * FROM incoming", schema.empty_table())
+
+    def add(self, name: str, rows: pa.Table) -> None:
+        """Append rows to a table, by the order of its columns."""
+        self._added[name].append(rows)
+        if sum(some.num_rows for some in self._added[name]) >= _ROWS_A_BATCH:
+            self._insert(name)
+
+    def _insert(self, name: str) -> None:
+        """Insert the rows that were added since the last time: each insert costs a millisecond."""
+        if self._added[name]:
+            rows = pa.concat_tables([some.cast(self._schemas[name]) for some in self._added[name]])
+            self._added[name] = []
+            self._execute(f"INSERT INTO {name} SELECT * FROM incoming", rows)
+
+    def _execute(self, sql: str, incoming: pa.Table) -> None:
+        self._database.register("incoming", incoming)
+        self._database.execute(sql)
+        self._database.unregister("incoming")
+
+    def query(self, sql: str) -> Iterator[pa.Table]:
+        """Yield the result of a query, some rows at a time."""
+        for name in self._added:
+            self._insert(name)
+        for batch in self._database.cursor().execute(sql).to_arrow_reader(_ROWS_A_BATCH):
+            yield pa.Table.from_batches([batch])
+
+    def parts(self, name: str, key: str) -> Iterator[pa.Table]:
+        """Yield all rows of a table in ``PARTS`` tables; rows that share a key are in one, in the order they were added."""
+        for part in range(PARTS):
+            rows = self.query(f"SELECT * FROM {name} WHERE hash({key}) % {PARTS} = {part} ORDER BY rowid")
+            yield pa.concat_tables([self._schemas[name].empty_table(), *(some.cast(self._schemas[name]) for some in rows)])
+
+    def value(self, sql: str) -> Any:
+        """Return the one value of a query."""
+        (table,) = self.query(sql)
+        return table.column(0)[0].as_py()
+
+
+class KeyedTable:
+    """One of them whose rows are read by key: an ``Aside``.
+
+    Args:
+        tables: The database.
+        name: The table's name there.
+        schema: Of its rows.
+        key: The column that rows are read by.
+    """
+
+    def __init__(self, tables: TemporaryTables, name: str, schema: pa.Schema, key: str) -> None:
+        tables.create(name, schema)
+        self._tables, self._name, self._key = tables, name, key
+
+    def add(self, table: pa.Table) -> None:
+        """Append rows."""
+        self._tables.add(self._name, table)
+
+    def tables(self) -> Iterator[pa.Table]:
+        """Yield all rows; those that share a key are in one table, in the order they were added."""
+        return self._tables.parts(self._name, self._key)

@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from backends.stores.documents import parsed_file, structured_file
 from backends.stores.object_store import FolderStore
 from bench.table import Row, show
 from evaluation.synthetic import PRESETS, synthesize
@@ -37,7 +38,6 @@ from pipeline.records.publication import manifests, read_manifest, read_pointer
 from pipeline.records.vectors import open_vectors, passages
 from pipeline.refresh import refresh
 from pipeline.upkeep.prune import prune
-from ray_jobs.documents import parsed_file, structured_file
 from schemas.errors import InsetError
 from schemas.ids import collection_name, document_file, figure_file
 from schemas.versions import Status

@@ -27,8 +27,6 @@ from backends.models.registry import DETECTORS
 from backends.pdf.document import open_document
 from backends.stores.sources import open_source
 from bench.table import Row, show
-from ray_jobs.garbage import collected_rarely
-from ray_jobs.parse_shard import ParseJob, parse_documents
 from schemas.corpus import CaptionOptions, ParseOptions
 from schemas.documents import Role, Segment, StructuredDocument
 from schemas.geometry import BBox
@@ -38,6 +36,8 @@ from tasks.figures.segment import cut, pictures_to_segment
 from tasks.reading.parse import parse
 from tasks.reading.structure import structure
 from tasks.versions.tag import number_figures
+from workers.garbage import collected_rarely
+from workers.parse_shard import ParseJob, parse_documents
 
 MANUALS = Path(__file__).parent.parent / "examples" / "manuals" / "pdfs"
 OPTIONS = ParseOptions()

@@ -225,10 +225,10 @@ def _write_documents(root: Path, edition: str, numbers: Sequence[int]) -> list[s
     import numpy as np
     import pyarrow as pa
 
+    from backends.stores.documents import pack_parsed, pack_structured, parsed_file, structured_file
     from pipeline.records.documents import DocumentReader
     from pipeline.records.inherit import NOTHING
     from pipeline.records.vectors import open_vectors
-    from ray_jobs.documents import pack_parsed, pack_structured, parsed_file, structured_file
     from schemas.ids import sha256
     from schemas.parquet import to_parquet
     from tasks.enriching.spaces import Passage
@@ -246,7 +246,7 @@ def _write_documents(root: Path, edition: str, numbers: Sequence[int]) -> list[s
         parsed, structured, chunks = _document(chance, doc_id, title, known, store / "figures")
         for name, data in (
             (parsed_file(doc_id, keys.parse), pack_parsed(parsed)),
-            (structured_file(doc_id, keys.structured), pack_structured(structured, chunks)),
+            (structured_file(doc_id, keys.structured), pack_structured(structured, (), chunks)),
         ):
             (store / name).parent.mkdir(parents=True, exist_ok=True)
             (store / name).write_bytes(data)

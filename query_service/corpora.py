@@ -8,9 +8,9 @@ from fastapi import FastAPI
 from pipeline.corpus.schedules import corpus_schedules
 from pipeline.published.corpus import PublishedCorpus, open_published
 from query_service.app import create_app
-from ray_jobs.children import prepare
-from ray_jobs.draw_pages import PageDrawer
 from schemas.errors import NotFoundError, UserError
+from workers.children import prepare
+from workers.draw_pages import PageDrawer
 
 _logger = logging.getLogger("inset.query_service")
 

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from schemas.corpus import RayOptions
 from schemas.errors import TransientError, UserError
 
-CODE = ("backends", "evaluation", "pipeline", "ray_jobs", "schemas", "tasks")
+CODE = ("backends", "evaluation", "pipeline", "ray_jobs", "schemas", "tasks", "workers")
 """Packages that a stage of a refresh may import."""
 
 _IN_A_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"

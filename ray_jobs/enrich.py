@@ -8,10 +8,9 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from backends.models.registry import DETECTORS, RECOGNISERS, TEXT_EMBEDDERS
+from backends.stores.documents import pack_structured, parsed_file, read_parsed, structured_file
 from backends.stores.object_store import open_store
 from ray_jobs.cluster import connected
-from ray_jobs.documents import pack_structured, parsed_file, read_parsed, structured_file
-from ray_jobs.garbage import collected_rarely
 from ray_jobs.pools import cut_batches, run_pool
 from ray_jobs.rows import Outcome, attempt, blaming_the_input
 from schemas.corpus import CaptionOptions, EmbeddingOptions, RayOptions
@@ -28,7 +27,9 @@ from schemas.errors import FailureCode
 from schemas.ids import figure_file
 from tasks.enriching.chunk import chunk
 from tasks.figures.segment import cut
+from tasks.reading.contents import grow
 from tasks.reading.structure import structure
+from workers.garbage import collected_rarely
 
 PICTURES_A_BATCH = 4
 
@@ -178,7 +179,8 @@ class StructureActor:
         parsed = read_parsed(self._store, parsed_file(work.doc_id, parse_key))
         with blaming_the_input("structuring it"), collected_rarely():
             document = structure_with(parsed, work.recognised, work.segmented, work.unfinished)
-            data = pack_structured(document, chunk(document, self._count_tokens, max_tokens=self._chunk_tokens))
+            chunks = chunk(document, self._count_tokens, max_tokens=self._chunk_tokens)
+            data = pack_structured(document, grow(document), chunks)
         # One that was structured before lacks what a model had not come to, or was damaged.
         self._store.replace(structured_file(work.doc_id, structured_key), data)
         return True

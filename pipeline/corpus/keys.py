@@ -7,8 +7,6 @@ from pathlib import Path
 from backends.engines.analyser import ANALYSIS_VERSION
 from backends.models.language import DETECTION_VERSION
 from pipeline.corpus.captioners import CaptionerInUse
-from ray_jobs.page_pictures import drawn_key
-from ray_jobs.parse_shard import attempt_key, parse_key
 from schemas.corpus import Corpus
 from schemas.errors import UserError
 from schemas.ids import key, sha256
@@ -24,6 +22,8 @@ from tasks.figures.segment import SEGMENT_VERSION
 from tasks.reading.structure import STRUCTURE_VERSION
 from tasks.versions.assemble import ASSEMBLE_VERSION
 from tasks.versions.check import CHECK_VERSION
+from workers.page_pictures import drawn_key
+from workers.parse_shard import attempt_key, parse_key
 
 
 @dataclass(frozen=True)

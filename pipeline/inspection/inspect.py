@@ -4,12 +4,11 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from backends.stores.documents import parsed_file, read_parsed, reported
 from backends.stores.object_store import open_store
 from backends.stores.sources import FolderSource
 from pipeline.inspection.view import write_view
-from ray_jobs.documents import parsed_file, read_parsed, reported
 from ray_jobs.enrich import recognise, segment, structure_with
-from ray_jobs.parse_shard import ParseJob, parse_documents, parse_key
 from ray_jobs.rows import blaming_the_input
 from schemas.corpus import CaptionOptions, ParseOptions
 from schemas.documents import (
@@ -43,6 +42,7 @@ from tasks.reading.contents import depths, grow, print_contents
 from tasks.reading.recognise import pictures_to_recognise
 from tasks.tables.mark_up import as_html, caption_of, markdown, text_on
 from tasks.versions.tag import number_figures
+from workers.parse_shard import ParseJob, parse_documents, parse_key
 
 Tags = Mapping[str, str]
 """Tags by figure id."""

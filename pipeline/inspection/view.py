@@ -8,7 +8,6 @@ from pathlib import Path
 from textwrap import shorten
 
 from backends.pdf.page_renderer import Mark
-from ray_jobs.draw_pages import Drawing, draw_pages
 from schemas.corpus import ParseOptions
 from schemas.documents import Block, BlockKind, Node, NodeKind, Page, Placement, Role, StructuredDocument
 from schemas.errors import UserError
@@ -18,6 +17,7 @@ from schemas.tags import TagTemplate, fill
 from tasks.reading.contents import depths, title_of
 from tasks.reading.neighbours import read_with_neighbours
 from tasks.tables.mark_up import as_html, caption_of, escaped, rows_on, text_on
+from workers.draw_pages import Drawing, draw_pages
 
 EMBED_BYTES = 30_000_000
 """Pictures of more bytes than that stay files beside the HTML, which then loads them as they scroll into sight."""

@@ -14,7 +14,6 @@ from pipeline.published.version import OpenVersion
 from pipeline.published.versions import OpenVersions
 from pipeline.records.looks import Looks
 from pipeline.records.publication import list_versions
-from ray_jobs.draw_pages import PageDrawer
 from schemas.answer_presets import AnswerPreset, AnswerPresetInfo
 from schemas.answers import AnswerEvent, AnswerFinished, AnswerResult
 from schemas.corpus import Corpus
@@ -29,6 +28,7 @@ from tasks.answering.compose import answer_prompts
 from tasks.answering.group import GroupBy
 from tasks.answering.presets import NO_CHANGES, changed, preset_info
 from tasks.answering.retrieve import looks, takes_pictures
+from workers.draw_pages import PageDrawer
 
 K = 10
 """Hits of those who ask for no number, by a preset that names none."""

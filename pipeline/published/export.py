@@ -7,16 +7,16 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from backends.stores.documents import parsed_file, read_parsed
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.ledger import read_ledger
 from pipeline.records.publication import read_manifest, read_pointer
-from ray_jobs.documents import parsed_file, read_parsed
-from ray_jobs.subjects import read_subjects
 from schemas.errors import NotFoundError, UserError
 from schemas.pages import BEYOND_TEXT, DROPS, UNIQUE_TEXTS, ExportSummary, ImageFilter
 from schemas.progress import Report, silent
 from schemas.versions import Manifest, Status
 from tasks.reading.paginate import Paginated, paginate, unique_texts
+from workers.read_subjects import read_subjects
 
 
 def export_pages(

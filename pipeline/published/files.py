@@ -5,9 +5,9 @@ from concurrent.futures import Future
 
 from pipeline.corpus.workspace import Workspace
 from pipeline.published.versions import OpenVersions
-from ray_jobs.draw_pages import Drawing, PageDrawer
 from schemas.errors import TransientError, UserError
 from schemas.ids import document_file, figure_file
+from workers.draw_pages import Drawing, PageDrawer
 
 
 class PublishedFiles:

@@ -5,16 +5,16 @@ from dataclasses import dataclass
 
 from backends.models.language import Py3LangId
 from backends.models.registry import TEXT_EMBEDDERS
+from backends.stores.documents import (
+    parsed_file,
+    read_placements,
+    structured_file,
+)
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import RecordCache
 from pipeline.records.descriptions import Descriptions
 from pipeline.records.inherit import Inherited
 from pipeline.records.subjects import StructuredFiles, describables, names_described, open_drawn
-from ray_jobs.documents import (
-    parsed_file,
-    read_placements,
-    structured_file,
-)
 from schemas.documents import Chunk, DrawnPage, Figure, PlacedFigure, Placement
 from schemas.generation import Subject
 from tasks.enriching.caption import Wordings, as_printed, describe, described, fitting

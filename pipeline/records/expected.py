@@ -3,13 +3,13 @@
 from collections.abc import Collection, Iterable
 from itertools import islice
 
+from backends.stores.documents import structured_file
 from pipeline.corpus.captioners import CaptionerInUse
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import RecordCache
 from pipeline.records.descriptions import open_descriptions, read_spent
 from pipeline.records.likenesses import Likenesses
 from pipeline.records.subjects import StructuredFiles, askable, describables, open_drawn
-from ray_jobs.documents import structured_file
 from schemas.generation import Description, Subject
 from schemas.parquet import rows_of
 from schemas.versions import ExpectedCalls, Manifest, PlannedDocument, Spent

@@ -6,6 +6,7 @@ from itertools import islice
 
 import pyarrow as pa
 
+from backends.stores.documents import parsed_file, structured_file
 from backends.stores.objects import read_names
 from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.workspace import Workspace
@@ -18,7 +19,6 @@ from pipeline.records.publication import read_manifest
 from pipeline.records.quarantine import quarantine_file
 from pipeline.records.subjects import names_described, open_drawn
 from pipeline.records.vectors import open_vectors, passages
-from ray_jobs.documents import parsed_file, structured_file
 from schemas.documents import Recognised, Segmented, drawn_page_id
 from schemas.errors import DamagedError
 from schemas.evidence import Modality

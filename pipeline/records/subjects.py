@@ -6,9 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pipeline.corpus.workspace import Workspace
-from pipeline.records.cache import RecordCache
-from ray_jobs.documents import (
+from backends.stores.documents import (
     DocumentHead,
     parsed_file,
     read_blocks,
@@ -18,6 +16,8 @@ from ray_jobs.documents import (
     read_pages,
     structured_file,
 )
+from pipeline.corpus.workspace import Workspace
+from pipeline.records.cache import RecordCache
 from schemas.corpus import CaptionerKind
 from schemas.documents import Chunk, DrawnPage, Page, PlacedFigure, Role, drawn_page_id
 from schemas.generation import Subject

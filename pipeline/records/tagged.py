@@ -13,7 +13,6 @@ from backends.pdf.inscribe import Inscription
 from backends.stores.object_store import open_store
 from backends.stores.objects import read_names
 from pipeline.corpus.workspace import Workspace
-from ray_jobs.tag_shard import TagJob, TagOutcome, tag_documents
 from schemas.corpus import ParseOptions
 from schemas.errors import Failure, UserError
 from schemas.geometry import BBox
@@ -22,6 +21,7 @@ from schemas.inspection import InspectedDocument
 from schemas.ports import ObjectStore
 from schemas.progress import Report
 from schemas.stages import Step
+from workers.tag_shard import TagJob, TagOutcome, tag_documents
 
 _JOBS_AT_ONCE = 1_000
 """Documents whose tags are in memory."""

@@ -10,6 +10,13 @@ from types import MappingProxyType
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from backends.stores.documents import (
+    read_failures,
+    read_head,
+    read_placements,
+    reported,
+    structured_file,
+)
 from backends.stores.temporary_tables import KeyedTable, TemporaryTables
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.delta import DeltaWriter
@@ -21,13 +28,6 @@ from pipeline.records.notes import IN, StageNote, read_notes, read_plan, write_n
 from pipeline.records.quarantine import document_failures, write_failures
 from pipeline.records.subjects import StructuredFiles, open_drawn
 from pipeline.records.tagged import make_tagged
-from ray_jobs.documents import (
-    read_failures,
-    read_head,
-    read_placements,
-    reported,
-    structured_file,
-)
 from schemas.documents import TAGGED
 from schemas.errors import ContractError, Failure, FailureCode
 from schemas.evidence import PLACEMENTS

@@ -14,6 +14,15 @@ from numpy.typing import NDArray
 
 from backends.expectations import RowBatch, expect_evidence
 from backends.models.registry import TEXT_EMBEDDERS
+from backends.stores.documents import (
+    parsed_file,
+    read_blocks,
+    read_failures,
+    read_figures,
+    read_marginal_pages,
+    read_pages,
+    structured_file,
+)
 from backends.stores.temporary_tables import KeyedTable, TemporaryTables
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.damage import note_damage, remade
@@ -26,14 +35,6 @@ from pipeline.records.publication import readable_manifest
 from pipeline.records.quarantine import document_failures
 from pipeline.records.subjects import StructuredFiles, open_drawn
 from pipeline.records.vectors import VectorJoin, open_vectors, passages
-from ray_jobs.documents import (
-    parsed_file,
-    read_failures,
-    read_marginal_pages,
-    read_neighbours,
-    read_pages,
-    structured_file,
-)
 from schemas.errors import DamagedError, MissingError
 from schemas.evidence import VersionRows
 from schemas.gates import COUNTED
@@ -44,7 +45,7 @@ from schemas.progress import Report, silent
 from schemas.stages import Stage
 from schemas.tags import TagTemplate
 from schemas.versions import GateResult, LedgerRow, Plan, Status
-from tasks.reading.neighbours import pictures_by_their_text
+from tasks.reading.neighbours import pictures_by_their_text, read_with_neighbours
 from tasks.versions.check import (
     PLACED,
     ContentConserved,
@@ -308,7 +309,7 @@ def _documents_in(workspace: Workspace, doc_ids: Iterable[str]) -> Iterator[Docu
             placements=placements,
             failed=frozenset(failure.page for failure in read_failures(store, structured) if failure.page is not None),
             marginal=read_marginal_pages(store, structured),
-            by_text=read_neighbours(store, structured, pages),
+            by_text=read_with_neighbours(pages, read_blocks(store, structured), read_figures(store, structured)),
             pictured=StructuredFiles(workspace, doc_id, drawn).pictures.keys(),
         )
 

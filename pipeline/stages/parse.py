@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.notes import StageNote, read_plan, write_note
-from ray_jobs.parse_shard import ParseJob, parse_documents
 from schemas.errors import Failure
 from schemas.progress import Report, silent
 from schemas.stages import Stage
+from workers.parse_shard import ParseJob, parse_documents
 
 
 def parse(workspace: Workspace, version: str, shard: int | None = None, report: Report = silent) -> StageNote:

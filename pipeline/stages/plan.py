@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
+from backends.stores.documents import parsed_file
 from evaluation.gates import OF_RETRIEVAL
 from pipeline.corpus.answers import check_answers
 from pipeline.corpus.presets import check_default_preset, default_preset
@@ -14,7 +15,6 @@ from pipeline.records.languages import unknown_languages
 from pipeline.records.ledger import readable_ledger
 from pipeline.records.publication import manifests, read_override, read_pointer, readable_manifest, refusals_of
 from pipeline.records.quarantine import read_failures
-from ray_jobs.documents import parsed_file
 from schemas.corpus import EmbeddingOptions
 from schemas.errors import UNFINISHED, UserError
 from schemas.ids import key, version_name, version_time

@@ -24,7 +24,6 @@ from backends.pdf.inscribe import Inscription, inscribe
 from backends.stores.object_store import open_store
 from evaluation.synthetic import PRESETS, synthesize
 from ray_jobs.enrich import structure_with
-from ray_jobs.page_pictures import keep_pictures
 from schemas.corpus import CaptionerKind, EmbeddingOptions, ParseOptions
 from schemas.documents import (
     Chunk,
@@ -61,6 +60,7 @@ from tests.golden.models import MODELS
 from tests.manuals import picture, sentence, write_long_table, write_manual, write_scan
 from tests.pins import Outputs, Step, check_pins, digest
 from tests.versions import assemble, content_conserved, one_figure_a_number, tags_are_placements, tags_resolve
+from workers.page_pictures import keep_pictures
 
 PINS = Path(__file__).parent / "outputs.json"
 REPOSITORY = Path(__file__).parents[2]
@@ -506,7 +506,7 @@ STEPS: dict[str, tuple[Callable[[list[_Made]], Outputs], str]] = {
 }
 """Each step: what it makes, and where its version is."""
 
-PICTURES = "ray_jobs.page_pictures:PICTURES_VERSION"
+PICTURES = "workers.page_pictures:PICTURES_VERSION"
 
 OF_NO_STEP = {
     "pipeline.corpus.workspace:CODE_VERSION": "a manifest records it, and no key: the release of Inset",

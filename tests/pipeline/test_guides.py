@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
-CODE = ("backends", "cli", "evaluation", "pipeline", "query_service", "ray_jobs", "schemas", "tasks", "tests")
+CODE = ("backends", "cli", "evaluation", "pipeline", "query_service", "ray_jobs", "schemas", "tasks", "tests", "workers")
 
 _BLOCK = re.compile(r"^```(?P<kind>\w+)(?: (?P<file>\S+))?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 

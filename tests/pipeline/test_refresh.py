@@ -16,7 +16,6 @@ from pipeline.records.evidence import read_placements
 from pipeline.records.notes import read_notes
 from pipeline.records.publication import list_versions, publish_version, read_pointer, roll_back
 from pipeline.refresh import is_refused, refresh
-from ray_jobs.children import Refused
 from schemas.differences import VersionDiff
 from schemas.errors import FailureCode, NotFoundError, UserError
 from schemas.evidence import Filters, Modality
@@ -27,6 +26,7 @@ from schemas.versions import RefreshResult
 from tests.manuals import write_manual, write_scan
 from tests.pipeline.conftest import write_corpus
 from tests.versions import read_evidence
+from workers.children import Refused
 
 
 def _work(workspace: Workspace, result: RefreshResult) -> dict[str, int]:
@@ -147,7 +147,7 @@ def test_a_copy_that_can_not_be_made_stops_nothing(corpus_file: Path, monkeypatc
     def run_each(_work: Any, orders: Any, _limits: Any) -> Any:
         yield from ((order, Refused(FailureCode.TIME_LIMIT, "it was stopped")) for order in orders)
 
-    monkeypatch.setattr("ray_jobs.tag_shard.run_each", run_each)
+    monkeypatch.setattr("workers.tag_shard.run_each", run_each)
     result = refresh(workspace)
     assert (result.published, result.counts.documents, result.counts.quarantined) == (True, 2, 0)
     assert [(failure.source, failure.step, failure.code) for failure in result.failures] == [

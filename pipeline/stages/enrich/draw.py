@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 from itertools import islice
 
+from backends.stores.documents import parsed_file, read_pages
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.subjects import open_drawn
 from pipeline.stages.enrich.keep import keep
-from ray_jobs.documents import parsed_file, read_pages
-from ray_jobs.draw_pages import LIMITS
-from ray_jobs.page_pictures import keep_pictures
 from schemas.documents import DrawnPage, drawn_page_id
 from schemas.parquet import table_of
 from schemas.progress import Report
 from schemas.stages import Step
+from workers.draw_pages import LIMITS
+from workers.page_pictures import keep_pictures
 
 DOCUMENTS_AT_ONCE = 64
 """Documents whose pages are looked up together."""

@@ -11,6 +11,13 @@ from itertools import chain, islice
 
 import pyarrow as pa
 
+from backends.stores.documents import (
+    is_settled,
+    parsed_file,
+    read_labelled,
+    read_pages,
+    structured_file,
+)
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import RecordCache
 from pipeline.records.documents import DocumentReader, parsed_documents
@@ -21,13 +28,6 @@ from pipeline.stages.enrich.captions import have_described
 from pipeline.stages.enrich.draw import draw
 from pipeline.stages.enrich.keep import keep
 from ray_jobs.cluster import connected
-from ray_jobs.documents import (
-    is_settled,
-    parsed_file,
-    read_labelled,
-    read_pages,
-    structured_file,
-)
 from ray_jobs.embed import embed, is_few
 from ray_jobs.enrich import (
     FEW_DOCUMENTS,

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import tasks.enriching.chunk
+from backends.stores import documents, enrich
 from pipeline import steps
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.records.inherit import Inherited, inherit
@@ -17,7 +18,6 @@ from pipeline.refresh import is_refused, refresh
 from pipeline.stages import assemble as assembling
 from pipeline.stages.plan import plan
 from pipeline.upkeep.repair import find_damage
-from ray_jobs import documents, enrich
 from schemas.documents import Chunk, Region, StructuredDocument
 from schemas.errors import FailureCode, GateError
 from schemas.evidence import VersionRows

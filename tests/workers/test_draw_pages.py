@@ -9,11 +9,11 @@ import pymupdf
 import pytest
 
 from bench.bomb import transparency_bomb
-from ray_jobs import draw_pages
-from ray_jobs.draw_pages import WAITING_A_DOCUMENT, Drawing, PageDrawer
 from schemas.corpus import ParseOptions
 from schemas.errors import BadInputError, FailureCode, InsetError, NotFoundError, TransientError
 from tests.manuals import write_manual
+from workers import draw_pages
+from workers.draw_pages import WAITING_A_DOCUMENT, Drawing, PageDrawer
 
 PATIENT = ParseOptions(timeout_s=3600, timeout_s_per_page=0)
 HASTY = ParseOptions(timeout_s=0.5, timeout_s_per_page=0)

@@ -26,10 +26,10 @@ from typing import Any, Generic, TypeVar
 import psutil
 
 from backends.pdf.opening import LIBRARY
-from ray_jobs.garbage import collected_rarely
 from schemas.corpus import ParseOptions
 from schemas.errors import BadInputError, FailureCode, InsetError
 from schemas.printing import line
+from workers.garbage import collected_rarely
 
 Order = TypeVar("Order")
 Result = TypeVar("Result")
@@ -163,7 +163,7 @@ def _context() -> ForkServerContext:
     # pyarrow imports pandas, where it is installed, at its first table.
     context.set_forkserver_preload(
         [
-            *("ray_jobs.parse_shard", "ray_jobs.tag_shard", "ray_jobs.draw_pages", "ray_jobs.page_pictures"),
+            *("workers.parse_shard", "workers.tag_shard", "workers.draw_pages", "workers.page_pictures"),
             *(LIBRARY, "PIL.PngImagePlugin", "pandas", "scipy.ndimage"),
         ]
     )

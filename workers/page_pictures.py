@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from backends.pdf.opening import RELEASE
 from backends.pdf.page_renderer import page_pixels
 from backends.stores.object_store import open_store
-from ray_jobs.children import Refused, run_each
-from ray_jobs.draw_pages import Drawing, open_here, refusal
 from schemas.corpus import ParseOptions
 from schemas.documents import DrawnPage, drawn_page_id
 from schemas.ids import document_file, figure_file, key
 from tasks.figures.render import encode, is_blank, scaled
+from workers.children import Refused, run_each
+from workers.draw_pages import Drawing, open_here, refusal
 
 PICTURES_VERSION = "1"
 

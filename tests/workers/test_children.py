@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from ray_jobs.children import Done, Refused, prepare, run_each
 from schemas.corpus import ParseOptions
 from schemas.errors import ContractError, FailureCode, InsetError, NotFoundError, TransientError, UserError
+from workers.children import Done, Refused, prepare, run_each
 
 
 def _variable(name: str, _opened: Callable[[int], None]) -> str | None:

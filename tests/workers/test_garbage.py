@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from ray_jobs.garbage import collected_rarely
+from workers.garbage import collected_rarely
 
 
 def _fail_while_it_is_rare(before: int) -> None:

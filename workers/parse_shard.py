@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 from backends.pdf.document import open_document
 from backends.pdf.opening import RELEASE
+from backends.stores.documents import FILES_VERSION, pack_parsed, parsed_file, read_parsed
 from backends.stores.object_store import open_store
-from ray_jobs.children import Done, Refused, run_each
-from ray_jobs.documents import FILES_VERSION, pack_parsed, parsed_file, read_parsed
 from schemas.corpus import ParseOptions
 from schemas.errors import BadInputError, Failure, FailureCode
 from schemas.ids import document_file, key, sha256
 from schemas.ports import DocumentSource
 from schemas.stages import Stage
 from tasks.reading.parse import PARSE_VERSION, parse
+from workers.children import Done, Refused, run_each
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ import pytest
 
 from backends.pdf.inscribe import Inscription
 from backends.stores.object_store import open_store
-from ray_jobs.tag_shard import TagJob, TagOutcome, tag_documents
 from schemas.corpus import ParseOptions
 from schemas.errors import FailureCode, UserError
 from schemas.geometry import BBox
 from schemas.ids import sha256
 from schemas.ports import ObjectStore
 from tests.manuals import endless, write_manual
+from workers.tag_shard import TagJob, TagOutcome, tag_documents
 
 TAG = Inscription(1, BBox(180, 300, 420, 460), "<image:00000001.png>")
 

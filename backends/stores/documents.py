@@ -25,8 +25,6 @@ from schemas.errors import UNFINISHED, Failure, FailureCode
 from schemas.parquet import nested, part_of, rows_of, to_parquet
 from schemas.ports import ObjectStore
 from schemas.stages import Stage, Step
-from tasks.reading.contents import grow
-from tasks.reading.neighbours import read_with_neighbours
 
 FILES_VERSION = "2"
 """Raised when a document's file is laid out differently: documents are parsed again then."""
@@ -110,7 +108,7 @@ def read_placements(store: ObjectStore, file: str) -> tuple[tuple[Figure, ...], 
     return rows_of(Figure, part_of(table, "pictures")), rows_of(Placement, part_of(table, "placements"))
 
 
-def pack_structured(document: StructuredDocument, chunks: Sequence[Chunk]) -> bytes:
+def pack_structured(document: StructuredDocument, tree: Sequence[Node], chunks: Sequence[Chunk]) -> bytes:
     """Encode a structured document with its evidence tree and its chunks."""
     return to_parquet(
         nested(
@@ -121,7 +119,7 @@ def pack_structured(document: StructuredDocument, chunks: Sequence[Chunk]) -> by
                 "placements": (Placement, document.placements),
                 "pictures": (Figure, document.pictures),
                 "failures": (PageFailure, document.failures),
-                "tree": (Node, grow(document)),
+                "tree": (Node, tree),
                 "chunks": (Chunk, chunks),
             }
         )
@@ -151,11 +149,6 @@ def read_figures(store: ObjectStore, file: str) -> tuple[PlacedFigure, ...]:
 def read_tree(store: ObjectStore, file: str) -> tuple[Node, ...]:
     """Return a structured document's evidence tree."""
     return _rows(store, file, "tree", Node)
-
-
-def read_neighbours(store: ObjectStore, file: str, pages: Sequence[Page]) -> dict[int, bool]:
-    """Return for each picture without a caption, by order, whether it is read with text next to it."""
-    return read_with_neighbours(pages, read_blocks(store, file), read_figures(store, file))
 
 
 def read_failures(store: ObjectStore, file: str) -> tuple[PageFailure, ...]:

@@ -4,8 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from backends.pdf.document import open_document
-from backends.stores.object_store import open_store
-from ray_jobs.documents import (
+from backends.stores.documents import (
     pack_parsed,
     pack_structured,
     parsed_file,
@@ -17,6 +16,7 @@ from ray_jobs.documents import (
     read_tree,
     structured_file,
 )
+from backends.stores.object_store import open_store
 from schemas.corpus import ParseOptions
 from tasks.reading.contents import grow
 from tasks.reading.parse import parse
@@ -40,7 +40,7 @@ def test_a_structured_document_holds_its_evidence_tree(tmp_path: Path) -> None:
     data = write_manual(tmp_path / "pump.pdf", "pump").read_bytes()
     document = structure(parse(open_document(data), "d", ParseOptions(), keep_figure=lambda name, data: None), {})
     store, file = open_store(f"{tmp_path / 'store'}"), structured_file("d", "key")
-    store.put(file, pack_structured(document, []))
+    store.put(file, pack_structured(document, grow(document), []))
     assert read_blocks(store, file) == document.blocks
     assert (read_head(store, file).title, read_head(store, file).pages) == (document.title, len(document.pages))
     tree = read_tree(store, file)

@@ -1,0 +1,1 @@
+"""Work on documents in forked processes with limits on time and memory."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import tasks.enriching.chunk
-from backends.stores import documents, enrich
+from backends.stores import documents
 from pipeline import steps
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.records.inherit import Inherited, inherit
@@ -18,6 +18,7 @@ from pipeline.refresh import is_refused, refresh
 from pipeline.stages import assemble as assembling
 from pipeline.stages.plan import plan
 from pipeline.upkeep.repair import find_damage
+from ray_jobs import enrich
 from schemas.documents import Chunk, Region, StructuredDocument
 from schemas.errors import FailureCode, GateError
 from schemas.evidence import VersionRows

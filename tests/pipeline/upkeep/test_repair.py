@@ -5,7 +5,6 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -20,7 +19,7 @@ from pipeline.records.inventory import read_inventory
 from pipeline.records.ledger import read_ledger
 from pipeline.records.notes import read_notes
 from pipeline.records.publication import LIVE, list_versions, move_pointer, publish_version, read_pointer, roll_back
-from pipeline.records.vectors import open_vectors, passages
+from pipeline.records.vectors import open_vectors
 from pipeline.refresh import refresh
 from pipeline.stages.plan import plan
 from pipeline.upkeep.doctor import diagnose
@@ -286,25 +285,6 @@ def test_the_rows_before_are_looked_through_once_and_not_by_every_stage(
     assert refresh(published).published
     # Enrich looks through them; assemble numbers tags in two rounds and takes rows over; check and publish compare.
     assert read.count(part.relative_to(published.store.root).as_posix()) == 6
-
-
-def test_a_record_without_a_value_is_none(published: Workspace) -> None:
-    rows = passages(read_evidence(published.store, _live(published)))
-    (space,) = open_vectors(published.store, published.spaces)
-    vectors = space.of(rows)
-    names = sorted(space.contents(rows))
-    space.cache.forget(names[:2])
-    assert _vectors(published).missing(names) == names[:2]
-    old = io.BytesIO()
-    table = pa.table({"id": names[:2], "vector": pa.array([None, None], pa.list_(pa.float32()))})
-    pq.write_table(table, old, store_schema=False)
-    (Path(published.store.root) / space.cache.folder / "part-old.parquet").write_bytes(old.getvalue())
-    assert _vectors(published).missing(names) == names[:2], "a vector that is null is no finished work"
-    published.store.delete(f"versions/{_live(published)}/lance/x")
-    published.index(_live(published)).drop()
-    assert refresh(published).published
-    (again,) = open_vectors(published.store, published.spaces)
-    assert again.of(rows).equals(vectors)
 
 
 def _vectors(workspace: Workspace) -> RecordCache:

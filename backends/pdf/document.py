@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from backends.pdf.labels import page_labels
 from backends.pdf.opening import free_memory, lost_content, open_pdf, refusing
 from backends.pdf.page import Page, read_page
+from backends.pdf.page_labels import page_labels
 from schemas.documents import OutlineEntry
 from schemas.errors import BadInputError, FailureCode
 

@@ -31,8 +31,8 @@ less room gets less.
 """
 
 _SMALLER = (1.0, 0.8, 0.6, 0.45, 0.3)
-"""Sizes that are tried where words stand in the way, by the largest that fits the box: the last is hard to read, and the word is
-crossed.
+"""Sizes that are tried where words stand in the way, by the largest that fits the box: the last is hard to read, and the word
+is crossed.
 """
 
 _CLEAR_PT = 1.5
@@ -46,8 +46,8 @@ table beside it.
 """
 
 _MOST_STEPS = 60
-"""Heights in a box at which a place for the tag is looked for. Bounds the time for a figure as high as its page; fewer pass over
-a gap between lines.
+"""Heights in a box at which a place for the tag is looked for. Bounds the time for a figure as high as its page; fewer pass
+over a gap between lines.
 """
 
 

@@ -10,8 +10,8 @@ _MOST_MARKS = 100_000
 """Marks of a page beyond which a path is one mark, however many pieces it has: a map may have millions."""
 
 _HAIR_PT = 1.0
-"""Thickness up to which what is straight is a rule, whose pieces are joined, or a clip frames nothing but one. Of 409 pages none
-changes at 0.5 or 2.
+"""Thickness up to which what is straight is a rule, whose pieces are joined, or a clip frames nothing but one. Of 409 pages
+none changes at 0.5 or 2.
 """
 
 _JOINT_PT = 0.5
@@ -23,8 +23,8 @@ _SLANT = 0.02
 """Share of its length that a level or upright line may rise or lean. Of 409 pages none changes at 0.01 or 0.04."""
 
 _WHITE = 0.97
-"""Least red, green and blue of what can't be seen on paper. Of 409 pages 1 changes at 0.9 (a light shade at the edge of a figure
-is lost), none at 0.995.
+"""Least red, green and blue of what can't be seen on paper. Of 409 pages 1 changes at 0.9 (a light shade at the edge of a
+figure is lost), none at 0.995.
 """
 
 

@@ -25,8 +25,8 @@ noise decides which of them is inked; from half a pixel on, edges are blurred.
 """
 
 _ROUNDED_UP_PX = 0.87
-"""Added to a side in pixels before its fraction is dropped: up to 0.13 pixels of a drawing are cut off, for more it gets a pixel.
-At 1, float noise over a whole number of pixels adds an empty row; at 0.5, half a pixel of the drawing is cut off.
+"""Added to a side in pixels before its fraction is dropped: up to 0.13 pixels of a drawing are cut off, for more it gets a
+pixel. At 1, float noise over a whole number of pixels adds an empty row; at 0.5, half a pixel of the drawing is cut off.
 """
 
 

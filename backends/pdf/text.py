@@ -17,8 +17,8 @@ _AROUND_PT = 1.0
 """Room around a line whose letters are read; its box is rounded."""
 
 _DIRECTION_PLACES = 2
-"""Decimal places of the direction of a line: with more, float noise makes a level line slanted; with one, a line that rises by 5
-% is level.
+"""Decimal places of the direction of a line: with more, float noise makes a level line slanted; with one, a line that rises by
+5 % is level.
 """
 
 _SURROGATE = re.compile("[\ud800-\udfff]")

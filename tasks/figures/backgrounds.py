@@ -1,4 +1,4 @@
-"""Find drawings and images that are no pictures: backgrounds, boxes and shadows of words, and what bleeds off the page."""
+"""Recognise drawings and images that are no pictures: backgrounds, boxes and shadows of words, and decoration."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,41 +21,31 @@ from tasks.figures.parts import (
 )
 
 FULL_WIDTH_SHARE = 0.9
-"""Share of a note's width that its shades have. Of 2,191 pages none changes at 0.75 or 0.95."""
-SYMBOL_INSET_PT = 2 * SYMBOL_PT
-"""How far from the side of a note its symbol ends. Of 2,191 pages none changes at 34.8 or 78."""
+"""Minimum share of a note's width that its shades have."""
 BLEED_SHARE = 0.5
-"""Share of a drawing's marks that the page's edge cuts, from which on it bleeds. Of 2,191 pages none change at 0.335, 5
-at 0.75 (diagrams cut by a slide's edge are found, and so are pieces of ornaments).
+"""Share of a drawing's marks cut by the page's edge from which on it bleeds. Of 2,191 pages none change at 0.335, 5 at 0.75
+(diagrams cut by a slide's edge are found, and so are pieces of ornaments).
 """
 COVERED_SHARE = 0.5
-"""Share of a bleeding drawing on an image of the page, from which on it stays. Of 2,191 pages none change at 0.335, 1
-at 0.75 (a brochure's page falls into its photographs).
-"""
+"""Share of a bleeding drawing on an image of the page from which on it is kept."""
 MOST_PARAGRAPH_LINES = 6
-"""Lines of paragraphs in a placed graphic: more stand on a background. Of 2,191 pages 2 change at 5 (clipped tables of
-notes are lost), 4 at 7 (text boxes are pictures).
+"""Maximum lines of paragraphs in a placed graphic: with more it is a background. Of 2,191 pages 2 change at 5 (clipped tables
+of notes are lost), 4 at 7 (text boxes become pictures).
 """
 MOST_HEADING_LINES = 3
-"""Lines on the background of a heading. Of 2,191 pages 2 change at 2 (the band of a slogan is a picture), 2 at 4 (the
-box of a title is none).
-"""
+"""Maximum lines on the background of a heading."""
 HEADING_SHARE = 0.35
-"""Share of a background that the words of a heading cover. Of 2,191 pages 9 change at 0.234 (small images with a name
-on them are none), 18 at 0.525 (bands of headings are pictures).
-"""
-SHADOW_WORDS_SHARE = 0.25
-"""Share of a shadow that words cover. Of 2,191 pages none change at 0.168, 7 at 0.375 (pieces of a title's shadow are
-pictures).
+"""Minimum share of a background that the words of a heading cover. Of 2,191 pages 9 change at 0.234 (small images with a name
+on them are lost), 18 at 0.525 (bands of headings become pictures).
 """
 SHADOW_SHARE = 0.25
-"""Share of a shadow that lies on a background. Of 2,191 pages none changes at 0.168 or 0.375."""
+"""Minimum share of a shadow that lies on a background."""
 
 
 def is_note_background(part: Part, lines: Sequence[Line], pictures: Sequence[Region]) -> bool:
     """Return whether a drawing is the background of a listing or a note: shaded from edge to edge, with a border at most.
 
-    A symbol at its side, as of a warning, is left aside.
+    A symbol at its side, as of a warning, is ignored.
     """
     if not any(mark.filled for mark in part.marks):
         return False
@@ -73,21 +63,21 @@ def is_note_background(part: Part, lines: Sequence[Line], pictures: Sequence[Reg
 
 
 def _without_symbol(marks: Sequence[Mark], panel: BBox) -> Sequence[Mark]:
-    """Leave out the small marks of a note where together they make a symbol at its left or its right."""
+    """Remove the small marks of a note that together make a symbol at its left or its right."""
     small = [mark for mark in marks if max(mark.bbox.width, mark.bbox.height) <= SYMBOL_PT]
     if not small:
         return marks
     box = union(mark.bbox for mark in small)
-    at_side = box.x1 <= panel.x0 + SYMBOL_INSET_PT or box.x0 >= panel.x1 - SYMBOL_INSET_PT
+    at_side = box.x1 <= panel.x0 + 2 * SYMBOL_PT or box.x0 >= panel.x1 - 2 * SYMBOL_PT
     if max(box.width, box.height) > SYMBOL_PT or not at_side:
         return marks
     return [mark for mark in marks if mark not in small]
 
 
-def is_box_round_words(part: Part, lines: Sequence[Line]) -> bool:
-    """Return whether all that is drawn is round words: rules along their sides, as an address has, or a box with round corners.
+def is_box_around_words(part: Part, lines: Sequence[Line]) -> bool:
+    """Return whether a drawing only surrounds words: rules along their sides, or a box with round corners.
 
-    Rules over and under words alone may be those of a small table, whose look shows more than its words one by one.
+    Rules only above and below words may be those of a small table, which is more useful as a picture than as words.
     """
     box = part.bbox
     if part.images or not any(box.has_middle_of(line.bbox) for line in lines):
@@ -100,15 +90,15 @@ def is_box_round_words(part: Part, lines: Sequence[Line]) -> bool:
 
 
 def without_bleed(part: Part, page: BBox, images: Sequence[Region]) -> list[Part]:
-    """Leave out a drawing that goes on over the page's edge, as a page's background does; the pictures in it stay.
+    """Remove a drawing that bleeds off the page, as a page's background does; the pictures in it are kept.
 
-    A figure ends within the page; of a pattern or a bow that bleeds most pieces are cut off at the edge. One that lies over
-    an image of the page may be what there is to be seen of that image, and stays.
+    A figure ends within the page; most pieces of a pattern that bleeds are cut off at the edge. A drawing over an image of the
+    page may be the visible part of that image, and is kept.
 
     Args:
         part: A drawing.
-        page: The page as drawn.
-        images: All of the page's images, pieced together.
+        page: The page's box.
+        images: All of the page's images, joined.
     """
     own = [picture.bbox for picture in part.images]
     covered = COVERED_SHARE * part.bbox.area
@@ -123,7 +113,7 @@ def without_bleed(part: Part, page: BBox, images: Sequence[Region]) -> list[Part
 
 
 def without_paragraphs(part: Part, text: PageText) -> list[Part]:
-    """Leave out the background that paragraphs stand on where one clip holds it; the pictures on it beside them stay."""
+    """Remove a clipped background of paragraphs; the pictures on it beside them are kept."""
     if not part.framed or part.marks or len(text.body_within(part.bbox)) <= MOST_PARAGRAPH_LINES:
         return [part]
     kept: list[Part] = []
@@ -135,7 +125,7 @@ def without_paragraphs(part: Part, text: PageText) -> list[Part]:
 
 
 def is_heading_background(parts: Sequence[Part], lines: Sequence[Line]) -> bool:
-    """Return whether images are what a line or two are written on, as the band of a heading or a button: words fill them."""
+    """Return whether images are filled by a line or two, as the band of a heading or a button."""
     if any(not part.images or part.strokes for part in parts):
         return False
     box = union(part.bbox for part in parts)
@@ -144,7 +134,7 @@ def is_heading_background(parts: Sequence[Part], lines: Sequence[Line]) -> bool:
 
 
 def _runs_through(line: BBox, box: BBox) -> bool:
-    """Return whether a line stands on a box, or goes on beyond its sides."""
+    """Return whether a line is on a box, or extends beyond its sides."""
     return gap(line.x0, line.x1, box.x0, box.x1) < 0 and box.y0 <= (line.y0 + line.y1) / 2 <= box.y1
 
 
@@ -152,14 +142,15 @@ def _worded_share(words: Sequence[BBox], box: BBox) -> float:
     return sum((word & box).area for word in words) / box.area
 
 
-def with_shadows(figures: Sequence[Region], lines: Sequence[Line]) -> list[Region]:
-    """Take the other pieces of a shadow for backgrounds too: presentations cut that of a line into images that overlap."""
-    words = [line.bbox for line in lines]
+def with_shadows(figures: Sequence[Region]) -> list[Region]:
+    """Mark the other pieces of a shadow as backgrounds too: presentations cut a line's shadow into overlapping images."""
     backgrounds = [figure.bbox for figure in figures if figure.background]
 
     def is_shadow(figure: Region) -> bool:
-        if figure.image is None or figure.captioned or _worded_share(words, figure.bbox) < SHADOW_WORDS_SHARE:
-            return False
-        return any((figure.bbox & box).area >= SHADOW_SHARE * figure.bbox.area for box in backgrounds)
+        return (
+            figure.image is not None
+            and not figure.captioned
+            and any((figure.bbox & box).area >= SHADOW_SHARE * figure.bbox.area for box in backgrounds)
+        )
 
     return [replace(figure, background=True) if is_shadow(figure) else figure for figure in figures]

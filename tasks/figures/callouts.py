@@ -1,4 +1,4 @@
-"""Link the numbers that point into a figure, its callouts, with the list on its page that explains them: its key."""
+"""Link a figure's callouts (numbers that point into it) with its key: the list on its page that explains them."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -10,26 +10,14 @@ from schemas.geometry import BBox, distance, is_level, union
 _CALLOUT = re.compile(r"[(\[]?(\d{1,2}|[A-Za-z])[)\].:]?")
 _ITEM = re.compile(rf"\s*{_CALLOUT.pattern}(?:\s+\S|\s*$)")
 FEWEST_CALLOUTS = 3
-"""Callouts that a figure has at least: one or two letters are as well a formula's. Of 1,014 pages none changes at 2 or 4."""
-SPREAD_TIMES = 2
-"""How many numbers there may be from the least callout to the greatest, for each that is found: page numbers spread
-wider. Of 1,014 pages none changes at 1 or 3.
-"""
-ITEM_LETTERS = 3
-"""Letters that an item of a key has at least, on average: the ticks of an axis have none. Of 1,014 pages none changes
-at 2 or 4.
-"""
+"""Minimum callouts of a figure: one or two letters may be a formula's."""
 COVERED_SHARE = 0.6
-"""Share of the callouts that the list explains, and of the list that the callouts name: printing hides a few from OCR.
-Of 1,014 pages 1 changes at 0.402, none at 0.9.
-"""
-AROUND_PT = 15.0
-"""How far outside a picture its callouts stand. Of 1,014 pages 2 change at 10.1, 1 at 22.5."""
+"""Minimum share of the callouts that the list explains, and of the list's items that the callouts name: OCR misses a few."""
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A list whose items begin with numbers or letters in turn; ``lines`` are the page's lines that make it."""
+    """A list whose items begin with consecutive numbers or letters; ``lines`` are its lines on the page."""
 
     names: frozenset[str]
     lines: tuple[Line, ...]
@@ -41,35 +29,13 @@ class Key:
 
 
 def callouts(words: Iterable[str]) -> frozenset[str]:
-    """Return the numbers and letters that stand alone among the words inside a figure; none where they are a chart's axis."""
+    """Return the numbers and letters that are alone on a line inside a figure; none if they may be a chart's axis."""
     names = frozenset(found[1] for word in words if (found := _CALLOUT.fullmatch(word.strip())))
-    numbers = [int(name) for name in names if name.isdecimal()]
-    if len(names) < FEWEST_CALLOUTS or 0 in numbers:
-        return frozenset()
-    is_run = not numbers or max(numbers) - min(numbers) < SPREAD_TIMES * len(numbers)
-    return names if is_run else frozenset()
-
-
-def stray_callouts(picture: BBox, lines: Sequence[Line]) -> list[Line]:
-    """Return the numbers and letters that stand on a picture or right beside it, with no text on their row.
-
-    Args:
-        picture: Its box.
-        lines: Of the page, outside any figure.
-    """
-    around = picture.grown(AROUND_PT)
-    near = [line for line in lines if _CALLOUT.fullmatch(line.text.strip()) and around.has_middle_of(line.bbox)]
-    if len(near) < FEWEST_CALLOUTS:
-        return []
-    others = [line for line in lines if not _CALLOUT.fullmatch(line.text.strip())]
-    stray = [
-        line for line in near if picture.has_middle_of(line.bbox) or not any(is_level(line.bbox, o.bbox) for o in others)
-    ]
-    return stray if callouts(line.text for line in stray) else []
+    return names if len(names) >= FEWEST_CALLOUTS and not {"0", "00"} & names else frozenset()
 
 
 def find_keys(lines: Sequence[Line]) -> list[Key]:
-    """Return the lists of a page that may explain callouts: items in turn, from 1 or a, each with its words.
+    """Return the lists of a page that may explain callouts: consecutive items from 1 or a, with their words.
 
     Args:
         lines: In reading order.
@@ -94,16 +60,14 @@ def find_keys(lines: Sequence[Line]) -> list[Key]:
 
 
 def _key(names: Sequence[str], held: Sequence[Line]) -> list[Key]:
-    """Return a list without what follows its last item, which ends with that item's block."""
+    """Return a list up to the end of its last item's block."""
     if len(names) < FEWEST_CALLOUTS:
         return []
     last = max(number for number, line in enumerate(held) if (found := _ITEM.match(line.text)) and found[1] == names[-1])
     block = held[last].block
     end = next((number for number in range(last, len(held)) if held[number].block != block), len(held))
     row = [line for line in held[end:] if is_level(line.bbox, held[last].bbox)] if end == last + 1 else []
-    key = Key(frozenset(names), (*held[:end], *row))
-    letters = sum(character.isalpha() for line in key.lines for character in line.text)
-    return [key] if letters >= ITEM_LETTERS * len(names) else []
+    return [Key(frozenset(names), (*held[:end], *row))]
 
 
 def _following(name: str) -> str:
@@ -111,7 +75,7 @@ def _following(name: str) -> str:
 
 
 def explain(figures: Mapping[int, tuple[BBox, Collection[str]]], keys: Sequence[Key]) -> dict[int, Key]:
-    """Give figures the keys that explain their callouts: each key to the figure whose callouts it names best.
+    """Return each figure's key: each key goes to the figure whose callouts it covers best.
 
     Args:
         figures: Box and callouts, by any number.

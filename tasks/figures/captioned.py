@@ -10,21 +10,17 @@ from tasks.figures.drawings import JOIN_PT
 from tasks.figures.parts import PageText, Part
 
 LOGO_SHARE = 0.05
-"""Largest share of the page's height that a logo has. Of 400 pages with something small at an edge 4 change at 0.034,
-none at 0.075.
-"""
+"""Maximum share of the page's height that a logo has."""
 
 
 def captioned_parts(parts: Sequence[Part], graphics: Sequence[Part], text: PageText, page: BBox) -> list[list[Part]]:
-    """Return the parts of each captioned picture.
-
-    What stands where pages have their logo is a caption's only where nothing else is.
+    """Return the parts of each captioned picture. A part where pages have their logo is a caption's only if nothing else is.
 
     Args:
-        parts: What is drawn.
+        parts: Everything drawn.
         graphics: Those that were placed as one; text in them is no barrier.
         text: Of the page.
-        page: The page as drawn.
+        page: The page's box.
     """
     captions = [whole_caption(caption, text.lines) for caption in text.captions]
     if not captions:
@@ -35,36 +31,28 @@ def captioned_parts(parts: Sequence[Part], graphics: Sequence[Part], text: PageT
         for line in text.body
         if line not in words and not any(part.bbox.has_middle_of(line.bbox) for part in graphics)
     ]
-    steps = [line.bbox for line in text.lines if line not in words]
     edge = [part for part in parts if _is_at_edge(part.bbox, page)]
-    groups = _by_caption([part for part in parts if part not in edge], captions, barriers, steps)
+    groups = _by_caption([part for part in parts if part not in edge], captions, barriers)
     left = [caption for number, caption in enumerate(captions) if number not in groups]
-    logos = _by_caption(edge, left, barriers, steps)
-    return [*groups.values(), *logos.values()]
+    return [*groups.values(), *_by_caption(edge, left, barriers).values()]
 
 
 def _by_caption(
-    parts: Sequence[Part], captions: Sequence[Sequence[Line]], barriers: Sequence[BBox], steps: Sequence[BBox]
+    parts: Sequence[Part], captions: Sequence[Sequence[Line]], barriers: Sequence[BBox]
 ) -> dict[int, list[Part]]:
-    """Return the parts of pictures by the places of their captions."""
-    anchors = anchor(
-        [union(line.bbox for line in caption) for caption in captions],
-        [part.bbox for part in parts],
-        barriers,
-        showing=[part.is_visible for part in parts],
-        steps=steps,
-    )
-    return {caption: [parts[index] for index in members] for caption, members in anchors.by_caption.items()}
+    boxes = [union(line.bbox for line in caption) for caption in captions]
+    found = anchor(boxes, [part.bbox for part in parts], barriers, showing=[part.is_visible for part in parts])
+    return {caption: [parts[index] for index in members] for caption, members in found.items()}
 
 
 def _is_at_edge(box: BBox, page: BBox) -> bool:
-    """Return whether something stands where pages have their logo."""
+    """Return whether a box is where pages have their logo."""
     return box.height <= LOGO_SHARE * page.height and (
         box.y1 <= page.y0 + EDGE_SHARE * page.height or box.y0 >= page.y1 - EDGE_SHARE * page.height
     )
 
 
 def without_stray_rules(parts: Sequence[Part]) -> list[Part]:
-    """Leave out rules that merely stand near a captioned picture, such as that of a running header."""
+    """Remove rules that are only near a captioned picture, such as that of a running header."""
     core = union(part.bbox for part in parts if part.is_visible).grown(JOIN_PT)
     return [part for part in parts if part.is_visible or core.contains(part.bbox)]

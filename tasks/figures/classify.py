@@ -16,14 +16,16 @@ CAPTIONED = "has a caption"
 
 ICON_PT = 20.0
 """Longest side of a picture without a caption that is an icon wherever it stands. 3 pictures are that small; 8 more are up to
-22 pt, and 32 up to 30 pt, which content may be too (a button, a symbol that the text explains)."""
+22 pt, and 32 up to 30 pt, which content may be too (a button, a symbol that the text explains).
+"""
 
 _SPECK_PT = 4.0
 """Shortest side of a picture; what is thinner is a rule or a dot: 15 pictures are. 12 of 4 to 5 pt are decoration or content."""
 
 _SCAN_WORDS = 30
 """Words of text on a page that make the picture behind them its background, and not a scan of it. Of 93 backgrounds, 2 have
-fewer than 40 words and 12 fewer than 100."""
+fewer than 40 words and 12 fewer than 100.
+"""
 
 _SPELLED_SHARE = 0.5
 """Share of a picture behind which invisible words stand, from which the picture is those words: 96 pictures."""

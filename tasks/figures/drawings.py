@@ -6,7 +6,7 @@ from itertools import chain
 from operator import itemgetter
 
 import numpy as np
-import scipy  # its parts are imported when they are used: those who search need none
+import scipy  # its submodules are loaded when they are used: a search needs none
 from numpy.typing import NDArray
 
 from schemas.documents import Line
@@ -15,27 +15,21 @@ from schemas.geometry import BBox, union
 from tasks.figures.parts import BORDER_PT, Part
 
 JOIN_PT = 6.0
-"""Widest gap between two marks of one drawing. Of 2,191 pages 34 change at 4.02 (maps and tables fall apart), 50 at 9
-(a table joins the one under it).
+"""Maximum gap between two marks of one drawing. Of 2,191 pages 34 change at 4.02 (maps and tables fall apart), 50 at 9 (a table
+joins the one below it).
 """
 CELL_PT = 2.0
-"""Cell of the grid on which marks are joined: it rounds JOIN_PT. Of 2,191 pages 27 change at 1.34 (tables fall apart),
-34 at 3 (tables join).
-"""
+"""Cell of the grid on which marks are joined. Of 2,191 pages 27 change at 1.34 (tables fall apart), 34 at 3 (tables join)."""
 COMPARED_BOXES = 16
-"""A hypothesis test holds that both ways group alike; comparing up to 16 boxes is faster than the grid."""
-WHITE_BOX_LINES = 1
-"""Most lines of a paragraph on a white box that joins what is drawn on it. Of 2,191 pages 1 changes at 0 (a table of
-white cells is lost), none at 2.
-"""
+"""Boxes up to which comparing pairs is faster than the grid; a hypothesis test checks that both group alike."""
 LONE_RULES_PT = 2 * BORDER_PT
-"""Lower than LEAST_SHOWN_PT nothing shows, and without room inside its border nothing is a table."""
+"""Maximum height of rules that are neither a picture nor, with no room inside their border, a table."""
 
 
 def are_lone_rules(marks: Sequence[Mark]) -> bool:
-    """Return whether all that a page draws are rules that stand alone, as under its head and over its foot.
+    """Return whether a page draws only single rules, as below its head and above its foot.
 
-    What lies together is then too low for a picture or a table: what most pages of a manual need not be searched for.
+    Such a page has neither pictures nor tables: most pages of a manual need no search.
     """
     if not all(mark.is_rule for mark in marks):
         return False
@@ -52,17 +46,17 @@ def are_lone_rules(marks: Sequence[Mark]) -> bool:
 def join_marks(page: BBox, marks: Sequence[Mark], body: Sequence[Line]) -> list[Part]:
     """Return the drawings of a page.
 
-    A white background joins what stands on it, but has no extent of its own; a white box round a paragraph is nothing.
+    A white background joins the marks on it, but has no extent of its own; a white box around a paragraph is ignored.
 
     Args:
-        page: The page as drawn.
-        marks: What it draws as paths.
+        page: The page's box.
+        marks: Its paths.
         body: The lines of its paragraphs.
     """
     kept = [
         mark
         for mark in marks
-        if not mark.white or mark.is_rule or sum(mark.bbox.has_middle_of(line.bbox) for line in body) <= WHITE_BOX_LINES
+        if not mark.white or mark.is_rule or not any(mark.bbox.has_middle_of(line.bbox) for line in body)
     ]
     parts: list[Part] = []
     for group in _together(page, [mark.bbox for mark in kept]):
@@ -73,10 +67,10 @@ def join_marks(page: BBox, marks: Sequence[Mark], body: Sequence[Line]) -> list[
 
 
 def _together(page: BBox, boxes: Sequence[BBox]) -> list[list[int]]:
-    """Group boxes that lie within a few points of each other; linear in their number.
+    """Group boxes within a few points of each other, in linear time.
 
-    Unless they are few, the boxes are painted on a coarse grid, of which only the columns and rows are kept where a box begins
-    or ends; what is connected there belongs together.
+    Unless they are few, the boxes are painted on a coarse grid, reduced to the columns and rows where a box begins or ends;
+    connected cells are one group.
     """
     if not boxes:
         return []
@@ -87,7 +81,7 @@ def _together(page: BBox, boxes: Sequence[BBox]) -> list[list[int]]:
     cells = np.clip((sides + np.array(((-1,), (1,))) * JOIN_PT / 2) // CELL_PT, 0, most).astype(int)
     cells[:, 1] += 1
     across, down = _closed_up(cells[:, :, 0]), _closed_up(cells[:, :, 1])
-    # Painted by their corners, whose sums are the boxes: one by one they took most of the time.
+    # Painting each box cell by cell took most of the time: mark its corners, and sum them up.
     edges = np.zeros((down.max() + 1, across.max() + 1), dtype=int)
     for row, column, step in ((0, 0, 1), (0, 1, -1), (1, 0, -1), (1, 1, 1)):
         np.add.at(edges, (down[:, row], across[:, column]), step)
@@ -99,7 +93,7 @@ def _together(page: BBox, boxes: Sequence[BBox]) -> list[list[int]]:
 
 
 def _cells(box: BBox, page: BBox) -> tuple[float, float, float, float]:
-    """Return the cells of the grid that a box covers, from the first one to that behind the last."""
+    """Return the cells of the grid that a box covers, end excluded."""
     x0, y0, x1, y1 = box.grown(JOIN_PT / 2)
     right, foot = page.x1 // CELL_PT + 3, page.y1 // CELL_PT + 3
     first = min(max(x0 // CELL_PT, 0), right), min(max(y0 // CELL_PT, 0), foot)
@@ -107,7 +101,7 @@ def _cells(box: BBox, page: BBox) -> tuple[float, float, float, float]:
 
 
 def touching(boxes: Sequence[tuple[float, float, float, float]]) -> list[list[int]]:
-    """Group boxes that overlap or share a part of a side, by comparing each with all others: of few, the grid takes longer."""
+    """Group boxes that overlap or share a part of a side, by comparing pairs."""
     groups: list[list[int]] = []
     for number, (x0, y0, x1, y1) in enumerate(boxes):
         near: list[list[int]] = []
@@ -124,7 +118,7 @@ def touching(boxes: Sequence[tuple[float, float, float, float]]) -> list[list[in
 
 
 def _closed_up(ends: NDArray[np.int_]) -> NDArray[np.int_]:
-    """Number the columns of a grid, or its rows, that are kept, by those where something begins or ends."""
+    """Renumber the columns or rows of a grid, keeping those where something begins or ends."""
     kept = np.zeros(ends.max() + 1, dtype=int)
     kept[ends] = 1
     return (kept.cumsum() - 1)[ends]

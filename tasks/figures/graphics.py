@@ -1,41 +1,28 @@
-"""Find graphics that were placed on a page as one: what is drawn inside one clip."""
+"""Find graphics that were placed on a page as one: everything drawn inside one clip."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from schemas.drawings import RULE_PT, Mark
 from schemas.geometry import BBox, union
+from tasks.figures.panels import TEXT_BOX_SHARE
 from tasks.figures.parts import PageText, Part, Region, mostly_within
 
 LEAST_CLIP_PT = 25.0
-"""Least side of a clip that holds a graphic. Of 2,191 pages 4 change at 16.8 (icons of a menu join), 59 at 37.5
-(symbols of warnings fall into pieces).
+"""Minimum side of a clip of a graphic. Of 2,191 pages 4 change at 16.8 (icons of a menu join), 59 at 37.5 (symbols of warnings
+fall into pieces).
 """
 FEWEST_MARKS = 4
-"""Rules and shapes of a graphic without a curve or slanted line. Of 2,191 pages 4 change at 3 (a shaded cell is a
-picture), none at 5.
-"""
-PRINT_AREA_LINES = 10
-"""Lines that a print area holds at least where more than hairlines are drawn. Of the 191 pages at hand with a text box
-or a print area none change at 7, 1 at 15 (a printed receipt is a picture).
-"""
-PRINT_AREA_SHARE = 0.9
-"""Share of the page's lines that its print area holds. Of 2,191 pages 2 change at 0.75 (a drawing between tables is
-lost), 2 at 0.95 (a printed table is a picture).
-"""
-TEXT_BOX_SHARE = 0.5
-"""Largest share of the page that a text box has. Of the 191 pages at hand with a text box or a print area none change
-at 0.335, 1 at 0.75.
-"""
+"""Minimum rules and shapes of a graphic without a curve or slanted line."""
 TEXT_BOX_RULE_SHARE = 0.8
-"""Share of a text box's width that the rules over and under its content have. Of the 191 pages at hand with a text box
-or a print area none changes at 0.55 or 0.9; 1 does without it.
-"""
+"""Minimum share of a text box's width that the rules above and below its content have."""
+PRINT_AREA_SHARE = 0.9
+"""Minimum share of the page's lines inside its print area."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Placed graphics, and the pictures and marks of the page that belong to none."""
+    """Placed graphics, and the page's other pictures and marks."""
 
     parts: list[Part]
     pictures: list[Region]
@@ -45,10 +32,10 @@ class Placed:
 def placed_graphics(
     page: BBox, frames: Sequence[BBox], marks: Sequence[Mark], pictures: Sequence[Region], text: PageText
 ) -> Placed:
-    """Take what is drawn inside one clip as one part, the largest clips first.
+    """Join everything drawn inside one clip, the largest clips first.
 
-    A clip round one image is that image; one that holds a caption, or nothing but boxes and text, is a piece of the page's
-    layout. Of a text box, the pictures are taken together and its rules are left out.
+    A clip around one image is that image; one with a caption, or with only boxes and text, is a piece of the page's
+    layout. The pictures in a text box are joined without its rules.
     """
     parts: list[Part] = []
     taken: set[BBox] = set()
@@ -72,7 +59,7 @@ def placed_graphics(
 
 
 def _graphic(frame: BBox, inked: Sequence[Mark], inner: Sequence[Region], page: BBox, text: PageText) -> Part | None:
-    """Return what is drawn inside a clip as one part; None where it is a piece of the layout, or one image."""
+    """Return everything drawn inside a clip as one part; None if it is a piece of the layout, or one image."""
     if not inked and len(inner) < 2:
         return None
     texts = [line.bbox & frame for line in text.within(frame)]
@@ -88,17 +75,16 @@ def _graphic(frame: BBox, inked: Sequence[Mark], inner: Sequence[Region], page: 
 
 
 def _is_print_area(marks: Sequence[Mark], held: int, lines: int) -> bool:
-    """Return whether a clip is that of the page's whole text: a browser that prints clips to the sheet's inside.
+    """Return whether a clip is that of the page's whole text: a browser that prints clips to the inside of the sheet.
 
-    Nothing in such a page is drawn but rules and boxes, as those of tables; a diagram has slanted lines or curves.
+    Such a page has only rules and boxes, as those of tables; a diagram has slanted lines or curves.
     """
     thick = [mark for mark in marks if min(mark.bbox.width, mark.bbox.height) > RULE_PT]
-    full = held >= PRINT_AREA_LINES or not thick  # the last page of a chapter may have a line or two
-    return bool(marks) and not any(mark.strokes for mark in thick) and full and 0 < held >= PRINT_AREA_SHARE * lines
+    return bool(marks) and not any(mark.strokes for mark in thick) and 0 < held >= PRINT_AREA_SHARE * lines
 
 
 def _is_text_box(marks: Sequence[Mark], frame: BBox, page: BBox) -> bool:
-    """Return whether a clip is a box in the page's layout: all that is drawn in it are rules over and under its content."""
+    """Return whether a clip is a box of the page's layout: it has only rules, above and below its content."""
     ruled = marks and all(mark.is_rule and mark.bbox.width >= TEXT_BOX_RULE_SHARE * frame.width for mark in marks)
     return bool(ruled) and frame.area <= TEXT_BOX_SHARE * page.area
 

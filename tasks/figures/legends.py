@@ -8,18 +8,18 @@ from schemas.geometry import BBox, distance, union
 from tasks.figures.parts import CHART_GAP_PT, LABEL_GAP_PT, TOUCH_PT, Part, Region, clusters
 
 MOST_KEY_PT = 12.0
-"""Longest side of a key. Of the 10 pages at hand with a legend's key none changes at 8.04 or 18; 2 do without it."""
+"""Maximum side of a key."""
 FEWEST_KEYS_ALONE = 3
-"""Keys of a legend that stands by itself. Of the 10 pages at hand with a legend's key 1 changes at 2, none at 4."""
+"""Minimum keys of a legend without a chart."""
 FEWEST_KEYS_OF_CHART = 2
-"""Keys of a chart's legend. Of the 10 pages at hand with a legend's key 1 changes at 1, 1 at 3."""
+"""Minimum keys of a chart's legend."""
 
 
 def legend_key(part: Part, lines: Sequence[Line], running: frozenset[Line]) -> BBox | None:
-    """Return where a key of a legend stands with its name: a small filled box, and a line that begins right beside it.
+    """Return the box of a legend's key and its name: a small filled box, and a line that begins right beside it.
 
     Args:
-        part: What may be a key.
+        part: A drawing that may be a key.
         lines: Of the page.
         running: Those of its paragraphs, which are no names.
     """
@@ -39,9 +39,9 @@ def legend_key(part: Part, lines: Sequence[Line], running: frozenset[Line]) -> B
 
 
 def lone_legends(parts: Sequence[Part], lines: Sequence[Line]) -> list[Region]:
-    """Return the legends that stand by themselves, as one for two charts does: a few keys, no two of one colour.
+    """Return legends without a chart, such as one for two charts: a few keys, no two of one colour.
 
-    What the colours mean is lost in text. The squares of a list have one colour.
+    They are kept as pictures, since text loses the colours. The squares of a list have one colour.
     """
     keys = [(key, part) for part in parts if (key := legend_key(part, lines, frozenset())) is not None]
     return [
@@ -56,7 +56,7 @@ def _are_of_one_legend(one: tuple[BBox, Part], other: tuple[BBox, Part]) -> bool
 
 
 def with_legend(figure: Region, keys: Sequence[BBox]) -> Region:
-    """Grow a drawing by the keys of a legend that stands over it, under it or beside it."""
+    """Extend a drawing by the keys of a legend above, below or beside it."""
     if figure.image is not None or figure.framed:
         return figure
     own = [key for key in keys if distance(key, figure.bbox) <= CHART_GAP_PT]

@@ -1,7 +1,6 @@
-"""Find what a reader sees as one picture: images, strips of images, drawings, and drawings over images.
+"""Find the pictures of a page: images, strips of images, drawings, and drawings over images.
 
-Geometry alone; no pixels are read. Points, top left origin, rotation 0. What is looked for in which order, and why:
-docs/decisions/0015.
+By geometry only; no pixels are read. Points, top left origin, rotation 0. For the order of the search see docs/decisions/0015.
 """
 
 from collections.abc import Sequence
@@ -15,25 +14,25 @@ from tasks.figures.algorithms import ruled_algorithms
 from tasks.figures.backgrounds import is_note_background, with_shadows
 from tasks.figures.captioned import captioned_parts, without_stray_rules
 from tasks.figures.charts import join_bars
+from tasks.figures.drawing_labels import with_labels
 from tasks.figures.drawings import are_lone_rules, join_marks
 from tasks.figures.graphics import Placed, placed_graphics
-from tasks.figures.labels import with_labels
+from tasks.figures.join_images import join_images, mark_inline
 from tasks.figures.legends import lone_legends
 from tasks.figures.overlays import lay_over, merge_overlapping, one_picture
 from tasks.figures.parts import TOUCH_PT, PageText, Part, Region
-from tasks.figures.pieces import mark_inline, piece_together
-from tasks.figures.ruled_tables import out_of_cells, promised_table
+from tasks.figures.ruled_tables import ruled_table
 from tasks.figures.uncaptioned import uncaptioned_pictures, without_decoration
 
 SHEET_SHARE = 0.5
-"""Least share of the page that a slide printed on it has. Of 10,544 pages of 155 PDFs none changes at 0.335 or 0.75; without
-slides 23 do (the background and all text on it are one picture).
+"""Minimum share of the page that a slide printed on it has. Without slides, 23 of 10,544 pages change (the background and all
+text on it become one picture).
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """What was found on a page: pictures in no particular order, and where rules promise a table."""
+    """The pictures found on a page, in no particular order, and the rules of its tables."""
 
     regions: tuple[Region, ...]
     tables: tuple[Ruling, ...]
@@ -45,39 +44,39 @@ def locate(
     """Find the pictures of a page.
 
     Args:
-        page: The page as drawn.
-        images: Everything that the page draws as an image, cut to the page.
-        marks: Everything that it draws as a path, cut to its clip.
+        page: The page's box.
+        images: Its images, cut to the page.
+        marks: Its paths, cut to their clips.
         frames: Clips smaller than the page: placed graphics, often.
-        lines: Its lines of text that are shown.
+        lines: Its visible lines of text.
     """
     if not (images or marks):
         return Located((), ())
     if not (images or frames) and are_lone_rules(marks):
         return Located(tuple(ruled_algorithms(marks, lines)), ())
     text = PageText.of(lines)
-    whole = piece_together(images, frames)
+    whole = join_images(images)
     covering = PAGE_SHARE * _sheet(page, images, marks, lines).area
     scans = [replace(region, kind=Kind.SCAN) for region in whole if region.bbox.area >= covering]
     pictures = [mark_inline(region, lines) for region in whole if region.bbox.area < covering]
     paths = [mark for mark in marks if mark.bbox.area < PAGE_SHARE * page.area]
     placed = placed_graphics(page, frames, paths, pictures, text)
     drawings, tables = _drawings_and_tables(page, placed, text)
-    laid = lay_over(placed.pictures, drawings, lines)
+    laid = lay_over(placed.pictures, drawings)
     parts = [*placed.parts, *(part for part in laid if not part.is_inline_image)]
     if not images and not any(part.is_visible for part in parts):
         return Located((*ruled_algorithms(placed.marks, lines), *lone_legends(parts, lines)), tables)
     groups = captioned_parts(parts, placed.parts, text, page)
     captioned = [_captioned_picture(group, text) for group in groups]
     free = without_decoration([part for part in parts if not any(part in group for group in groups)], page, whole, text)
-    pictured = with_shadows([*captioned, *uncaptioned_pictures(free, page, frames, tables, text)], lines)
+    pictured = with_shadows([*captioned, *uncaptioned_pictures(free, page, frames, text)])
     inline = [region for part in laid for region in part.images if region.inline and not part.marks]
     found = [*pictured, *ruled_algorithms(placed.marks, lines), *lone_legends(free, lines), *inline]
     return Located((*scans, *merge_overlapping(found)), tables)
 
 
 def _sheet(page: BBox, images: Sequence[Image], marks: Sequence[Mark], lines: Sequence[Line]) -> BBox:
-    """Return the page, or the filled box on it that holds all that it shows: a slide printed on a larger sheet."""
+    """Return the page, or the filled box around everything on it: a slide printed on a larger sheet."""
     largest = max(marks, key=lambda mark: mark.bbox.area, default=None)
     if largest is None or not images or not lines or not (largest.filled or largest.white) or largest.strokes:
         return page
@@ -89,13 +88,12 @@ def _sheet(page: BBox, images: Sequence[Image], marks: Sequence[Mark], lines: Se
 
 
 def _drawings_and_tables(page: BBox, placed: Placed, text: PageText) -> tuple[list[Part], tuple[Ruling, ...]]:
-    """Return what is drawn outside placed graphics, and the rules of the tables among it."""
+    """Return the drawings outside placed graphics, and the rules of the tables among them."""
     joined = join_marks(page, placed.marks, text.body)
-    pieces = [piece for part in joined for piece in out_of_cells(part, text.lines, text.captions)]
-    shown = [part for part in join_bars(pieces, text.lines) if not is_note_background(part, text.lines, placed.pictures)]
-    promised = [promised_table(part, text.lines) for part in shown]
-    drawings = [part for part, table in zip(shown, promised, strict=True) if table is None]
-    return drawings, tuple(table for table in promised if table is not None)
+    shown = [part for part in join_bars(joined, text.lines) if not is_note_background(part, text.lines, placed.pictures)]
+    tables = [ruled_table(part, text.lines) for part in shown]
+    drawings = [part for part, table in zip(shown, tables, strict=True) if table is None]
+    return drawings, tuple(table for table in tables if table is not None)
 
 
 def _captioned_picture(parts: Sequence[Part], text: PageText) -> Region:

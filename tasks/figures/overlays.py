@@ -1,4 +1,4 @@
-"""Join what lies over each other: images and drawings, and pictures that turn out to be pieces of one."""
+"""Join overlapping images and drawings, and pictures that are pieces of one."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,43 +9,31 @@ from schemas.geometry import BBox, gap, union
 from tasks.figures.parts import MOST_LABEL_CHARACTERS, Part, Region, goes_around, mostly_within
 
 FRAME_TIMES_IMAGE = 3.0
-"""How much larger an image is with what is drawn over it: more is a drawing that merely touches it. Of 2,191 pages 1
-changes at 2.01 (two lines of a title over a screenshot are one picture), 1 at 4.5 (photographs in a band join).
-"""
+"""Maximum ratio of an image's area with and without the drawing over it: a larger drawing only touches it."""
 MOST_HELD_SHARE = 0.6
-"""Largest share of a drawing that an image in it has. Of 2,191 pages 2 change at 0.402 (logos in a poster come apart),
-2 at 0.9 (a photograph takes in its frame of panels).
-"""
+"""Maximum share of a drawing that an image in it has."""
 FEWEST_DRAWN = 4
-"""Strokes and shapes of a drawing that holds an image. Of 2,191 pages 1 changes at 3 (a title page is one picture), 1
-at 5 (a framed diagram loses its images).
-"""
-HELD_CHARACTER_PT2 = 120.0
-"""Area that a character has at least in a drawing that holds an image. Of 2,191 pages 1 changes at 80.4 (an image on a
-panel joins it), 2 at 180 (icons of a shaded list are pictures).
-"""
+"""Minimum strokes and shapes of a drawing that contains an image."""
 COVER_SHARE = 0.3
-"""Share of the smaller one that a drawing over an image covers. Of 2,191 pages 7 change at 0.201 (screenshots join what
-is drawn beside them), 6 at 0.45 (marks over screenshots are pictures of their own).
+"""Minimum share of the smaller one that a drawing over an image covers. Of 2,191 pages 7 change at 0.201 (screenshots join
+drawings beside them), 6 at 0.45 (marks over screenshots become pictures).
 """
-RULE_INSET_PT = 3.0
-"""How far inside an image a rule is that shows something, and is no border. Of 2,191 pages none changes at 2.01 or 4.5."""
 OVERLAP_SHARE = 0.3
-"""Share of a drawing in a larger one from which on both are one. Of 2,191 pages 4 change at 0.201 (drawings that touch
-at a corner are one), 4 at 0.45 (pieces of a page's band are pictures).
+"""Minimum share of a drawing in a larger one if both are one. Of 2,191 pages 4 change at 0.201 (drawings that touch at a corner
+join), 4 at 0.45 (pieces of a page's band become pictures).
 """
 IMAGE_OVERLAP_SHARE = 0.8
-"""Share of an image in a larger one from which on both are one. Of 2,191 pages 5 change at 0.55 (screenshots join where
-they overlap), 8 at 0.9 (insets of a photograph are pictures of their own).
+"""Minimum share of an image in a larger one if both are one. Of 2,191 pages 5 change at 0.55 (screenshots join where they
+overlap), 8 at 0.9 (insets of a photograph become pictures).
 """
 
 
-def lay_over(pictures: Sequence[Region], drawings: Sequence[Part], lines: Sequence[Line]) -> list[Part]:
-    """Join images with what is drawn over them, and drawings with the images in them; a mere border is left out."""
+def lay_over(pictures: Sequence[Region], drawings: Sequence[Part]) -> list[Part]:
+    """Join images with the drawings over them, and drawings with the images in them; borders are removed."""
     parts: list[Part] = []
     free = list(drawings)
     for picture in sorted(pictures, key=lambda region: -region.bbox.area):
-        holder = next((part for part in free if _holds(part, picture.bbox, lines)), None)
+        holder = next((part for part in free if _holds(part, picture.bbox)), None)
         if holder is not None:
             free[free.index(holder)] = replace(holder, bbox=holder.bbox | picture.bbox, images=(*holder.images, picture))
             continue
@@ -60,14 +48,11 @@ def lay_over(pictures: Sequence[Region], drawings: Sequence[Part], lines: Sequen
     return parts + free
 
 
-def _holds(part: Part, picture: BBox, lines: Sequence[Line]) -> bool:
-    """Return whether an image is a piece of a drawing, and not a picture that stands on a coloured panel beside text."""
+def _holds(part: Part, picture: BBox) -> bool:
+    """Return whether an image is a piece of a drawing, not a picture on a coloured panel."""
     if not mostly_within(picture, part.bbox) or picture.area > MOST_HELD_SHARE * part.bbox.area:
         return False
-    if part.strokes + part.shapes < FEWEST_DRAWN:
-        return False
-    written = sum(len(line.text) for line in lines if part.bbox.has_middle_of(line.bbox))
-    return written <= part.bbox.area / HELD_CHARACTER_PT2
+    return part.strokes + part.shapes >= FEWEST_DRAWN
 
 
 def _covers(drawing: BBox, picture: BBox) -> bool:
@@ -77,14 +62,14 @@ def _covers(drawing: BBox, picture: BBox) -> bool:
 
 
 def _is_border(mark: Mark, box: BBox) -> bool:
-    """Return whether a mark is a border, a shadow or a background of an image and shows nothing itself."""
+    """Return whether a mark is only a border, a shadow or a background of an image."""
     if mark.strokes:
         return mark.white
-    return goes_around(mark, box) or mark.white or (mark.is_rule and not box.grown(-RULE_INSET_PT).contains(mark.bbox))
+    return goes_around(mark, box) or mark.white or (mark.is_rule and not box.contains(mark.bbox))
 
 
 def one_picture(parts: Sequence[Part], lines: Sequence[Line]) -> Region:
-    """Make one picture of parts; exactly one image with nothing over it stays that image."""
+    """Make one picture of parts; a single image with nothing over it stays that image."""
     images = [region for part in parts for region in part.images]
     marks = [mark for part in parts for mark in part.marks]
     if len(images) == 1 and (len(parts) == 1 or all(mark.is_rule for mark in marks)) and not parts[0].framed:
@@ -98,19 +83,19 @@ def one_picture(parts: Sequence[Part], lines: Sequence[Line]) -> Region:
 
 
 def merge_overlapping(regions: Sequence[Region]) -> list[Region]:
-    """Join pictures that overlap: pieces of one, or one inside another. A background takes in its own ends and nothing else."""
+    """Join pictures that overlap: pieces of one, or one inside another. A background joins only its own ends."""
     merged: list[Region] = []
     for region in sorted(regions, key=lambda region: -region.bbox.area):
-        place = next((place for place, other in enumerate(merged) if _are_one(region, other)), None)
-        if place is None:
+        at = next((at for at, other in enumerate(merged) if _are_one(region, other)), None)
+        if at is None:
             merged.append(region)
         else:
-            merged[place] = _merged(merged[place], region)
+            merged[at] = _merged(merged[at], region)
     return merged
 
 
 def _are_one(region: Region, other: Region) -> bool:
-    """Return whether a region overlaps with a larger one, and both may be pieces of one picture."""
+    """Return whether a region overlaps a larger one enough to be a piece of one picture with it."""
     share = OVERLAP_SHARE if region.image is None and other.image is None else IMAGE_OVERLAP_SHARE
     if (region.bbox & other.bbox).area <= share * region.bbox.area or (region.captioned and other.captioned):
         return False

@@ -1,31 +1,28 @@
-"""Join drawings without a caption that are panels of one picture, or a diagram and the images that its lines lead to."""
+"""Join drawings without a caption that are panels of one picture, or a diagram with the images that its lines lead to."""
 
 from collections.abc import Sequence
 from itertools import chain
 
 from schemas.documents import Line
 from schemas.geometry import BBox, distance
-from tasks.figures.graphics import TEXT_BOX_SHARE
 from tasks.figures.parts import LABEL_GAP_PT, PANEL_GAP_PT, TOUCH_PT, Part, clusters
 
+TEXT_BOX_SHARE = 0.5
+"""Maximum share of the page that a text box has."""
 DIAGRAM_STROKES = 8
-"""Curves and slanted lines of a drawing that is a diagram or a symbol. Of 2,191 pages none change at 7, 7 at 9 (symbols
-of warnings are lost).
-"""
+"""Minimum curves and slanted lines of a diagram."""
 END_SHARE = 0.25
-"""Largest share of a diagram that an image at the end of its lines has. Of 400 pages with panels none changes at 0.168
-or 0.375; 5 do without it.
-"""
+"""Maximum share of a diagram's area that an image at the end of its lines has; without it 5 of 400 pages with panels change."""
 FEWEST_ENDS = 3
-"""Images that the lines of a diagram lead to. Of 400 pages with panels none change at 2, 1 at 4."""
+"""Minimum images that the lines of a diagram lead to."""
 
 
 def join_panels(parts: Sequence[Part], page: BBox, frames: Sequence[BBox], body: Sequence[Line]) -> list[list[Part]]:
-    """Group drawings that stand near each other in one clip, as that of a text box, and diagrams with their ends.
+    """Group drawings that are near each other in one clip, such as that of a text box, and diagrams with their ends.
 
     Args:
         parts: Pictures without a caption.
-        page: The page as drawn.
+        page: The page's box.
         frames: Its clips.
         body: The lines of its paragraphs.
     """
@@ -47,7 +44,7 @@ def _are_panels(one: Part, other: Part, boxes: Sequence[BBox], body: Sequence[Li
 
 
 def _ends(diagram: Part, parts: Sequence[Part], body: Sequence[Line]) -> list[Part]:
-    """Return the small images at the edge of a drawing that its lines lead to; [] where there are only one or two."""
+    """Return the small images at the edge of a drawing that its lines lead to; [] if there are only one or two."""
     if diagram.framed or diagram.strokes < DIAGRAM_STROKES:
         return []
     ends = [

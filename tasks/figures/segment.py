@@ -63,13 +63,12 @@ at 0.025 (two drawings stay one), none at 0.1.
 """
 ALIGNED_SHARE = 0.15
 """How much a box that the model is not sure of differs in top, foot and width from a sure figure's, by that one's size, where
-both are figures of one row. With such boxes 68 of 109 regions are met, without 67. Of those 423 pictures 2 change at 0.075, 2 at
-0.3 (the name beside a portrait is a figure), 3 without it (a logo is lost).
+both are figures of one row. With such boxes 68 of 109 regions are met, without 67. Of those 423 pictures 2 change at 0.075, 2
+at 0.3 (the name beside a portrait is a figure), 3 without it (a logo is lost).
 """
 INK_LEVELS = 40
 """How far a pixel's colour is from the background's, of 255 levels, that shows something. Of those 423 pictures 5 change at 20
-(shades of the background count: a chart stays in one box with the text beside it), 3 at 80 (a dark photograph counts as
-blank).
+(shades of the background count: a chart stays in one box with the text beside it), 3 at 80 (a dark photograph counts as blank).
 """
 ALL_INK_SHARE = 0.85
 """Share of a region's ink that its parts hold: then nothing drawn is lost. With parts 67 of 109 regions are met, without 60. Of

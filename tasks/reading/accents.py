@@ -13,7 +13,7 @@ from schemas.documents import Line
 from schemas.drawings import Letters, PageLine
 from schemas.geometry import BBox, gap, turned, union
 from schemas.tags import escape
-from tasks.reading.reorder import LineLetters
+from tasks.reading.logical_order import LineLetters
 
 _MARKS = {
     "`": "\N{COMBINING GRAVE ACCENT}",

@@ -21,13 +21,13 @@ _SIDES = {"R": "R", "AL": "R", "L": "L", "EN": "N", "AN": "N"}
 _CLOSING = {"(": ")", "[": "]", "{": "}", "«": "»", "<": ">"}
 _MIRRORED = {**_CLOSING, **{closing: opening for opening, closing in _CLOSING.items()}}
 UNIT_LETTERS = 2
-"""Letters of a word left of a number that is its unit: "40 Nm", and not "Windows 10" (decision 11). Of the 50 pages at hand with
-right-to-left letters 5 change at 1 (names in formulas, which read better; none has a unit of two letters), 9 at 4 (names such as
-"f(x)", and "Page", go behind their numbers).
+"""Letters of a word left of a number that is its unit: "40 Nm", and not "Windows 10" (decision 11). Of the 50 pages at hand
+with right-to-left letters 5 change at 1 (names in formulas, which read better; none has a unit of two letters), 9 at 4 (names
+such as "f(x)", and "Page", go behind their numbers).
 """
 BLANK_HEIGHTS = 0.12
-"""How much wider than most a gap between letters is that is a blank, by their height. Of the 50 pages at hand with right-to-left
-letters 16 change at 0.06 (blanks in formulas: "f (x)"), 19 at 0.24 (words run together).
+"""How much wider than most a gap between letters is that is a blank, by their height. Of the 50 pages at hand with
+right-to-left letters 16 change at 0.06 (blanks in formulas: "f (x)"), 19 at 0.24 (words run together).
 """
 _SAME_HEIGHTS = 0.01
 """How far apart two edges are at most that MuPDF computes of one glyph's, by its height: what its rounding leaves."""

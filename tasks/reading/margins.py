@@ -14,40 +14,28 @@ from schemas.numerals import ROMAN, roman_value
 from schemas.titles import bare, title_letters
 from tasks.reading.outline import LARGER, letters_by_size
 
-FEWEST_REPEATED_PAGES = 3
-"""Pages on which a running head stands. Of 1,014 pages 30 change at 2 (titles of two slides are running heads), 6 at 4
-(heads of short documents are text).
+FEWEST_PAGES = 3
+"""Minimum pages with the same running head, with lines at one height, or with a number that doesn't change. Of 1,014 pages 30
+change at 2 (titles of two slides become running heads), 6 at 4 (heads of short documents become text).
 """
 PAGES_A_REPEAT = 50
-"""A running head stands on one page of so many. Of 1,014 pages none changes at 34 or 75."""
-FEWEST_SAME_HEIGHT_PAGES = 4
-"""Pages with a line at one height, among which running heads are looked for. Of 1,014 pages none changes at 3 or 5."""
-SAME_HEIGHT_SHARE = 0.25
-"""Share of the pages with a line at that height. Of 1,014 pages none changes at 0.168 or 0.375."""
+"""In a long document, one page of this many must have the running head."""
 KNOWN_SHARE = 0.8
-"""Share of those lines that are known for running heads. Of 1,014 pages none changes at 0.55 or 0.9."""
-APART_EM = 0.6
-"""Least gap between a running head and the text. Of 1,014 pages none changes at 0.402 or 0.9."""
+"""Minimum share of the lines at one height that are recognised as running heads."""
 NEXT_OF_HAND_PAGES = 2
-"""From a left page to the next left one. Of 1,014 pages none changes at 1 or 3."""
+"""From a left page to the next left one."""
 LARGER_PT = 0.5
-"""How much larger than the text the type of a running head is. Of 1,014 pages 3 change at 0.335, 1 at 0.75."""
+"""How much larger than the text a running head may be set."""
 NEAR_PAGES = 4
-"""Pages between which page numbers are compared: between chapters, or sheets without one, a few may be missing. Of
-1,014 pages none changes at 3 or 5.
-"""
+"""Pages between which page numbers are compared: between chapters, or sheets without one, a few may be missing."""
 COUNTED_PAGES = 3
-"""Pages that a number among others must go up with: two sheets of a report often have years over their columns. Of
-1,014 pages none changes at 2 or 4.
-"""
+"""Pages that a number with others beside it must increase with: two sheets of a report often have years over their columns."""
 WIDE_EDGE_SHARE = 0.2
-"""Share of a page's height in which its first and last lines may be running heads that hold the page number. Pages with wide
-margins, as LaTeX sets them on A4, have theirs at 0.13.
+"""Share of a page's height in which its first and last lines may hold the page number: with LaTeX's wide margins on A4 they are
+at 0.13.
 """
 NUMBERED_SHARE = 0.25
-"""Share of a document's pages whose first or last line holds the page number. Lines counted by chance, such as the captions of
-plates, are on fewer.
-"""
+"""Minimum share of a document's pages whose first or last line holds the page number: captions of plates are on fewer."""
 _HEAD, _FOOT = 0, 1
 _PAGE_AT_END = re.compile(rf"\s+(?:{ROMAN}|\d{{1,4}})\s*$")
 _BETWEEN = re.compile(r"\s*[|·•–—]\s*|:\s+|\s{3,}")
@@ -58,86 +46,83 @@ _PAGE_NUMBER = re.compile(
     re.IGNORECASE,
 )
 _NUMBER_AT_EITHER_END = re.compile(r"(\d{1,4})(?:\s.*)?|.*\s(\d{1,4})")
-_ITSELF = re.compile(rf"\d+|\b{ROMAN}\b")
+_NUMBER = re.compile(rf"\d+|\b{ROMAN}\b")
 
 
 def find_margins(lines: Sequence[Line], pages: Sequence[Page], outline: Sequence[OutlineEntry] = ()) -> frozenset[Line]:
-    """Return the running headers, footers and page numbers among a document's lines.
+    """Return the running heads, feet and page numbers among a document's lines.
 
-    A line belongs to the margin when it stands in the outer tenth of its page, as the page's reader sees it, and is a page
-    number, by its words or since it goes up with the pages; or stands there on several pages with nothing but numbers
-    changed, or names there, at the height at which most pages do, the chapter or section that its page belongs to. Any other
-    number there is content, such as a year over a table's column or the scale of a chart. The first and last line of a page
-    may be further inside if they hold the page number.
+    A line in the outer tenth of its page, as the reader sees it, is a margin if it is a page number, by its words or because it
+    increases with the pages; if it is repeated on several pages with only numbers changed; or if it names, at the height where
+    most pages do, the chapter or section of its page. Other numbers there are content, such as a year over a column or a chart's
+    scale. The first and last line of a page may be further inside if they hold the page number.
 
     Args:
         lines: Page after page.
         pages: All pages of the document.
-        outline: The PDF's own, if it has one: it distinguishes a title from the running head that repeats it.
+        outline: The PDF's own, if it has one: it tells a title from the running head that repeats it.
     """
-    sheets = {page.page: page for page in pages}
+    by_number = {page.page: page for page in pages}
     edge: dict[tuple[str, int], list[Line]] = defaultdict(list)
     heights: dict[tuple[int, int, float], list[Line]] = defaultdict(list)
     numbers: list[_Number] = []
     sizes = letters_by_size(lines)
     body = sizes.most_common(1)[0][0] if sizes else 0.0
     for line in lines:
-        place = _edge_of(line.bbox, sheets[line.page])
-        if place is None:
+        at = _edge_of(line.bbox, by_number[line.page])
+        if at is None:
             continue
-        side, away = place
+        side, away = at
         if (number := _number(line, side)) is not None:
             numbers.append(number)
         elif line.size <= LARGER * body + LARGER_PT:
             edge[_pattern(line.text), side].append(line)
             if line.size <= body + LARGER_PT:
                 heights[side, away, line.size].append(line)
-    margins = _page_numbers(numbers, sheets)
-    least = max(FEWEST_REPEATED_PAGES, len(pages) // PAGES_A_REPEAT)
+    margins = _page_numbers(numbers, by_number)
+    fewest = max(FEWEST_PAGES, len(pages) // PAGES_A_REPEAT)
     for repeated in edge.values():
-        if len({line.page for line in repeated}) >= least:
+        if len({line.page for line in repeated}) >= fewest:
             margins.update(repeated)
-    least = max(FEWEST_SAME_HEIGHT_PAGES, int(SAME_HEIGHT_SHARE * len(pages)))
-    often = [(side, alike) for (side, *_), alike in heights.items() if len({line.page for line in alike}) >= least]
+    often = [(side, alike) for (side, *_), alike in heights.items() if len({line.page for line in alike}) >= FEWEST_PAGES]
     if not all(margins.issuperset(alike) for _, alike in often):
-        heads = _RunningHeads(lines, sheets, outline, body)
+        heads = _RunningHeads(lines, outline, body)
         margins.update([line for side, alike in often for line in heads.among(alike, side, margins)])
-    return frozenset(margins | _numbered_heads(lines, sheets, body))
+    return frozenset(margins | _numbered_heads(lines, by_number, body))
 
 
-def _numbered_heads(lines: Sequence[Line], sheets: Mapping[int, Page], body: float) -> set[Line]:
+def _numbered_heads(lines: Sequence[Line], pages: Mapping[int, Page], body: float) -> set[Line]:
     """Return the first and last lines of pages that begin or end with the page number, and titles level with them.
 
-    The difference of number and page must be the same on many pages. So these are found further from the edge than others.
-    A title at the foot, or in larger type, must stand there on several pages: the text of another column may be level with
-    the number, too.
+    The difference of number and page must be the same on many pages, so these may be further from the edge than others. A
+    title at the foot, or in larger type, must be repeated on several pages: text of another column may be level with the number.
     """
     by_page: dict[int, list[Line]] = defaultdict(list)
     for line in lines:
         by_page[line.page].append(line)
     numbered: dict[int, dict[Line, list[tuple[int, Line]]]] = defaultdict(dict)
     for page, found in by_page.items():
-        for side, row in _outer_rows(found, sheets[page]):
+        for side, row in _outer_rows(found, pages[page]):
             for line in row:
                 number = _NUMBER_AT_EITHER_END.fullmatch(line.text.strip())
                 if number and (line.text.strip().isdigit() or line.size <= body + LARGER_PT):
                     offset = int(number[1] or number[2]) - page
                     numbered[offset][line] = [(side, other) for other in row if other is not line]
-    least = max(FEWEST_SAME_HEIGHT_PAGES, int(NUMBERED_SHARE * len(sheets)))
-    counted = [rows for rows in numbered.values() if len({line.page for line in rows}) >= least]
+    fewest = max(FEWEST_PAGES, int(NUMBERED_SHARE * len(pages)))
+    counted = [rows for rows in numbered.values() if len({line.page for line in rows}) >= fewest]
     titles = {line: side for rows in counted for row in rows.values() for side, line in row}
-    pages: dict[str, set[int]] = defaultdict(set)
+    repeats: dict[str, set[int]] = defaultdict(set)
     for line in titles:
-        pages[_pattern(line.text)].add(line.page)
+        repeats[_pattern(line.text)].add(line.page)
     return {line for rows in counted for line in rows} | {
         line
         for line, side in titles.items()
-        if (side == _HEAD and line.size <= body + LARGER_PT) or len(pages[_pattern(line.text)]) >= FEWEST_REPEATED_PAGES
+        if (side == _HEAD and line.size <= body + LARGER_PT) or len(repeats[_pattern(line.text)]) >= FEWEST_PAGES
     }
 
 
 def _outer_rows(lines: Sequence[Line], page: Page) -> Iterator[tuple[int, list[Line]]]:
-    """Yield a page's first and last row of lines, those of its inside left out."""
+    """Yield a page's first and last row of lines if they are near its edges."""
     spans = {line: _span(line.bbox, page) for line in lines}
     height = page.width_pt if page.rotation % 180 else page.height_pt
     first = min(bottom for _, bottom, _ in spans.values())
@@ -148,9 +133,9 @@ def _outer_rows(lines: Sequence[Line], page: Page) -> Iterator[tuple[int, list[L
         yield _FOOT, [line for line, (top, bottom, _) in spans.items() if (top + bottom) / 2 > last]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Number:
-    """A line that may be a page number: ``part`` is the chapter's in "A-1" or "3-7", ``form`` what stands around them."""
+    """A line that may be a page number: ``part`` is the chapter in "A-1" or "3-7", ``form`` the text around both."""
 
     line: Line
     side: int
@@ -160,8 +145,8 @@ class _Number:
     has_word: bool
     total: str | None
 
-    def goes_on(self, other: "_Number", step: int = 1) -> bool:
-        """Return whether two lines count the pages between them, by as many as stand on each."""
+    def continues(self, other: "_Number", step: int = 1) -> bool:
+        """Return whether the numbers of two lines differ by as much as their pages, with ``step`` numbers a page."""
         pages = other.line.page - self.line.page
         if not 0 < abs(pages) <= NEAR_PAGES or self.form != other.form:
             return False
@@ -172,7 +157,7 @@ class _Number:
 
 
 def _number(line: Line, side: int) -> _Number | None:
-    """Return what may be a page number; None for a line that is none by its form alone."""
+    """Return what may be a page number; None where the form excludes it."""
     text = line.text.strip()
     found = _PAGE_NUMBER.fullmatch(text)
     if found is None:
@@ -190,12 +175,11 @@ def _number(line: Line, side: int) -> _Number | None:
     )
 
 
-def _page_numbers(numbers: Sequence[_Number], sheets: Mapping[int, Page]) -> set[Line]:
+def _page_numbers(numbers: Sequence[_Number], pages: Mapping[int, Page]) -> set[Line]:
     """Return the lines that are page numbers.
 
-    They have the word for it, or the number of pages that there are; or they go up with the pages near them; or, where there
-    is none near, they are the number of their page, a cover counted or not. A number that stays the same page after page is
-    a chapter's.
+    They have the word for it, or the total of pages; or they increase with the pages near them; or, with none near, they are the
+    number of their page, a cover counted or not. A number that is the same page after page is a chapter's.
     """
     forms: dict[str, set[int]] = defaultdict(set)
     same: dict[tuple[str, int], list[int]] = defaultdict(list)
@@ -207,28 +191,28 @@ def _page_numbers(numbers: Sequence[_Number], sheets: Mapping[int, Page]) -> set
 
     def counts_pages(number: _Number) -> bool:
         page = number.line.page
-        step = 2 if sheets[page].width_pt > sheets[page].height_pt else 1
+        step = 2 if pages[page].width_pt > pages[page].height_pt else 1
         near = (other for at in range(page - NEAR_PAGES, page + NEAR_PAGES + 1) for other in by_page.get(at, ()))
-        along = [other for other in near if number.goes_on(other) or number.goes_on(other, step)]
+        along = [other for other in near if number.continues(other) or number.continues(other, step)]
         beside = [other for other in by_page[page] if other.form == number.form and other.side == number.side]
-        if len(beside) > 1:  # years over columns go up with the pages as well, by chance
+        if len(beside) > 1:
             return len({other.line.page for other in along}) >= COUNTED_PAGES
         return any(other.side == number.side for other in along) or len(along) > 1
 
     def is_page_number(number: _Number) -> bool:
         page = number.line.page
         if number.has_word or (
-            number.total is not None and (number.total == str(len(sheets)) or len(forms[number.form]) > 1)
+            number.total is not None and (number.total == str(len(pages)) or len(forms[number.form]) > 1)
         ):
             return True
-        by_itself = len(sheets) > 1 and number.form.endswith(" #") and number.value in (page, page - 1)
+        by_itself = len(pages) > 1 and number.form.endswith(" #") and number.value in (page, page - 1)
         return by_itself or counts_pages(number) or _stays(same[number.line.text, number.side], page)
 
     return {number.line for number in numbers if is_page_number(number)}
 
 
 def _stays(pages: Sequence[int], page: int) -> bool:
-    """Return whether a page is among several that follow each other, or the next left or right one; ``pages`` go up."""
+    """Return whether a page is in a run of several that follow each other, or of left or right ones; ``pages`` are sorted."""
     run: list[int] = []
     for at in dict.fromkeys(pages):
         if run and at - run[-1] > NEXT_OF_HAND_PAGES:
@@ -236,17 +220,14 @@ def _stays(pages: Sequence[int], page: int) -> bool:
                 break
             run = []
         run.append(at)
-    return page in run and len(run) >= FEWEST_SAME_HEIGHT_PAGES
+    return page in run and len(run) >= FEWEST_PAGES
 
 
 class _RunningHeads:
-    """Finds running heads that change with the chapter or section among all that stands at their height."""
+    """Finds running heads that change with the chapter or section among the lines at their height."""
 
-    def __init__(
-        self, lines: Sequence[Line], sheets: Mapping[int, Page], outline: Sequence[OutlineEntry], body: float
-    ) -> None:
+    def __init__(self, lines: Sequence[Line], outline: Sequence[OutlineEntry], body: float) -> None:
         self._lines = lines
-        self._sheets = sheets
         self._begins: dict[str, set[int]] = defaultdict(set)
         larger = ((line.text, line.page) for line in lines if line.size >= LARGER * body)
         for title, page in ((entry.title, entry.page) for entry in outline) if outline else larger:
@@ -254,20 +235,19 @@ class _RunningHeads:
                 self._begins[name].add(page)
 
     def among(self, alike: Sequence[Line], side: int, margins: Set[Line]) -> list[Line]:
-        """Return the running heads among what stands at one height of many pages, in letters of one size.
+        """Return the running heads among the lines at one height of many pages, in one type size.
 
-        Text may begin there as well, or the headers of tables. So nearly all of it must be known for what it is: it stands
-        there on several pages, or on the next one, or is the title of a section that goes on; and no text may be near.
+        Text may begin there too, or the headers of tables. So nearly all lines must be recognised: they are repeated on the
+        page or the next one, or are the title of a section that continues.
         """
-        open_ = [line for line in alike if line not in margins]
+        others = [line for line in alike if line not in margins]
         again = _repeated(alike)
-        heads = [line for line in open_ if (line in again and not self._is_slide(line)) or self._goes_on(line, side)]
-        if len(alike) - len(open_) + len(heads) < KNOWN_SHARE * len(alike):
+        heads = [line for line in others if line in again or self._continues(line, side)]
+        if len(alike) - len(others) + len(heads) < KNOWN_SHARE * len(alike):
             return []
-        known = margins | set(heads)
-        return [line for line in heads if self._is_apart(line, known) and not (side == _HEAD and self._is_heading(line))]
+        return [line for line in heads if not (side == _HEAD and self._is_heading(line))]
 
-    def _goes_on(self, line: Line, side: int) -> bool:
+    def _continues(self, line: Line, side: int) -> bool:
         """Return whether a line is the title of a section that began before it."""
         pages = {page for name in _names(line.text) for page in self._begins.get(name, ())}
         return any(page < line.page for page in pages) or (
@@ -275,39 +255,20 @@ class _RunningHeads:
         )
 
     def _is_heading(self, line: Line) -> bool:
-        """Return whether a line names a section which begins on its page, and no other there does that is as large."""
+        """Return whether a line names a section that begins on its page, with no other line as large that does."""
         names = _names(line.text)
+        first = bisect_left(self._lines, line.page, key=_PAGE)
+        page = self._lines[first : bisect_right(self._lines, line.page, lo=first, key=_PAGE)]
         return any(line.page in self._begins.get(name, ()) for name in names) and not any(
             other is not line
             and other.size >= line.size
             and not names.isdisjoint((title_letters(other.text), bare(other.text)))
-            for other in self._page_of(line)
+            for other in page
         )
-
-    def _is_slide(self, line: Line) -> bool:
-        """Return whether a line stands on a page wider than high, where its own title may be repeated on the next."""
-        page = self._sheets[line.page]
-        return (page.width_pt > page.height_pt) != (page.rotation % 180 == 90)
-
-    def _is_apart(self, line: Line, margins: Set[Line]) -> bool:
-        """Return whether nothing but margins is near a line, above or below."""
-        page = self._sheets[line.page]
-        top, bottom, _ = _span(line.bbox, page)
-        near = APART_EM * line.size
-        for other in self._page_of(line):
-            above, below, _ = _span(other.bbox, page)
-            is_near = below > top - near and above < bottom + near
-            if is_near and (below <= top or above >= bottom) and other not in margins:
-                return False
-        return True
-
-    def _page_of(self, line: Line) -> Sequence[Line]:
-        first = bisect_left(self._lines, line.page, key=_PAGE)
-        return self._lines[first : bisect_right(self._lines, line.page, lo=first, key=_PAGE)]
 
 
 def _repeated(alike: Sequence[Line]) -> set[Line]:
-    """Return the lines whose words stand again on the same page, on the next, or on the next left or right one."""
+    """Return the lines whose words are repeated on the same page, the next, or the next left or right one."""
     again: set[Line] = set()
     last: dict[str, Line] = {}
     for line in alike:
@@ -320,18 +281,18 @@ def _repeated(alike: Sequence[Line]) -> set[Line]:
 
 
 def _names(text: str) -> set[str]:
-    """Return the letters of a title as a running head may have them: beside other words, and with or without its number."""
+    """Return the forms of a title that a running head may have: beside other words, with or without its number."""
     parts = [text, _PAGE_AT_END.sub("", text)]
     parts += _BETWEEN.split(parts[1])
     return {name for part in parts for name in (title_letters(part), bare(part)) if name}
 
 
 def _pattern(text: str) -> str:
-    return _ITSELF.sub("#", " ".join(text.casefold().split()))
+    return _NUMBER.sub("#", " ".join(text.casefold().split()))
 
 
 def _edge_of(box: BBox, page: Page) -> tuple[int, int] | None:
-    """Return at which end of its page a box stands, as the page is read, and how many points away; None in between."""
+    """Return at which edge of its page, as it is read, a box is, and its distance in points; None in between."""
     top, bottom, height = _span(box, page)
     if bottom <= EDGE_SHARE * height:
         return _HEAD, round(bottom)
@@ -339,7 +300,7 @@ def _edge_of(box: BBox, page: Page) -> tuple[int, int] | None:
 
 
 def _span(box: BBox, page: Page) -> tuple[float, float, float]:
-    """Return from where to where a box reaches down its page, as the page is read, and how far down that goes."""
+    """Return the top and the bottom of a box, and the height of its page, as the page is read."""
     match page.rotation % 360:
         case 0:
             return box.y0, box.y1, page.height_pt

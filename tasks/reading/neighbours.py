@@ -11,7 +11,7 @@ from schemas.gates import PICTURES_BY_TEXT, Bounds
 from schemas.geometry import BBox, gap, is_level
 from schemas.laws import EXAMPLES, FEWEST_PICTURES
 from schemas.versions import GateResult
-from tasks.reading.place import OWN_COLUMN_PT, TOUCH_PT, shares_column
+from tasks.reading.picture_places import OWN_COLUMN_PT, TOUCH_PT, shares_column
 from tasks.tables.rows import upright
 
 _SIDE_PT = 200.0

@@ -1,4 +1,4 @@
-"""Find the headings of a document, and under which of them something stands."""
+"""Find the headings of a document, and the section of each block."""
 
 import re
 from collections import Counter, defaultdict
@@ -14,35 +14,23 @@ from schemas.titles import NUMBERING, bare, same_title, title_letters
 from schemas.typography import is_same_size
 
 LARGER = 1.15
-"""How many times the size of the text a line is that stands out. Of 1,014 pages 597 change at 0.77 (all text stands
-out), 313 at 1.73 (headings of a larger size are text).
+"""How many times the size of the text a line has that stands out. Of 1,014 pages 597 change at 0.77 (all text stands out), 313
+at 1.73 (larger headings become text).
 """
-
 MOST_HEADING_CHARACTERS = 120
-"""Longest heading. Of 1,014 pages 71 change at 80 (titles of two lines are text), 26 at 180 (first sentences in bold
-are headings).
-"""
+"""Of 1,014 pages 71 change at 80 (titles of two lines become text), 26 at 180 (first sentences in bold become headings)."""
 MOST_TITLE_LINES = 3
-"""Lines of a heading. Of 1,014 pages 92 change at 2 (titles of three lines are text), 16 at 4 (paragraphs in bold are
-headings).
-"""
+"""Of 1,014 pages 92 change at 2 (titles of three lines become text), 16 at 4 (paragraphs in bold become headings)."""
 DEEPEST_LEVEL = 6
-"""A deeper one is a heading of level 6."""
-DESTINATION_PT = 48.0
-"""How far a heading is from where the outline points to. Of 1,014 pages none changes at 32.2 or 72."""
-LEAST_TITLE_SIZE = 0.9
-"""Least size of a title of the outline, by that of the text. Of 1,014 pages none changes at 0.75 or 0.95."""
 LEAST_BOLD_SIZE = 0.97
-"""Least size of a heading that is bold, by that of the text. Of 1,014 pages 9 change at 0.89, 1 at 0.985."""
-SIZE_WEIGHT = 10.0
-"""Points away from where the outline points to that a point of size outweighs. Of 1,014 pages none change at 6.7, 3 at 15."""
+"""Minimum size of a bold heading, relative to the text."""
 UPWARD_CHARACTERS = 3
-"""Longest text that may be higher than wide and yet be level. Of 1,014 pages 8 change at 2, 2 at 4."""
+"""Longest text that may be higher than wide and still be horizontal."""
 _NUMBERED = re.compile(r"\s*(?:\d{1,2}|[A-Z])((?:\.\d{1,2})*)\.?\s+[^\W\d_a-z]")
 
 
 def letters_by_size(lines: Sequence[Line]) -> Counter[float]:
-    """Count the letters of each size: the text is set in that which most have."""
+    """Count the letters of each type size; the most frequent is that of the text."""
     sizes: Counter[float] = Counter()
     for line in lines:
         sizes[line.size] += len(line.text)
@@ -50,7 +38,7 @@ def letters_by_size(lines: Sequence[Line]) -> Counter[float]:
 
 
 class Headings:
-    """Knows which lines are headings: by the PDF's own outline, else by size, weight and numbering."""
+    """Which lines are headings: by the PDF's own outline, else by size, weight and numbering."""
 
     def __init__(self, lines: Sequence[Line], outline: Sequence[OutlineEntry], margins: Set[Line] = frozenset()) -> None:
         self._margins = margins
@@ -65,77 +53,67 @@ class Headings:
         """Return whether a line is a heading, or a part of one."""
         return line in self._level
 
-    def goes_on(self, line: Line, following: Line) -> bool:
-        """Return whether two lines are one heading by the outline, though they may be blocks of their own."""
+    def continues(self, line: Line, following: Line) -> bool:
+        """Return whether two lines are one heading by the outline, even in separate blocks."""
         return following in self._wholes.get(line, ())
 
     def stands_out(self, line: Line) -> bool:
-        """Return whether a heading is one by the outline or by its size, and not merely bold as a table's header may be."""
+        """Return whether a line is a heading by the outline or its size, not only bold like a table's header."""
         return line in self._level and (bool(self._outline) or line.size >= LARGER * self._body)
 
     def level_of(self, lines: Sequence[Line]) -> int | None:
-        """Return the level of a heading, from 1; None for what is none."""
+        """Return the level of a heading, from 1; None for other lines."""
         return self._level.get(lines[0]) if lines else None
 
     def path(self) -> "SectionPath":
-        """Return a walk through the document that names, block after block, the headings over a block."""
+        """Return a walk through the document that gives each block its section."""
         return SectionPath([entry for entry in self._outline if title_letters(entry.title)], self._found)
 
     def _by_outline(self, lines: Sequence[Line]) -> dict[Line, int]:
-        """Find each entry of the outline on its page: the line, or the few lines, with the same words."""
-        on_page: dict[int, list[_Spelled]] = {entry.page: [] for entry in self._outline}
+        """Find each entry of the outline on its page: the line or lines with the same words."""
+        on_page: dict[int, list[_LineWords]] = {entry.page: [] for entry in self._outline}
         for line in lines:
             if line.page in on_page:
                 letters = title_letters(line.text)
-                on_page[line.page].append(_Spelled(line, letters, bare(f"{line.text} ", letters)))
+                on_page[line.page].append(_LineWords(line, letters, bare(f"{line.text} ", letters)))
         levels: dict[Line, int] = {}
         for entry in self._outline:
-            self._note(entry, self._places_of(entry, title_letters(entry.title), "", on_page[entry.page], levels), levels)
-        # Only then without their numbers, lest one takes the heading of another that has the same words.
+            self._note(entry, self._matches(entry, title_letters(entry.title), "", on_page[entry.page], levels), levels)
+        # Then without their numbers, so that none takes the heading of another with the same words.
         for entry in self._outline:
             number = _number(entry.title)
             if number and entry not in self._found:
-                found = self._places_of(entry, bare(entry.title), number, on_page[entry.page], levels)
-                self._note(entry, [place for place in found if self._may_be_title(place, entry)], levels)
+                self._note(entry, self._matches(entry, bare(entry.title), number, on_page[entry.page], levels), levels)
         return levels
 
-    def _places_of(
-        self, entry: OutlineEntry, title: str, number: str, page: Sequence["_Spelled"], levels: Mapping[Line, int]
+    def _matches(
+        self, entry: OutlineEntry, title: str, number: str, page: Sequence["_LineWords"], levels: Mapping[Line, int]
     ) -> list[list[Line]]:
-        """Return where an entry's title stands on its page, in lines that are neither margins nor headings yet."""
-        places: list[list[Line]] = []
+        """Return the runs of lines of an entry's page that have its title and are neither margins nor headings yet."""
+        matches: list[list[Line]] = []
         for start, (line, letters, rest) in enumerate(page if title else ()):
-            if line.size < LEAST_TITLE_SIZE * self._body or not letters:
+            if not letters:
                 continue
-            # Each line of a numbered listing begins with a number by itself.
+            # The number may be alone on its line, as in a numbered listing.
             begins = rest or (page[start + 1].letters if start + 1 < len(page) else "")
             if not title.startswith((letters, begins)):
                 continue
             if line in levels or line in self._margins:
                 continue
-            most = MOST_TITLE_LINES if rest else MOST_TITLE_LINES + 1  # the number may have a line of its own
+            most = MOST_TITLE_LINES if rest else MOST_TITLE_LINES + 1
             found = _match(page[start : start + most], title, number)
-            if found and not _begins_with_stray_letter(found):
-                places.append(found)
-        return places
+            if found:
+                matches.append(found)
+        return matches
 
-    def _note(self, entry: OutlineEntry, places: Sequence[list[Line]], levels: dict[Line, int]) -> None:
-        """Take as an entry's heading the place that has its title in the largest letters, nearest to where it points."""
-        if places:
+    def _note(self, entry: OutlineEntry, matches: Sequence[list[Line]], levels: dict[Line, int]) -> None:
+        """Take as an entry's heading the match nearest to its destination, of those the largest."""
+        if matches:
             self._found.add(entry)
-            heading = min(places, key=lambda place: _away(place[0], entry) - SIZE_WEIGHT * place[0].size)
+            heading = min(matches, key=lambda match: (_away(match[0], entry), -match[0].size))
             levels.update(dict.fromkeys(heading, min(DEEPEST_LEVEL, entry.level)))
             if heading[0].block != heading[-1].block:
                 self._wholes.update(dict.fromkeys(heading, heading))
-
-    def _may_be_title(self, place: Sequence[Line], entry: OutlineEntry) -> bool:
-        """Return whether lines with a title's words and not its number look like one, or stand where the outline points to."""
-        first = place[0]
-        return (
-            first.bold
-            or first.size >= LARGER * self._body
-            or (entry.y is not None and _away(first, entry) <= DESTINATION_PT)
-        )
 
     def _by_look(self, lines: Sequence[Line], sizes: Counter[float]) -> dict[Line, int]:
         blocks: dict[tuple[int, int], list[Line]] = defaultdict(list)
@@ -147,42 +125,42 @@ class Headings:
         for line in lines:
             upward[line.page] += len(line.text) if _runs_upward(line) else -len(line.text)
         for block in blocks.values():
-            # A stamp along the edge of the page is no heading, however large it is set.
+            # A stamp along the edge of the page is no heading, whatever its size.
             across = _runs_upward(block[0]) != (upward[block[0].page] > 0)
             head = [] if across else self._head(block)
             for line in head:
                 found[line] = _depth(" ".join(line.text.strip() for line in head))
         larger = sorted({round(line.size) for line in found if line.size >= LARGER * self._body}, reverse=True)
-        rank = {size: place for place, size in enumerate(larger, 1)}
+        rank = {size: number for number, size in enumerate(larger, 1)}
         return {
             line: min(DEEPEST_LEVEL, depth if depth is not None else rank.get(round(line.size), len(rank) + 1))
             for line, depth in found.items()
         }
 
     def _head(self, block: Sequence[Line]) -> Sequence[Line]:
-        """Return the lines at the head of a block that are set like a heading; [] where there are none."""
+        """Return the first lines of a block that look like a heading; [] where there are none."""
         first = block[0]
         whole = " ".join(line.text.strip() for line in block)
         is_full_size = first.size >= LEAST_BOLD_SIZE * self._body
         if len(block) <= MOST_TITLE_LINES and whole.isupper() and _NUMBERED.match(whole) and is_full_size:
             return block  # "2 RELATED WORK", often in small capitals behind a larger number
         same = [line for line in block if is_same_size(line.size, first.size) and line.bold == first.bold]
-        head = block[: next((place for place, line in enumerate(block) if line not in same), len(block))]
+        head = block[: next((at for at, line in enumerate(block) if line not in same), len(block))]
         text = " ".join(line.text.strip() for line in head)
         if len(head) > MOST_TITLE_LINES or len(text) > MOST_HEADING_CHARACTERS or not re.search(r"[^\W\d_]{2}", text):
             return []
         if caption_label(text) is not None or text.endswith((",", ";")):
             return []
         larger = first.size >= LARGER * self._body
-        goes_on = len(head) < len(block) and block[len(head)].text.lstrip()[:1].islower()
-        if goes_on and not larger:
-            return []  # a sentence with words in bold
+        continues = len(head) < len(block) and block[len(head)].text.lstrip()[:1].islower()
+        if continues and not larger:
+            return []  # a sentence with bold words
         bold = first.bold and is_full_size and not text.endswith((".", ":"))
         return head if larger or (bold and (_NUMBERED.match(text) or len(head) < len(block) or len(head) == 1)) else []
 
 
-class _Spelled(NamedTuple):
-    """A line with its letters, and those without its number."""
+class _LineWords(NamedTuple):
+    """A line with its letters, with and without its number."""
 
     line: Line
     letters: str
@@ -190,7 +168,7 @@ class _Spelled(NamedTuple):
 
 
 class SectionPath:
-    """Walks a document in reading order and names the headings over each block."""
+    """Walks a document in reading order and returns the headings above each block."""
 
     def __init__(self, outline: Sequence[OutlineEntry], found: Set[OutlineEntry]) -> None:
         self._found = found
@@ -199,16 +177,16 @@ class SectionPath:
         self._path: list[tuple[int, str]] = []
 
     def at(self, page: int, box: BBox, heading: str | None, level: int | None) -> tuple[str, ...]:
-        """Return the titles over a block, outermost first, its own included where it is a heading.
+        """Return the titles above a block, outermost first; a heading's own is included.
 
         Args:
             page: The block's page; blocks come in reading order.
-            box: Where it stands.
-            heading: Its words where it is a heading.
+            box: Its box.
+            heading: Its words if it is a heading.
             level: The heading's level.
         """
         if self._by_outline:
-            # An entry whose heading was not found on its page (a picture, say) counts from where it points to.
+            # An entry whose heading was not found (a picture, say) counts from its destination.
             while self._waiting and self._is_passed(self._waiting[0], page, box):
                 entry = self._waiting.pop(0)
                 self._enter(entry.level, entry.title)
@@ -241,16 +219,8 @@ def _away(line: Line, entry: OutlineEntry) -> float:
     return abs(line.bbox.y0 - entry.y) if entry.y is not None else 0.0
 
 
-def _begins_with_stray_letter(lines: Sequence[Line]) -> bool:
-    """Return whether a letter over a title is no number of it: music fonts draw notes as letters."""
-    if len(lines) < 2 or len(title_letters(lines[0].text)) != 1 or not lines[0].text.strip().isalpha():
-        return False
-    letter, title = lines[0].bbox, next(line.bbox for line in lines[1:] if title_letters(line.text))
-    return not title.y0 <= (letter.y0 + letter.y1) / 2 <= title.y1
-
-
-def _match(lines: Sequence[_Spelled], title: str, number: str) -> list[Line]:
-    """Return the first lines that together are a title, with or without a number; where one is given, with no other."""
+def _match(lines: Sequence[_LineWords], title: str, number: str) -> list[Line]:
+    """Return the first lines that together are a title, with or without a number; with no other number than the given."""
     letters = ""
     for count, spelled in enumerate(lines, 1):
         letters += spelled.letters
@@ -263,12 +233,12 @@ def _match(lines: Sequence[_Spelled], title: str, number: str) -> list[Line]:
 
 
 def _number(text: str) -> str:
-    """Return the number before a title, in letters of one case; "" where it has none."""
+    """Return the number before a title, case-folded; "" where it has none."""
     number = NUMBERING.match(text)
     return number[1].casefold() if number is not None else ""
 
 
 def _depth(text: str) -> int | None:
-    """Return how deep a heading stands by its own number; None for one without a number."""
+    """Return the level of a heading by its own number; None without one."""
     found = _NUMBERED.match(text)
     return found[1].count(".") + 1 if found else None

@@ -10,7 +10,7 @@ from schemas.ports import PdfDocument, PdfPage
 from schemas.tags import escape
 from tasks.reading.accents import with_accents
 from tasks.reading.bidi import has_right_to_left
-from tasks.reading.reorder import LineLetters, in_logical_order
+from tasks.reading.logical_order import LineLetters, in_logical_order
 from tasks.reading.spell import has_words_as_images, spelled_lines
 
 

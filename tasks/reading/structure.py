@@ -1,4 +1,4 @@
-"""Turn what pages hold into what a reader takes in: reading order, sections, captions, mentions, tables. Pure."""
+"""Structure a parsed document: reading order, sections, captions, mentions, tables. Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,15 +20,15 @@ from schemas.labels import caption_label
 from schemas.tags import placeholders
 from tasks.figures.segment import with_segments
 from tasks.reading.bidi import runs_right_to_left
+from tasks.reading.build_document import build_document
 from tasks.reading.continued import join_continued
-from tasks.reading.document import document_of
+from tasks.reading.draft_blocks import DraftBlock, PageContent
 from tasks.reading.icons import with_icons
-from tasks.reading.inside import with_callouts, with_names_outside, with_words_of_segments
+from tasks.reading.inside import with_words_of_segments
 from tasks.reading.margins import find_margins
 from tasks.reading.outline import Headings
 from tasks.reading.page_order import in_page_order, with_margins_outside
 from tasks.reading.paragraphs import paragraphs
-from tasks.reading.pieces import Piece, Sheet
 from tasks.reading.recognise import with_words
 from tasks.reading.set_figures import with_figures
 from tasks.reading.set_tables import with_tables
@@ -36,7 +36,7 @@ from tasks.reading.spreads import halves
 from tasks.tables.align import align
 from tasks.tables.tabulate import holds
 
-STRUCTURE_VERSION = "17"
+STRUCTURE_VERSION = "18"
 
 
 def structure(
@@ -44,31 +44,30 @@ def structure(
     recognised: Mapping[str, Sequence[RecognisedLine]],
     segments: Mapping[str, Sequence[Segment]] = MappingProxyType({}),
 ) -> StructuredDocument:
-    """Return a document as a reader takes it in.
+    """Return a document in reading order.
 
-    MuPDF's order of blocks is kept, since it follows columns, but for blocks that the page shows to be out of place; a
-    figure, the words inside it and its caption are set into that order as one unit.
+    MuPDF's order of blocks follows columns and is kept, except for blocks whose position contradicts it. A figure, the words
+    inside it and its caption are inserted as one unit.
 
     Args:
-        parsed: What its pages hold.
-        recognised: Lines read off figures and scanned pages, by figure id; boxes in pixels.
+        parsed: The document as parsed.
+        recognised: OCR lines of figures and scanned pages, by figure id; boxes in pixels.
         segments: Figures cut out of pages that are a picture, by the picture's id.
     """
     parsed = with_segments(with_words(parsed, recognised), segments)
-    sheets = [with_callouts(with_names_outside(with_words_of_segments(sheet))) for sheet in _sheets(parsed)]
-    lines = tuple(line for sheet in sheets for line in sheet.lines)
+    contents = [with_words_of_segments(content) for content in _contents(parsed)]
+    lines = tuple(line for content in contents for line in content.lines)
     margins = find_margins(lines, parsed.pages, parsed.outline)
     headings = Headings(lines, parsed.outline, margins)
-    pieces = [
-        replace(piece, level=headings.level_of(piece.lines)) if piece.kind is BlockKind.HEADING else piece
-        for sheet in sheets
-        for piece in _pieces(sheet, margins, headings)
+    blocks = [
+        replace(block, level=headings.level_of(block.lines)) if block.kind is BlockKind.HEADING else block
+        for content in contents
+        for block in _blocks(content, margins, headings)
     ]
-    pages = {page.page: page for page in parsed.pages}
-    return document_of(replace(parsed, lines=lines), join_continued(pieces, pages), headings, recognised)
+    return build_document(replace(parsed, lines=lines), join_continued(blocks), headings, recognised)
 
 
-def _sheets(parsed: ParsedDocument) -> Iterator[Sheet]:
+def _contents(parsed: ParsedDocument) -> Iterator[PageContent]:
     lines: dict[int, list[Line]] = defaultdict(list)
     placements: dict[int, list[Placement]] = defaultdict(list)
     tables: dict[int, list[TableRegion]] = defaultdict(list)
@@ -79,38 +78,38 @@ def _sheets(parsed: ParsedDocument) -> Iterator[Sheet]:
     for table in parsed.tables:
         tables[table.page].append(table)
     for page in parsed.pages:
-        yield Sheet(page, tuple(lines[page.page]), tuple(placements[page.page]), tuple(tables[page.page]))
+        yield PageContent(page, tuple(lines[page.page]), tuple(placements[page.page]), tuple(tables[page.page]))
 
 
-def _pieces(sheet: Sheet, margins: frozenset[Line], headings: Headings) -> list[Piece]:
+def _blocks(content: PageContent, margins: frozenset[Line], headings: Headings) -> list[DraftBlock]:
     """Return the blocks of one page in reading order."""
-    tagged = [place for place in sheet.placements if place.role in TAGGED and place.figure_id is not None]
+    tagged = [place for place in content.placements if place.role in TAGGED and place.figure_id is not None]
     pictured = {place.order for place in tagged}
-    # What is written inside a picture that gets no tag is text like any other.
-    inner = {order: [line for line in sheet.lines if line.inside == order] for order in pictured}
-    free = [line for line in sheet.lines if line.inside not in pictured]
-    tables = [table for table in sheet.tables if not any(holds(place.bbox, table.bbox) for place in tagged)]
+    # Words inside a picture without a tag are text like any other.
+    inner = {order: [line for line in content.lines if line.inside == order] for order in pictured}
+    free = [line for line in content.lines if line.inside not in pictured]
+    tables = [table for table in content.tables if not any(holds(place.bbox, table.bbox) for place in tagged)]
     in_tables = [name for table in tables for row in table.rows for cell in row for name in placeholders(cell)]
-    standing: list[Placement] = []
+    alone: list[Placement] = []
     for place in tagged:
         if place.figure_id in in_tables:
             in_tables.remove(place.figure_id)
         else:
-            standing.append(place)
-    free, standing = with_icons(free, standing, sheet.page.rotation)
+            alone.append(place)
+    free, alone = with_icons(free, alone, content.page.rotation)
     framed = [(table, frozenset(line for line in free if holds(table.bbox, line.bbox))) for table in tables]
     taken = margins.union(*(held for _, held in framed))
     open_ = [line for line in free if line not in taken]
-    right_to_left = runs_right_to_left("".join([line.text for line in sheet.lines]))
+    right_to_left = runs_right_to_left("".join([line.text for line in content.lines]))
     aligned = align(
         open_,
         lambda line: caption_label(line.text) is not None or headings.stands_out(line),
         right_to_left=right_to_left,
     )
     framed += [(found.table, found.lines) for found in aligned]
-    made: list[Piece] = []
+    made: list[DraftBlock] = []
     whole = with_tables(paragraphs(free, margins, headings), framed)
-    for pieces, pictures in halves(whole, standing, sheet.page, right_to_left=right_to_left):
-        ordered = in_page_order(pieces, pictures, sheet.page, right_to_left=right_to_left)
-        made += with_figures(ordered, pictures, inner, sheet.page, right_to_left=right_to_left)
-    return with_margins_outside(made, sheet.page)
+    for blocks, pictures in halves(whole, alone, content.page, right_to_left=right_to_left):
+        ordered = in_page_order(blocks, pictures, content.page, right_to_left=right_to_left)
+        made += with_figures(ordered, pictures, inner, content.page, right_to_left=right_to_left)
+    return with_margins_outside(made, content.page)

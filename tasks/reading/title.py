@@ -13,8 +13,8 @@ _PROGRAM_TITLES = ("untitled", "microsoft word")
 """How titles begin that a program wrote where its user gave none."""
 
 _MOST_CHARACTERS = 200
-"""Longest title: a first page may be set in one size. Of 56 first pages 6 change at 100, 6 at 400 (none of them has its title in
-the largest words).
+"""Longest title: a first page may be set in one size. Of 56 first pages 6 change at 100, 6 at 400 (none of them has its title
+in the largest words).
 """
 
 _SHORTEST_WORDS = 3

@@ -1,4 +1,4 @@
-"""Find tables that no rules promise, by how their words stand: rows of cells, one under the other in the same columns."""
+"""Find tables without rules by the alignment of their words: rows of cells, one below the other in the same columns."""
 
 import math
 import re
@@ -14,69 +14,61 @@ from schemas.documents import Line, TableRegion
 from schemas.geometry import BBox, gap, is_level, union
 
 CELL_GAP_EM = 0.8
-"""Least gap between two cells of a row. Of 15,764 pages none change at 0.55, 49 at 0.9 (rows of narrow columns are lost)."""
+"""Minimum gap between two cells of a row. Of 15,764 pages none change at 0.55, 49 at 0.9 (rows of narrow columns are lost)."""
 ROW_GAP_EM = 1.6
-"""Widest gap between two rows. Of 15,764 pages 256 change at 1.07 (tables set wide are cut), 203 at 2.4 (tables take in
-what is under them).
+"""Maximum gap between two rows. Of 15,764 pages 256 change at 1.07 (tables with wide spacing are cut), 203 at 2.4 (tables
+include text below them).
 """
 ROW_OVERLAP_EM = 0.5
-"""How far a row may reach over the one before. Of 15,764 pages 24 change at 0.335, 19 at 0.75."""
+"""Tolerated overlap of a row with the one before."""
 MOST_LONE_ROWS = 3
-"""Rows without cells that may follow each other in a table. Of 15,764 pages 108 change at 2 (tables are cut at wrapped
-cells), 65 at 4 (tables take in text between them).
+"""Maximum successive rows without cells in a table. Of 15,764 pages 108 change at 2 (tables are cut at wrapped cells), 65 at 4
+(tables include text between them).
 """
 FEWEST_ROWS = 3
-"""Rows of cells of a table. Of 15,764 pages 708 change at 2 (pairs of lines are tables), 323 at 4 (small tables are lost)."""
+"""Minimum rows with cells. Of 15,764 pages 708 change at 2 (pairs of lines become tables), 323 at 4 (small tables are lost)."""
 SPLIT_ROWS_SHARE = 0.5
-"""Share of a table's rows that have cells. Of 15,764 pages 38 change at 0.335 (lists with wrapped remarks are tables),
-238 at 0.75 (tables with wrapped cells are lost).
+"""Minimum share of rows with cells. Of 15,764 pages 38 change at 0.335 (lists with wrapped remarks become tables), 238 at 0.75
+(tables with wrapped cells are lost).
 """
 FIRST_COLUMN_EM = 4.0
-"""Width of the first column that a header over several columns leaves free. Of 15,764 pages 2 change at 2.68, 4 at 6."""
-HEADER_OVERHANG_EM = 1.0
-"""How far a header over several columns goes beyond the table. Of 15,764 pages 1 changes at 0.67, none at 1.5."""
+"""Minimum width of the first column, which a header over several columns leaves free."""
 FEWEST_HEADER_COLUMNS = 3
-"""Columns under a header over several, where the first column is not free. Of 15,764 pages 66 change at 2, 27 at 4."""
+"""Minimum columns below such a header where the first column is not free."""
 SECTION_GAP_EM = 8.0
-"""Widest gap between two sections of one table. Of 15,764 pages 22 change at 5.36 (balances are cut at their headings),
-27 at 12 (tables one under the other join).
+"""Maximum gap between two sections of one table. Of 15,764 pages 22 change at 5.36 (balance sheets are cut at their headings),
+27 at 12 (tables one below the other join).
 """
-SECTION_RIGHT_EM = 2.0
-"""How far apart the right sides of two sections are. Of 15,764 pages 10 change at 1.34, 10 at 3."""
-SECTION_LEFT_EM = 4.0
-"""How far apart the left sides of two sections are. Of 15,764 pages none change at 2.68, 3 at 6."""
+SECTION_SIDE_EM = 2.0
+"""Maximum distance of the left sides of two sections, and of the right sides."""
 FEWEST_COMMON_COLUMNS = 2
-"""Columns that two sections have in common. Of 15,764 pages 119 change at 1, 63 at 3."""
+"""Minimum columns that two sections have in common."""
 GUTTER_EM = 0.3
-"""Least width of a gutter between columns. Of 15,764 pages 26 change at 0.201, 72 at 0.45."""
+"""Minimum width of a gutter between columns."""
 CROSSED_SHARE = 0.15
-"""Share of the rows that may cross a gutter. Of 15,764 pages 153 change at 0.101 (columns under a header over two are
-one), 219 at 0.225 (currency symbols lose their column).
+"""Maximum share of the rows that cross a gutter. Of 15,764 pages 153 change at 0.101 (columns below a header over two join),
+219 at 0.225 (currency symbols lose their column).
 """
 FILLED_COLUMN_SHARE = 0.4
-"""Share of the rows in which a column has a cell that counts. Of 15,764 pages 86 change at 0.268 (formulas and code are
+"""Minimum share of the rows with a cell in a column that counts. Of 15,764 pages 86 change at 0.268 (formulas and code become
 tables), 55 at 0.6 (tables with empty cells are lost).
 """
 LEADERS_SHARE = 0.2
-"""Share of the rows with leaders, from which on they are a table of contents. Of 15,764 pages none change at 0.134, 1
-at 0.3.
-"""
+"""Share of rows with dot leaders from which on they are a table of contents."""
 SENTENCE_CHARACTERS = 32
-"""Length of a cell from which on a column holds sentences. Of 15,764 pages 99 change at 21 (tables of descriptions are
-lost), 14 at 48 (columns of prose are tables).
+"""Length of a cell from which on its column has sentences. Of 15,764 pages 99 change at 21 (tables of descriptions are lost),
+14 at 48 (columns of prose become tables).
 """
 PROSE_CHARACTERS = 96
-"""Length of a line that is running text, whatever stands before it. Of 15,764 pages 153 change at 64, 56 at 144."""
+"""Length of a line from which on it is running text."""
 MOST_SENTENCE_COLUMNS = 1
-"""Columns of sentences in a table. Of 15,764 pages 331 change at 0 (tables with a column of descriptions are lost), 6
-at 2 (columns of prose are tables).
+"""Maximum columns of sentences. Of 15,764 pages 331 change at 0 (tables with a column of descriptions are lost), 6 at 2
+(columns of prose become tables).
 """
 NUMBER_CHARACTERS = 3
-"""Length of the numbers before the lines of a listing. Of 15,764 pages 180 change at 2, 83 at 4."""
+"""Maximum length of the numbers before the lines of a listing."""
 WORDS_SHARE = 0.4
-"""Share of the cells that have two letters or digits: those of formulas have not. Of 15,764 pages 32 change at 0.268,
-93 at 0.6.
-"""
+"""Minimum share of the cells with two letters or digits: cells of formulas have fewer."""
 _LEADER = re.compile(r"(?:\. ?){4,}|(?:_ ?){4,}|…")
 _TWO_LETTERS = re.compile(r"\w\W*\w")
 _CURRENCY = re.compile(r"[$€£¥%]|[—–-]+")
@@ -85,17 +77,14 @@ _BULLET = re.compile(r"[^\w\s]|o|\(?\w{1,2}[.)]")
 
 @dataclass(frozen=True, slots=True)
 class Aligned:
-    """A table, and the lines that it is made of."""
+    """A table, and its lines."""
 
     table: TableRegion
     lines: frozenset[Line]
 
 
 class _Row(NamedTuple):
-    """Lines of text that stand beside each other, from left to right.
-
-    ``is_split`` means that they are cells: words with more than a blank between them.
-    """
+    """Level lines of text from left to right; ``is_split`` means that they are cells, with more than a blank between them."""
 
     cells: tuple[Line, ...]
     bbox: BBox
@@ -109,13 +98,12 @@ def align(
     """Find the tables among the lines of a page.
 
     Args:
-        lines: Running text in MuPDF's order, which follows the columns of the page: what stands side by side in a table
-            comes one after the other.
-        is_stop: Returns of a line whether no table goes across it: of headings and captions.
-        right_to_left: The page is read from right to left, and so are the columns of its tables.
+        lines: Running text in MuPDF's order, which follows the columns of the page: the cells of a row follow each other.
+        is_stop: Returns whether a line ends a table, as headings and captions do.
+        right_to_left: The columns of the page's tables run from right to left.
 
     Returns:
-        Tables of three rows and two columns at least.
+        Tables of at least three rows and two columns.
     """
     parts = _parts(_parts([_rows(lines)], _is_prose), lambda row: any(map(is_stop, row)))
     runs = (run for part in parts for run in _joined(_runs([_row(cells) for cells in part])))
@@ -155,9 +143,9 @@ def _is_beside(one: Line, other: Line) -> bool:
 
 
 def _parts(parts: Sequence[list[list[Line]]], is_cut: Callable[[list[Line]], bool]) -> list[list[list[Line]]]:
-    """Cut rows where there is no table, and leave out what has too few rows of several lines to be one.
+    """Cut rows where there is no table, and remove parts with too few rows of several cells.
 
-    A number beside a text counts for none, as so begins each line of a numbered listing: a table has more in three rows.
+    A number beside a text doesn't count, since each line of a numbered listing begins so.
     """
     cut: list[list[list[Line]]] = []
     for part in parts:
@@ -178,7 +166,7 @@ def _may_be_cells(row: Sequence[Line]) -> bool:
 
 
 def _runs(rows: Sequence[_Row]) -> list[list[_Row]]:
-    """Cut rows where one does not stand right under the other, or where too many without cells follow each other."""
+    """Cut rows where one is not right below the other, or where too many without cells follow each other."""
     runs: list[list[_Row]] = [[]]
     lone = 0
     for row in rows:
@@ -194,9 +182,9 @@ def _runs(rows: Sequence[_Row]) -> list[list[_Row]]:
 
 
 def _repeats_header(row: _Row, run: Sequence[_Row]) -> bool:
-    """Return whether a row is the header of the table over it, repeated: another table of the same columns begins.
+    """Return whether a row repeats the header of the table above it: another table of the same columns begins.
 
-    A header of years or of places stands over the columns of values and leaves the first column free.
+    A header of years or of places is above the columns of values and leaves the first column free.
     """
     head = next((other for other in run if other.is_split), None) if len(row.cells) > 1 else None
     if head is None or [cell.text.strip() for cell in row.cells] != [cell.text.strip() for cell in head.cells]:
@@ -210,14 +198,14 @@ def _follows(one: _Row, other: _Row) -> bool:
 
 
 def _is_prose(row: Sequence[Line]) -> bool:
-    """Return whether a row is a line of running text, or the first one of an item in a list, whose bullet stands apart."""
+    """Return whether a row is a line of running text, or the first of a list item with a separate bullet."""
     if len(row) > 2 or len(row[-1].text.strip()) <= PROSE_CHARACTERS:
         return False
     return len(row) == 1 or _BULLET.fullmatch(row[0].text.strip()) is not None
 
 
 def _trimmed(run: Sequence[_Row]) -> list[_Row]:
-    """Leave out the rows at the ends that have no cells, but for a header over several columns."""
+    """Remove the rows at the ends that have no cells, except a header over several columns."""
     split = [number for number, row in enumerate(run) if row.is_split]
     if not split:
         return []
@@ -228,37 +216,37 @@ def _trimmed(run: Sequence[_Row]) -> list[_Row]:
 
 
 def _spans(row: _Row, head: _Row, table: BBox) -> bool:
-    """Return whether a row over a table's first stands over values, as "Year ended December 31," does: the first column is free.
+    """Return whether a row above a table's first is a header over values, as "Year ended December 31,": the first column is free.
 
-    Over two columns that both begin at once it is the end of a cell from the page or the section before.
+    Above two columns without a free one it is the end of a cell from the page or the section before.
     """
     start = table.x0 + FIRST_COLUMN_EM * row.size
-    free = row.bbox.x0 > start and row.bbox.x1 <= table.x1 + HEADER_OVERHANG_EM * row.size
+    free = row.bbox.x0 > start
     over = any(gap(row.bbox.x0, row.bbox.x1, cell.bbox.x0, cell.bbox.x1) < 0 for cell in head.cells)
     short = len(row.cells) == 1 and len(row.cells[0].text.strip()) <= SENTENCE_CHARACTERS
     return free and over and short and (len(head.cells) >= FEWEST_HEADER_COLUMNS or head.bbox.x0 > start)
 
 
 def _joined(runs: Sequence[list[_Row]]) -> list[list[_Row]]:
-    """Join runs that go on in the same columns below a gap, as the sections of a balance do."""
+    """Join runs that continue in the same columns below a gap, as the sections of a balance sheet do."""
     joined: list[list[_Row]] = []
     for run in runs:
-        if joined and _goes_on(joined[-1], run):
+        if joined and _continues(joined[-1], run):
             joined[-1] = [*joined[-1], *run]
         else:
             joined.append(run)
     return joined
 
 
-def _goes_on(run: Sequence[_Row], other: Sequence[_Row]) -> bool:
+def _continues(run: Sequence[_Row], other: Sequence[_Row]) -> bool:
     one, two = (union(row.bbox for row in part) for part in (run, other))
     size = run[-1].size
     if _repeats_header(next(row for row in other if row.is_split), run):
         return False
     if (
         not 0 <= two.y0 - one.y1 <= SECTION_GAP_EM * size
-        or abs(one.x1 - two.x1) > SECTION_RIGHT_EM * size
-        or abs(one.x0 - two.x0) > SECTION_LEFT_EM * size
+        or abs(one.x1 - two.x1) > SECTION_SIDE_EM * size
+        or abs(one.x0 - two.x0) > SECTION_SIDE_EM * size
     ):
         return False
     ends, others = ({round(cell.bbox.x1 / size) for row in part for cell in row.cells[1:]} for part in (run, other))
@@ -281,8 +269,8 @@ def _table(run: Sequence[_Row], *, right_to_left: bool) -> Aligned | None:
 
 
 def _gutters(rows: Sequence[_Row], box: BBox) -> list[float]:
-    """Return the middles of the gutters between columns, which next to no row crosses."""
-    # Where a cell begins or ends, by whole points; between two such places as many are crossed.
+    """Return the middles of the gutters between columns, which almost no row crosses."""
+    # How many more rows cover a coordinate, in whole points, than the one before.
     changes: Counter[int] = Counter()
     for row in rows:
         for cell in row.cells:
@@ -290,13 +278,13 @@ def _gutters(rows: Sequence[_Row], box: BBox) -> list[float]:
             changes[math.ceil(cell.bbox.x1 - box.x0) + 1] -= 1
     spans: list[tuple[float, float]] = []
     covered, start = 0, None
-    for place in sorted(changes):
-        covered += changes[place]
+    for at in sorted(changes):
+        covered += changes[at]
         inked = covered > CROSSED_SHARE * len(rows)
         if inked and start is None:
-            start = box.x0 + place
+            start = box.x0 + at
         elif not inked and start is not None:
-            spans.append((start, box.x0 + place))
+            spans.append((start, box.x0 + at))
             start = None
     least = GUTTER_EM * median(row.size for row in rows)
     columns: list[tuple[float, float]] = []
@@ -309,7 +297,7 @@ def _gutters(rows: Sequence[_Row], box: BBox) -> list[float]:
 
 
 def _is_tabular(rows: Sequence[_Row], gutters: Sequence[float]) -> bool:
-    """Return whether rows of cells are a table, and not columns of prose, a list, an index or formulas."""
+    """Return whether rows of cells are a table, not columns of prose, a list, an index or formulas."""
     texts: list[list[str]] = [[] for _ in range(len(gutters) + 1)]
     for row in rows:
         for cell in row.cells:
@@ -324,7 +312,7 @@ def _is_tabular(rows: Sequence[_Row], gutters: Sequence[float]) -> bool:
         return False  # a table of contents
     if sum(_length(column) > SENTENCE_CHARACTERS for column in held) > MOST_SENTENCE_COLUMNS:
         return False
-    # An amount's currency may stand apart from it, and a dash stands for none: neither distinguishes a table from a formula.
+    # A separate currency symbol, or a dash for no amount, may be a table's or a formula's.
     spelled = [text for text in words if not _CURRENCY.fullmatch(text)]
     return sum(_TWO_LETTERS.search(text) is not None for text in spelled) >= WORDS_SHARE * len(spelled)
 

@@ -1,4 +1,4 @@
-"""Which words of a page are each table's, and which of its cells hold a figure."""
+"""Assign a page's lines and figures to its tables."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,9 +15,9 @@ changes at 50 or 200.
 
 
 def lines_of_tables(tables: Sequence[Ruling], lines: Sequence[Line], placed: Sequence[Placement]) -> list[list[Line]]:
-    """Return the lines of a page that may be each table's: labels inside a picture in one of its cells are the picture's.
+    """Return the lines that may belong to each table: all but the labels of a picture in one of its cells.
 
-    Words too many to be labels are the cell's: they stand on a background that is taken for a picture.
+    Too many words to be labels are the cell's text, on a background that was taken for a picture.
     """
     written: Counter[int | None] = Counter()
     for line in lines:
@@ -31,7 +31,7 @@ def lines_of_tables(tables: Sequence[Ruling], lines: Sequence[Line], placed: Seq
 
 
 def filled(page: int, grid: Grid, placements: Sequence[Placement]) -> TableRegion:
-    """Return a page's table with placeholders in the cells that hold a tagged figure."""
+    """Return a page's table with placeholders in the cells that contain a tagged figure."""
     rows = [list(row) for row in grid.rows]
     for placement in placements:
         if placement.page != page or placement.role not in TAGGED or placement.figure_id is None:
@@ -42,7 +42,7 @@ def filled(page: int, grid: Grid, placements: Sequence[Placement]) -> TableRegio
             for column, box in enumerate(boxes)
             if box is not None and box.has_middle_of(placement.bbox)
         )
-        holder = next(holders, None)  # a picture may stand in the middle of two
+        holder = next(holders, None)  # a picture may be in the middle of two
         if holder is not None:
             row, column = holder
             row[column] = f"{row[column]} {placeholder(placement.figure_id)}".strip()

@@ -13,21 +13,18 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
 def markdown(rows: Rows) -> str:
-    """Return a table as Markdown, its first row as the header: a line a row, white space closed up."""
+    """Return a table as Markdown with its first row as the header, one line a row, white space collapsed."""
     header, *body = [[flat(cell).replace("|", "\\|") for cell in row] for row in _even(rows)]
     return "\n".join(f"| {' | '.join(row)} |" for row in (header, ["---"] * len(header), *body))
 
 
 def flat(cell: str) -> str:
-    """Return a cell on one line, white space closed up."""
+    """Return a cell on one line, white space collapsed."""
     return " ".join(cell.split())
 
 
 def as_html(rows: Rows, caption: str = "") -> str:
-    """Return a table as HTML, its first row as the header.
-
-    The document's words are escaped, what looks like a tag included; a placeholder stays in its cell as it is.
-    """
+    """Return a table as HTML with its first row as the header; the document's words are escaped, placeholders are kept."""
     header, *body = [[escaped(cell).replace("\n", "<br>") for cell in row] for row in _even(rows)]
     named = f"<caption>{escaped(caption)}</caption>" if caption else ""
     head = f"<thead>{_row(header, 'th')}</thead>"
@@ -35,15 +32,15 @@ def as_html(rows: Rows, caption: str = "") -> str:
 
 
 def caption_of(table: Block) -> str:
-    """Return a table's caption, the line over its Markdown; "" where it has none."""
+    """Return a table's caption, the line above its Markdown; "" where it has none."""
     first, *others = table.text.split("\n")
     return first if len(others) > len(table.rows) else ""  # Markdown has a line a row, and one under the header
 
 
 def rows_on(table: Block, page: int) -> list[list[str]]:
-    """Return the rows of a table that stand on a page, under its header; [] for none.
+    """Return the rows of a table on a page, below its header; [] for none.
 
-    The header's pictures stand on the page where the table begins.
+    The header's pictures are on the page where the table begins.
     """
     start = 0
     for part in table.parts:
@@ -55,14 +52,14 @@ def rows_on(table: Block, page: int) -> list[list[str]]:
 
 
 def text_on(block: Block, page: int) -> str:
-    """Return what of a block's text stands on a page; "" for none. Each page of a table that goes on shows its own rows."""
+    """Return a block's text on a page; "" for none. Each page of a continued table has its own rows."""
     if len(block.parts) < 2 or not (rows := rows_on(block, page)):
         return block.text if block.page == page else ""
     return "\n".join(filter(None, (caption_of(block) if block.page == page else "", markdown(rows))))
 
 
 def regions_of(table: Block, rows: range) -> tuple[Region, ...]:
-    """Return where some of a table's rows stand; its first row stands with the caption."""
+    """Return the regions of some of a table's rows; the first row's includes the caption."""
     regions: list[Region] = []
     start = 0
     for part in table.parts:
@@ -82,6 +79,5 @@ def _row(cells: Sequence[str], element: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return a document's own words as HTML text; placeholders stay."""
-    # Private-use marks pass html.escape unharmed, so placeholders stay.
+    """Return a document's words as HTML text; placeholders, in private-use characters, are kept."""
     return html.escape(_CONTROL.sub("\ufffd", restore(text)), quote=False)

@@ -1,4 +1,4 @@
-"""Read the cells of a table."""
+"""Read the cells of a table between rules."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,24 +11,24 @@ from numpy.typing import NDArray
 from schemas.documents import Line
 from schemas.drawings import LettersOf, Ruling, Side
 from schemas.geometry import BBox, union
-from tasks.tables.rows import Cell, Piece, Row, split_rows
+from tasks.tables.rows import Cell, CellLine, Row, split_rows
 
 SAME_EDGE_PT = 3.0
-"""How far apart two edges are that are one. Of 1,732 ruled tables 73 change at 2.01 (double rules make empty cells),
-121 at 4.5 (narrow columns are lost).
+"""Tolerated distance of two edges that are one. Of 1,732 ruled tables 73 change at 2.01 (double rules make empty cells), 121 at
+4.5 (narrow columns are lost).
 """
 WALL_SHARE = 0.6
-"""Share of a cell's side that rules cover, from which on it is ruled. Of 1,732 ruled tables 2 change at 0.402, 44 at
-0.9 (cells with rules in pieces join).
+"""Share of a cell's side that rules cover, from which on it is ruled. Of 1,732 ruled tables 2 change at 0.402, 44 at 0.9 (cells
+with rules in pieces join).
 """
 HELD_PT = 1.0
-"""How far outside a table or a picture something stands that is in it. Of 1,732 ruled tables 2 change at 0.67, 4 at 1.5."""
+"""Tolerated distance outside a table or a picture of a box that is in it."""
 _WORD = re.compile(r"\S+")
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A table as it stands on a page; ``boxes`` has None where a cell is part of its neighbour."""
+    """A table on a page; ``boxes`` has None where a cell is part of its neighbour."""
 
     bbox: BBox
     rows: tuple[tuple[str, ...], ...]
@@ -44,30 +44,30 @@ def tabulate(
     right_to_left: bool = False,
     pictures: Sequence[BBox] = (),
 ) -> Grid | None:
-    """Read the table that rules draw; where they part its head and its end only, its lines show its rows.
+    """Read the table that rules draw; without rules between rows, its lines show them.
 
     Args:
         ruling: The rules.
-        lines: What is written on the page.
-        letters_of: Is asked only of lines that cross an edge of a cell.
-        rotation: How the page is turned for its reader, who sees rows where the unturned page has columns.
-        right_to_left: The page is read from right to left, and so are the columns of its tables.
-        pictures: Where pictures stand on the page: a cell that holds one isn't empty.
+        lines: The page's text.
+        letters_of: Called only for lines that cross an edge of a cell.
+        rotation: How the page is rotated for its reader, who may see rows where the unrotated page has columns.
+        right_to_left: The columns of the page's tables run from right to left.
+        pictures: Boxes of the page's pictures: a cell with one isn't empty.
 
     Returns:
-        A table of two rows and two columns at least; None where the rules draw none.
+        A table of at least two rows and two columns; None where the rules draw none.
     """
     cells = _turned(cells_of(ruling), rotation)
     if len(cells) < 2 or max(sum(cell is not None for cell in row) for row in cells) < 2:
         return None
     box = union(cell for row in cells for cell in row if cell is not None).rounded()
-    written = iter(_set_into([cell for row in cells for cell in row if cell is not None], box, lines, letters_of))
+    written = iter(_lines_by_cell([cell for row in cells for cell in row if cell is not None], box, lines, letters_of))
     ruled = [tuple(None if cell is None else Cell(cell, next(written)) for cell in row) for row in cells]
-    half = sum(map(_lines_in, ruled)) / 2
+    half = sum(map(_count_lines, ruled)) / 2
     table = [
         row
         for band in ruled
-        for row in split_rows(band[::-1] if right_to_left else band, rotation, by_words=_lines_in(band) > half)
+        for row in split_rows(band[::-1] if right_to_left else band, rotation, by_words=_count_lines(band) > half)
     ]
     rows = tuple(tuple("" if cell is None else cell.text for cell in row) for row in table)
     boxes = tuple(tuple(None if cell is None else cell.bbox for cell in row) for row in table)
@@ -84,12 +84,12 @@ def cells_of(ruling: Ruling) -> tuple[tuple[BBox | None, ...], ...]:
     """Return the cells between rules, row by row; None where a cell is part of one above it or left of it."""
     if not ruling.across:
         return ()
-    # A table may be open at its sides: it ends where its rules do.
+    # A table may have no rules at its sides: it ends where the others do.
     xs = _merged([*(side.at for side in ruling.down), *(end for side in ruling.across for end in side[1:])])
     ys = _merged([*(side.at for side in ruling.across), *(end for side in ruling.down for end in side[1:])])
     taken = np.zeros((len(ys) - 1, len(xs) - 1), dtype=bool)
-    walls = np.array([_standing(ruling.down, x, ys) for x in xs], dtype=bool).T
-    floors = np.array([_standing(ruling.across, y, xs) for y in ys], dtype=bool)
+    walls = np.array([_are_walls(ruling.down, x, ys) for x in xs], dtype=bool).T
+    floors = np.array([_are_walls(ruling.across, y, xs) for y in ys], dtype=bool)
     cells: list[list[BBox | None]] = [[None] * taken.shape[1] for _ in range(taken.shape[0])]
     for row, column in np.ndindex(taken.shape):
         if taken[row, column]:
@@ -111,25 +111,25 @@ def cells_of(ruling: Ruling) -> tuple[tuple[BBox | None, ...], ...]:
 
 
 def _turned(cells: tuple[tuple[BBox | None, ...], ...], rotation: int) -> tuple[tuple[BBox | None, ...], ...]:
-    """Return the cells as the page's reader sees them; turned by a quarter, the first column becomes the first row."""
+    """Return the cells as the page's reader sees them; after a quarter turn, the first column is the first row."""
     for _ in range(rotation % 360 // 90):
         cells = tuple(zip(*reversed(cells), strict=True))
     return cells
 
 
-def _merged(places: Iterable[float]) -> list[float]:
-    """Return places that are a few points apart as one, sorted."""
+def _merged(coordinates: Iterable[float]) -> list[float]:
+    """Return sorted coordinates, with those a few points apart merged."""
     groups: list[list[float]] = []
-    for place in sorted(places):
-        if groups and place - groups[-1][-1] <= SAME_EDGE_PT:
-            groups[-1].append(place)
+    for at in sorted(coordinates):
+        if groups and at - groups[-1][-1] <= SAME_EDGE_PT:
+            groups[-1].append(at)
         else:
-            groups.append([place])
+            groups.append([at])
     return [sum(group) / len(group) for group in groups]
 
 
-def _standing(sides: Iterable[Side], at: float, levels: Sequence[float]) -> list[bool]:
-    """Return between which levels pieces of rules together part two cells."""
+def _are_walls(sides: Iterable[Side], at: float, levels: Sequence[float]) -> list[bool]:
+    """Return between which levels the rules at a coordinate separate two cells."""
     near = sorted(side for side in sides if abs(side.at - at) <= SAME_EDGE_PT)
     return [_covered(near, start, end) >= WALL_SHARE * (end - start) for start, end in pairwise(levels)]
 
@@ -143,52 +143,54 @@ def _covered(sides: Sequence[Side], start: float, end: float) -> float:
     return covered
 
 
-def _lines_in(row: Row) -> int:
-    return sum(len(cell.pieces) for cell in row if cell is not None)
+def _count_lines(row: Row) -> int:
+    return sum(len(cell.lines) for cell in row if cell is not None)
 
 
-def _set_into(cells: Sequence[BBox], table: BBox, lines: Sequence[Line], letters_of: LettersOf) -> list[list[Piece]]:
-    """Return what is written in each cell of a table.
+def _lines_by_cell(
+    cells: Sequence[BBox], table: BBox, lines: Sequence[Line], letters_of: LettersOf
+) -> list[list[CellLine]]:
+    """Return the lines of each cell.
 
-    A word is not torn: it goes to the cell that holds most of its letters. A word in no cell goes to the nearest one if its
-    line stands in the table: that line is the table's, and nothing of it may be lost.
+    A word goes as a whole to the cell with most of its letters. A word in no cell goes to the nearest one if its line is in the
+    table, since that line is removed from the page's text.
     """
-    written: list[list[Piece]] = [[] for _ in cells]
+    written: list[list[CellLine]] = [[] for _ in cells]
     edges = np.array(cells)
     near = [line for line in lines if _meets(line.bbox, table.grown(HELD_PT))]
     boxes = np.array([line.bbox for line in near]).reshape(-1, 4)
-    for line, number in zip(near, _holders(boxes[:, :2], boxes[:, 2:], edges), strict=True):
-        if number >= 0:
-            written[number].append(Piece(" ".join(line.text.split()), line.bbox))
+    for line, holder in zip(near, _holders(boxes[:, :2], boxes[:, 2:], edges), strict=True):
+        if holder >= 0:
+            written[holder].append(CellLine(" ".join(line.text.split()), line.bbox))
             continue
-        parted: dict[int, list[Piece]] = {}
-        for word, place in _words(*letters_of(line), edges, stays=holds(table, line.bbox)):
-            parted.setdefault(place, []).append(word)
-        for place, words in parted.items():
-            written[place].append(Piece(" ".join(word.text for word in words), union(word.bbox for word in words)))
+        by_cell: dict[int, list[CellLine]] = {}
+        for word, number in _words(*letters_of(line), edges, stays=holds(table, line.bbox)):
+            by_cell.setdefault(number, []).append(word)
+        for number, words in by_cell.items():
+            written[number].append(CellLine(" ".join(word.text for word in words), union(word.bbox for word in words)))
     return written
 
 
 def _words(
     text: str, boxes: Sequence[Sequence[float]], cells: NDArray[np.float64], *, stays: bool
-) -> Iterator[tuple[Piece, int]]:
-    """Yield each word of a line that crosses cells with its cell's number; with ``stays``, those in no cell have one too."""
+) -> Iterator[tuple[CellLine, int]]:
+    """Yield each word of a line with its cell's index; with ``stays``, words in no cell get the nearest."""
     sides = np.array(boxes, dtype=np.float64).reshape(-1, 4)
     centres = (sides[:, :2] + sides[:, 2:]) / 2
     holders = np.array(_holders(centres, centres, cells))
     for word in _WORD.finditer(text):
         held = holders[word.start() : word.end()]
-        piece = Piece(word[0], union(BBox(*box) for box in boxes[word.start() : word.end()]))
+        part = CellLine(word[0], union(BBox(*box) for box in boxes[word.start() : word.end()]))
         if (held >= 0).any():
-            yield piece, int(np.bincount(held[held >= 0]).argmax())
+            yield part, int(np.bincount(held[held >= 0]).argmax())
         elif stays:
             middle = centres[word.start() : word.end()].mean(axis=0)
             apart = np.maximum(np.maximum(cells[:, :2] - middle, middle - cells[:, 2:]), 0.0)
-            yield piece, int(apart.sum(axis=1).argmin())
+            yield part, int(apart.sum(axis=1).argmin())
 
 
 def _holders(low: NDArray[np.float64], high: NDArray[np.float64], cells: NDArray[np.float64]) -> list[int]:
-    """Return the first cell that each thing lies in, by its upper left and lower right corners; -1 for one in none."""
+    """Return the first cell around each box, given by upper left and lower right corners; -1 for none."""
     inside = np.all(low[:, None] >= cells[:, :2], axis=2) & np.all(high[:, None] <= cells[:, 2:], axis=2)
     holders: list[int] = np.where(np.any(inside, axis=1), np.argmax(inside, axis=1), -1).tolist()
     return holders
@@ -199,8 +201,8 @@ def _meets(one: BBox, other: BBox) -> bool:
 
 
 def holds(outer: BBox, inner: BBox) -> bool:
-    """Return whether something stands in a table or a picture, give or take a point.
+    """Return whether a box is in a table or a picture.
 
-    What reads a table's words and what takes its lines out of the text must agree on this, or words are lost or repeated.
+    Reading a table's words and removing its lines from the text must use the same test, or words are lost or repeated.
     """
     return outer.grown(HELD_PT).has_middle_of(inner)

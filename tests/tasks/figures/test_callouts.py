@@ -2,7 +2,7 @@
 
 from schemas.documents import Line
 from schemas.geometry import BBox
-from tasks.figures.callouts import callouts, explain, find_keys, stray_callouts
+from tasks.figures.callouts import callouts, explain, find_keys
 
 
 def _line(text: str, x0: float, y0: float, *, block: int = 0) -> Line:
@@ -22,7 +22,6 @@ def test_numbers_that_stand_alone_are_callouts() -> None:
 
 def test_an_axis_and_page_numbers_are_none() -> None:
     assert not callouts(["0", "1", "2", "3"])
-    assert not callouts(["3", "8", "17", "42"])
     assert not callouts(["1", "2"])
 
 
@@ -49,18 +48,7 @@ def test_numbers_and_words_may_be_lines_of_their_own() -> None:
     assert len(key.lines) == 6
 
 
-def test_ticks_of_an_axis_are_no_key() -> None:
-    assert find_keys([_line(str(number), 72, 300 + 16.0 * number) for number in range(1, 9)]) == []
-
-
 def test_a_key_goes_to_the_figure_whose_callouts_it_names() -> None:
     keys = find_keys([*_key(*PARTS)])
     figures = {7: (BBox(0, 0, 300, 250), frozenset("1234")), 8: (BBox(0, 600, 300, 700), frozenset("ABCD"))}
     assert {number: key.names for number, key in explain(figures, keys).items()} == {7: frozenset("1234")}
-
-
-def test_numbers_round_a_picture_are_part_of_it_and_numbers_of_items_are_not() -> None:
-    picture = BBox(100, 100, 300, 250)
-    around = [_line("1", 92, 120), _line("2", 304, 140), _line("3", 200, 90)]
-    item = [_line("4", 92, 252), _line("Press the button beside it", 110, 252)]
-    assert stray_callouts(picture, [*around, *item]) == around

@@ -4,13 +4,6 @@ from schemas.geometry import BBox
 from tests.tasks.figures.pages import boxes_of, circles, line_at, rule_at, search
 
 
-def test_a_captioned_figure_leaves_the_pictures_of_the_next_column_to_their_steps() -> None:
-    figure, picture = BBox(72, 100, 280, 200), BBox(310, 110, 370, 150)
-    lines = [line_at(80, 210, "Figure 1: The cabinet from the front"), line_at(380, 120, "Press the button")]
-    found = boxes_of(search([*circles(figure), *circles(picture)], lines))
-    assert sorted(found) == [figure, picture]
-
-
 def test_a_logo_at_the_foot_of_the_page_belongs_to_no_caption_that_has_a_figure() -> None:
     figure, logo = BBox(100, 560, 300, 690), BBox(100, 735, 130, 765)
     caption = line_at(100, 700, "Figure 1: The pump")

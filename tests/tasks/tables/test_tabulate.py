@@ -236,14 +236,6 @@ def test_words_show_rows_too_where_the_table_is_one_band() -> None:
     assert _drawn(columns).rows[1:] == (("Cover", "iron", "no"), ("Bolt", "steel", "yes"), ("Washer", "copper", "yes"))
 
 
-def test_a_name_in_the_middle_of_its_rows_stands_beside_all_of_them() -> None:
-    columns = [["Model", "", "Large", ""], ["F1", "1.2", "3.4", "5.6"], ["Recall", "7.8", "9.1", "2.3"]]
-    grid = _drawn(columns)
-    assert grid.rows[1:] == (("Large", "1.2", "7.8"), ("", "3.4", "9.1"), ("", "5.6", "2.3"))
-    assert grid.boxes[1][0] == BBox(72, BODY_Y, 172, grid.bbox.y1)
-    assert (grid.boxes[2][0], grid.boxes[3][0]) == (None, None)
-
-
 def _wrapped(text: str, width: float) -> list[str]:
     """Set a text in lines as wide as they may be."""
     lines = [""]
@@ -271,32 +263,12 @@ def test_paragraphs_side_by_side_are_one_row(width: float, count: int) -> None:
     assert len(_drawn(columns, width=width + 8).rows) == 2
 
 
-@pytest.mark.parametrize(
-    "columns",
-    [
-        [["Part", "Cover", "plate"], ["Width", "25.4", "(1.00)"], ["Height", "50.8", "(2.00)"]],
-        [["Model", "BERT", "base"], ["Dev", "83.2", "±0.4"], ["Test", "71.2", "±0.3"]],
-        [["Lamp", "large", "or small"], ["Volt", "110", "/220"], ["Watt", "40", "/60"]],
-        [["Pump", "Oil", "pump"], ["Low", "10-", "15"], ["High", "20-", "25"]],
-    ],
-    ids=["another unit", "tolerance", "alternative", "range"],
-)
-def test_what_a_number_goes_on_with_is_no_other_row(columns: list[list[str]]) -> None:
-    assert len(_drawn(columns, under=2).rows) == 4
-
-
 @pytest.mark.parametrize("rotation", [0, 90, 180, 270])
 def test_a_cell_beside_ruled_and_unruled_rows_is_one(rotation: int) -> None:
     columns = [["Model", "Large"], ["F1", "1", "2", "3"], ["Recall", "4", "5", "6"]]
     rows = _drawn(columns, rotation=rotation, under=1, merged=True).rows
     assert [row[1:] for row in rows] == [("F1", "Recall"), ("1", "4"), ("2", "5"), ("3", "6"), ("more", "more")]
     assert sorted(row[0] for row in rows) == ["", "", "", "Large", "Model"]
-
-
-def test_lists_side_by_side_are_one_row() -> None:
-    items = ["• fast", "• small", "• cheap", "• light", "• quiet", "• red"]
-    dashed = [item.replace("•", "-") for item in items]
-    assert len(_drawn([["For", *items], ["Against", *dashed], ["Or", *items]]).rows) == 2
 
 
 def test_lines_of_words_are_one_cells_where_the_table_rules_its_rows() -> None:

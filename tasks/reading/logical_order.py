@@ -17,8 +17,8 @@ from schemas.typography import is_same_size
 from tasks.reading.bidi import has_right_to_left, logical_order, runs_right_to_left, with_ligatures_in_order
 
 _GUTTER_EM = 3.0
-"""Least gap between letters of two columns. Of the 50 pages at hand with right-to-left letters 13 change at 1.5 (labels apart on
-a form, rows of a chart of letters are in pieces), 3 at 6 (such rows are one line).
+"""Least gap between letters of two columns. Of the 50 pages at hand with right-to-left letters 13 change at 1.5 (labels apart
+on a form, rows of a chart of letters are in pieces), 3 at 6 (such rows are one line).
 """
 
 _BLANK_EM = 0.4
@@ -27,8 +27,8 @@ fall apart at a colon), 10 at 0.8 (labels of buttons and parts of fractions join
 """
 
 _LEADING_EM = 0.4
-"""Widest gap between two lines of one paragraph. Of those 50 pages 6 change at 0.2 (lines of a paragraph part), 12 at 0.8 (steps
-and items of lists are one paragraph).
+"""Widest gap between two lines of one paragraph. Of those 50 pages 6 change at 0.2 (lines of a paragraph part), 12 at 0.8
+(steps and items of lists are one paragraph).
 """
 
 _OVERLAP_EM = 0.5

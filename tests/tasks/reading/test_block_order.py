@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from backends.pdf.document import open_document
 from schemas.corpus import ParseOptions
 from schemas.geometry import BBox
-from tasks.reading.order import LayoutBlock, may_be_out_of_order, reordered
+from tasks.reading.block_order import LayoutBlock, may_be_out_of_order, reordered
 from tasks.reading.parse import parse
 from tasks.reading.structure import structure
 
@@ -191,11 +191,6 @@ def test_columns_run_as_the_pages_lines_do() -> None:
     assert _first_words([("Second", RIGHT), ("First", LEFT)], ENGLISH, "ltr") == ["First", "Second"]
     assert _first_words([("ראשון", RIGHT), ("שני", LEFT)], HEBREW, "rtl") == ["ראשון", "שני"]
     assert _first_words([("שני", LEFT), ("ראשון", RIGHT)], HEBREW, "rtl") == ["ראשון", "שני"]
-
-
-def test_lists_beside_each_other_are_read_as_they_are_written() -> None:
-    listed = "Auditor<br>Trader<br>Advisor<br>Actuary<br>"
-    assert _first_words([("Banking<br>", RIGHT), ("Trade<br>", LEFT)], listed, "ltr") == ["Banking", "Trade"]
 
 
 BOXES = st.builds(

@@ -1,7 +1,7 @@
 """Which texts are labels of a drawing."""
 
 from schemas.geometry import BBox
-from tests.tasks.figures.pages import bar_chart, boxes_of, circles, line_at, ruled_table, search
+from tests.tasks.figures.pages import bar_chart, boxes_of, circles, line_at, search
 
 
 def test_the_names_of_bars_belong_to_the_chart() -> None:
@@ -9,13 +9,6 @@ def test_the_names_of_bars_belong_to_the_chart() -> None:
     names = [line_at(180 - 5 * len(name), 202 + 24 * row, name) for row, name in enumerate(("North", "South-west", "East"))]
     (box,) = boxes_of(search(marks, [*lines, *names]))
     assert box.x0 <= min(name.bbox.x0 for name in names)
-
-
-def test_words_of_the_next_cell_are_no_label_of_a_drawing() -> None:
-    marks, lines = ruled_table()
-    drawing = BBox(114, 104, 230.5, 166)
-    near = [line_at(236, 130, "Use")]
-    assert boxes_of(search([*marks, *circles(drawing)], [*lines, *near])) == [drawing]
 
 
 def test_labels_of_a_drawing_are_its_own_though_they_share_a_block_with_a_paragraph_at_its_side() -> None:

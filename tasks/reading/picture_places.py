@@ -1,0 +1,379 @@
+"""Place pictures without a caption in a page's reading order, by the text beside them or above and below them.
+
+The position on the page decides, not when the PDF draws the picture:
+
+    beside     1 Press [pic].  [pic]       text is level with it, and nothing else is in its own column: before the step
+                                           at its right, after the step at its left (mirrored where text runs right to left)
+    spanning   1 Press [pic].  [   ]       several steps are level with it: before the first of them
+               2 Turn.         [pic]
+    between    Press the button:           text of its own column is right above or below it
+               [pic]
+               The lamp lights up.
+
+See docs/decisions/0013.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby, pairwise
+from typing import NamedTuple
+
+from schemas.documents import Line
+from schemas.geometry import BBox, gap, is_level, union
+from schemas.typography import is_same_size
+from tasks.reading.join import wraps
+
+OWN_COLUMN_PT = 40.0
+"""Longest distance to text above or below a picture that it is read with, where other text is level with it."""
+TOUCH_PT = 3.0
+"""Tolerated overlap of a picture or a block with the line below it: boxes of lines include room for accents."""
+COLUMN_SHARE = 0.25
+"""Minimum share of the narrower one's width that two things of one column have in common."""
+LEADING_EM = 1.2
+"""Maximum gap between two lines of one step that are separate blocks, such as lines with double spacing."""
+PARAGRAPH_GAP_EM = 0.6
+"""Minimum gap between two lines of a block that begins a new step."""
+TITLE_WORDS = 2
+"""Words of a title that may end like a sentence, as "Warning!" does."""
+_WORD = re.compile(r"[^\W\d_]{2}|(?:[^\W\d_].*){3}")
+_ITEM = re.compile(r"\s*(?:[•‣◦●○■□▪▫◆◇►▶➢✓∙·\uf0a7\uf0b7]|[*–—-]\s|\(?(?:\d{1,2}|[a-zA-Z])[.)](?!\d))")
+_SENTENCE_END = re.compile(r"[.:;!?。：；！？]\W*$")
+
+
+def ends_sentence(text: str) -> bool:
+    """Return whether a text ends with a sentence, or with what introduces the next."""
+    return _SENTENCE_END.search(text) is not None
+
+
+class TextBlock(NamedTuple):
+    """A block of a page's text. ``lines`` is empty for a block that is never split, such as a table or a figure."""
+
+    box: BBox
+    lines: Sequence[Line] = ()
+    is_heading: bool = False
+
+
+class PicturePlace(NamedTuple):
+    """A picture's position in reading order: before line ``at``; ``step`` are the lines that it is read with.
+
+    A line is given by the index of its block and its own index in it; ``at`` is the number of blocks and 0 for the end.
+    ``is_level``: the picture is level with those lines. ``is_behind``: it is, and is read after them.
+    """
+
+    at: tuple[int, int]
+    step: tuple[tuple[int, int], ...] = ()
+    is_level: bool = False
+    is_behind: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Spot:
+    """A line, or a block that is never split, whose ``text`` is "".
+
+    ``step`` numbers the steps of the page in reading order. ``is_text`` is False for a line without a word: no picture is
+    read with a number, a symbol or a label such as R1 alone.
+    """
+
+    at: tuple[int, int]
+    box: BBox
+    step: int
+    is_heading: bool
+    is_text: bool = True
+    text: str = ""
+
+
+def place_pictures(
+    pictures: Sequence[BBox], blocks: Sequence[TextBlock], *, right_to_left: bool = False
+) -> list[PicturePlace | None]:
+    """Return each picture's position in reading order; None where the page has no text.
+
+    Args:
+        pictures: Boxes as the page's reader sees them, with the page's rotation applied.
+        blocks: The text of the page in reading order, without margins; boxes likewise.
+        right_to_left: Whether the page's text runs from right to left.
+    """
+    spots = list(_spots(blocks))
+    if not spots:
+        return [None] * len(pictures)
+    page = _PageText(spots, pictures, right_to_left)
+    return [page.place(number) for number in range(len(pictures))]
+
+
+def _spots(blocks: Sequence[TextBlock]) -> Iterator[_Spot]:
+    step = -1
+    before: tuple[int, Line] | None = None
+    for number, block in enumerate(blocks):
+        if not block.lines:
+            step, before = step + 1, None
+            yield _Spot((number, 0), block.box, step, block.is_heading)
+        for row, line in enumerate(block.lines):
+            continues = before is not None and _is_same_step(
+                before[1], line, blocks[before[0]], block, is_new=before[0] != number
+            )
+            step += not continues
+            before = number, line
+            is_text = _WORD.search(line.text) is not None
+            yield _Spot((number, row), line.bbox, step, block.is_heading, is_text, line.text)
+
+
+def _is_same_step(before: Line, line: Line, above: TextBlock, block: TextBlock, *, is_new: bool) -> bool:
+    """Return whether a line belongs to the step of the line before it; ``is_new``: it begins another block."""
+    if is_level(before.bbox, line.bbox):
+        # A number and its text, or the rest of a line behind a picture.
+        return not is_new or gap(before.bbox.x0, before.bbox.x1, line.bbox.x0, line.bbox.x1) >= -TOUCH_PT
+    if above.is_heading or block.is_heading or _ITEM.match(line.text):
+        return False
+    down = line.bbox.y0 - before.bbox.y1
+    if is_new:
+        alike = is_same_size(before.size, line.size) and before.bold == line.bold
+        if not alike or abs(before.bbox.x0 - line.bbox.x0) > TOUCH_PT or not -line.size <= down <= LEADING_EM * line.size:
+            return False
+    elif down > PARAGRAPH_GAP_EM * line.size:
+        return False
+    column = above.box | block.box
+    return wraps(before, line, column.x0, column.x1)
+
+
+class _Level(NamedTuple):
+    """The lines level with a picture: those of the nearest column at its left, and at its right."""
+
+    left: list[_Spot]
+    right: list[_Spot]
+
+    def sides(self) -> list[list[_Spot]]:
+        return [side for side in self if side]
+
+
+class _PageText:
+    def __init__(self, spots: Sequence[_Spot], pictures: Sequence[BBox], right_to_left: bool) -> None:
+        self._spots = spots
+        self._text = [spot for spot in spots if spot.is_text]
+        self._pictures = pictures
+        self._right_to_left = right_to_left
+        self._steps = [list(group) for _, group in groupby(spots, key=lambda spot: spot.step)]
+        self._boxes = [union(spot.box for spot in step) for step in self._steps]
+        self._following = dict(pairwise([*(spot.at for spot in spots), (spots[-1].at[0] + 1, 0)]))
+        self._level = [self._level_with(box) for box in pictures]
+
+    @cached_property
+    def _alone(self) -> set[tuple[int, int]]:
+        """The lines that no other line is level with. Cached, since each line is compared with all others."""
+        return {
+            spot.at
+            for spot in self._text
+            if not any(is_level(spot.box, other.box) for other in self._text if other is not spot)
+        }
+
+    @cached_property
+    def _step_at(self) -> dict[tuple[int, int], int]:
+        return {spot.at: spot.step for spot in self._spots}
+
+    @cached_property
+    def _block_boxes(self) -> dict[int, BBox]:
+        """The boxes of the blocks that have words, by their indices."""
+        return {number: union(spot.box for spot in group) for number, group in groupby(self._text, key=_block_of)}
+
+    def place(self, number: int) -> PicturePlace:
+        """Return a picture's position, never after text that is printed on it."""
+        place, box = self._beside_or_between(number), self._pictures[number]
+        on_it = min((spot.at for spot in self._text if box.contains(spot.box)), default=place.at)
+        return place._replace(at=min(place.at, on_it), step=self._with_headed(place.step, number))
+
+    def _with_headed(self, lines: tuple[tuple[int, int], ...], number: int) -> tuple[tuple[int, int], ...]:
+        """Add to a title the step below it where that is level with the picture.
+
+        The symbol of a note belongs to the note, not to the word "Warning" above it.
+        """
+        if not lines:
+            return lines
+        step = self._step_at[lines[-1]]
+        title = self._steps[step]
+        if len(title) > 1 or not _may_be_title(title[0]) or step + 1 == len(self._steps):
+            return lines
+        level = [spot for side in self._level[number].sides() for spot in side]
+        return lines + self._lines_of(step + 1) if any(spot.step == step + 1 for spot in level) else lines
+
+    def _beside_or_between(self, number: int) -> PicturePlace:
+        box, level = self._pictures[number], self._level[number]
+        if (between := self._own_column(number)) is not None:
+            return between
+        if level.left and level.right:
+            return self._amid(box, level)
+        for side in level.sides():
+            return self._by_steps(box, side, at_left=side is level.left)
+        return self._amid_column(box, self._above(box), self._below(box)) or self._by_height(box)
+
+    def _level_with(self, box: BBox) -> _Level:
+        level = [spot for spot in self._text if _is_level(spot.box, box)]
+        left = [spot for spot in level if spot.box.x1 <= box.x0 + TOUCH_PT]
+        right = [spot for spot in level if spot.box.x0 >= box.x1 - TOUCH_PT]
+        return _Level(_nearest_column(left, box), _nearest_column(right, box))
+
+    def _own_column(self, number: int) -> PicturePlace | None:
+        """Return the position between the text of a picture's own column; None where the text beside it decides.
+
+        Text above both a picture and the text beside it doesn't count: it is above the row.
+        """
+        box, sides = self._pictures[number], self._level[number].sides()
+        columns = [union(spot.box for spot in side) for side in sides]
+        others = [*self._pictures[:number], *self._pictures[number + 1 :]] if columns else None
+        reach = max(OWN_COLUMN_PT, min((_distance_across(side, box) for side in sides), default=0.0))
+        above = [spot for spot in self._above(box, others) if self._is_own(spot, box, columns, reach)]
+        below = [spot for spot in self._below(box, others) if self._is_own(spot, box, columns, reach)]
+        return self._amid_column(box, above, below)
+
+    def _is_own(self, spot: _Spot, box: BBox, columns: Sequence[BBox], reach: float) -> bool:
+        """Return whether text above or below a picture is near, and not above or below the text beside it too."""
+        if gap(spot.box.y0, spot.box.y1, box.y0, box.y1) > reach:
+            return False
+        step = self._boxes[spot.step]
+        return not any(gap(step.x0, step.x1, column.x0, column.x1) < 0 for column in columns)
+
+    def _above(self, box: BBox, others: Sequence[BBox] | None = None) -> list[_Spot]:
+        """Return the lines right above a picture, one a column, with none of the other pictures in between."""
+        over = sorted((spot for spot in self._text if spot.box.y1 <= box.y0 + TOUCH_PT), key=lambda spot: -spot.box.y1)
+        pictures = [other for other in others or () if other.y1 <= box.y0 + TOUCH_PT and shares_column(other, box)]
+        return [
+            spot
+            for spot in self._front(over, box, is_lone=others is None)
+            if all(other.y1 <= spot.box.y1 + TOUCH_PT for other in pictures)
+        ]
+
+    def _below(self, box: BBox, others: Sequence[BBox] | None = None) -> list[_Spot]:
+        """Return the lines right below a picture, one a column, with none of the other pictures in between."""
+        under = sorted((spot for spot in self._text if spot.box.y0 >= box.y1 - TOUCH_PT), key=lambda spot: spot.box.y0)
+        pictures = [other for other in others or () if other.y0 >= box.y1 - TOUCH_PT and shares_column(other, box)]
+        return [
+            spot
+            for spot in self._front(under, box, is_lone=others is None)
+            if all(other.y0 >= spot.box.y0 - TOUCH_PT for other in pictures)
+        ]
+
+    def _front(self, spots: Sequence[_Spot], box: BBox, *, is_lone: bool) -> list[_Spot]:
+        """Return the nearest line of each column, from the lines above or below a picture, nearest first.
+
+        A line that no other is level with counts for every column if it is the nearest, no text is level with the picture
+        (``is_lone``), and it isn't another picture's.
+        """
+        front: list[_Spot] = []
+        for spot in spots:
+            if shares_column(spot.box, box):
+                if all(gap(spot.box.x0, spot.box.x1, other.box.x0, other.box.x1) >= 0 for other in front):
+                    front.append(spot)
+            elif is_lone and not front and spot.at in self._alone and not self._is_of_another(spot, box, spots):
+                return [spot]
+        return front
+
+    def _is_of_another(self, spot: _Spot, box: BBox, spots: Sequence[_Spot]) -> bool:
+        """Return whether a line is above or below another picture of a row, and the picture has text of its own beside it.
+
+        Texts below two pictures may begin at different heights: then no other line is level with the first line of one.
+        """
+        own = next((other for other in spots if shares_column(other.box, box)), None)
+        return (
+            own is not None
+            and own.at[0] != spot.at[0]
+            and is_level(self._block_boxes[spot.at[0]], self._block_boxes[own.at[0]])
+            and any(
+                is_level(other, box)
+                and gap(other.x0, other.x1, box.x0, box.x1) > TOUCH_PT
+                and shares_column(spot.box, other)
+                for other in self._pictures
+            )
+        )
+
+    def _amid_column(self, box: BBox, above: Sequence[_Spot], below: Sequence[_Spot]) -> PicturePlace | None:
+        """Return the position after the text above or before the text below, whichever is nearer."""
+        if not above and not below:
+            return None
+        over = min((box.y0 - spot.box.y1 for spot in above), default=math.inf)
+        under = min((spot.box.y0 - box.y1 for spot in below), default=math.inf)
+        read_with = max(above, default=None, key=lambda spot: spot.at) or min(below, key=lambda spot: spot.at)
+        step = self._lines_of(read_with.step)
+        if under < over:
+            return self._before(min(spot.step for spot in below), step)
+        return self._behind(self._end_of(max(spot.step for spot in above), box), step)
+
+    def _before(self, step: int, read_with: Sequence[tuple[int, int]] = ()) -> PicturePlace:
+        return PicturePlace(self._steps[step][0].at, tuple(read_with))
+
+    def _end_of(self, step: int, box: BBox) -> int:
+        """Return the step after which a picture below a step is placed: brackets and the like may stand in between."""
+        while (
+            step + 1 < len(self._steps)
+            and not any(spot.is_text for spot in self._steps[step + 1])
+            and self._boxes[step].y0 < self._boxes[step + 1].y1 <= box.y0 + TOUCH_PT
+        ):
+            step += 1
+        return step
+
+    def _behind(self, step: int, read_with: Sequence[tuple[int, int]] = ()) -> PicturePlace:
+        return PicturePlace(self._following[self._steps[step][-1].at], tuple(read_with))
+
+    def _amid(self, box: BBox, level: _Level) -> PicturePlace:
+        """Return the position of a picture with text at both sides: after what is read first, if the other side follows."""
+        first, then = level[::-1] if self._right_to_left else level
+        others = [spot for spot in self._text if first[-1].step < spot.step < then[0].step]
+        if then[0].step < first[-1].step or not all(_is_level(spot.box, box) for spot in others):
+            # Other text is read in between: the sides are two columns of the page, and the picture is in the nearer one.
+            side = min(level, key=lambda side: _distance_across(side, box))
+            return self._by_steps(box, side, at_left=side is level.left)
+        steps = dict.fromkeys([first[-1].step, then[0].step])
+        end = first[-1] if len(steps) == 1 else self._steps[first[-1].step][-1]
+        lines = tuple(at for step in steps for at in self._lines_of(step))
+        return PicturePlace(self._following[end.at], lines, is_level=True, is_behind=True)
+
+    def _by_steps(self, box: BBox, side: Sequence[_Spot], *, at_left: bool) -> PicturePlace:
+        """Return the position of a picture with text at one side."""
+        steps = sorted({spot.step for spot in side})
+        level = [step for step in steps if is_level(self._boxes[step], box)] or steps
+        lines = tuple(at for step in level for at in self._lines_of(step))
+        is_behind = len(level) == 1 and at_left != self._right_to_left
+        place = self._behind(level[0], lines) if is_behind else self._before(level[0], lines)
+        return place._replace(is_level=True, is_behind=is_behind)
+
+    def _by_height(self, box: BBox) -> PicturePlace:
+        """Return the position of a picture with no text beside, above or below: before the first text that is lower."""
+        middle = (box.y0 + box.y1) / 2
+        lower = (spot.step for spot in self._spots if (spot.box.y0 + spot.box.y1) / 2 >= middle)
+        first = next(lower, None)
+        return self._behind(self._spots[-1].step) if first is None else self._before(first)
+
+    def _lines_of(self, step: int) -> tuple[tuple[int, int], ...]:
+        return tuple(spot.at for spot in self._steps[step])
+
+
+def _block_of(spot: _Spot) -> int:
+    return spot.at[0]
+
+
+def _may_be_title(spot: _Spot) -> bool:
+    """Return whether a line may be a title: no list item, and no end of a sentence unless it is a word or two."""
+    if not spot.text:
+        return spot.is_heading
+    is_title = not ends_sentence(spot.text) or len(spot.text.split()) <= TITLE_WORDS
+    return spot.is_text and is_title and not _ITEM.match(spot.text)
+
+
+def _is_level(line: BBox, box: BBox) -> bool:
+    return box.y0 <= (line.y0 + line.y1) / 2 <= box.y1 or line.y0 <= (box.y0 + box.y1) / 2 <= line.y1
+
+
+def _nearest_column(spots: Sequence[_Spot], box: BBox) -> list[_Spot]:
+    """Return those of the spots at one side of a picture that share the column of the nearest."""
+    if not spots:
+        return []
+    nearest = min(spots, key=lambda spot: gap(spot.box.x0, spot.box.x1, box.x0, box.x1))
+    return [spot for spot in spots if gap(spot.box.x0, spot.box.x1, nearest.box.x0, nearest.box.x1) < 0]
+
+
+def _distance_across(side: Iterable[_Spot], box: BBox) -> float:
+    return min(gap(spot.box.x0, spot.box.x1, box.x0, box.x1) for spot in side)
+
+
+def shares_column(text: BBox, box: BBox) -> bool:
+    """Return whether text and a picture are in one column of the page."""
+    return -gap(text.x0, text.x1, box.x0, box.x1) >= COLUMN_SHARE * min(text.width, box.width)

@@ -777,25 +777,6 @@ def export(
 
 
 @app.command()
-def synthesize(
-    folder: Annotated[Path, typer.Option("--out", help="Where the manuals, their truth and questions.jsonl go.")],
-    seed: Annotated[list[int] | None, typer.Option(help="A manual for each; the same seed gives the same bytes.")] = None,
-    pages: Annotated[int, typer.Option(min=1, max=1000, help="Pages of each manual.")] = 40,
-    preset: Annotated[str, typer.Option(help="How hard to read: easy, medium, hard or pictures.")] = "hard",
-    as_json: Json = False,
-) -> None:
-    """Make manuals whose truth is known, to measure parsing and retrieval on."""
-    from pipeline.inspection.synthesize import write_manuals
-
-    files = write_manuals(folder, preset=preset, seeds=seed or [0], pages=pages)
-    if as_json:
-        print_json({"files": [str(file) for file in files]})
-        return
-    for file in files:
-        say(f"wrote {file}")
-
-
-@app.command()
 def serve(
     corpora: Annotated[
         list[str] | None, typer.Argument(metavar="[CORPUS]...", help="Corpora to serve; default: all.")

@@ -22,7 +22,6 @@ from backends.models.registry import TEXT_EMBEDDERS
 from backends.pdf.document import open_document
 from backends.pdf.inscribe import Inscription, inscribe
 from backends.stores.object_store import open_store
-from evaluation.synthetic import PRESETS, synthesize
 from ray_jobs.enrich import structure_with
 from ray_jobs.page_pictures import keep_pictures
 from schemas.corpus import CaptionerKind, EmbeddingOptions, ParseOptions
@@ -60,6 +59,7 @@ from tasks.versions.check import DocumentIn
 from tests.golden.models import MODELS
 from tests.manuals import picture, sentence, write_long_table, write_manual, write_scan
 from tests.pins import Outputs, Step, check_pins, digest
+from tests.synthetic import PRESETS, synthesize
 from tests.versions import assemble, content_conserved, one_figure_a_number, tags_are_placements, tags_resolve
 
 PINS = Path(__file__).parent / "outputs.json"

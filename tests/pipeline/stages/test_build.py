@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 
 from backends.engines.lancedb_index import LanceIndex
-from backends.engines.memory_index import MemoryIndex
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.records.collection import OF_THE_ENGINE, read_back
 from pipeline.records.collection import fill as fill_collection
@@ -27,6 +26,7 @@ from schemas.versions import GateResult
 from tasks.enriching.spaces import TEXT
 from tests.contract.test_search_index import ROWS, SUBJECTS, VECTORS, assert_alike, fill
 from tests.manuals import write_manual
+from tests.memory_index import MemoryIndex
 from tests.pipeline.conftest import write_corpus
 
 Row = dict[str, object]

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from backends.engines.memory_index import MemoryIndex
 from backends.models.registry import language_model
 from schemas.corpus import AskedModel, EndpointOptions
 from schemas.errors import RequestError
@@ -19,6 +18,7 @@ from tasks.answering.search import Ranked, Resources
 from tasks.answering.trace import Trace
 from tests.contract.test_search_index import IMAGES, PAGES, ROWS, VECTORS, fill
 from tests.endpoint_server import EndpointServer, answer, status
+from tests.memory_index import MemoryIndex
 from tests.tiny_models import draw
 
 PICTURE = draw(3)

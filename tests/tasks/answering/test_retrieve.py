@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.engines.memory_index import MemoryIndex
 from backends.engines.rows import PAGES as PAGE_COLUMN
 from backends.engines.rows import filtered
 from schemas.corpus import Ranking
@@ -38,6 +37,7 @@ from tests.contract.test_search_index import (
     places,
     unit_vectors,
 )
+from tests.memory_index import MemoryIndex
 
 
 @dataclasses.dataclass

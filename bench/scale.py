@@ -252,14 +252,14 @@ def _write_documents(root: Path, edition: str, numbers: Sequence[int]) -> list[s
     from ray_jobs.documents import parsed_folder, structured_folder
     from schemas.ids import sha256
     from schemas.parquet import to_parquet
-    from tasks.enriching.spaces import Passage
+    from tasks.enriching.spaces import RowText
 
     workspace = _open(root)
     store, keys = Path(workspace.store.root), workspace.keys
     known = vocabulary()
     reader = DocumentReader(workspace, (), NOTHING)
     names: list[str] = []
-    rows: list[Passage] = []
+    rows: list[RowText] = []
     # Not one for all documents: file systems limit the links to a file, ext4 to 65,000.
     shared = root / "shared" / f"{edition}{numbers[0]}"
     _write_shared(shared)

@@ -758,7 +758,7 @@ def export(
 
     from pipeline.corpus.workspace import open_workspace
     from pipeline.published.export import export_pages
-    from schemas.pages import ExportFormat, ImageFilter
+    from schemas.beyond_text import ExportFormat, ImageFilter
 
     if form not in set(ExportFormat):
         raise UserError(f"--format {form}: use {', '.join(ExportFormat)}")

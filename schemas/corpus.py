@@ -56,7 +56,7 @@ def _source(address: str) -> str:
 
 Text = Annotated[str, AfterValidator(_plain)]
 Variable = Annotated[Text, AfterValidator(_variable)]
-Place = Annotated[Text, Field(min_length=1, max_length=4000), AfterValidator(_without_user), AfterValidator(_place)]
+Location = Annotated[Text, Field(min_length=1, max_length=4000), AfterValidator(_without_user), AfterValidator(_place)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Weight = Annotated[float, Field(gt=0, le=1e6)]
 Money = Annotated[float, Field(ge=0, le=1e9)]
@@ -231,7 +231,7 @@ class CaptionOptions(Section):
         le=64,
         description="Bits in which the perceptual hashes of two figures may differ to share a description.",
     )
-    corrections: Place | None = Field(
+    corrections: Location | None = Field(
         None, description="A person's descriptions, YAML or CSV, by figure, page or text; they win."
     )
 
@@ -411,7 +411,7 @@ class Ranking(Section):
         return weights
 
 
-class AskedModel(GenerativeModel):
+class ModelConfig(GenerativeModel):
     """A generative model that is asked when a question comes."""
 
     kind: Literal["llm", "vlm", "local"] = Field(
@@ -423,13 +423,13 @@ class AskedModel(GenerativeModel):
     gpus: float = Field(1.0, ge=0, le=64, description="Of local: above 0 it runs on a GPU where there is one.")
 
     @model_validator(mode="after")
-    def _reachable(self) -> "AskedModel":
+    def _reachable(self) -> "ModelConfig":
         if (self.kind == "local") != (self.endpoint is None):
             raise ValueError("llm and vlm need an endpoint, and local has none")
         return self
 
 
-class Scorer(Section):
+class ScorerConfig(Section):
     """A model that says how well a passage answers a question."""
 
     kind: Literal["cross_encoder", "late"] = Field(
@@ -442,12 +442,12 @@ class Scorer(Section):
 class RetrievalOptions(Section):
     """Which ways there are to search: decided when a question comes, so that nothing is built again for it."""
 
-    models: dict[Text, Annotated[AskedModel | Scorer, Field(discriminator="kind")]] = Field(
+    models: dict[Text, Annotated[ModelConfig | ScorerConfig, Field(discriminator="kind")]] = Field(
         {}, description="Models that steps of presets name: they rewrite questions, choose sections, order passages."
     )
 
     preset: Text = Field(DEFAULT_PRESET, description="The preset of those who name none; gates judge a version by it.")
-    presets: Place | None = Field(
+    presets: Location | None = Field(
         None, description="A folder of presets of one's own, a YAML file each, beside those packaged."
     )
 
@@ -555,7 +555,7 @@ class AnswerOptions(Section):
     preset: Text | None = Field(
         None, description="The answer preset of requests that name none; default: ilt where model is set, else extractive."
     )
-    presets: Place | None = Field(None, description="A folder of your own answer presets, a YAML file each.")
+    presets: Location | None = Field(None, description="A folder of your own answer presets, a YAML file each.")
     model: Text | None = Field(
         None, description="One of retrieval.models, which writes answers, whatever model a preset names."
     )
@@ -601,14 +601,14 @@ class Corpus(Section):
     """
 
     name: str = Field(description="The corpus's name: a-z, 0-9 and _, starting with a letter, at most 40 characters.")
-    source: Annotated[Place, AfterValidator(_source)] = Field(
+    source: Annotated[Location, AfterValidator(_source)] = Field(
         description="A folder, a glob such as docs/**/*.pdf, or s3://bucket/prefix."
     )
-    store: Place | None = Field(
+    store: Location | None = Field(
         None, description="Where everything is kept: a folder or s3://bucket/prefix; default: .inset/store beside corpora/."
     )
     schedule: Text | None = Field(None, description="When Airflow refreshes: a cron expression or @daily; none: by hand.")
-    questions: Place | None = Field(None, description="Golden questions, a JSONL file.")
+    questions: Location | None = Field(None, description="Golden questions, a JSONL file.")
     parse: ParseOptions = ParseOptions()
     tags: TagOptions = TagOptions()
     captions: CaptionOptions = CaptionOptions()

@@ -79,7 +79,7 @@ class Description:
 
 
 @dataclass(frozen=True, slots=True)
-class Likeness:
+class PictureHash:
     """What a figure looks like, as a perceptual hash in hexadecimal digits, and the figure that stands for it, maybe itself."""
 
     id: str

@@ -36,7 +36,7 @@ Settings = tuple[tuple[str, str | float], ...]
 class ModelName:
     """A model as a corpus file names it.
 
-    ``revision`` is None where the model's module pins what it loads. ``option`` is where it is named, for messages. ``asked`` is
+    ``revision`` is None where the model's module pins what it loads. ``option`` is where it is named, for messages. ``query_settings`` is
     how questions are put to it, which no vector of a row depends on.
     """
 
@@ -44,11 +44,11 @@ class ModelName:
     revision: str | None = None
     settings: Settings = ()
     option: str = field(default="embeddings.text", compare=False)
-    asked: Settings = ()
+    query_settings: Settings = ()
 
     def setting(self, name: str) -> str | float | None:
         """Return one of its settings; None where it isn't given."""
-        return dict((*self.settings, *self.asked)).get(name)
+        return dict((*self.settings, *self.query_settings)).get(name)
 
 
 class Embeds(StrEnum):

@@ -96,7 +96,7 @@ class ObjectStore(Protocol):
         ...
 
 
-class Aside(Protocol):
+class Spill(Protocol):
     """Rows put aside, outside memory, and given back by the value of one column."""
 
     def add(self, table: pa.Table) -> None:

@@ -40,13 +40,13 @@ class _Retriever(_Step):
     """What every retriever has: the rows that it looks at, and those of them that it gives.
 
     Attributes:
-        asked_at_once: Whether it is asked in a thread of its own, beside others: it puts a question to the engine and asks no
+        runs_in_thread: Whether it is asked in a thread of its own, beside others: it puts a question to the engine and asks no
             generative model, which belongs to the thread of its search.
         is_lexical: Whether it counts as words, and not as meaning, where two kinds are weighed.
         stands_alone: Whether it gives rows for most questions, so that it can be judged by itself.
     """
 
-    asked_at_once: ClassVar[bool] = True
+    runs_in_thread: ClassVar[bool] = True
     is_lexical: ClassVar[bool] = False
     stands_alone: ClassVar[bool] = True
     by: str
@@ -111,7 +111,7 @@ class Vectors(_Retriever):
 class Sections(_Retriever):
     """Rows of the sections that a generative model picks from the table of contents of the documents looked at."""
 
-    asked_at_once = False
+    runs_in_thread = False
     by: Literal["sections"]
     model: Name = Field("llm", description="One of retrieval.models.")
     order: Literal["sections", "nearness"] = Field(
@@ -125,7 +125,7 @@ class Places(_Retriever):
     Both mean something inside a document only, so it gives rows where the search is narrowed to documents, and all alike.
     """
 
-    asked_at_once = False
+    runs_in_thread = False
     stands_alone = False
     by: Literal["places"]
 

@@ -12,8 +12,8 @@ from pipeline.records.ledger import read_ledger
 from pipeline.records.publication import read_manifest, read_pointer
 from ray_jobs.documents import parsed_folder, read_parsed
 from ray_jobs.subjects import read_subjects
+from schemas.beyond_text import BEYOND_TEXT, DROPS, UNIQUE_TEXTS, ExportSummary, ImageFilter
 from schemas.errors import NotFoundError, UserError
-from schemas.pages import BEYOND_TEXT, DROPS, UNIQUE_TEXTS, ExportSummary, ImageFilter
 from schemas.progress import Report, silent
 from schemas.versions import Manifest, Status
 from tasks.reading.paginate import Paginated, paginate, unique_texts

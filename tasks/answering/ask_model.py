@@ -8,20 +8,20 @@ from string import Template
 
 from schemas.generation import Message, Reply, Request
 from schemas.ports import Writer
-from tasks.answering.trace import Doing
+from tasks.answering.trace import StepRecord
 
 _NUMBER = re.compile(r"\d+")
 _THOUGHTS = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
 """What reasoning models write before their answer."""
 
 
-def reply(model: Writer, asked: str | tuple[Message, ...], doing: Doing, picture: bytes | None = None) -> str:
+def reply(model: Writer, asked: str | tuple[Message, ...], record: StepRecord, picture: bytes | None = None) -> str:
     """Return a model's reply without what it thought aloud; "" where there is none, and the step's note says why.
 
     Args:
         model: The model.
         asked: The messages of a chat, or the words of one message.
-        doing: Gets the tokens, and why there is no reply.
+        record: Gets the tokens, and why there is no reply.
         picture: An encoded picture that goes with the words.
     """
     request = Request.of("asked", asked, picture) if isinstance(asked, str) else Request("asked", asked)
@@ -29,11 +29,11 @@ def reply(model: Writer, asked: str | tuple[Message, ...], doing: Doing, picture
     with closing(model.stream(request)) as said:
         for item in said:
             if isinstance(item, Reply):
-                doing.input_tokens += item.input_tokens
-                doing.output_tokens += item.output_tokens
+                record.input_tokens += item.input_tokens
+                record.output_tokens += item.output_tokens
                 text = _THOUGHTS.sub("", item.text).strip()
             elif not isinstance(item, str):
-                doing.note = item.message
+                record.note = item.message
     return text
 
 

@@ -54,7 +54,7 @@ class AnswerPrompt:
 
 
 @dataclass(frozen=True)
-class Sent:
+class ModelInput:
     """What a model is sent.
 
     Attributes:
@@ -69,7 +69,7 @@ class Sent:
     figures: Mapping[str, FigurePart] = field(default_factory=dict)
     held: frozenset[str] = frozenset()
 
-    def without_figures(self) -> "Sent":
+    def without_figures(self) -> "ModelInput":
         """Return the same for an answer in which no figure stands in the text."""
         return replace(self, figures={})
 
@@ -128,7 +128,7 @@ def compose(
     images: Sequence[tuple[str, bytes]] = (),
     query_picture: bytes | None = None,
     queries: Sequence[str] = (),
-) -> Sent:
+) -> ModelInput:
     """Return what a model is sent.
 
     Args:
@@ -183,7 +183,7 @@ def compose(
     }
     pictures = [*([query_picture] if query_picture is not None else []), *(data for _, data in images)]
     numbers = frozenset(re.findall(r"\[\d{1,3}\]", " ".join(plain)))
-    return Sent(prompt.messages(values, pictures), tuple(shown), figures, numbers | held)
+    return ModelInput(prompt.messages(values, pictures), tuple(shown), figures, numbers | held)
 
 
 def _head(hit: Hit, number: int) -> str:

@@ -10,7 +10,7 @@ from schemas.models import MINILM
 from schemas.ports import SearchIndex, TextEmbedder
 from schemas.versions import Calibration, FeatureScale
 from schemas.words import words
-from tasks.answering.asked import Asked
+from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.highlight import sentences, telling
 from tasks.enriching.spaces import DEFAULT
 
@@ -52,7 +52,7 @@ OF_VECTORS = ("sentence", "nearness")
 
 
 def gather(
-    asked: Asked,
+    query: EmbeddedQuery,
     index: SearchIndex,
     hits: Sequence[Hit],
     filters: Filters,
@@ -72,7 +72,7 @@ def gather(
     - reranker: the score of the best passage, where a model that scores passages gave it.
 
     Args:
-        asked: The question, with words.
+        query: The question, with words.
         index: The version to search.
         hits: The best passages, best first.
         filters: What the answer is narrowed to, resolved.
@@ -83,12 +83,12 @@ def gather(
     best = hits[:PASSAGES]
     if not best:
         return {}
-    vector = asked.vector(NEARNESS.name)
+    vector = query.vector(NEARNESS.name)
     near = index.dense(vector, AGREED, filters, NEARNESS.name)
-    lexical = index.bm25(asked.words, AGREED, filters)
+    lexical = index.bm25(query.words, AGREED, filters)
     texts = [[hit.text[start:end] for start, end in sentences(hit.text)] for hit in best]
     said = [sentence for text in texts for sentence in text]
-    evidence = _of_words(asked.words, index, filters, analyse, texts, lexical[0][1] if lexical else 0.0)
+    evidence = _of_words(query.words, index, filters, analyse, texts, lexical[0][1] if lexical else 0.0)
     evidence["sentence"] = float((embedder.embed_documents(said) @ vector).max()) if said else 0.0
     evidence["nearness"] = near[0][1] if near else 0.0
     evidence["agreement"] = len({row for row, _ in near} & {row for row, _ in lexical}) / AGREED

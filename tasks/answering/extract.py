@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from schemas.answers import AnswerResult, Citation, FigurePart, Part, TablePart, TextPart
 from schemas.evidence import CitedFigure, Modality, Span
-from schemas.labels import caption_label, mentions
+from schemas.figure_labels import caption_label, mentions
 from schemas.tags import TagTemplate, escape
 from schemas.words import words
 from tasks.answering.cite import citation
 from tasks.answering.highlight import telling
-from tasks.answering.passages import Block, Passage, figures_of, runs
+from tasks.answering.passages import Passage, PassageBlock, figures_of, runs
 
 MOST_CANDIDATES = 100
 """Sentences that are compared with a question: 0.4 s of the packaged embedder on two cores."""
@@ -110,7 +110,7 @@ def candidates(passages: Sequence[Passage], template: TagTemplate) -> list[Candi
     return found[:MOST_CANDIDATES]
 
 
-def _texts(passage: Passage, block: Block, template: TagTemplate) -> Iterator[str]:
+def _texts(passage: Passage, block: PassageBlock, template: TagTemplate) -> Iterator[str]:
     row = passage.rows[block.rows[0]]
     if block.style == "figure":
         if row.modality is Modality.FIGURE:
@@ -136,8 +136,8 @@ def scores(question: str, found: Sequence[Candidate], near: Sequence[float], pas
         near: Their cosine similarity to the question.
         passages: Where they stand.
     """
-    asked = _stems(telling(question))
-    held = [asked & _stems(candidate.context) for candidate in found]
+    terms = _stems(telling(question))
+    held = [terms & _stems(candidate.context) for candidate in found]
     frequency = Counter(word for own in held for word in own)
     rarity = {word: math.log(1 + (len(found) - count + 0.5) / (count + 0.5)) for word, count in frequency.items()}
     whole = math.fsum(rarity.values()) or 1.0
@@ -150,7 +150,7 @@ def scores(question: str, found: Sequence[Candidate], near: Sequence[float], pas
         NEAR * nearness
         + WORDS * share(own)
         + RANKED / (1 + passages[candidate.passage].rank)
-        + (STEPS * share(asked & _stems(candidate.heading)) if is_how and candidate.is_step else 0.0)
+        + (STEPS * share(terms & _stems(candidate.heading)) if is_how and candidate.is_step else 0.0)
         - (ASKS if candidate.text.rstrip().endswith("?") else 0.0)
         for candidate, own, nearness in zip(found, held, near, strict=True)
     ]
@@ -322,7 +322,7 @@ class _Answer:
                 show(heading)
         return {place: frozenset(which) for place, which in shown.items()}
 
-    def _belongs(self, blocks: Sequence[Block], place: int, shown: Mapping[int, set[int]]) -> bool:
+    def _belongs(self, blocks: Sequence[PassageBlock], place: int, shown: Mapping[int, set[int]]) -> bool:
         """Return whether a figure stands beside an unfolded sentence that speaks of a picture, or any where one is asked for."""
         beside = [at for at in (_before(blocks, place), _after(blocks, place)) if at is not None and at in shown]
         return bool(beside) and (
@@ -336,7 +336,7 @@ class _Answer:
             )
         )
 
-    def _show_list(self, blocks: Sequence[Block], run: range, at: int, show: "Callable[..., None]") -> None:
+    def _show_list(self, blocks: Sequence[PassageBlock], run: range, at: int, show: "Callable[..., None]") -> None:
         numbered = blocks[run.start].number is not None
         length = sum(len(blocks[place].text.split()) for place in run)
         examples = any(blocks[place].style == "code" for place in run)
@@ -377,7 +377,7 @@ class _Answer:
         self,
         passage: Passage,
         place: int,
-        block: Block,
+        block: PassageBlock,
         span: Span,
         marked: Sequence[Span],
         cited: list[int],
@@ -428,7 +428,9 @@ class _Answer:
             if caption_label(figure.caption) in labels and self.figures < MOST_FIGURES:
                 yield self._figure(figure, self.tags[figure.figure_id], cited, folded=False)
 
-    def _table(self, passage: Passage, block: Block, key_rows: set[int], own: Mapping[str, CitedFigure]) -> TablePart:
+    def _table(
+        self, passage: Passage, block: PassageBlock, key_rows: set[int], own: Mapping[str, CitedFigure]
+    ) -> TablePart:
         """Return a table with its figures in their cells; a tag of none that is shown here is left out."""
         row = passage.rows[block.rows[0]]
         cited = [self._cite(passage, block.rows[0])]
@@ -476,7 +478,7 @@ def _kept(passage: Passage) -> list[int]:
     return list(range(first, last + 1))
 
 
-def _before(blocks: Sequence[Block], place: int) -> int | None:
+def _before(blocks: Sequence[PassageBlock], place: int) -> int | None:
     """Return the paragraph right before a block, figures between them left out; None where a heading or nothing is."""
     for at in range(place - 1, -1, -1):
         if blocks[at].style == "figure":
@@ -485,7 +487,7 @@ def _before(blocks: Sequence[Block], place: int) -> int | None:
     return None
 
 
-def _after(blocks: Sequence[Block], place: int) -> int | None:
+def _after(blocks: Sequence[PassageBlock], place: int) -> int | None:
     """Return the paragraph right behind a block, figures between them left out; None where a heading or nothing is."""
     for at in range(place + 1, len(blocks)):
         if blocks[at].style != "figure":
@@ -493,7 +495,7 @@ def _after(blocks: Sequence[Block], place: int) -> int | None:
     return None
 
 
-def _filled(block: Block, place: int) -> list[int]:
+def _filled(block: PassageBlock, place: int) -> list[int]:
     """Return a sentence's place with those behind it, then before it, as far as they make a short paragraph."""
     lengths = [len(block.text[start:end].split()) for start, end in block.sentences]
     first = last = place
@@ -509,7 +511,7 @@ def _filled(block: Block, place: int) -> list[int]:
     return list(range(first, last + 1))
 
 
-def _groups(block: Block, shown: frozenset[int], marks: set[int]) -> Iterator[tuple[int, int, bool, list[Span]]]:
+def _groups(block: PassageBlock, shown: frozenset[int], marks: set[int]) -> Iterator[tuple[int, int, bool, list[Span]]]:
     """Yield runs of sentences that are all folded or all not: start, end, whether folded, and the spans that are marked."""
     held: list[int] = []
 

@@ -8,14 +8,14 @@ from schemas.answers import AnswerCounts, Part, PartFinished, TextDelta
 from schemas.errors import BadInputError, TransientError
 from schemas.generation import Request
 from schemas.ports import Writer
-from tasks.answering.compose import Sent
+from tasks.answering.compose import ModelInput
 from tasks.answering.read_reply import ReplyReader
 
 CUT_OFF = "the model stopped at its limit of tokens, so the answer may end early"
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenAnswer:
     """What a model wrote, as a whole.
 
     Attributes:
@@ -33,7 +33,7 @@ class Written:
     note: str = ""
 
 
-def write(model: Writer, sent: Sent) -> Iterator[TextDelta | PartFinished | Written]:
+def write(model: Writer, sent: ModelInput) -> Iterator[TextDelta | PartFinished | WrittenAnswer]:
     """Yield what a reader sees while the model writes, and at last what it wrote.
 
     Args:
@@ -55,4 +55,4 @@ def write(model: Writer, sent: Sent) -> Iterator[TextDelta | PartFinished | Writ
     yield from reader.close()
     if not (failure or reader.parts or reader.says_no_answer):
         failure = "the model wrote no answer"
-    yield Written(reader.parts, reader.counts, reader.says_no_answer, failure, note)
+    yield WrittenAnswer(reader.parts, reader.counts, reader.says_no_answer, failure, note)

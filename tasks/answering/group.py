@@ -15,7 +15,7 @@ class GroupBy(StrEnum):
     DOCUMENT = "document"
 
 
-class Leader(NamedTuple):
+class BestOfGroup(NamedTuple):
     """The best row of a group, and how many others it has."""
 
     evidence_id: str
@@ -23,7 +23,7 @@ class Leader(NamedTuple):
     others: int
 
 
-def group(ranked: Iterable[tuple[str, float, Hashable]]) -> list[Leader]:
+def group(ranked: Iterable[tuple[str, float, Hashable]]) -> list[BestOfGroup]:
     """Return the best row of each group, in the order of those.
 
     Args:
@@ -34,4 +34,4 @@ def group(ranked: Iterable[tuple[str, float, Hashable]]) -> list[Leader]:
     for evidence_id, score, name in ranked:
         first.setdefault(name, (evidence_id, score))
         count[name] = count.get(name, 0) + 1
-    return [Leader(evidence_id, score, count[name] - 1) for name, (evidence_id, score) in first.items()]
+    return [BestOfGroup(evidence_id, score, count[name] - 1) for name, (evidence_id, score) in first.items()]

@@ -116,17 +116,17 @@ def sentences(text: str) -> list[Span]:
     return spans
 
 
-def nearest_sentences(texts: Sequence[str], asked: Vector, embedder: TextEmbedder) -> list[Span | None]:
+def nearest_sentences(texts: Sequence[str], question: Vector, embedder: TextEmbedder) -> list[Span | None]:
     """Return of each text the sentence whose vector is nearest to the question's; None where it has no sentence.
 
     Args:
         texts: Of rows.
-        asked: The question's vector in the embedder's space.
+        question: The question's vector in the embedder's space.
         embedder: Of texts. It embeds the sentences of all texts that have more than one in one call.
     """
     spans = [sentences(text) for text in texts]
     pieces = [text[start:end] for text, found in zip(texts, spans, strict=True) if len(found) > 1 for start, end in found]
-    near = iter(embedder.embed_documents(pieces) @ asked if pieces else [])
+    near = iter(embedder.embed_documents(pieces) @ question if pieces else [])
     chosen: list[Span | None] = []
     for found in spans:
         scores = [next(near) for _ in found] if len(found) > 1 else [0.0] * len(found)

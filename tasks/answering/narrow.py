@@ -53,8 +53,8 @@ def resolve(filters: Filters, sources: _Sources, longest: int) -> Filters:
         changes |= {"sources": [], "documents": _gathered(found, sources) if len(names) > LISTED else names}
     if filters.page_ranges:
         pages = {*there}
-        for asked in filters.page_ranges:
-            pages.update(range(asked.first, min(asked.last or longest, longest) + 1))
+        for pages_wanted in filters.page_ranges:
+            pages.update(range(pages_wanted.first, min(pages_wanted.last or longest, longest) + 1))
         if not pages:
             return NOTHING
         changes |= {"page_ranges": [], "pages": sorted(pages)}

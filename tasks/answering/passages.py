@@ -32,7 +32,7 @@ CODE_SHARE = 0.06
 Style = Literal["prose", "heading", "item", "code", "figure", "table"]
 
 
-class RowPlace(NamedTuple):
+class RowPosition(NamedTuple):
     """What choosing neighbours needs of a row."""
 
     evidence_id: str
@@ -41,7 +41,7 @@ class RowPlace(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class PassageBlock:
     """A paragraph, heading, item, run of code lines, table, or figures between them.
 
     ``text`` has its tags; ``rows`` are the rows of the passage that it comes from, by place; ``sentences`` are spans of
@@ -65,10 +65,10 @@ class Passage:
     rows: tuple[Hit, ...]
     found: frozenset[int]
     rank: int
-    blocks: tuple[Block, ...] = field(default=())
+    blocks: tuple[PassageBlock, ...] = field(default=())
 
 
-def around(places: Sequence[RowPlace], found: Sequence[str]) -> list[list[str]]:
+def around(places: Sequence[RowPosition], found: Sequence[str]) -> list[list[str]]:
     """Return runs of rows to read: each row that was found with its neighbours in its section, those that meet as one run.
 
     Args:
@@ -118,7 +118,7 @@ def read_passage(rows: Sequence[Hit], ranks: Mapping[str, int], template: TagTem
         template: How tags are spelled.
     """
     titles = {title for row in rows for title in row.section_path}
-    blocks: list[Block] = []
+    blocks: list[PassageBlock] = []
     for number, row in enumerate(rows):
         for block in _blocks(row, number, titles, template):
             _append(blocks, block)
@@ -127,7 +127,7 @@ def read_passage(rows: Sequence[Hit], ranks: Mapping[str, int], template: TagTem
     return Passage(tuple(rows), found, rank, tuple(map(_with_sentences, blocks)))
 
 
-def _blocks(row: Hit, number: int, titles: set[str], template: TagTemplate) -> Iterator[Block]:
+def _blocks(row: Hit, number: int, titles: set[str], template: TagTemplate) -> Iterator[PassageBlock]:
     text = _without_captions(row, template)
     if row.tagged_rows:
         cells = markdown(row.tagged_rows)
@@ -136,9 +136,9 @@ def _blocks(row: Hit, number: int, titles: set[str], template: TagTemplate) -> I
         for style, words in _styled(paragraph.strip(), titles, template):
             found = _ITEM.match(words) if style == "item" else None
             written = found and (found["number"] or found["bracketed"])
-            yield Block(style, words, (number,), number=int(written) if written else None)
+            yield PassageBlock(style, words, (number,), number=int(written) if written else None)
     if row.tagged_rows:
-        yield Block("table", "", (number,))
+        yield PassageBlock("table", "", (number,))
 
 
 def _without_captions(row: Hit, template: TagTemplate) -> str:
@@ -193,7 +193,7 @@ def _is_code(line: str) -> bool:
     )
 
 
-def _append(blocks: list[Block], block: Block) -> None:
+def _append(blocks: list[PassageBlock], block: PassageBlock) -> None:
     """Add a block, joined with the one before where code goes on, or a sentence over the page, around a figure or table."""
     before = next(
         (place for place in range(len(blocks) - 1, -1, -1) if blocks[place].style not in ("figure", "table")), None
@@ -211,7 +211,7 @@ def _append(blocks: list[Block], block: Block) -> None:
     blocks.append(block)
 
 
-def _with_sentences(block: Block) -> Block:
+def _with_sentences(block: PassageBlock) -> PassageBlock:
     if block.style in ("heading", "figure", "table"):
         return block
     if block.style == "code":
@@ -228,7 +228,7 @@ def _lines(text: str, span: Span) -> Iterator[Span]:
         yield start + line.start(), start + line.end()
 
 
-def runs(blocks: Sequence[Block]) -> list[range]:
+def runs(blocks: Sequence[PassageBlock]) -> list[range]:
     """Return the lists and procedures of a passage: runs of blocks from their first item to their last.
 
     What stands between two items of one list, such as a figure or a note, belongs to it where the items are numbered on.

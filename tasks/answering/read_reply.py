@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterator, Sequence
 from schemas.answers import AnswerCounts, FigurePart, Part, PartFinished, TablePart, TextDelta, TextPart
 from schemas.tags import escape
 from tasks.answering.aliases import disarm, meant, plain
-from tasks.answering.compose import Sent
+from tasks.answering.compose import ModelInput
 from tasks.answering.highlight import sentences
 
 NO_ANSWER = "NO ANSWER"
@@ -85,7 +85,7 @@ class ReplyReader:
         sent: What the model was sent.
     """
 
-    def __init__(self, sent: Sent) -> None:
+    def __init__(self, sent: ModelInput) -> None:
         self.says_no_answer = False
         self._sent = sent
         self._writer = _Writer(sent)
@@ -189,7 +189,7 @@ class ReplyReader:
 class _Writer:
     """Makes parts out of words and names."""
 
-    def __init__(self, sent: Sent) -> None:
+    def __init__(self, sent: ModelInput) -> None:
         self.parts: list[Part] = []
         self.counts = AnswerCounts()
         self._sent = sent

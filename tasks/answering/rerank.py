@@ -8,58 +8,60 @@ import numpy as np
 from schemas.ports import Vector
 from schemas.retrieval import Judged, Nearness, Pages, Reranker, Scored
 from tasks.answering.ask_model import filled, numbers_in, reply
-from tasks.answering.asked import Asked
-from tasks.answering.pages import Page, judge_pages
+from tasks.answering.embedded_query import EmbeddedQuery
+from tasks.answering.page_scores import PageRow, judge_pages
 from tasks.answering.search import NO_WORDS, Ranked, Search, ids, shortened
 from tasks.answering.stop_words import STOP_WORDS, without
-from tasks.answering.trace import Doing
+from tasks.answering.trace import StepRecord
 from tasks.enriching.embed import search_text, searched_words
 
 
-def reranked(search: Search, step: Reranker, asked: Asked, ranked: Ranked) -> Ranked:
+def reranked(search: Search, step: Reranker, query: EmbeddedQuery, ranked: Ranked) -> Ranked:
     """Return candidates in another order; those beyond the step's pool keep theirs behind them."""
-    with search.trace.step(f"rerank: {step.by}", asked.words) as doing:
+    with search.trace.step(f"rerank: {step.by}", query.words) as record:
         pool = ids(ranked[: step.pool])
-        if asked.has_no_words and not (isinstance(step, Nearness) and asked.can_embed(step.space)):
-            doing.note = NO_WORDS
-            return doing.gave(ranked)
+        if query.has_no_words and not (isinstance(step, Nearness) and query.can_embed(step.space)):
+            record.note = NO_WORDS
+            return record.keep(ranked)
         match step:
             case Nearness(space=space):
-                question, vectors = asked.vector(space), search.index.vectors(pool, space)
-                return doing.gave(reordered(ranked, {name: cosine(question, one) for name, one in vectors.items()}))
+                question, vectors = query.vector(space), search.index.vectors(pool, space)
+                return record.keep(reordered(ranked, {name: cosine(question, one) for name, one in vectors.items()}))
             case Judged(model=model):
-                return doing.gave(judged(search, model, asked, ranked, _passages(search, pool), doing))
+                return record.keep(judged(search, model, query, ranked, _passages(search, pool), record))
             case Scored():
                 passages = _passages(search, pool)
                 scorer = search.scorer(step.model or step.by)
-                scored = zip(passages, scorer.scores(asked.words, list(passages.values())), strict=True)
-                return doing.gave(reordered(ranked, dict(scored)))
+                scored = zip(passages, scorer.scores(query.words, list(passages.values())), strict=True)
+                return record.keep(reordered(ranked, dict(scored)))
             case Pages(words=words, further=further):
                 rows = {name: _page_of(row) for name, row in search.rows(pool).items()}
-                left = without(asked.words, STOP_WORDS)
+                left = without(query.words, STOP_WORDS)
                 scores = judge_pages(left, ranked[: step.pool], rows, words=words, further=further)
-                return doing.gave(reordered(ranked, scores))
+                return record.keep(reordered(ranked, scores))
             case _:
                 assert_never(step)
 
 
-def judged(search: Search, model: str, asked: Asked, ranked: Ranked, shown: Mapping[str, str], doing: Doing) -> Ranked:
+def judged(
+    search: Search, model: str, query: EmbeddedQuery, ranked: Ranked, shown: Mapping[str, str], record: StepRecord
+) -> Ranked:
     """Return candidates in the order that a generative model writes down; as they were where it writes none.
 
     Args:
         search: Knows the models.
         model: The name of one.
-        asked: The question.
+        query: The question.
         ranked: The candidates.
         shown: What the model reads of them; one that isn't among these isn't shown.
-        doing: Gets the tokens, and a note where the order stays.
+        record: Gets the tokens, and a note where the order stays.
     """
     names = [name for name, _ in ranked if name in shown]
     candidates = "\n\n".join(f"[{number}] {shortened(shown[name])}" for number, name in enumerate(names, 1))
-    prompt = filled("rerank", question=asked.words, candidates=candidates)
-    order = numbers_in(reply(search.writer(model), prompt, doing), len(names))
+    prompt = filled("rerank", question=query.words, candidates=candidates)
+    order = numbers_in(reply(search.writer(model), prompt, record), len(names))
     if not order:
-        doing.note = doing.note or "the model named no candidate; they keep their order"
+        record.note = record.note or "the model named no candidate; they keep their order"
         return ranked
     return reordered(ranked, {names[number - 1]: float(len(order) - place) for place, number in enumerate(order)})
 
@@ -97,9 +99,9 @@ def _passages(search: Search, names: Sequence[str]) -> dict[str, str]:
     return {name: _words_of(row) for name, row in search.rows(names).items()}
 
 
-def _page_of(row: Mapping[str, Any]) -> Page:
+def _page_of(row: Mapping[str, Any]) -> PageRow:
     words = searched_words(row["modality"], row["text"], row.get("description"))
-    return Page(row["doc_id"], row["page"], search_text(row["title"], row["section_path"], words))
+    return PageRow(row["doc_id"], row["page"], search_text(row["title"], row["section_path"], words))
 
 
 def _words_of(row: Mapping[str, object]) -> str:

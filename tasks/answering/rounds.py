@@ -23,7 +23,7 @@ _OBJECT = re.compile(r"\{[^{}]*\}")
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Sufficiency:
     """What a judge says of the evidence so far: whether it is sufficient, what is missing, and what to look for next."""
 
     sufficient: bool
@@ -31,7 +31,7 @@ class Verdict:
     query: str = ""
 
 
-def read_verdict(reply: str) -> Verdict | None:
+def read_sufficiency(reply: str) -> Sufficiency | None:
     """Return the verdict in a judge's reply; None where it holds none.
 
     The reply holds a JSON object with ``sufficient``, ``missing`` and ``query``, perhaps between other words.
@@ -46,14 +46,14 @@ def read_verdict(reply: str) -> Verdict | None:
             sufficient = {"true": True, "yes": True, "false": False, "no": False}.get(sufficient.strip().lower())
         if isinstance(sufficient, bool):
             missing, query = (" ".join(str(said.get(name) or "").split()) for name in ("missing", "query"))
-            return Verdict(sufficient, missing[:MOST_QUERY_CHARS], query if len(query) <= MOST_QUERY_CHARS else "")
+            return Sufficiency(sufficient, missing[:MOST_QUERY_CHARS], query if len(query) <= MOST_QUERY_CHARS else "")
     return None
 
 
 def retrieve_in_rounds(
     question: str,
     search: Callable[[str], Sequence[Hit]],
-    judge: Callable[[Sequence[str], Sequence[Hit]], Verdict | None],
+    judge: Callable[[Sequence[str], Sequence[Hit]], Sufficiency | None],
     rank: Callable[[Sequence[Hit]], Sequence[Hit]],
     *,
     rounds: int,

@@ -8,7 +8,7 @@ from schemas.corpus import Ranking
 from schemas.errors import RequestError
 from schemas.evidence import Filters
 from schemas.ports import PassageScorer, SearchIndex, Writer
-from tasks.answering.asked import Asked
+from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.sections import ContentsRow
 from tasks.answering.trace import Trace
 from tasks.enriching.spaces import DEFAULT
@@ -81,9 +81,9 @@ class Search:
             )
         return model
 
-    def nearest(self, asked: Asked, k: int, filters: Filters) -> Ranked:
+    def nearest(self, query: EmbeddedQuery, k: int, filters: Filters) -> Ranked:
         """Return the rows that are nearest to a question's words."""
-        return self.index.dense(asked.vector(DEFAULT.name), k, filters, DEFAULT.name)
+        return self.index.dense(query.vector(DEFAULT.name), k, filters, DEFAULT.name)
 
     def rows(self, evidence_ids: Sequence[str]) -> dict[str, Mapping[str, object]]:
         """Return rows by id, in that order; unknown ones are left out."""

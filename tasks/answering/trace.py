@@ -11,7 +11,7 @@ ROWS_SHOWN = 20
 
 
 @dataclass
-class Doing:
+class StepRecord:
     """A step that is under way; whoever does it fills in what came of it."""
 
     step: str
@@ -22,7 +22,7 @@ class Doing:
     ranked: list[tuple[str, float]] = field(default_factory=list)
     seconds: float = 0.0
 
-    def gave(self, ranked: list[tuple[str, float]]) -> list[tuple[str, float]]:
+    def keep(self, ranked: list[tuple[str, float]]) -> list[tuple[str, float]]:
         """Keep the ranking that came of it, and return it."""
         self.ranked = ranked
         return ranked
@@ -36,7 +36,7 @@ class Trace:
     """
 
     def __init__(self, clock: Callable[[], float] = lambda: 0.0) -> None:
-        self._done: list[Doing] = []
+        self._done: list[StepRecord] = []
         self._clock = clock
 
     @property
@@ -57,12 +57,12 @@ class Trace:
         ]
 
     @contextlib.contextmanager
-    def step(self, name: str, asked: str = "") -> Iterator[Doing]:
+    def step(self, name: str, asked: str = "") -> Iterator[StepRecord]:
         """Do a step; it is kept when it ends."""
-        doing, started = Doing(name, asked), self._clock()
-        yield doing
-        doing.seconds = self._clock() - started
-        self._done.append(doing)
+        record, started = StepRecord(name, asked), self._clock()
+        yield record
+        record.seconds = self._clock() - started
+        self._done.append(record)
 
     def branch(self) -> "Trace":
         """Return an empty trace of the same clock, for a step that is done while others are."""

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from schemas.documents import Line
+from schemas.figure_labels import LabelKind, caption_label
 from schemas.geometry import BBox, distance, gap
-from schemas.labels import LabelKind, caption_label
 from schemas.typography import is_same_size
 
 NEAREST_PT = 90.0

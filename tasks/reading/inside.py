@@ -6,8 +6,8 @@ from dataclasses import replace
 from itertools import groupby
 
 from schemas.documents import Kind, Line, Placement, Role
+from schemas.figure_labels import caption_label
 from schemas.geometry import BBox
-from schemas.labels import caption_label
 from schemas.typography import is_same_size
 from tasks.figures.callouts import stray_callouts
 from tasks.figures.segment import fills

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from schemas.documents import BlockKind, Line
+from schemas.figure_labels import caption_label
 from schemas.geometry import union
-from schemas.labels import caption_label
 from tasks.figures.anchor import begins_anew
 from tasks.reading.outline import Headings
 from tasks.reading.pieces import Piece

@@ -11,8 +11,8 @@ import pytest
 from backends.expectations import RowBatch, expect_evidence
 from schemas.corpus import GateOptions
 from schemas.evidence import EVIDENCE
-from schemas.laws import Verdict
 from schemas.tags import escape, placeholder
+from schemas.violations import GateVerdict
 from tasks.versions.repeat import keyed, keyed_by_words, sharing
 
 FIGURE = "f" * 64
@@ -50,7 +50,7 @@ def expect(
     norm: float = 1.0,
     bounds: GateOptions = STRICT,
     docs: Path | None = None,
-) -> dict[str, Verdict]:
+) -> dict[str, GateVerdict]:
     table, count = pa.Table.from_pylist(rows, schema=EVIDENCE), len(rows)
     whole = batch(table, [tokens, *[5] * count][:count], {"text": [norm] * count, "other": [1.0] * count})
     verdicts = expect_evidence(lambda: [whole], NAMES, max_tokens=220, gates=bounds, docs=docs)
@@ -64,7 +64,7 @@ def batch(table: pa.Table, n_tokens: list[int], norms: dict[str, list[float]]) -
     return RowBatch(table, n_tokens, norms, shares_id, repeated)
 
 
-def failed(verdicts: dict[str, Verdict]) -> list[str]:
+def failed(verdicts: dict[str, GateVerdict]) -> list[str]:
     return [name.removeprefix("rows: ") for name, verdict in verdicts.items() if not verdict.gate.passed]
 
 
@@ -108,13 +108,13 @@ def bad_rows() -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def bad_verdicts(bad_rows: list[dict[str, Any]]) -> dict[str, Verdict]:
+def bad_verdicts(bad_rows: list[dict[str, Any]]) -> dict[str, GateVerdict]:
     return expect([row(0), row(1), *bad_rows])
 
 
 @pytest.mark.parametrize("rule", sorted({rule for _, rule in BAD}))
 def test_a_bad_row_breaks_its_rule_and_is_laid_at_its_document(
-    bad_verdicts: dict[str, Verdict], bad_rows: list[dict[str, Any]], rule: str
+    bad_verdicts: dict[str, GateVerdict], bad_rows: list[dict[str, Any]], rule: str
 ) -> None:
     offenders = [bad for bad, (_, broken) in zip(bad_rows, BAD, strict=True) if broken == rule]
     verdict = bad_verdicts[f"rows: {rule}"]
@@ -130,7 +130,7 @@ def test_a_bad_row_breaks_its_rule_and_is_laid_at_its_document(
         )
 
 
-def test_a_bad_row_breaks_no_other_rule(bad_verdicts: dict[str, Verdict]) -> None:
+def test_a_bad_row_breaks_no_other_rule(bad_verdicts: dict[str, GateVerdict]) -> None:
     assert set(failed(bad_verdicts)) == {rule for _, rule in BAD}
 
 

@@ -8,7 +8,7 @@ from schemas.evidence import CitedFigure, CitedRegion, Hit, Modality
 from schemas.generation import Message
 from schemas.tags import TagTemplate, escape
 from tasks.answering.answer_presets import packaged_answers
-from tasks.answering.compose import Sent, answer_prompt, answer_prompts, compose, read_answer_prompt
+from tasks.answering.compose import ModelInput, answer_prompt, answer_prompts, compose, read_answer_prompt
 from tasks.enriching.prompts import PromptError
 from tests.conftest import CheckGolden
 
@@ -47,7 +47,7 @@ IMAGES = [(GAUGE.figure_id, b"gauge"), (VALVE.figure_id, b"valve")]
 QUERIES = ["How is the valve opened?", "gauge WP-200"]
 
 
-def sent(name: str = "ilt", hits: list[Hit] = HITS, chars: int = 9000, *, full: bool = True) -> Sent:
+def sent(name: str = "ilt", hits: list[Hit] = HITS, chars: int = 9000, *, full: bool = True) -> ModelInput:
     more = {"images": IMAGES, "query_picture": b"query", "queries": QUERIES} if full else {}
     return compose("How is the valve opened?", hits, answer_prompt(name), TagTemplate(), context_chars=chars, **more)  # type: ignore[arg-type]
 

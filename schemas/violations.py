@@ -16,7 +16,7 @@ OUR_FAULT = "this is a fault of Inset: please report it"
 
 
 @dataclass(frozen=True, slots=True)
-class Offence:
+class Violation:
     """Something that breaks a law.
 
     ``doc_id`` is None where no single document is to blame; ``page`` counts from 1, and is None, or 0, where it is no page's.
@@ -28,14 +28,14 @@ class Offence:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class GateVerdict:
     """A gate's verdict; ``offences`` are what documents may be taken out of the version for, so that the gate holds."""
 
     gate: GateResult
-    offences: tuple[Offence, ...] = ()
+    offences: tuple[Violation, ...] = ()
 
 
-def by_document(verdicts: Iterable[Verdict], documents: Collection[str]) -> dict[str, str]:
+def by_document(verdicts: Iterable[GateVerdict], documents: Collection[str]) -> dict[str, str]:
     """Say of each document that breaks a law which laws it breaks, where, and what to do.
 
     Args:
@@ -44,7 +44,7 @@ def by_document(verdicts: Iterable[Verdict], documents: Collection[str]) -> dict
     """
     found: dict[str, list[str]] = {}
     for verdict in verdicts:
-        laid: dict[str, list[Offence]] = {}
+        laid: dict[str, list[Violation]] = {}
         for offence in verdict.offences:
             if offence.doc_id is not None and offence.doc_id in documents:
                 laid.setdefault(offence.doc_id, []).append(offence)
@@ -53,14 +53,14 @@ def by_document(verdicts: Iterable[Verdict], documents: Collection[str]) -> dict
     return {doc_id: "; ".join([*broken, OUR_FAULT]) for doc_id, broken in found.items()}
 
 
-def in_words(offences: Sequence[Offence], names: Mapping[str, str]) -> str:
+def in_words(offences: Sequence[Violation], names: Mapping[str, str]) -> str:
     """Name offences by the sources of their documents and by their pages; a few are named, the rest counted.
 
     Args:
         offences: In any order.
         names: A source of each document, by its id.
     """
-    laid: dict[str | None, list[Offence]] = {}
+    laid: dict[str | None, list[Violation]] = {}
     for offence in offences:
         laid.setdefault(offence.doc_id, []).append(offence)
     named = sorted((_name(doc_id, names), found) for doc_id, found in laid.items() if doc_id is not None)
@@ -68,7 +68,7 @@ def in_words(offences: Sequence[Offence], names: Mapping[str, str]) -> str:
     return _some([*unnamed, *(f"{name}: {places(found)}" for name, found in named)], "document")
 
 
-def places(offences: Sequence[Offence]) -> str:
+def places(offences: Sequence[Violation]) -> str:
     """Return what offences of one document are, each kind with its pages."""
     pages: dict[str, set[int]] = {}
     for offence in offences:

@@ -11,7 +11,7 @@ from schemas.ports import Embedder, TextEmbedder, Vector
 from tasks.enriching.spaces import SPACES
 
 
-class Asked:
+class EmbeddedQuery:
     """A question, which is embedded once in each space that asks for it, also where several threads do.
 
     Args:
@@ -37,24 +37,26 @@ class Asked:
         return not self.has_no_words or SPACES[space].sees
 
     @classmethod
-    def together(cls, embedders: Mapping[str, Embedder], questions: Sequence[str], spaces: Iterable[str]) -> "list[Asked]":
-        """Return many questions, which the models of texts among some spaces embed together: several at once are faster."""
-        asked = [cls(embedders, words) for words in questions]
+    def embed_all(
+        cls, embedders: Mapping[str, Embedder], questions: Sequence[str], spaces: Iterable[str]
+    ) -> "list[EmbeddedQuery]":
+        """Return many questions, which the models of texts among some spaces embed embed_all: several at once are faster."""
+        queries = [cls(embedders, words) for words in questions]
         for space in spaces:
-            if asked and space in embedders and not SPACES[space].sees:
+            if queries and space in embedders and not SPACES[space].sees:
                 embedder = cast("TextEmbedder", embedders[space])
-                for one, vector in zip(asked, embedder.embed_queries(questions), strict=True):
+                for one, vector in zip(queries, embedder.embed_queries(questions), strict=True):
                     one._vectors[space] = vector
-        return asked
+        return queries
 
-    def reworded(self, words: str) -> "Asked":
+    def reworded(self, words: str) -> "EmbeddedQuery":
         """Return the same question in other words; itself where they are the same."""
-        return self if words == self.words else Asked(self.embedders, words, self.picture)
+        return self if words == self.words else EmbeddedQuery(self.embedders, words, self.picture)
 
     def vector(self, space: str) -> Vector:
         """Return its vector in a space, shape ``(dimension,)``; of late interaction its vectors, ``(n, dimension)``.
 
-        Words and picture together are the mean of both, of unit length; of late interaction the vectors of both.
+        Words and picture embed_all are the mean of both, of unit length; of late interaction the vectors of both.
 
         Raises:
             RequestError: There is nothing of it that the space's model could embed.
@@ -76,6 +78,6 @@ class Asked:
         both = [embedder.embed_query(self.words), looked]
         if SPACES[space].late:
             return np.concatenate(both)
-        together = np.asarray(sum(both), np.float32)
-        length = float(np.linalg.norm(together))
-        return together / np.float32(length) if length else both[0]
+        embed_all = np.asarray(sum(both), np.float32)
+        length = float(np.linalg.norm(embed_all))
+        return embed_all / np.float32(length) if length else both[0]

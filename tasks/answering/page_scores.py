@@ -12,7 +12,7 @@ K1, B = 1.2, 0.75
 _WORD = re.compile(r"\w+")
 
 
-class Page(NamedTuple):
+class PageRow(NamedTuple):
     """A row as its page has it.
 
     Attributes:
@@ -27,7 +27,7 @@ class Page(NamedTuple):
 
 
 def judge_pages(
-    question: str, ranked: Sequence[tuple[str, float]], rows: Mapping[str, Page], *, words: float, further: float
+    question: str, ranked: Sequence[tuple[str, float]], rows: Mapping[str, PageRow], *, words: float, further: float
 ) -> dict[str, float]:
     """Return a score a row, by which pages come one after another: their best row first, their further rows later.
 
@@ -61,15 +61,15 @@ def judge_pages(
     return {name: shares[page] * further**place for page, names in pages.items() for place, name in enumerate(names)}
 
 
-def _bm25(asked: set[str], pages: Mapping[tuple[str, int], Counter[str]]) -> dict[tuple[str, int], float]:
-    holding = Counter(word for counts in pages.values() for word in asked & counts.keys())
+def _bm25(terms: set[str], pages: Mapping[tuple[str, int], Counter[str]]) -> dict[tuple[str, int], float]:
+    holding = Counter(word for counts in pages.values() for word in terms & counts.keys())
     rarity = {word: math.log(1 + (len(pages) - held + 0.5) / (held + 0.5)) for word, held in holding.items()}
     mean = sum(counts.total() for counts in pages.values()) / len(pages) if pages else 1.0
     found = {}
     for page, counts in pages.items():
         length = K1 * (1 - B + B * counts.total() / mean) if mean else K1
         found[page] = math.fsum(
-            rarity[word] * counts[word] * (K1 + 1) / (counts[word] + length) for word in sorted(asked & counts.keys())
+            rarity[word] * counts[word] * (K1 + 1) / (counts[word] + length) for word in sorted(terms & counts.keys())
         )
     return found
 

@@ -29,7 +29,8 @@ from backends.stores.sources import open_source
 from bench.table import Row, show
 from ray_jobs.garbage import collected_rarely
 from ray_jobs.parse_shard import ParseJob, parse_documents
-from schemas.corpus import CaptionOptions, ParseOptions
+from schemas.corpus.captions import CaptionOptions
+from schemas.corpus.parse import ParseOptions
 from schemas.documents import Role, Segment, StructuredDocument
 from schemas.geometry import BBox
 from schemas.ids import sha256

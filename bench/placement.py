@@ -41,7 +41,7 @@ from backends.pdf.document import open_document
 from bench.synthetic import PAGES, SEEDS, read_naively
 from bench.table import Row, show
 from pipeline.inspection.inspect import inspect
-from schemas.corpus import ParseOptions
+from schemas.corpus.parse import ParseOptions
 from schemas.geometry import BBox
 from tasks.reading.parse import parse
 from tasks.reading.structure import structure

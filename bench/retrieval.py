@@ -31,7 +31,7 @@ from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.version import OpenVersion, open_version
 from pipeline.records.publication import read_pointer
 from pipeline.records.subjects import StructuredFiles
-from schemas.corpus import DEFAULT_PRESET
+from schemas.corpus.retrieval import DEFAULT_PRESET
 from schemas.evidence import EVIDENCE, Filters, Modality
 from schemas.ids import document_file, sha256
 from schemas.ports import TextEmbedder, Vector

@@ -13,7 +13,7 @@ from dataclasses import fields, replace
 
 from backends.pdf.document import open_document
 from bench.table import Row, show
-from schemas.corpus import ParseOptions
+from schemas.corpus.parse import ParseOptions
 from schemas.documents import Role
 from schemas.geometry import BBox
 from tasks.reading.parse import parse

@@ -660,7 +660,7 @@ def parse(
     """Show what Inset makes of a single PDF."""
     from pipeline.inspection.inspect import inspect
     from pipeline.records.tagged import write_tagged
-    from schemas.corpus import CaptionOptions
+    from schemas.corpus.captions import CaptionOptions
     from schemas.models import NONE
 
     if folder is None and (view or tagged_pdf):

@@ -27,7 +27,7 @@ import psutil
 
 from backends.pdf.opening import LIBRARY
 from ray_jobs.garbage import collected_rarely
-from schemas.corpus import ParseOptions
+from schemas.corpus.parse import ParseOptions
 from schemas.errors import BadInputError, FailureCode, InsetError
 from schemas.printing import line
 

@@ -17,7 +17,7 @@ from backends.pdf.opening import open_pdf, refusing
 from backends.pdf.page_renderer import Box, Mark, draw_page
 from backends.stores.object_store import open_store
 from ray_jobs.children import POLL_S, Done, Hiccup, Refused, Running, last_word, run_each, start
-from schemas.corpus import ParseOptions
+from schemas.corpus.parse import ParseOptions
 from schemas.errors import BadInputError, FailureCode, InsetError, NotFoundError, TransientError
 
 LIMITS = ParseOptions(timeout_s=10, timeout_s_per_page=0, memory_mb=1024)

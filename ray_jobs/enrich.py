@@ -14,7 +14,9 @@ from ray_jobs.documents import pack_structured, parsed_folder, read_parsed, stru
 from ray_jobs.garbage import collected_rarely
 from ray_jobs.pools import cut_batches, run_pool
 from ray_jobs.rows import Outcome, attempt, blaming_the_input
-from schemas.corpus import CaptionOptions, EmbeddingOptions, RayOptions
+from schemas.corpus.captions import CaptionOptions
+from schemas.corpus.cluster import RayOptions
+from schemas.corpus.embeddings import EmbeddingOptions
 from schemas.documents import (
     PageFailure,
     ParsedDocument,

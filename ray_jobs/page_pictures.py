@@ -8,7 +8,7 @@ from backends.pdf.page_renderer import page_pixels
 from backends.stores.object_store import open_store
 from ray_jobs.children import Refused, run_each
 from ray_jobs.draw_pages import Drawing, open_here, refusal
-from schemas.corpus import ParseOptions
+from schemas.corpus.parse import ParseOptions
 from schemas.documents import DrawnPage, drawn_page_id
 from schemas.ids import document_file, figure_file, key
 from tasks.figures.render import encode, is_blank, scaled

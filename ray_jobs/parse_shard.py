@@ -9,7 +9,7 @@ from backends.pdf.opening import RELEASE
 from backends.stores.object_store import open_store
 from ray_jobs.children import Done, Refused, run_each
 from ray_jobs.documents import is_finished, parsed_folder, read_parsed, write_parsed
-from schemas.corpus import ParseOptions
+from schemas.corpus.parse import ParseOptions
 from schemas.errors import BadInputError, Failure, FailureCode
 from schemas.ids import document_file, key, sha256
 from schemas.ports import DocumentSource

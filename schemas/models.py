@@ -36,8 +36,8 @@ Settings = tuple[tuple[str, str | float], ...]
 class ModelName:
     """A model as a corpus file names it.
 
-    ``revision`` is None where the model's module pins what it loads. ``option`` is where it is named, for messages. ``query_settings`` is
-    how questions are put to it, which no vector of a row depends on.
+    ``revision`` is None where the model's module pins it. ``option`` is the corpus file's key, for messages.
+    ``query_settings`` affect queries only, never the vectors of rows.
     """
 
     name: str

@@ -6,9 +6,10 @@ A preset is a plan with a name; ``tasks/answering/presets`` holds those that Ins
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from schemas.corpus import LEXICAL_FIELDS, Section, Share, Text, Weight
+from schemas.corpus.fields import Section, Share, Text, Weight
+from schemas.corpus.retrieval import FieldWeights
 from schemas.evidence import NO_FILTERS, Filters, Modality
 from schemas.models import DEFAULT_SPACE
 
@@ -74,19 +75,12 @@ class Words(_Retriever):
 
     is_lexical = True
     by: Literal["bm25"]
-    weights: dict[str, Weight] | None = Field(
-        None, min_length=1, description="Fields, and how much each counts; none: ranking.weights of the corpus file."
+    weights: FieldWeights | None = Field(
+        None, description="Fields, and how much each counts; none: ranking.weights of the corpus file."
     )
     stop_words: Literal["english"] | list[Text] | None = Field(
         None, description="Words left out of the question; none: ranking.stop_words of the corpus file."
     )
-
-    @field_validator("weights")
-    @classmethod
-    def _known(cls, weights: dict[str, float] | None) -> dict[str, float] | None:
-        if unknown := sorted(set(weights or {}) - set(LEXICAL_FIELDS)):
-            raise ValueError(f"BM25 can't look in {', '.join(unknown)}; known here: {', '.join(LEXICAL_FIELDS)}")
-        return weights
 
 
 class Vectors(_Retriever):
@@ -320,14 +314,14 @@ class ChangedSteps(Section):
         }
 
 
-class Preset(Steps):
-    """A plan with a name.
+class NamedPreset(Section):
+    """The names of a preset.
 
     Attributes:
-        name: What callers name it by; that of its file.
-        label: What people see of it.
-        sentence: What it does, in a few words for people, without a full stop.
-        source: Which paper or page it is from; "" where it is Inset's own.
+        name: The identifier; the stem of its file.
+        label: The name shown to people.
+        sentence: What it does, in a few words, without a full stop.
+        source: The paper or page that it comes from; "" for Inset's own.
     """
 
     name: Annotated[Name, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
@@ -336,17 +330,24 @@ class Preset(Steps):
     source: Text = ""
 
 
-class _Result(BaseModel):
+class Preset(NamedPreset, Steps):
+    """A plan with a name."""
+
+
+class ListedPreset(BaseModel):
+    """What every listing says of a preset."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class PresetInfo(_Result):
-    """A preset as it is listed."""
 
     name: str
     label: str
     sentence: str
-    source: str = Field("", description="Which paper or page it is from; empty where it is Inset's own.")
+    source: str = Field("", description="The paper or page that it comes from; empty for Inset's own.")
+
+
+class PresetInfo(ListedPreset):
+    """A preset with its requirements and steps."""
+
     needs: list[str] = Field([], description="What a version must have for it, such as vectors image.")
     missing: list[str] = Field([], description="What this version lacks of that, each with the setting that brings it.")
     steps: Steps

@@ -6,7 +6,7 @@ from typing import Any
 
 from backends.models.devices import best_device, short_of_memory
 from backends.models.files import model_folder
-from schemas.corpus import ScorerConfig
+from schemas.corpus.models import ScorerConfig
 from schemas.errors import UserError
 from schemas.models import Model, ModelName
 from schemas.ports import PassageScorer

@@ -44,7 +44,8 @@ from pydantic import BaseModel, ValidationError
 
 from backends.models.pictures import encode
 from backends.models.streaming import Outcome, words_of
-from schemas.corpus import EndpointOptions, ModelCaptioner, ModelConfig
+from schemas.corpus.captions import ModelCaptioner
+from schemas.corpus.models import EndpointOptions, ModelConfig
 from schemas.errors import BadInputError, ContractError, FailureCode, TransientError, UserError
 from schemas.generation import Message, Reply, Request, Usage
 from schemas.models import Model

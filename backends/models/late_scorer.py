@@ -14,7 +14,7 @@ import numpy as np
 from backends.models.devices import best_device, short_of_memory
 from backends.models.files import model_folder
 from backends.models.tokens import best_cosines, of_unit_length
-from schemas.corpus import ScorerConfig
+from schemas.corpus.models import ScorerConfig
 from schemas.errors import UserError
 from schemas.models import Model, ModelName
 from schemas.ports import PassageScorer, Vector

@@ -26,7 +26,8 @@ from typing import TYPE_CHECKING, Any
 
 from backends.models.pictures import fit
 from backends.models.streaming import Outcome, words_of
-from schemas.corpus import ModelCaptioner, ModelConfig
+from schemas.corpus.captions import ModelCaptioner
+from schemas.corpus.models import ModelConfig
 from schemas.errors import BadInputError, FailureCode, TransientError, UserError
 from schemas.generation import Message, Reply, Request, Usage
 from schemas.models import Model

@@ -9,7 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from schemas.corpus import CaptionerKind, ModelCaptioner, ModelConfig, ScorerConfig, Section
+from schemas.corpus.captions import CaptionerKind, ModelCaptioner
+from schemas.corpus.fields import Section
+from schemas.corpus.models import ModelConfig, ScorerConfig
 from schemas.errors import UserError
 from schemas.models import MINILM, NONE, Embeds, Model, ModelName, TextModel
 

@@ -8,7 +8,9 @@ from pipeline.corpus.presets import Stamp, preset_of, read_own, stamps_of
 from pipeline.corpus.prompts import find_answer_prompt
 from pipeline.corpus.workspace import Workspace
 from schemas.answer_presets import AnswerPreset
-from schemas.corpus import AnswerOptions, Corpus, ModelConfig
+from schemas.corpus import Corpus
+from schemas.corpus.answer import AnswerOptions
+from schemas.corpus.models import ModelConfig
 from schemas.errors import RequestError, UserError
 from tasks.answering.answer_presets import EXTRACTIVE, WITH_A_MODEL, packaged_answers, read_answer_preset
 from tasks.answering.presets import preset_named

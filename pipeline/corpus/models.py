@@ -8,7 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from backends.models.registry import EMBEDDERS, language_model, scorer
-from schemas.corpus import EmbeddingOptions, ModelConfig, Price, RetrievalOptions, ScorerConfig
+from schemas.corpus.embeddings import EmbeddingOptions
+from schemas.corpus.models import ModelConfig, Price, ScorerConfig
+from schemas.corpus.retrieval import RetrievalOptions
 from schemas.errors import BadInputError, TransientError, UserError
 from schemas.generation import Reply, Request
 from schemas.models import Embeds, Model, ModelName, Settings

@@ -11,7 +11,8 @@ from ray_jobs.documents import is_finished, parsed_folder, read_parsed, reported
 from ray_jobs.enrich import recognise, segment, structure_with
 from ray_jobs.parse_shard import ParseJob, parse_documents, parse_key
 from ray_jobs.rows import blaming_the_input
-from schemas.corpus import CaptionOptions, ParseOptions
+from schemas.corpus.captions import CaptionOptions
+from schemas.corpus.parse import ParseOptions
 from schemas.documents import (
     TAGGED,
     Block,

@@ -9,7 +9,7 @@ from textwrap import shorten
 
 from backends.pdf.page_renderer import Mark
 from ray_jobs.draw_pages import Drawing, draw_pages
-from schemas.corpus import ParseOptions
+from schemas.corpus.parse import ParseOptions
 from schemas.documents import Block, BlockKind, Node, NodeKind, Page, Placement, Role, StructuredDocument
 from schemas.errors import UserError
 from schemas.ids import document_file

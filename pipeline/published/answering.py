@@ -20,7 +20,8 @@ from schemas.answers import (
     Round,
     TextDelta,
 )
-from schemas.corpus import ModelConfig, Spend
+from schemas.corpus.budget import Spend
+from schemas.corpus.models import ModelConfig
 from schemas.errors import RequestError, UserError
 from schemas.evidence import Filters, Hit, Modality
 from schemas.ids import figure_file

@@ -18,7 +18,9 @@ from pipeline.records.inventory import check_index_files
 from pipeline.records.ledger import read_ledger
 from pipeline.records.publication import read_manifest
 from pipeline.records.tagged import tagged_copies
-from schemas.corpus import Corpus, EmbeddingOptions, TagOptions
+from schemas.corpus import Corpus
+from schemas.corpus.embeddings import EmbeddingOptions
+from schemas.corpus.parse import TagOptions
 from schemas.errors import NotFoundError
 from schemas.evidence import CitedRegion, Filters, Hit, Modality, SearchResult, SimilarFigures, Span
 from schemas.models import Embeds

@@ -10,7 +10,7 @@ from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import ShardedCache
 from pipeline.records.likenesses import Likenesses
 from pipeline.records.subjects import StructuredFiles, describables
-from schemas.corpus import PERSON
+from schemas.corpus.captions import PERSON
 from schemas.errors import TransientError, UserError
 from schemas.flags import Flag
 from schemas.generation import Description, Subject

@@ -14,7 +14,7 @@ from backends.stores.object_store import open_store
 from backends.stores.objects import read_names
 from pipeline.corpus.workspace import Workspace
 from ray_jobs.tag_shard import TagJob, TagOutcome, tag_documents
-from schemas.corpus import ParseOptions
+from schemas.corpus.parse import ParseOptions
 from schemas.errors import Failure, UserError
 from schemas.geometry import BBox
 from schemas.ids import document_file, version_file

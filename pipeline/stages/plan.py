@@ -15,7 +15,7 @@ from pipeline.records.ledger import readable_ledger
 from pipeline.records.publication import manifests, read_override, read_pointer, readable_manifest, refusals_of
 from pipeline.records.quarantine import read_failures
 from ray_jobs.documents import is_finished, parsed_folder
-from schemas.corpus import EmbeddingOptions
+from schemas.corpus.embeddings import EmbeddingOptions
 from schemas.errors import UNFINISHED, UserError
 from schemas.ids import key, version_name, version_time
 from schemas.versions import LedgerRow, Manifest, Outcome, Plan, PlannedDocument, Pointer, Spent, Status

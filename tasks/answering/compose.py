@@ -7,21 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 
-import yaml
-
 from schemas.answers import FigurePart
 from schemas.evidence import Hit, Modality
 from schemas.generation import Message
 from schemas.tags import TagTemplate
 from tasks.answering.aliases import aliases, quoted
 from tasks.answering.highlight import sentences
-from tasks.enriching.prompts import PromptError
+from tasks.enriching.prompts import FrontMatter, PromptError, check_placeholders, split_front_matter
 
 PLACEHOLDERS = ("question", "passages", "texts", "pictures", "query_picture", "queries")
 """What a prompt may hold, each behind a ``$``."""
 
 _PARTING = re.compile(r"^===[ \t]*$", re.MULTILINE)
-_FENCE = "---"
 _LONG_NUMBER = re.compile(r"\d{4,8}")
 """What one character may lie between and a figure's name."""
 
@@ -79,7 +76,7 @@ def answer_prompts() -> list[str]:
     return sorted(
         file.name.removesuffix(".md")
         for file in files("tasks.answering.prompts").iterdir()
-        if file.name.endswith(".md") and file.read_text(encoding="utf-8").startswith(_FENCE)
+        if file.name.endswith(".md") and file.read_text(encoding="utf-8").startswith("---")
     )
 
 
@@ -96,26 +93,12 @@ def read_answer_prompt(name: str, text: str) -> AnswerPrompt:
     Raises:
         PromptError: It holds none.
     """
-    source, text = "", text.removeprefix("\ufeff").replace("\r\n", "\n")
-    if text.startswith(f"{_FENCE}\n"):
-        front, found, text = text.removeprefix(f"{_FENCE}\n").partition(f"\n{_FENCE}\n")
-        try:
-            said = yaml.safe_load(front) if found else None
-        except yaml.YAMLError as error:
-            raise PromptError("the front matter between the lines of --- is no YAML") from error
-        if not isinstance(said, dict) or set(said) - {"source"}:
-            raise PromptError("front matter ends with a line of --- and may say 'source: …', nothing else")
-        source = str(said.get("source", ""))
-    parts = [part.strip() for part in _PARTING.split(text)]
+    front, body = split_front_matter(text, FrontMatter)
+    parts = [part.strip() for part in _PARTING.split(body)]
     if len(parts) > 2 or not parts[-1]:
         raise PromptError("write a message, or two with a line of === between them: the system's and the user's")
-    for part in parts:
-        template = string.Template(part)
-        if not template.is_valid():
-            raise PromptError("a dollar sign begins a placeholder; write $$ for one that is meant")
-        if unknown := sorted(set(template.get_identifiers()) - set(PLACEHOLDERS)):
-            raise PromptError(f"there is no placeholder ${unknown[0]}; use ${', $'.join(PLACEHOLDERS)}")
-    return AnswerPrompt(name, parts[0] if len(parts) == 2 else "", parts[-1], source)
+    check_placeholders(body, PLACEHOLDERS)
+    return AnswerPrompt(name, parts[0] if len(parts) == 2 else "", parts[-1], front.source)
 
 
 def compose(

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-from schemas.corpus import AnswerOptions
+from schemas.corpus.answer import AnswerOptions
 from schemas.evidence import Filters, Hit
 from schemas.models import MINILM
 from schemas.ports import SearchIndex, TextEmbedder

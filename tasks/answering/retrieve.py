@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from schemas.corpus import Ranking
+from schemas.corpus.retrieval import Ranking
 from schemas.errors import RequestError
 from schemas.evidence import NO_FILTERS, Filters, Modality
 from schemas.ports import SearchIndex

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from schemas.corpus import Ranking
+from schemas.corpus.retrieval import Ranking
 from schemas.errors import RequestError
 from schemas.evidence import Filters
 from schemas.ports import PassageScorer, SearchIndex, Writer

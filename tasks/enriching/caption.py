@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from schemas.corpus import CONTEXT, CaptionerKind
+from schemas.corpus.captions import CONTEXT, CaptionerKind
 from schemas.documents import Chunk, PlacedFigure
 from schemas.evidence import Modality
 from schemas.flags import Flag, is_refused

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from schemas.corpus import EmbeddingOptions, ImageModelOptions, LateModelOptions, PoolOptions, TextModelOptions
+from schemas.corpus.embeddings import EmbeddingOptions, ImageModelOptions, LateModelOptions, PoolOptions, TextModelOptions
 from schemas.models import DEFAULT_SPACE, FLOAT32, Embeds, ModelName, Settings
 from tasks.enriching import embed
 from tasks.enriching.embed import Content

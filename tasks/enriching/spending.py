@@ -5,7 +5,9 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from schemas.corpus import ModelCaptioner, ModelConfig, Price, Spend
+from schemas.corpus.budget import Spend
+from schemas.corpus.captions import ModelCaptioner
+from schemas.corpus.models import ModelConfig, Price
 from schemas.generation import Description, Subject
 from schemas.versions import Spent
 

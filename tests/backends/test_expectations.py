@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from backends.expectations import RowBatch, expect_evidence
-from schemas.corpus import GateOptions
+from schemas.corpus.gates import GateOptions
 from schemas.evidence import EVIDENCE
 from schemas.tags import escape, placeholder
 from schemas.violations import GateVerdict

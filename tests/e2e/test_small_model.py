@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from backends.models.endpoint import Endpoint
-from schemas.corpus import EndpointOptions, ModelConfig
+from schemas.corpus.models import EndpointOptions, ModelConfig
 from schemas.generation import Message, Reply, Request
 from tests import small_model
 

@@ -26,7 +26,8 @@ from backends.models.pictures import fit, open_picture
 from backends.models.rapid_layout_detector import LEAST_SCORE, RapidLayout
 from backends.models.rapidocr_recogniser import EXACT, LARGEST_SIDE_PX, LEAST_SIDE_PX, PARAMETERS, RapidOcr
 from backends.models.registry import IMAGE_EMBEDDERS, LATE_EMBEDDERS, TEXT_EMBEDDERS, UNIFIED_EMBEDDERS
-from schemas.corpus import EndpointOptions, ModelCaptioner
+from schemas.corpus.captions import ModelCaptioner
+from schemas.corpus.models import EndpointOptions
 from schemas.errors import InsetError
 from schemas.generation import Reply, Request
 from schemas.geometry import BBox

@@ -24,7 +24,9 @@ from backends.pdf.inscribe import Inscription, inscribe
 from backends.stores.object_store import open_store
 from ray_jobs.enrich import structure_with
 from ray_jobs.page_pictures import keep_pictures
-from schemas.corpus import CaptionerKind, EmbeddingOptions, ParseOptions
+from schemas.corpus.captions import CaptionerKind
+from schemas.corpus.embeddings import EmbeddingOptions
+from schemas.corpus.parse import ParseOptions
 from schemas.documents import (
     Chunk,
     LayoutRegion,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from ray_jobs.children import Done, Refused, prepare, run_each
-from schemas.corpus import ParseOptions
+from schemas.corpus.parse import ParseOptions
 from schemas.errors import ContractError, FailureCode, InsetError, NotFoundError, TransientError, UserError
 
 

@@ -17,7 +17,7 @@ from ray_jobs.documents import (
     write_parsed,
     write_structured,
 )
-from schemas.corpus import ParseOptions
+from schemas.corpus.parse import ParseOptions
 from schemas.documents import Node
 from tasks.reading.contents import grow
 from tasks.reading.parse import parse

@@ -11,7 +11,7 @@ import pytest
 from bench.bomb import transparency_bomb
 from ray_jobs import draw_pages
 from ray_jobs.draw_pages import WAITING_A_DOCUMENT, Drawing, PageDrawer
-from schemas.corpus import ParseOptions
+from schemas.corpus.parse import ParseOptions
 from schemas.errors import BadInputError, FailureCode, InsetError, NotFoundError, TransientError
 from tests.manuals import write_manual
 

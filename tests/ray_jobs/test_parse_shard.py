@@ -13,7 +13,7 @@ from backends.stores.object_store import open_store
 from backends.stores.sources import open_source
 from ray_jobs.documents import is_finished, parsed_folder, read_parsed
 from ray_jobs.parse_shard import ParseJob, ParseOutcome, attempt_key, parse_documents, parse_key
-from schemas.corpus import ParseOptions
+from schemas.corpus.parse import ParseOptions
 from schemas.errors import FailureCode, InsetError
 from tests.manuals import endless, write_manual
 

@@ -2,14 +2,11 @@
 
 import functools
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from typing import Any
-
-import yaml
 
 from schemas.answer_presets import AnswerPreset, AnswerPresetInfo, AnswerSettings
 from schemas.errors import RequestError
-from tasks.answering.presets import mistake, read_named
+from tasks.answering.presets import mistake, read_named, read_packaged
 
 EXTRACTIVE, WITH_A_MODEL = "extractive", "ilt"
 """The default answer presets: without a model, and with one."""
@@ -18,12 +15,9 @@ EXTRACTIVE, WITH_A_MODEL = "extractive", "ilt"
 @functools.cache
 def packaged_answers() -> Mapping[str, AnswerPreset]:
     """Return the packaged answer presets by name: the extractive one, then those of each source."""
-    read = [
-        read_answer_preset(file.name.removesuffix(".yaml"), yaml.safe_load(file.read_text(encoding="utf-8")))
-        for file in files(__name__).iterdir()
-        if file.name.endswith(".yaml")
-    ]
-    return {preset.name: preset for preset in sorted(read, key=lambda one: (one.name != EXTRACTIVE, one.source, one.name))}
+    return read_packaged(
+        __name__, read_answer_preset, lambda preset: (preset.name != EXTRACTIVE, preset.source, preset.name)
+    )
 
 
 def read_answer_preset(name: str, holds: Mapping[Any, Any]) -> AnswerPreset:

@@ -13,17 +13,17 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import ValidationError
 
-from schemas.corpus import DEFAULT_PRESET
+from schemas.corpus.retrieval import DEFAULT_PRESET
 from schemas.errors import RequestError
 from schemas.models import DEFAULT_SPACE
-from schemas.retrieval import Preset, PresetInfo, Steps
+from schemas.retrieval import NamedPreset, Preset, PresetInfo, Steps
 from tasks.enriching.spaces import SPACES
 
 NO_CHANGES: Mapping[str, Any] = MappingProxyType({})
 """The steps of those who take a preset as it is."""
 
 
-Named = TypeVar("Named")
+Named = TypeVar("Named", bound=NamedPreset)
 
 
 class PresetError(ValueError):
@@ -33,12 +33,19 @@ class PresetError(ValueError):
 @functools.cache
 def packaged() -> Mapping[str, Preset]:
     """Return the presets that Inset brings, by name: the default, then what each version can do, Inset's own, and the papers'."""
-    read = [
-        read_preset(file.name.removesuffix(".yaml"), yaml.safe_load(file.read_text(encoding="utf-8")))
-        for file in files(__name__).iterdir()
+    return read_packaged(__name__, read_preset, _place)
+
+
+def read_packaged(
+    package: str, read: Callable[[str, Mapping[Any, Any]], Named], order: Callable[[Named], Any]
+) -> dict[str, Named]:
+    """Return the presets in the YAML files of a package, by name, in the given order."""
+    presets = [
+        read(file.name.removesuffix(".yaml"), yaml.safe_load(file.read_text(encoding="utf-8")))
+        for file in files(package).iterdir()
         if file.name.endswith(".yaml")
     ]
-    return {preset.name: preset for preset in sorted(read, key=_place)}
+    return {preset.name: preset for preset in sorted(presets, key=order)}
 
 
 def read_preset(name: str, holds: Mapping[Any, Any]) -> Preset:

@@ -180,13 +180,11 @@ def test_look_alikes_are_disarmed_where_they_stand() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("$nothing", "there is no placeholder $nothing; use $question, $passages"),
-        ("costs 5 $", "write $$ for one that is meant"),
+        ("$nothing", "there is no placeholder $nothing; known are $question, $passages"),
+        ("costs 5 $", "write $$ where a $ is meant"),
         ("a\n===\nb\n===\n$question", "the system's and the user's"),
         ("  \n", "write a message"),
-        ("---\nsource: me\n$question", "front matter ends with a line of ---"),
-        ("---\nwords: 5\n---\n$question", "may say 'source: …'"),
-        ("---\n[\n---\n$question", "no YAML"),
+        ("---\nwords: 5\n---\n$question", "words: Extra inputs are not permitted; known are source"),
     ],
 )
 def test_a_file_that_is_no_prompt_says_so_in_one_line(text: str, message: str) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from backends.models.registry import language_model
-from schemas.corpus import EndpointOptions, ModelConfig
+from schemas.corpus.models import EndpointOptions, ModelConfig
 from schemas.errors import RequestError
 from schemas.ports import Vector
 from schemas.retrieval import Steps

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from backends.engines.rows import PAGES as PAGE_COLUMN
 from backends.engines.rows import filtered
-from schemas.corpus import Ranking
+from schemas.corpus.retrieval import Ranking
 from schemas.errors import ContractError, UserError
 from schemas.evidence import Filters, Modality
 from schemas.ports import Vector

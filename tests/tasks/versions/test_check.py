@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from PIL import Image
 
-from schemas.corpus import GateOptions
+from schemas.corpus.gates import GateOptions
 from schemas.documents import Block, BlockKind, Kind, Page, PlacedFigure, Placement, Role
 from schemas.errors import FailureCode
 from schemas.evidence import EVIDENCE, PLACEMENTS

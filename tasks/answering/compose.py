@@ -1,4 +1,4 @@
-"""Put a question and its passages into the messages that a language model is sent."""
+"""Compose the messages that a language model is sent: the question and its passages."""
 
 import functools
 import re
@@ -16,27 +16,21 @@ from tasks.answering.highlight import sentences
 from tasks.enriching.prompts import FrontMatter, PromptError, check_placeholders, split_front_matter
 
 PLACEHOLDERS = ("question", "passages", "texts", "pictures", "query_picture", "queries")
-"""What a prompt may hold, each behind a ``$``."""
+"""Placeholders of a prompt, each written with a ``$``."""
 
 _PARTING = re.compile(r"^===[ \t]*$", re.MULTILINE)
 _LONG_NUMBER = re.compile(r"\d{4,8}")
-"""What one character may lie between and a figure's name."""
+"""Numbers that may be one edit away from a figure's name."""
 
 MOST_LINE = 300
-"""Characters of a title with its section, of a caption and of a query that are sent at most."""
+"""Maximum characters of a title with its section, a caption or a query."""
 
 
 @dataclass(frozen=True)
 class AnswerPrompt:
-    """What a model is asked; ``system`` is "" where a prompt has one message alone.
+    """A prompt for answers: templates of the system message, "" for none, and of the user's.
 
-    A line of ``===`` parts the system message from the user's. A line all of whose placeholders are empty is left out.
-
-    Attributes:
-        name: Of its file, without the ending.
-        system: The template of the system message.
-        user: The template of the user's message.
-        source: Which paper or page asks for the same.
+    A line of ``===`` separates the two. Lines whose placeholders are all empty are dropped.
     """
 
     name: str
@@ -52,13 +46,13 @@ class AnswerPrompt:
 
 @dataclass(frozen=True)
 class ModelInput:
-    """What a model is sent.
+    """The messages sent to a model, and what its reply may refer to.
 
     Attributes:
         messages: The chat.
         passages: The passages; ``[P1]`` names the first.
-        figures: What a model may show, by the digits of its name.
-        held: Every ``[number]`` and every long number that the passages hold themselves: none of them is a name.
+        figures: Figures that the model may show, by the digits of their names.
+        held: Every ``[number]`` and long number in the passages themselves; none of them is a name.
     """
 
     messages: tuple[Message, ...]
@@ -67,7 +61,7 @@ class ModelInput:
     held: frozenset[str] = frozenset()
 
     def without_figures(self) -> "ModelInput":
-        """Return the same for an answer in which no figure stands in the text."""
+        """Return the same for an answer without figures in its text."""
         return replace(self, figures={})
 
 
@@ -88,10 +82,10 @@ def answer_prompt(name: str) -> AnswerPrompt:
 
 
 def read_answer_prompt(name: str, text: str) -> AnswerPrompt:
-    """Return the prompt that a file holds: perhaps front matter between lines of ``---``, then one or two messages.
+    """Return the prompt in a file: optional front matter, then one or two messages.
 
     Raises:
-        PromptError: It holds none.
+        PromptError: The file isn't a prompt.
     """
     front, body = split_front_matter(text, FrontMatter)
     parts = [part.strip() for part in _PARTING.split(body)]
@@ -112,17 +106,9 @@ def compose(
     query_picture: bytes | None = None,
     queries: Sequence[str] = (),
 ) -> ModelInput:
-    """Return what a model is sent.
+    """Return the messages for a model: passages best first, at most ``context_chars``, the last one cut at a sentence.
 
-    Args:
-        question: In plain words.
-        hits: The passages, best first.
-        prompt: What it is asked.
-        template: How the version's tags are spelled.
-        context_chars: Characters of passages at most; the last one is cut at a sentence.
-        images: Pictures that the model sees: figure ids and encoded pictures.
-        query_picture: A picture that goes with the question; the model sees it first.
-        queries: What was searched for, for a judge.
+    The model sees ``query_picture`` first, then ``images``, as figure ids and encoded pictures. ``queries`` are those so far.
     """
     held = {number for hit in hits for number in _LONG_NUMBER.findall(template.without(_said(hit, template)))}
     named = aliases((figure.figure_id for hit in hits for figure in hit.figures), held)
@@ -170,7 +156,7 @@ def compose(
 
 
 def _head(hit: Hit, number: int) -> str:
-    """Return the line over a passage: its name, document, section and page. No line of a passage can pass for it."""
+    """Return the line over a passage: its name, document, section and page. No line of a passage can imitate it."""
     places = [hit.title or hit.source.rpartition("/")[2], *hit.section_path]
     region = next((one for one in hit.regions if one.page == hit.page), None)
     page = region.page_name if region is not None else f"page {hit.page}"
@@ -188,16 +174,16 @@ def _line(text: str) -> str:
 
 
 def _said(hit: Hit, template: TagTemplate) -> str:
-    """Return a row's tagged text; of a figure, its tag with all that is known of it: caption, description, words in it."""
+    """Return a row's tagged text; for a figure, its tag with caption, description and recognised words."""
     if hit.modality is not Modality.FIGURE:
         return hit.tagged_text
     return "\n".join([*(tag for tag, number in template.split(hit.tagged_text) if number is not None), hit.text])
 
 
 def _aliased(hit: Hit, template: TagTemplate, named: Mapping[str, str], most: int) -> str:
-    """Return a passage with names of figures in place of tags; a tag of no figure of the passage is left out.
+    """Return a passage with names of figures in place of tags; tags of unknown figures are dropped.
 
-    A figure that the passage is, or only mentions, follows behind it with its caption.
+    Figures that the passage is, or only mentions, follow with their captions.
     """
     known = {figure.number: figure for figure in hit.figures}
     pieces = []
@@ -211,7 +197,7 @@ def _aliased(hit: Hit, template: TagTemplate, named: Mapping[str, str], most: in
 
 
 def _cut(text: str, room: int) -> str:
-    """Return a text that fits, or its whole sentences that do; "" where none does."""
+    """Return the whole sentences of a text that fit; "" if none does."""
     if len(text) <= room:
         return text
     ends = [end for _, end in sentences(text) if end <= room]
@@ -219,7 +205,7 @@ def _cut(text: str, room: int) -> str:
 
 
 def _picture_lines(figure_ids: Sequence[str], hits: Sequence[Hit], first: int) -> str:
-    """Return a line for each picture that the model sees: its passage and its caption."""
+    """Return a line for each picture: its number, passage and caption."""
     lines = []
     for place, figure_id in enumerate(figure_ids, first):
         holds = [
@@ -235,7 +221,7 @@ def _picture_lines(figure_ids: Sequence[str], hits: Sequence[Hit], first: int) -
 
 
 def _filled(template: str, values: Mapping[str, str]) -> str:
-    """Return a template filled in, without the lines that have nothing but empty placeholders."""
+    """Fill in a template and drop lines whose placeholders are all empty."""
     kept = []
     for line in template.splitlines():
         names = string.Template(line).get_identifiers()

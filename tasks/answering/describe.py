@@ -1,4 +1,4 @@
-"""Put the picture that somebody asks by into words, which are searched as if they had been query."""
+"""Describe a query picture in words, which are searched like a question."""
 
 from schemas.errors import RequestError
 from schemas.ports import Writer
@@ -9,23 +9,15 @@ from tasks.enriching.caption_quality import echoes, repeats, words_of
 from tasks.enriching.refusals import refuses
 
 MOST_CHARS = 1000
-"""Of a description; models of text read hardly more."""
+"""Maximum characters of a description; text models read hardly more."""
 
 
 def described(query: EmbeddedQuery, model: Writer, record: StepRecord, *, needed: bool) -> EmbeddedQuery:
-    """Return a question whose words are followed by a description of its picture.
-
-    Without a description that is fit for use it is the question as it was, and the step's note says why.
-
-    Args:
-        query: The question; it has a picture.
-        model: What looks at it.
-        record: The step.
-        needed: Whether there is nothing else to search by.
+    """Return the query with a description of its picture added; unchanged, with a note, if the description isn't usable.
 
     Raises:
-        RequestError: There is no description, and it is needed.
-        UserError: The model can't be used as the corpus file names it.
+        RequestError: There is no description, and it is ``needed``.
+        UserError: The model can't be used as configured.
     """
     prompt = filled("describe")
     said = reply(model, prompt, record, query.picture)
@@ -39,7 +31,7 @@ def described(query: EmbeddedQuery, model: Writer, record: StepRecord, *, needed
 
 
 def _usable(said: str, prompt: str) -> str:
-    """Return a description on one line; "" for what is none."""
+    """Return a description on one line; "" if it isn't usable."""
     words = words_of(said)
     if not words or refuses(said) or repeats(words) or echoes(said, words, prompt):
         return ""

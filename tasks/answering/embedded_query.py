@@ -1,4 +1,4 @@
-"""A question as retrievers take it: its words, its picture, and their vectors."""
+"""A query as retrievers use it: its words, its picture, and their vectors."""
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,12 +12,12 @@ from tasks.enriching.spaces import SPACES
 
 
 class EmbeddedQuery:
-    """A question, which is embedded once in each space that asks for it, also where several threads do.
+    """A query that is embedded once in each space that needs it. Thread-safe.
 
     Args:
         embedders: The model of each space, by the space's name.
-        words: What is looked for, in plain words; "" where there is a picture alone.
-        picture: An encoded picture that goes with the words.
+        words: The question in plain words; "" for a picture alone.
+        picture: An encoded picture.
     """
 
     def __init__(self, embedders: Mapping[str, Embedder], words: str, picture: bytes | None = None) -> None:
@@ -29,18 +29,18 @@ class EmbeddedQuery:
 
     @property
     def has_no_words(self) -> bool:
-        """Whether a picture is all there is."""
+        """Whether it is a picture alone."""
         return self.picture is not None and not self.words
 
     def can_embed(self, space: str) -> bool:
-        """Return whether there is something of it that a space's model embeds."""
+        """Return whether a space's model can embed it."""
         return not self.has_no_words or SPACES[space].sees
 
     @classmethod
     def embed_all(
         cls, embedders: Mapping[str, Embedder], questions: Sequence[str], spaces: Iterable[str]
     ) -> "list[EmbeddedQuery]":
-        """Return many questions, which the models of texts among some spaces embed embed_all: several at once are faster."""
+        """Return many queries, embedded as one batch by the text models among some spaces."""
         queries = [cls(embedders, words) for words in questions]
         for space in spaces:
             if queries and space in embedders and not SPACES[space].sees:
@@ -50,16 +50,16 @@ class EmbeddedQuery:
         return queries
 
     def reworded(self, words: str) -> "EmbeddedQuery":
-        """Return the same question in other words; itself where they are the same."""
+        """Return the query with other words; itself if they are the same."""
         return self if words == self.words else EmbeddedQuery(self.embedders, words, self.picture)
 
     def vector(self, space: str) -> Vector:
-        """Return its vector in a space, shape ``(dimension,)``; of late interaction its vectors, ``(n, dimension)``.
+        """Return its vector in a space, shape ``(dimension,)``; for late interaction, ``(n, dimension)``.
 
-        Words and picture embed_all are the mean of both, of unit length; of late interaction the vectors of both.
+        Words and picture are combined as the normalised mean; for late interaction all vectors of both are kept.
 
         Raises:
-            RequestError: There is nothing of it that the space's model could embed.
+            RequestError: The space's model can embed nothing of it.
         """
         with self._embedding:
             if space not in self._vectors:

@@ -1,4 +1,4 @@
-"""Have a language model write an answer from passages, and read it part by part as it comes."""
+"""Have a language model write an answer, and read it part by part while it is written."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -16,15 +16,7 @@ CUT_OFF = "the model stopped at its limit of tokens, so the answer may end early
 
 @dataclass(frozen=True)
 class WrittenAnswer:
-    """What a model wrote, as a whole.
-
-    Attributes:
-        parts: The parts, in order.
-        counts: What was dropped, repaired or left without a citation.
-        says_no_answer: Whether it says that the passages don't answer.
-        failure: Why the reply isn't whole; "" where it is.
-        note: What a reader should know of a whole reply.
-    """
+    """An answer written by a model; ``failure`` says why the reply is incomplete, ``note`` is for readers."""
 
     parts: list[Part] = field(default_factory=list)
     counts: AnswerCounts = field(default_factory=AnswerCounts)
@@ -34,14 +26,10 @@ class WrittenAnswer:
 
 
 def write(model: Writer, sent: ModelInput) -> Iterator[TextDelta | PartFinished | WrittenAnswer]:
-    """Yield what a reader sees while the model writes, and at last what it wrote.
-
-    Args:
-        model: The model.
-        sent: What it is sent.
+    """Yield the events of an answer while the model writes, then the whole answer.
 
     Raises:
-        UserError: The model can't be used as the corpus file names it.
+        UserError: The model can't be used as configured.
     """
     reader, failure, note = ReplyReader(sent), "", ""
     with closing(model.stream(Request("answer", sent.messages))) as reply:

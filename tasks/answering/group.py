@@ -1,11 +1,11 @@
-"""Show the best of each page or document, and say how many more there are."""
+"""Group hits by page or document: the best of each group, and how many others there are."""
 
 from collections.abc import Hashable, Iterable
 from enum import StrEnum
 from typing import NamedTuple
 
 GROUPED = 1_000
-"""Rows that groups are made of, the best of a ranking: always as many, so that page after page is of the same groups."""
+"""Rows that are grouped, the best of a ranking: a constant, so that every page of hits is of the same groups."""
 
 
 class GroupBy(StrEnum):
@@ -24,11 +24,7 @@ class BestOfGroup(NamedTuple):
 
 
 def group(ranked: Iterable[tuple[str, float, Hashable]]) -> list[BestOfGroup]:
-    """Return the best row of each group, in the order of those.
-
-    Args:
-        ranked: Evidence id, score and group of rows, best first.
-    """
+    """Return the best row of each group, best first, of rows given as evidence id, score and group, best first."""
     first: dict[Hashable, tuple[str, float]] = {}
     count: dict[Hashable, int] = {}
     for evidence_id, score, name in ranked:

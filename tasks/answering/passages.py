@@ -1,4 +1,4 @@
-"""Read the rows around a hit as a reader does: as headings, sentences, items of lists, code, tables and figures."""
+"""Read the rows around a hit as headings, sentences, list items, code, tables and figures."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,11 +12,10 @@ from tasks.answering.highlight import sentences
 from tasks.tables.mark_up import markdown
 
 REACH = 3
-"""Rows of the same section that are read before and behind a hit. Rows hold some 200 words; of the example manuals' lists none
-goes over more than three."""
+"""Rows of the same section read before and after a hit; rows hold some 200 words."""
 
 LONG_SENTENCE = 40
-"""Words beyond which lines of their own, as on slides and forms, are sentences each."""
+"""Words beyond which each line, as on slides and forms, is a sentence."""
 
 _ITEM = re.compile(r"\s*(?:[-•*–▪◦‣●○■□➢✓]|(?P<number>\d{1,2})[.)]|\(?[a-zA-Z][.)]|\((?P<bracketed>\d{1,2})\))\s+(?=\S)")
 _GAP = re.compile(r"\n[^\S\n]*+\n\s*+")
@@ -27,13 +26,13 @@ _STATEMENT = re.compile(
 )
 _OPERATORS = re.compile(r"[{}()\[\];=<>_$#|&*+\\/]")
 CODE_SHARE = 0.06
-"""Least share of brackets and operators among the characters of a line of code."""
+"""Minimum share of brackets and operators in a line of code."""
 
 Style = Literal["prose", "heading", "item", "code", "figure", "table"]
 
 
 class RowPosition(NamedTuple):
-    """What choosing neighbours needs of a row."""
+    """The columns of a row that choosing its neighbours needs."""
 
     evidence_id: str
     modality: str
@@ -42,10 +41,10 @@ class RowPosition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PassageBlock:
-    """A paragraph, heading, item, run of code lines, table, or figures between them.
+    """A paragraph, heading, list item, run of code lines, table, or figures between them.
 
-    ``text`` has its tags; ``rows`` are the rows of the passage that it comes from, by place; ``sentences`` are spans of
-    ``text``; ``number`` is that of a numbered item.
+    ``text`` has its tags; ``rows`` are indices of its rows in the passage; ``sentences`` are spans of ``text``; ``number`` is a
+    numbered item's.
     """
 
     style: Style
@@ -57,9 +56,9 @@ class PassageBlock:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """Rows of one section, one after another, and what they say.
+    """Consecutive rows of one section, and their blocks.
 
-    ``found`` are the places of those among ``rows`` that were found; ``rank`` is that of the best one, from 0.
+    ``found`` are the indices of the rows found; ``rank`` is the best one's, from 0.
     """
 
     rows: tuple[Hit, ...]
@@ -69,11 +68,9 @@ class Passage:
 
 
 def around(places: Sequence[RowPosition], found: Sequence[str]) -> list[list[str]]:
-    """Return runs of rows to read: each row that was found with its neighbours in its section, those that meet as one run.
+    """Return runs of rows to read: each row found with its neighbours in its section, overlapping runs merged.
 
-    Args:
-        places: The rows of one document in reading order.
-        found: Rows of it, best first. A figure's row, or a page's, is read alone.
+    ``places`` are the rows of one document in reading order, ``found`` are best first. A figure's or page's row is read alone.
 
     Returns:
         Evidence ids in reading order, a list a run, in the order of ``found``.
@@ -107,15 +104,9 @@ def around(places: Sequence[RowPosition], found: Sequence[str]) -> list[list[str
 
 
 def read_passage(rows: Sequence[Hit], ranks: Mapping[str, int], template: TagTemplate) -> Passage:
-    """Return rows of a section as a passage.
+    """Return rows of a section, in reading order, as a passage; ``ranks`` are those of the rows found.
 
-    A sentence, or a list, that goes on from row to row is put together again. Captions are left out: they stand under
-    their figures.
-
-    Args:
-        rows: In reading order.
-        ranks: The ranks of those that were found.
-        template: How tags are spelled.
+    Sentences and lists that continue in the next row are joined. Captions are left out: they are shown under their figures.
     """
     titles = {title for row in rows for title in row.section_path}
     blocks: list[PassageBlock] = []
@@ -153,7 +144,7 @@ def _without_captions(row: Hit, template: TagTemplate) -> str:
 
 
 def _styled(paragraph: str, titles: set[str], template: TagTemplate) -> Iterator[tuple[Style, str]]:
-    """Cut a paragraph into runs of lines of one style."""
+    """Split a paragraph into runs of lines of one style."""
     if not paragraph:
         return
     if len(paragraph) < 200 and any(same_title(title, paragraph) for title in titles):
@@ -194,7 +185,7 @@ def _is_code(line: str) -> bool:
 
 
 def _append(blocks: list[PassageBlock], block: PassageBlock) -> None:
-    """Add a block, joined with the one before where code goes on, or a sentence over the page, around a figure or table."""
+    """Append a block, joined with the previous one if code continues, or a sentence around a figure, table or page break."""
     before = next(
         (place for place in range(len(blocks) - 1, -1, -1) if blocks[place].style not in ("figure", "table")), None
     )
@@ -229,9 +220,9 @@ def _lines(text: str, span: Span) -> Iterator[Span]:
 
 
 def runs(blocks: Sequence[PassageBlock]) -> list[range]:
-    """Return the lists and procedures of a passage: runs of blocks from their first item to their last.
+    """Return the lists of a passage: runs of blocks from the first item to the last.
 
-    What stands between two items of one list, such as a figure or a note, belongs to it where the items are numbered on.
+    A block between two numbered items, such as a figure or note, belongs to the list.
     """
     found: list[range] = []
     open_: int | None = None
@@ -256,5 +247,5 @@ def runs(blocks: Sequence[PassageBlock]) -> list[range]:
 
 
 def figures_of(passage: Passage) -> dict[str, CitedFigure]:
-    """Return the figures of a passage by the number of their tags."""
+    """Return the figures of a passage by the numbers of their tags."""
     return {figure.number: figure for row in passage.rows for figure in row.figures}

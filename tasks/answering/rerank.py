@@ -1,4 +1,4 @@
-"""Order candidates anew. Every reranker returns a permutation of what it was given, whatever it is that judged."""
+"""Rerankers. Each returns a permutation of its input."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, assert_never
@@ -17,7 +17,7 @@ from tasks.enriching.embed import search_text, searched_words
 
 
 def reranked(search: Search, step: Reranker, query: EmbeddedQuery, ranked: Ranked) -> Ranked:
-    """Return candidates in another order; those beyond the step's pool keep theirs behind them."""
+    """Return the candidates in another order; those beyond the step's pool keep theirs behind them."""
     with search.trace.step(f"rerank: {step.by}", query.words) as record:
         pool = ids(ranked[: step.pool])
         if query.has_no_words and not (isinstance(step, Nearness) and query.can_embed(step.space)):
@@ -46,16 +46,7 @@ def reranked(search: Search, step: Reranker, query: EmbeddedQuery, ranked: Ranke
 def judged(
     search: Search, model: str, query: EmbeddedQuery, ranked: Ranked, shown: Mapping[str, str], record: StepRecord
 ) -> Ranked:
-    """Return candidates in the order that a generative model writes down; as they were where it writes none.
-
-    Args:
-        search: Knows the models.
-        model: The name of one.
-        query: The question.
-        ranked: The candidates.
-        shown: What the model reads of them; one that isn't among these isn't shown.
-        record: Gets the tokens, and a note where the order stays.
-    """
+    """Return candidates in the order that a generative model writes, of those ``shown``; unchanged, with a note, if it writes none."""
     names = [name for name, _ in ranked if name in shown]
     candidates = "\n\n".join(f"[{number}] {shortened(shown[name])}" for number, name in enumerate(names, 1))
     prompt = filled("rerank", question=query.words, candidates=candidates)
@@ -67,14 +58,14 @@ def judged(
 
 
 def reordered(ranked: Sequence[tuple[str, float]], scores: Mapping[str, float]) -> Ranked:
-    """Put the rows that were scored first, best first; the others keep their order behind them.
+    """Put the scored rows first, best first; the others keep their order behind them.
 
     Args:
         ranked: ``(evidence_id, score)``, best first.
-        scores: Larger is better; may lack rows. Rows that weren't ranked, and scores that are no numbers, count for nothing.
+        scores: Larger is better; may lack rows. Unknown rows and scores that aren't finite are ignored.
 
     Returns:
-        The same rows, each once. Those that weren't scored come below all others: the scores don't rise.
+        The same rows, each once, with scores that never rise.
     """
     counted = {name: scores[name] for name, _ in ranked if np.isfinite(scores.get(name, np.nan))}
     places = {name: place for place, (name, _) in enumerate(ranked)}
@@ -85,7 +76,7 @@ def reordered(ranked: Sequence[tuple[str, float]], scores: Mapping[str, float]) 
 
 
 def cosine(query: Vector, vector: Vector) -> float:
-    """Return the cosine of two vectors; of many a side, the best of the other side for each of the query's, summed."""
+    """Return the cosine of two vectors; for many vectors each, MaxSim."""
     query, vector = np.atleast_2d(query), np.atleast_2d(vector)
     cosines = (query / _lengths(query)) @ (vector / _lengths(vector)).T
     return float(cosines.max(axis=1).sum())
@@ -105,7 +96,7 @@ def _page_of(row: Mapping[str, Any]) -> PageRow:
 
 
 def _words_of(row: Mapping[str, object]) -> str:
-    """Return what a reranker reads of a row: its document, its section, and what it says."""
+    """Return the text of a row that a reranker reads: document, section and text."""
     path = row["section_path"]
     titles = [str(row["title"]), *(path if isinstance(path, list) else [])]
     return "\n".join(filter(None, [" › ".join(filter(None, titles)), str(row["text"])]))

@@ -1,4 +1,4 @@
-"""Find evidence in one version's index, as a plan says."""
+"""Run a plan: find evidence in one version's index."""
 
 import functools
 import os
@@ -24,10 +24,10 @@ from tasks.answering.trace import Trace
 from tasks.enriching.spaces import DEFAULT, SPACES
 
 THREADS = 32
-"""Retrievers that a process asks at once, beside those that searches ask in threads of their own."""
+"""Maximum number of retrievers that a process runs in threads."""
 
 MOST_JUDGED = 20
-"""Documents that a generative model orders."""
+"""Maximum number of documents that a generative model orders."""
 
 DEFAULT_RANKING = Ranking()
 NOTHING_ELSE = Resources()
@@ -44,26 +44,15 @@ def retrieve(
     resources: Resources = NOTHING_ELSE,
     trace: Trace | None = None,
 ) -> Ranked:
-    """Return the best ``k`` rows for a question; fewer of them begin more of them, up to ``POOL``.
-
-    Args:
-        index: The version to search.
-        query: The question.
-        plan: The steps.
-        k: Rows at most, ≥ 1.
-        filters: What the search is narrowed to.
-        ranking: What the plan leaves open.
-        resources: What a plan may need beside the index.
-        trace: Keeps what each step did.
+    """Return the best ``k`` rows for a query. Up to ``POOL``, a smaller ``k`` gives the beginning of the same ranking.
 
     Returns:
-        ``(evidence_id, score)``, best first, larger is better; scores compare within one call only.
+        ``(evidence_id, score)``, best first; scores compare within one call only.
 
     Raises:
-        RequestError: The version has no vectors of a space that the plan needs, the corpus file names no model that it needs, or
-            the question has a picture that nothing in the plan looks at, or that can't be described where there is nothing else;
-            a model is of another kind than the step that names it needs.
-        UserError: A model can't be used as the corpus file names it.
+        RequestError: The version lacks vectors or the corpus file a model that the plan needs; a model is of the wrong kind; or the
+            plan can't use the query's picture, or describe it where there are no words.
+        UserError: A model can't be used as configured.
     """
     _check(plan, query, resources)
     search = Search(index, ranking, trace or Trace(), resources)
@@ -97,7 +86,7 @@ def retrieve(
 
 
 def _check(plan: Steps, query: EmbeddedQuery, resources: Resources) -> None:
-    """Refuse a plan that this version, this corpus file or this question lacks something for; errors as for ``retrieve``."""
+    """Check that version, corpus file and query have what the plan needs; errors as for ``retrieve``."""
     name = f"preset {plan.name}" if isinstance(plan, Preset) else "this search"
     if absent := lacking_vectors(plan, query.embedders):
         raise RequestError(
@@ -121,7 +110,7 @@ def _check(plan: Steps, query: EmbeddedQuery, resources: Resources) -> None:
 
 
 def takes_pictures(plan: Steps) -> bool:
-    """Return whether a plan can be query by a picture: it embeds it, or has it described."""
+    """Return whether a plan accepts a query picture: it embeds or describes it."""
     return looks(plan) or plan.describe is not None
 
 
@@ -131,24 +120,24 @@ def looks(plan: Steps) -> bool:
 
 
 def lacking_vectors(plan: Steps, known: Iterable[str]) -> dict[str, str]:
-    """Return the vectors that are needed and not known, such as ``vectors image``, with the option that brings them."""
+    """Return the missing vectors, such as ``vectors image``, with the option that adds them."""
     have = set(known)
     return {f"vectors {name}": SPACES[name].option if name in SPACES else name for name in plan.spaces if name not in have}
 
 
 def lacking_models(plan: Steps, known: Iterable[str]) -> dict[str, str]:
-    """Return the models that are needed and not known, such as ``a model llm``, with the option that brings them."""
+    """Return the missing models, such as ``a model llm``, with the option that adds them."""
     have = set(known)
     return {f"a model {name}": f"retrieval.models.{name}" for name in plan.models if name not in have}
 
 
 def lacking_rows(plan: Steps, *, has_pages: bool) -> dict[str, str]:
-    """Return the rows that are needed and not there, with the option that brings them."""
+    """Return the missing kinds of rows, with the option that adds them."""
     return {"rows of pages": "captions.pages"} if plan.looks_at_pages_alone and not has_pages else {}
 
 
 def _in_documents(search: Search, step: DocumentStep, query: EmbeddedQuery, filters: Filters) -> Filters:
-    """Narrow a search to the documents whose rows rank best; a row adds to its document what rank fusion gives it."""
+    """Restrict the filters to the documents whose rows rank best; rows vote with their rank-fusion scores."""
     rows = ids(ask_index(search, step.by, query, POOL, filters))
     with search.trace.step("documents", query.words) as record:
         found = search.rows(rows)
@@ -169,9 +158,9 @@ def _first_source(row: Mapping[str, object]) -> object:
 def _rankings(
     search: Search, retrievers: Sequence[Retriever], query: EmbeddedQuery, depth: int, filters: Filters
 ) -> list[Ranked]:
-    """Ask all that put the question itself to the engine at once, then the others in turn; the trace keeps the plan's order.
+    """Run the retrievers, those that search for the question itself in parallel; the trace keeps the plan's order.
 
-    Engines search outside Python's lock, so two searches take little longer than one.
+    Engines search without Python's lock, so two searches take little longer than one.
     """
     traces = [search.trace.branch() for _ in retrievers]
 
@@ -195,15 +184,15 @@ def _rankings(
 
 @functools.lru_cache(maxsize=1)
 def _threads(_process: int) -> ThreadPoolExecutor:
-    """Return the threads that retrievers are query in; a forked child has none of its parent's.
+    """Return the pool of threads; a forked process needs one of its own.
 
-    They are kept: a client of an engine pays more for a thread that it doesn't know than for its question.
+    The threads are kept: an engine's client pays more for a new thread than for a search.
     """
     return ThreadPoolExecutor(THREADS, "retriever")
 
 
 def _with_evidence(search: Search, query: EmbeddedQuery, before: Sequence[Ranked]) -> EmbeddedQuery:
-    """Return the question with the beginning of the best text found so far."""
+    """Return the query with the beginning of the best text found so far."""
     best = [ranking[0][0] for ranking in before if ranking][:1]
     texts = [str(row["text"])[:SHOWN_CHARS] for row in search.rows(best).values()]
     return query.reworded("\n".join([query.words, *texts]).strip())
@@ -231,7 +220,7 @@ def _by_ranks(search: Search, plan: Steps, rankings: Sequence[Ranked]) -> Ranked
 
 
 def _behind(first: Ranked, more: Ranked) -> Ranked:
-    """Return what those hear who ask for fewer rows, and behind it the others, none of which scores higher."""
+    """Return the rows of a shallower search, then the others, with scores that never rise."""
     known, least = set(ids(first)), first[-1][1] if first else 0.0
     return [*first, *((name, min(score, least)) for name, score in more if name not in known)]
 
@@ -246,7 +235,7 @@ def _selected(search: Search, plan: Steps, query: EmbeddedQuery, ranked: Ranked,
             ranked = _within(search, select.quota, ranked)
         if diversity:
             pool = ids(ranked[: select.pool])
-            # Of many vectors a row, none says how alike two rows are.
+            # Late-interaction vectors give no similarity of two rows.
             single = (name for name in (*plan.spaces, DEFAULT.name) if not SPACES[name].late)
             if space := next(filter(query.can_embed, single), None):
                 vectors = search.index.vectors(pool, space)
@@ -271,7 +260,7 @@ def _within(search: Search, quota: Mapping[Modality, int], ranked: Ranked) -> Ra
 
 
 def _shares(retrievers: Sequence[Retriever], alpha: float) -> list[float]:
-    """Return what each ranking counts in a weighted fusion: ``alpha`` is shared by the dense ones, the rest by the lexical."""
+    """Return the weight of each ranking in a weighted fusion: ``alpha`` is divided among the dense ones, the rest among the lexical."""
     dense = [not retriever.is_lexical for retriever in retrievers]
     if len(set(dense)) == 1:
         return [1 / len(dense)] * len(dense)

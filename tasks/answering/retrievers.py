@@ -1,4 +1,4 @@
-"""Ask the index: by words, by vectors, by the table of contents."""
+"""Retrievers: by words, by vectors, by the table of contents, by page and figure numbers."""
 
 from collections.abc import Collection
 from typing import assert_never
@@ -16,19 +16,11 @@ from tasks.answering.trace import StepRecord
 from tasks.enriching.spaces import SPACES
 
 DOCUMENTS_READ = 5
-"""Documents whose contents a model picks sections from: those of the nearest rows."""
+"""Maximum number of documents whose contents a model picks sections from."""
 
 
 def ask_index(search: Search, retriever: Retriever, query: EmbeddedQuery, depth: int, filters: Filters) -> Ranked:
-    """Return a retriever's rows.
-
-    Args:
-        search: Where.
-        retriever: How.
-        query: The question.
-        depth: Rows that are wanted of one that names no number.
-        filters: What the search is narrowed to.
-    """
+    """Return a retriever's rows, ``depth`` of them unless it sets a number."""
     k = min(depth, retriever.k or depth)
     with search.trace.step(f"retrieve: {retriever.title}", query.words) as record:
         narrowed = both(filters, retriever.filters)
@@ -56,22 +48,22 @@ def ask_index(search: Search, retriever: Retriever, query: EmbeddedQuery, depth:
 
 
 def above(ranked: Ranked, floor: float | None) -> Ranked:
-    """Return the rows that score no less than a floor."""
+    """Return the rows that score at least a floor."""
     return ranked if floor is None else [pair for pair in ranked if pair[1] >= floor]
 
 
 def without_pages(filters: Filters) -> Filters:
-    """Narrow a search to other rows than those of whole pages: they repeat the words of others, and would take their places."""
+    """Exclude rows of whole pages: they repeat the text of other rows."""
     return filters.model_copy(update={"modalities": [one for one in Modality if one is not Modality.PAGE]})
 
 
 def _looks(retriever: Retriever) -> bool:
-    """Return whether a retriever looks at pictures: only such a one finds rows of whole pages unasked."""
+    """Return whether a retriever compares pictures; only such a one finds rows of whole pages by default."""
     return any(SPACES[space].sees for space in retriever.spaces)
 
 
 def _at_places(search: Search, query: EmbeddedQuery, k: int, filters: Filters) -> Ranked:
-    """Return rows on pages, and of figures and tables, that the question names; none where it may be any document's."""
+    """Return rows on the pages, and of the figures and tables, that the question names; [] unless documents are given."""
     if not filters.documents:
         return []
     found: list[str] = []
@@ -94,7 +86,7 @@ def _labelled(search: Search, labels: Collection[Label], filters: Filters) -> li
 def _in_sections(
     search: Search, step: Sections, query: EmbeddedQuery, k: int, filters: Filters, record: StepRecord
 ) -> Ranked:
-    """Return rows of the sections that a model picks; the nearest of all rows where it picks none."""
+    """Return rows of the sections that a model picks; the nearest rows if it picks none."""
     near = search.nearest(query, MOST_ROWS, filters)
     documents = list(dict.fromkeys(str(row["doc_id"]) for row in search.index.fetch(ids(near[:POOL]))))
     entries = contents_of(search.resources.contents(documents[:DOCUMENTS_READ]))

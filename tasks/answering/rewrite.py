@@ -6,19 +6,13 @@ from tasks.answering.trace import StepRecord
 from tasks.enriching.refusals import refuses
 
 MOST_CHARS = 400
-"""Characters of a rewritten question: a longer reply is an answer, not a query."""
+"""Maximum characters of a rewritten question; a longer reply is an answer."""
 
 MOST_LINES = 1
 
 
 def rewritten(question: str, model: Writer, record: StepRecord) -> str:
-    """Return a question as a model words it; as it was where the reply is silence, a refusal or no query.
-
-    Args:
-        question: What somebody asks.
-        model: Writes the query.
-        record: Gets a note where the question stays as it was.
-    """
+    """Return a question in a model's words; unchanged, with a note, if the reply is empty, a refusal or no query."""
     said = reply(model, filled("rewrite", question=question), record).strip("\"'`“”„ ")
     if not said:
         record.note = record.note or "the model wrote nothing; the question is used"

@@ -1,4 +1,4 @@
-"""Keep what each step of a search did."""
+"""Record the steps of a search."""
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
@@ -12,7 +12,7 @@ ROWS_SHOWN = 20
 
 @dataclass
 class StepRecord:
-    """A step that is under way; whoever does it fills in what came of it."""
+    """A step in progress; the step fills in its results."""
 
     step: str
     asked: str = ""
@@ -23,17 +23,13 @@ class StepRecord:
     seconds: float = 0.0
 
     def keep(self, ranked: list[tuple[str, float]]) -> list[tuple[str, float]]:
-        """Keep the ranking that came of it, and return it."""
+        """Record and return the resulting ranking."""
         self.ranked = ranked
         return ranked
 
 
 class Trace:
-    """The steps of one search, in the order in which they ended; of those done at once, in the order of the plan.
-
-    Args:
-        clock: Returns seconds; by default no time passes.
-    """
+    """The steps of one search, in the order in which they ended; parallel ones in the plan's order. ``clock`` returns seconds."""
 
     def __init__(self, clock: Callable[[], float] = lambda: 0.0) -> None:
         self._done: list[StepRecord] = []
@@ -41,7 +37,7 @@ class Trace:
 
     @property
     def steps(self) -> list[TraceStep]:
-        """What each step did; made when it is asked for, since few searches are."""
+        """The finished steps."""
         return [
             TraceStep(
                 step=done.step,
@@ -58,14 +54,14 @@ class Trace:
 
     @contextlib.contextmanager
     def step(self, name: str, asked: str = "") -> Iterator[StepRecord]:
-        """Do a step; it is kept when it ends."""
+        """Run a step and record it when it ends."""
         record, started = StepRecord(name, asked), self._clock()
         yield record
         record.seconds = self._clock() - started
         self._done.append(record)
 
     def branch(self) -> "Trace":
-        """Return an empty trace of the same clock, for a step that is done while others are."""
+        """Return an empty trace with the same clock, for a step that runs in parallel."""
         return Trace(self._clock)
 
     def join(self, branches: "Iterable[Trace]") -> None:

@@ -18,7 +18,6 @@ class Bounds(Protocol):
 
     def of(self, gate: "Gate") -> float:
         """Return the bound of a gate."""
-        ...
 
 
 @dataclass(frozen=True)

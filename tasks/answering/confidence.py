@@ -125,7 +125,7 @@ def _share(held: Sequence[bool], weights: Sequence[float]) -> float:
 
 
 def confidence(evidence: Evidence, calibration: Calibration) -> float:
-    """Return the confidence that there is an answer, 0 to 1: a logistic function of the mean standardised evidence, 0 for none."""
+    """Return the confidence that there is an answer, 0 to 1: a logistic function of the mean standardised evidence."""
     known = [(evidence[name] - one.mean) / one.scale for name, one in calibration.features.items() if name in evidence]
     return 1 / (1 + math.exp(-STEEPNESS * math.fsum(known) / len(known))) if known else 0.0
 

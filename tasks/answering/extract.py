@@ -170,9 +170,9 @@ def extract(
 ) -> AnswerResult:
     """Return the extractive answer; every word is the documents'. No passages give an abstention.
 
-    The passage with the best sentence comes first, in reading order: the sentences that answer are marked and unfolded together
-    with their list, short paragraph, code or figure; the rest is folded. Further passages are unfolded if they add a sentence that
-    scores about as well. ``tags`` are of figures that are mentioned and stand elsewhere; ``most`` bounds the passages.
+    The passage with the best sentence comes first, in reading order: the sentences that answer are marked and unfolded with their
+    list, short paragraph, code or figure; the rest is folded. Further passages are unfolded if they add a sentence that scores
+    about as well. ``tags`` are of figures that are mentioned and stand elsewhere; ``most`` bounds the passages.
     """
     best: dict[int, list[tuple[float, Candidate]]] = {}
     for score, candidate in zip(scored, found, strict=True):
@@ -304,7 +304,7 @@ class _Answer:
         return {place: frozenset(which) for place, which in shown.items()}
 
     def _belongs(self, blocks: Sequence[PassageBlock], place: int, shown: Mapping[int, set[int]]) -> bool:
-        """Return whether a figure is next to an unfolded sentence that refers to a picture, or to any if the question wants one."""
+        """Return whether a figure is next to an unfolded sentence that refers to a picture; to any, if the question wants one."""
         beside = [at for at in (_before(blocks, place), _after(blocks, place)) if at is not None and at in shown]
         return bool(beside) and (
             self.wants

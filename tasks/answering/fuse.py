@@ -64,8 +64,8 @@ def fuse_shares(
 ) -> list[tuple[str, float]]:
     """Merge best-first rankings by each row's share of the ranking's best score.
 
-    A ranking gives a row ``weight * score / best``, at least 0. A row that a full ranking of ``depth`` rows lacks gets the share of
-    its last row; one that a shorter ranking lacks gets 0. Unlike ranks, shares keep how far the best row is ahead.
+    A ranking gives a row ``weight * score / best``, at least 0. A row that a full ranking of ``depth`` rows lacks gets the share
+    of its last row; one that a shorter ranking lacks gets 0. Unlike ranks, shares keep how far the best row is ahead.
 
     Args:
         rankings: ``(evidence_id, score)``, best first, one sequence a retriever; may be empty.

@@ -59,7 +59,7 @@ def telling(query: str) -> str:
 
 
 def highlights(text: str, matched: Iterable[Span], phrases: Sequence[str] = ()) -> list[Span]:
-    """Return the spans of matched words and whole phrases in a text: ``[start, end)`` in characters, in order, not overlapping."""
+    """Return the spans of matched words and whole phrases: ``[start, end)`` in characters, in order, not overlapping."""
     there = list(words(text)) if phrases else []
     return _apart([*matched, *(span for phrase in phrases for span in _runs(there, folded(phrase).split(" ")))])
 

@@ -18,7 +18,7 @@ _FIRST = 500
 def holding(index: SearchIndex, filters: Filters) -> list[str]:
     """Return the ids of the rows that hold all phrases of the filters, best first; the other filters apply too.
 
-    A phrase is its words in sequence in ``text``, ignoring case, punctuation and white space. Rows that hold all words are examined,
+    A phrase is its words in sequence in ``text``, ignoring case, punctuation and white space. Rows with all words are examined,
     best first, up to ``EXAMINED`` or until ``HOLDERS`` are found.
 
     Raises:

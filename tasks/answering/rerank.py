@@ -46,7 +46,7 @@ def reranked(search: Search, step: Reranker, query: EmbeddedQuery, ranked: Ranke
 def judged(
     search: Search, model: str, query: EmbeddedQuery, ranked: Ranked, shown: Mapping[str, str], record: StepRecord
 ) -> Ranked:
-    """Return candidates in the order that a generative model writes, of those ``shown``; unchanged, with a note, if it writes none."""
+    """Return candidates in the order that a generative model writes, of those ``shown``; unchanged, with a note, if it fails."""
     names = [name for name, _ in ranked if name in shown]
     candidates = "\n\n".join(f"[{number}] {shortened(shown[name])}" for number, name in enumerate(names, 1))
     prompt = filled("rerank", question=query.words, candidates=candidates)

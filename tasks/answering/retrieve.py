@@ -50,8 +50,8 @@ def retrieve(
         ``(evidence_id, score)``, best first; scores compare within one call only.
 
     Raises:
-        RequestError: The version lacks vectors or the corpus file a model that the plan needs; a model is of the wrong kind; or the
-            plan can't use the query's picture, or describe it where there are no words.
+        RequestError: The version lacks vectors, or the corpus file a model, that the plan needs; a model is of the wrong kind; or
+            the plan can't use the query's picture, or describe it where there are no words.
         UserError: A model can't be used as configured.
     """
     _check(plan, query, resources)
@@ -260,7 +260,7 @@ def _within(search: Search, quota: Mapping[Modality, int], ranked: Ranked) -> Ra
 
 
 def _shares(retrievers: Sequence[Retriever], alpha: float) -> list[float]:
-    """Return the weight of each ranking in a weighted fusion: ``alpha`` is divided among the dense ones, the rest among the lexical."""
+    """Return the weights of a weighted fusion: ``alpha`` is divided among the dense rankings, the rest among the lexical ones."""
     dense = [not retriever.is_lexical for retriever in retrievers]
     if len(set(dense)) == 1:
         return [1 / len(dense)] * len(dense)

@@ -31,7 +31,7 @@ class Sufficiency:
 
 
 def read_sufficiency(reply: str) -> Sufficiency | None:
-    """Return the verdict in a judge's reply: a JSON object with ``sufficient``, ``missing`` and ``query``; None if it has none."""
+    """Return the verdict in a judge's reply, a JSON object with ``sufficient``, ``missing`` and ``query``; None without one."""
     for found in _OBJECT.finditer(reply):
         try:
             said = json.loads(found[0])

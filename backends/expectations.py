@@ -85,7 +85,7 @@ def expect_evidence(
 
     Returns:
         A verdict a rule: ``value`` is the share of rows that break it, ``bound`` what is allowed, 0 but for the shares of
-        ``gates``; for the columns both are None. Rows that may not break a rule are offences of their documents.
+        ``gates``; for the columns both are None. Rows that may not break a rule are violations of their documents.
     """
     gx = _great_expectations()
     context = gx.get_context(mode="ephemeral", project_config=_configuration(docs))
@@ -118,7 +118,7 @@ def expect_evidence(
     for batch in batches() if refused else ():
         found = validated("evidence", _frame(batch)[0], refused, {"result_format": "COMPLETE"})
         for result in found.results:
-            broken[result.expectation_config.meta["rule"]] += _offences(batch, result)
+            broken[result.expectation_config.meta["rule"]] += _violations(batch, result)
     return [_verdict(rule, joined.results[rule.description], broken.get(rule.description, []), names) for rule in rules]
 
 
@@ -133,7 +133,7 @@ def _great_expectations() -> Any:
     return great_expectations
 
 
-def _offences(batch: RowBatch, result: Any) -> list[Violation]:
+def _violations(batch: RowBatch, result: Any) -> list[Violation]:
     """Return the rows of a batch that break a rule."""
     places = pa.array(result.result.get("unexpected_index_list") or [], pa.int64())
     rows = batch.evidence.select(["doc_id", "page"]).take(places)
@@ -328,7 +328,7 @@ def _rules(max_tokens: int, gates: Bounds, spaces: Sequence[str], *, complete: b
     return made
 
 
-def _verdict(rule: _Rule, result: Any, offences: Sequence[Violation], names: Mapping[str, str]) -> GateVerdict:
+def _verdict(rule: _Rule, result: Any, violations: Sequence[Violation], names: Mapping[str, str]) -> GateVerdict:
     found = result.result
     broken, rows = found.get("unexpected_count"), found.get("element_count")
     message = rule.description
@@ -338,9 +338,9 @@ def _verdict(rule: _Rule, result: Any, offences: Sequence[Violation], names: Map
     elif broken:
         allowed = f" ({rule.share:.0%} may: {rule.gate.option})" if rule.gate else ""
         message = f"not so in {broken} of {rows} rows{allowed}"
-    if offences:
+    if violations:
         remedy = rule.gate.remedy.format(ease=rule.gate.ease) if rule.gate else OUR_FAULT
-        message = f"{message}: {in_words(offences, names)}; {remedy}"
+        message = f"{message}: {in_words(violations, names)}; {remedy}"
     gate = GateResult(
         gate=f"{_ROWS}{rule.description}",
         passed=bool(result.success),
@@ -348,7 +348,7 @@ def _verdict(rule: _Rule, result: Any, offences: Sequence[Violation], names: Map
         bound=None if rows is None else rule.share,
         message=message,
     )
-    return GateVerdict(gate, () if rule.gate else tuple(offences))
+    return GateVerdict(gate, () if rule.gate else tuple(violations))
 
 
 def _reason(exceptions: Any) -> str:

@@ -303,7 +303,7 @@ def _figures(store: ObjectStore, by_figure: Iterable[pa.Table], names: Mapping[s
 
     Raises:
         DamagedError: One is damaged or missing. That says nothing about the version: it is made again, and so is the version.
-            Only where it was made again just now, it is the documents' offence.
+            Only where it was made again just now, it is the documents' violation.
     """
     damaged: dict[str, DamagedError] = {}
 
@@ -318,7 +318,7 @@ def _figures(store: ObjectStore, by_figure: Iterable[pa.Table], names: Mapping[s
             return b""
 
     verdict = figures_are_their_names(by_figure, load, names)
-    documents = {offence.doc_id for offence in verdict.offences if offence.doc_id is not None}
+    documents = {violation.doc_id for violation in verdict.violations if violation.doc_id is not None}
     if damaged and not documents <= remade(store):
         note_damage(store, [figure_file(figure) for figure in damaged], documents)
         error = next(iter(damaged.values()))

@@ -9,7 +9,7 @@ from schemas.corpus.fields import Address, Section, Variable
 
 
 class IndexOptions(Section):
-    """Which engine holds the index."""
+    """The engine of the index."""
 
     engine: Literal["lancedb", "weaviate"] = Field("lancedb", description="'lancedb' (embedded), or 'weaviate' (a server).")
     url: Address | None = Field(None, description="Address of the Weaviate server, such as http://localhost:8080.")
@@ -21,10 +21,7 @@ class IndexOptions(Section):
     replicas: int = Field(1, ge=1, le=1000, description="Weaviate: nodes that each row is kept on.")
 
     def shape(self) -> dict[str, object]:
-        """Return what distinguishes one collection from another: its engine, its server and how rows are kept there.
-
-        Which port and which key lead to a server is nothing that its collections depend on.
-        """
+        """Return what distinguishes one collection from another; ports and keys don't."""
         if self.engine == "lancedb":
             return {"engine": self.engine}
         return {"engine": self.engine, "url": self.url, "exact": self.exact, "replicas": self.replicas}
@@ -54,7 +51,7 @@ class IndexOptions(Section):
 
 
 class Collection(IndexOptions):
-    """Where a version's collection is, as it was written down then: with keys that nothing reads any more."""
+    """Where a version's collection is, as its manifest records it; obsolete keys are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 

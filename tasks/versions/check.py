@@ -39,10 +39,10 @@ def documents_conserved(plan: Plan, ledger: Sequence[LedgerRow]) -> GateVerdict:
         status[row.status] += 1
         left[row.source, row.doc_id] -= 1
     # A source that isn't in the ledger can't be put in quarantine there, so these are no single document's.
-    offences = [Violation(None, None, f"{source} got lost") for source, _ in left.elements()]
-    offences += [Violation(None, None, f"{source} was not planned") for source, _ in (-left).elements()]
+    violations = [Violation(None, None, f"{source} got lost") for source, _ in left.elements()]
+    violations += [Violation(None, None, f"{source} was not planned") for source, _ in (-left).elements()]
     held = f"{planned} sources in, {status[Status.INDEXED]} indexed, {status[Status.QUARANTINED]} quarantined"
-    return _law("documents conserved", offences, held, {})
+    return _law("documents conserved", violations, held, {})
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class ReusedRows:
 
     def __init__(self) -> None:
         self._open: tuple[dict[str, int], dict[str, int]] = ({}, {})
-        self._offences: tuple[list[Violation], list[Violation]] = ([], [])
+        self._violations: tuple[list[Violation], list[Violation]] = ([], [])
         self._documents = 0
 
     def expect(self, rows: VersionRows) -> None:
@@ -141,16 +141,16 @@ class ReusedRows:
 
     def _compare(self, kind: int, doc_id: str, had: int, has: int) -> None:
         if had != has:
-            self._offences[kind].append(Violation(doc_id, None, f"it had {had} {_KINDS[kind]} and has {has}"))
+            self._violations[kind].append(Violation(doc_id, None, f"it had {had} {_KINDS[kind]} and has {has}"))
 
     def verdict(self, names: Names) -> GateVerdict:
         """Judge; ``names`` are what messages call the documents."""
         for kind, left in enumerate(self._open):
             for doc_id in sorted(left):
                 self._compare(kind, doc_id, left[doc_id], 0)
-        offences = [offence for found in self._offences for offence in found]
+        violations = [violation for found in self._violations for violation in found]
         return _law(
-            "documents taken over", offences, f"{self._documents} documents have the rows that they had before", names
+            "documents taken over", violations, f"{self._documents} documents have the rows that they had before", names
         )
 
 
@@ -231,7 +231,7 @@ class TagsArePlacements:
 
     def __init__(self, template: TagTemplate) -> None:
         self._template = template
-        self._offences: list[Violation] = []
+        self._violations: list[Violation] = []
         self._written = self._placed = 0
 
     def look(self, rows: VersionRows) -> None:
@@ -248,14 +248,14 @@ class TagsArePlacements:
             where, there = placed[doc_id, number], written[doc_id, number]
             if len(where) != len(there):
                 what = f"tag {number} is placed {len(where)} times and written {len(there)} times"
-                self._offences.append(Violation(doc_id, min(where or there), what))
+                self._violations.append(Violation(doc_id, min(where or there), what))
         self._written += sum(map(len, written.values()))
         self._placed += sum(map(len, placed.values()))
 
     def verdict(self, names: Names) -> GateVerdict:
         """Judge; ``names`` are what messages call the documents."""
         held = f"{self._written} tags written for {self._placed} tagged placements"
-        return _law("tags are placements", self._offences, held, names)
+        return _law("tags are placements", self._violations, held, names)
 
 
 class TagsResolve:
@@ -266,7 +266,7 @@ class TagsResolve:
 
     def __init__(self, template: TagTemplate) -> None:
         self._template = template
-        self._offences: list[Violation] = []
+        self._violations: list[Violation] = []
         self._tags = 0
 
     def look(self, rows: VersionRows) -> None:
@@ -283,11 +283,11 @@ class TagsResolve:
             strange = [f"tag {number} leads nowhere" for number in named if number not in numbers[doc_id]]
             strange += [f"figure {ref[:12]} leads nowhere" for ref in row["figure_refs"] if ref not in figures[doc_id]]
             strange += ["a tag is broken" for words, number in parts if number is None and not is_disarmed(words)]
-            self._offences += [Violation(doc_id, row["page"], what) for what in strange]
+            self._violations += [Violation(doc_id, row["page"], what) for what in strange]
 
     def verdict(self, names: Names) -> GateVerdict:
         """Judge; ``names`` are what messages call the documents."""
-        return _law("tags resolve", self._offences, f"all {self._tags} tags lead to figures of their own document", names)
+        return _law("tags resolve", self._violations, f"all {self._tags} tags lead to figures of their own document", names)
 
 
 PLACED = pa.schema(
@@ -321,7 +321,7 @@ def _placed(rows: pa.Table, known: Collection[str]) -> pa.Table:
 def one_figure_a_number(by_number: Iterable[pa.Table], by_figure: Iterable[pa.Table], names: Names) -> GateVerdict:
     """Hold that a tag's number names one figure of the version, and a figure has one number.
 
-    It is a document's offence where the document contradicts itself; where documents contradict each other it is nobody's.
+    It is a document's violation where the document contradicts itself; where documents contradict each other it is nobody's.
 
     Args:
         by_number: Rows of ``PLACED`` that have a number; those that share one are in one table.
@@ -330,16 +330,16 @@ def one_figure_a_number(by_number: Iterable[pa.Table], by_figure: Iterable[pa.Ta
     """
     numbers, named_twice = _several(by_number, "number", "figure_id", "number {} names {} figures")
     figures, numbered_twice = _several(by_figure, "figure_id", "number", "figure {:.12} has {} numbers")
-    offences = []
+    violations = []
     for what, rows in [*sorted(named_twice.items()), *sorted(numbered_twice.items())]:
         alone = {doc_id for doc_id, found in _pairs(rows).items() if len(found) > 1}
         if alone:
-            offences += [Violation(row["doc_id"], row["page"], what) for row in rows if row["doc_id"] in alone]
+            violations += [Violation(row["doc_id"], row["page"], what) for row in rows if row["doc_id"] in alone]
         else:
             where = {row["doc_id"]: row["page"] for row in reversed(rows)}
             named = ", ".join(f"{names.get(doc_id, doc_id[:12])} page {page}" for doc_id, page in sorted(where.items())[:2])
-            offences.append(Violation(None, None, f"{what}, as in {named}"))
-    return _law("one figure a number", offences, f"{numbers} numbers, {figures} figures", names)
+            violations.append(Violation(None, None, f"{what}, as in {named}"))
+    return _law("one figure a number", violations, f"{numbers} numbers, {figures} figures", names)
 
 
 def _several(tables: Iterable[pa.Table], one: str, other: str, words: str) -> tuple[int, dict[str, list[dict[str, Any]]]]:
@@ -387,9 +387,9 @@ def figures_are_their_names(by_figure: Iterable[pa.Table], load: Callable[[str],
                     where.setdefault(row["doc_id"], row["page"])
                 what = f"figure {name[:12]} {fault}"
                 faults[name] = [Violation(doc_id, page, what) for doc_id, page in where.items()]
-    offences = [offence for name in sorted(faults) for offence in faults[name]]
+    violations = [violation for name in sorted(faults) for violation in faults[name]]
     held = f"{decoded} of {total} figures decoded, the others were before"
-    return _law("figures are their names", offences, held, names)
+    return _law("figures are their names", violations, held, names)
 
 
 def quarantine_ceiling(ledger: Sequence[LedgerRow], bounds: Bounds, corpus: str) -> GateResult:
@@ -439,7 +439,7 @@ def _tagged(placements: pa.Table) -> Iterable[dict[str, Any]]:
     return (row for row in rows if row["number"] is not None)
 
 
-def _law(gate: str, offences: Sequence[Violation], held: str, names: Names) -> GateVerdict:
-    message = f"{in_words(offences, names)}; {OUR_FAULT}" if offences else held
-    result = GateResult(gate=gate, passed=not offences, value=len(offences), bound=0, message=message)
-    return GateVerdict(result, tuple(offences))
+def _law(gate: str, violations: Sequence[Violation], held: str, names: Names) -> GateVerdict:
+    message = f"{in_words(violations, names)}; {OUR_FAULT}" if violations else held
+    result = GateResult(gate=gate, passed=not violations, value=len(violations), bound=0, message=message)
+    return GateVerdict(result, tuple(violations))

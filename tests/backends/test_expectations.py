@@ -119,7 +119,7 @@ def test_a_bad_row_breaks_its_rule_and_is_laid_at_its_document(
     offenders = [bad for bad, (_, broken) in zip(bad_rows, BAD, strict=True) if broken == rule]
     verdict = bad_verdicts[f"rows: {rule}"]
     assert (verdict.gate.passed, verdict.gate.value, verdict.gate.bound) == (False, len(offenders) / (len(BAD) + 2), 0)
-    assert [(offence.doc_id, offence.page) for offence in verdict.offences] == [
+    assert [(violation.doc_id, violation.page) for violation in verdict.violations] == [
         (bad["doc_id"], bad["page"]) for bad in offenders
     ]
     if rule != "doc_id is a SHA-256":
@@ -144,10 +144,10 @@ def test_missing_values_and_columns_are_told_apart() -> None:
     holed = pa.Table.from_pylist([row(0), row(1, title=None)], schema=loose)
     verdicts = expect_evidence(lambda: [batch(holed, [1, 1], {"text": [1, 1]})], NAMES, max_tokens=5, gates=STRICT)
     (broken,) = [verdict for verdict in verdicts if not verdict.gate.passed]
-    assert (broken.gate.gate, len(broken.offences)) == ("rows: title is never missing", 1)
+    assert (broken.gate.gate, len(broken.violations)) == ("rows: title is never missing", 1)
     less = good.drop_columns(["bbox"])
     (without,) = expect_evidence(lambda: [batch(less, [1] * 3, {"text": [1] * 3})], NAMES, max_tokens=5, gates=STRICT)
-    assert (without.gate.passed, without.gate.value, without.offences) == (False, None, ())
+    assert (without.gate.passed, without.gate.value, without.violations) == (False, None, ())
     assert "bbox" in without.gate.message
 
 
@@ -163,7 +163,7 @@ def test_a_share_of_texts_may_be_long(allowed: float, holds: bool) -> None:
     bounds = GateOptions(max_long_texts=allowed)
     verdict = expect([row(place) for place in range(4)], tokens=221, bounds=bounds)["rows: a text has at most 220 tokens"]
     gate = verdict.gate
-    assert (gate.passed, gate.value, gate.bound, verdict.offences) == (holds, 0.25, allowed, ())
+    assert (gate.passed, gate.value, gate.bound, verdict.violations) == (holds, 0.25, allowed, ())
     assert f"not so in 1 of 4 rows ({allowed:.0%} may: gates.max_long_texts)" in gate.message
     assert holds or gate.message.endswith(
         "manual.pdf: a row breaks it (page 1); if that is right, raise gates.max_long_texts"

@@ -466,7 +466,7 @@ def _check(made: list[_Made]) -> Outputs:
             tags_resolve(evidence, placements, TEMPLATE, names),
             one_figure_a_number(placements, names),
         ]
-        laid = [[verdict.gate.gate, *((at.doc_id, at.page) for at in verdict.offences)] for verdict in verdicts]
+        laid = [[verdict.gate.gate, *((at.doc_id, at.page) for at in verdict.violations)] for verdict in verdicts]
         found[name] = digest([documents, evidence, placements]), digest(laid)
     assert len({judged for _, judged in found.values()}) == len(found), "each damage breaks laws of its own"
     return found

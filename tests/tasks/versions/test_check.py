@@ -419,8 +419,8 @@ def test_a_message_names_a_few_offenders_and_counts_the_rest() -> None:
 
 
 def test_a_message_groups_what_is_alike_by_its_pages() -> None:
-    offences = [Violation(DOC, page, "a figure has no row") for page in (9, 4, 4, 7, 1, 12)]
-    assert in_words([*offences, Violation(OTHER, None, "it had 3 rows and has 2")], NAMES) == (
+    violations = [Violation(DOC, page, "a figure has no row") for page in (9, 4, 4, 7, 1, 12)]
+    assert in_words([*violations, Violation(OTHER, None, "it had 3 rows and has 2")], NAMES) == (
         "a.pdf: a figure has no row (pages 1, 4, 7 and 2 more); b.pdf: it had 3 rows and has 2"
     )
     many = [Violation(f"{number:064x}", 1, "it is so") for number in range(5)]

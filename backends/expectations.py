@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from schemas.evidence import EVIDENCE, Modality
 from schemas.gates import DUPLICATES, LONG_TEXTS, PICTURES_BY_TEXT, Bounds, Gate
-from schemas.laws import FEWEST_PICTURES, OUR_FAULT, Offence, Verdict, in_words
 from schemas.tags import is_disarmed
 from schemas.versions import GateResult
+from schemas.violations import FEWEST_PICTURES, OUR_FAULT, GateVerdict, Violation, in_words
 
 _NORM_TOLERANCE = 1e-3
 _LARGEST_PAGE_PT = 100_000
@@ -69,7 +69,7 @@ def expect_evidence(
     by_text: Sequence[tuple[str, Mapping[int, bool]]] = (),
     unknown: Sequence[str] = (),
     docs: Path | None = None,
-) -> list[Verdict]:
+) -> list[GateVerdict]:
     """Validate rows of evidence, some at a time; what is found in batches is joined.
 
     Args:
@@ -85,7 +85,7 @@ def expect_evidence(
 
     Returns:
         A verdict a rule: ``value`` is the share of rows that break it, ``bound`` what is allowed, 0 but for the shares of
-        ``gates``; for the columns both are None. Rows that may not break a rule are offences of their documents.
+        ``gates``; for the columns both are None. Rows that may not break a rule are violations of their documents.
     """
     gx = _great_expectations()
     context = gx.get_context(mode="ephemeral", project_config=_configuration(docs))
@@ -114,11 +114,11 @@ def expect_evidence(
         _write_docs(context, {"evidence": joined, "pictures": pictures, "languages": languages}, docs)
     refused = [rule for rule in rules if joined.refuses(rule.description)]
     # Sites show but a few of the rows that break a rule; all of them are looked for where some do that may not.
-    broken: dict[str, list[Offence]] = {rule.description: [] for rule in refused}
+    broken: dict[str, list[Violation]] = {rule.description: [] for rule in refused}
     for batch in batches() if refused else ():
         found = validated("evidence", _frame(batch)[0], refused, {"result_format": "COMPLETE"})
         for result in found.results:
-            broken[result.expectation_config.meta["rule"]] += _offences(batch, result)
+            broken[result.expectation_config.meta["rule"]] += _violations(batch, result)
     return [_verdict(rule, joined.results[rule.description], broken.get(rule.description, []), names) for rule in rules]
 
 
@@ -133,11 +133,11 @@ def _great_expectations() -> Any:
     return great_expectations
 
 
-def _offences(batch: RowBatch, result: Any) -> list[Offence]:
+def _violations(batch: RowBatch, result: Any) -> list[Violation]:
     """Return the rows of a batch that break a rule."""
     places = pa.array(result.result.get("unexpected_index_list") or [], pa.int64())
     rows = batch.evidence.select(["doc_id", "page"]).take(places)
-    return [Offence(row["doc_id"], row["page"], "a row breaks it") for row in rows.to_pylist()]
+    return [Violation(row["doc_id"], row["page"], "a row breaks it") for row in rows.to_pylist()]
 
 
 class _Joined:
@@ -328,7 +328,7 @@ def _rules(max_tokens: int, gates: Bounds, spaces: Sequence[str], *, complete: b
     return made
 
 
-def _verdict(rule: _Rule, result: Any, offences: Sequence[Offence], names: Mapping[str, str]) -> Verdict:
+def _verdict(rule: _Rule, result: Any, violations: Sequence[Violation], names: Mapping[str, str]) -> GateVerdict:
     found = result.result
     broken, rows = found.get("unexpected_count"), found.get("element_count")
     message = rule.description
@@ -338,9 +338,9 @@ def _verdict(rule: _Rule, result: Any, offences: Sequence[Offence], names: Mappi
     elif broken:
         allowed = f" ({rule.share:.0%} may: {rule.gate.option})" if rule.gate else ""
         message = f"not so in {broken} of {rows} rows{allowed}"
-    if offences:
+    if violations:
         remedy = rule.gate.remedy.format(ease=rule.gate.ease) if rule.gate else OUR_FAULT
-        message = f"{message}: {in_words(offences, names)}; {remedy}"
+        message = f"{message}: {in_words(violations, names)}; {remedy}"
     gate = GateResult(
         gate=f"{_ROWS}{rule.description}",
         passed=bool(result.success),
@@ -348,7 +348,7 @@ def _verdict(rule: _Rule, result: Any, offences: Sequence[Offence], names: Mappi
         bound=None if rows is None else rule.share,
         message=message,
     )
-    return Verdict(gate, () if rule.gate else tuple(offences))
+    return GateVerdict(gate, () if rule.gate else tuple(violations))
 
 
 def _reason(exceptions: Any) -> str:

@@ -13,7 +13,7 @@ from bench.table import Row, show
 from schemas.answers import PartFinished, TextDelta
 from schemas.evidence import CitedFigure, CitedRegion, Hit, Modality
 from schemas.tags import TagTemplate
-from tasks.answering.compose import Sent, answer_prompt, compose
+from tasks.answering.compose import ModelInput, answer_prompt, compose
 from tasks.answering.read_reply import ReplyReader
 
 PASSAGES = 4
@@ -50,7 +50,7 @@ def main() -> None:
             )
 
 
-def _sent() -> Sent:
+def _sent() -> ModelInput:
     hits = []
     for n in range(1, PASSAGES + 1):
         figure = CitedFigure(figure_id=f"{n}" * 64, number=f"1234567{n}", caption=f"Screw {n}", page=n, bbox=(0, 0, 9, 9))
@@ -79,7 +79,7 @@ def _tokens(reply: str, size: int) -> Iterator[str]:
     return (reply[start : start + size] for start in range(0, len(reply), size))
 
 
-def _first(sent: Sent, reply: str, kind: type[TextDelta] | type[PartFinished]) -> float:
+def _first(sent: ModelInput, reply: str, kind: type[TextDelta] | type[PartFinished]) -> float:
     """Return milliseconds from the first visible token to the first event of a kind."""
     reader = ReplyReader(sent)
     visible = reply.rfind("</think>") + 1
@@ -93,7 +93,7 @@ def _first(sent: Sent, reply: str, kind: type[TextDelta] | type[PartFinished]) -
     raise AssertionError("the reader shows nothing")
 
 
-def _whole(sent: Sent, text: str, length: int, size: int) -> float:
+def _whole(sent: ModelInput, text: str, length: int, size: int) -> float:
     """Return the seconds that a reply takes that repeats a text."""
     reply = (text * (length // len(text) + 1))[:length]
     reader, started = ReplyReader(sent), time.perf_counter()

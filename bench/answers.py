@@ -31,8 +31,8 @@ from schemas.answers import FigurePart, Part, TablePart
 from schemas.evidence import Filters, Hit
 from schemas.geometry import BBox
 from schemas.retrieval import Preset
-from tasks.answering.asked import Asked
 from tasks.answering.confidence import NEARNESS
+from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.search import POOL
 
 OURS, ONE_COSINE, FIRST_ROW = "ours", "one cosine", "first row"
@@ -129,7 +129,7 @@ def _ways(opened: OpenVersion, plan: Preset, words: str, filters: Filters) -> di
     return {OURS: ours, ONE_COSINE: _rows(near, time.perf_counter() - started), FIRST_ROW: _rows(hits[:1], took)}
 
 
-def _near(opened: OpenVersion, asked: Asked, filters: Filters, hits: Sequence[Hit]) -> list[Hit]:
+def _near(opened: OpenVersion, asked: EmbeddedQuery, filters: Filters, hits: Sequence[Hit]) -> list[Hit]:
     near = dict(opened.index.dense(asked.vector(NEARNESS.name), POOL, opened.resolved(filters), NEARNESS.name))
     best = max(near.values(), default=0.0)
     kept = [hit for hit in hits if near.get(hit.evidence_id, 0.0) >= best - MARGIN]

@@ -29,7 +29,6 @@ from pathlib import Path
 from backends.stores.documents import parsed_file, structured_file
 from backends.stores.object_store import FolderStore
 from bench.table import Row, show
-from evaluation.synthetic import PRESETS, synthesize
 from pipeline.corpus.workspace import Workspace, open_server, open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.evidence import evidence_parts, read_placements
@@ -41,6 +40,7 @@ from pipeline.upkeep.prune import prune
 from schemas.errors import InsetError
 from schemas.ids import collection_name, document_file, figure_file
 from schemas.versions import Status
+from tests.synthetic import PRESETS, synthesize
 
 MANUALS = 3
 PAGES = 2

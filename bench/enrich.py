@@ -56,7 +56,9 @@ from ray_jobs.embed import BATCHES_A_CALL
 from ray_jobs.enrich import structure_with
 from ray_jobs.pools import cut_batches, run_pool
 from ray_jobs.rows import Outcome
-from schemas.corpus import ChunkOptions, EmbeddingOptions, ParseOptions, RayOptions
+from schemas.corpus.cluster import RayOptions
+from schemas.corpus.embeddings import EmbeddingOptions
+from schemas.corpus.parse import ChunkOptions, ParseOptions
 from schemas.ids import sha256
 from schemas.ports import TextEmbedder, Vector
 from schemas.progress import silent
@@ -77,7 +79,7 @@ Way = Callable[[], Vector]
 
 _FIRST = """
 from backends.models.registry import TEXT_EMBEDDERS
-from schemas.corpus import EmbeddingOptions
+from schemas.corpus.embeddings import EmbeddingOptions
 TEXT_EMBEDDERS.of(EmbeddingOptions(**{named!r})).load(32).embed_query("What is this?")
 """
 

@@ -38,7 +38,6 @@ import psutil
 import yaml
 
 from bench.table import Row, show
-from evaluation.synthetic import PRESETS, synthesize
 from pipeline import steps
 from ray_jobs import caption, embed, enrich
 from ray_jobs.pools import run_pool
@@ -46,6 +45,7 @@ from ray_jobs.rows import Outcome
 from schemas.ids import sha256
 from schemas.parquet import from_parquet
 from schemas.stages import Stage
+from tests.synthetic import PRESETS, synthesize
 
 MANUALS = 4
 PAGES = 8

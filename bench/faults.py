@@ -29,7 +29,6 @@ from unittest import mock
 
 from backends.stores.object_store import FolderStore, S3Store, s3_client
 from bench.table import Row, show
-from evaluation.synthetic import PRESETS, synthesize
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.lease import LEASE
@@ -39,6 +38,7 @@ from pipeline.refresh import refresh
 from pipeline.upkeep.doctor import diagnose
 from schemas.errors import InsetError
 from schemas.versions import Lease, Status
+from tests.synthetic import PRESETS, synthesize
 
 MANUALS = 3
 _QUESTION = "How is the bearing fitted?"

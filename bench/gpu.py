@@ -22,7 +22,7 @@ from backends.models.devices import best_device
 from backends.models.late_interaction import LateInteraction
 from backends.models.local_model import LocalModel
 from bench.table import Row, show
-from schemas.corpus import CaptionerKind, ModelCaptioner
+from schemas.corpus.captions import CaptionerKind, ModelCaptioner
 from schemas.generation import Request
 from schemas.models import BFLOAT16, FLOAT32, PRECISION, ModelName
 

@@ -21,8 +21,8 @@ from pathlib import Path
 import psutil
 
 from bench.table import Row, show
-from evaluation.synthetic import PRESETS, synthesize
 from schemas.stages import Stage, Step
+from tests.synthetic import PRESETS, synthesize
 
 PAGES = 3
 _LOOK_EVERY_S = 0.5

@@ -40,13 +40,13 @@ from scipy.optimize import linear_sum_assignment
 from backends.pdf.document import open_document
 from bench.synthetic import PAGES, SEEDS, read_naively
 from bench.table import Row, show
-from evaluation.parsing import Tally, reading_of, score
-from evaluation.synthetic import PRESETS, STREAMS, synthesize
 from pipeline.inspection.inspect import inspect
-from schemas.corpus import ParseOptions
+from schemas.corpus.parse import ParseOptions
 from schemas.geometry import BBox
 from tasks.reading.parse import parse
 from tasks.reading.structure import structure
+from tests.synthetic import PRESETS, STREAMS, synthesize
+from tests.synthetic.scores import Tally, reading_of, score
 
 WAYS = ("beside", "either", "between")
 GOAL = "at least 96 %"

@@ -42,7 +42,7 @@ from bench.table import Row, show
 from schemas.errors import DamagedError
 from schemas.evidence import EVIDENCE, NO_FILTERS
 from schemas.ports import SearchIndex, Vector
-from tasks.answering.asked import Asked
+from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.presets import packaged
 from tasks.answering.retrieve import retrieve
 
@@ -127,7 +127,7 @@ def _compared(name: str, ours: dict[str, Call], bare: dict[str, Call], rows: int
 
 def _ours(index: SearchIndex) -> dict[str, Call]:
     def hybrid(words: str, vector: Vector) -> list[str]:
-        return _ids(retrieve(index, Asked({"text": _Embedded(vector)}, words), plan, k=K))
+        return _ids(retrieve(index, EmbeddedQuery({"text": _Embedded(vector)}, words), plan, k=K))
 
     plan = packaged()["hybrid"]
     return {

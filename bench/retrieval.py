@@ -31,11 +31,11 @@ from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.version import OpenVersion, open_version
 from pipeline.records.publication import read_pointer
 from pipeline.records.subjects import StructuredFiles
-from schemas.corpus import DEFAULT_PRESET
+from schemas.corpus.retrieval import DEFAULT_PRESET
 from schemas.evidence import EVIDENCE, Filters, Modality
 from schemas.ids import document_file, sha256
 from schemas.ports import TextEmbedder, Vector
-from tasks.answering.asked import Asked
+from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.presets import packaged
 from tasks.answering.retrieve import retrieve
 from tasks.enriching.spaces import TEXT
@@ -168,7 +168,7 @@ def _name(source: str) -> str:
 
 
 def _ours(opened: OpenVersion, names: Iterable[str]) -> Iterator[tuple[str, Search]]:
-    asked: dict[str, Asked] = {}
+    asked: dict[str, EmbeddedQuery] = {}
 
     def search(preset: str) -> Search:
         def pages(words: str, filters: Filters) -> Sequence[Page]:
@@ -273,10 +273,10 @@ def _searched(
     index.create(schema, {"text": embedder.dimension})
     index.add([pa.RecordBatch.from_pylist(rows, schema=schema)])
     index.finish()
-    asked: dict[str, Asked] = {}
+    asked: dict[str, EmbeddedQuery] = {}
 
     def search(words: str, filters: Filters) -> Sequence[Page]:
-        question = asked.setdefault(words, Asked({"text": embedder}, words))
+        question = asked.setdefault(words, EmbeddedQuery({"text": embedder}, words))
         found = retrieve(index, question, packaged()[preset], k=DEPTH, filters=filters)
         return list(dict.fromkeys(texts[int(row)][0] for row, _ in found))
 

@@ -231,14 +231,14 @@ def _write_documents(root: Path, edition: str, numbers: Sequence[int]) -> list[s
     from pipeline.records.vectors import open_vectors
     from schemas.ids import sha256
     from schemas.parquet import to_parquet
-    from tasks.enriching.spaces import Passage
+    from tasks.enriching.spaces import RowText
 
     workspace = _open(root)
     store, keys = Path(workspace.store.root), workspace.keys
     known = vocabulary()
     reader = DocumentReader(workspace, (), NOTHING)
     names: list[str] = []
-    rows: list[Passage] = []
+    rows: list[RowText] = []
     for number in numbers:
         chance = random.Random(f"{edition}{number}")
         doc_id = sha256(f"{edition}{number}".encode())

@@ -27,8 +27,8 @@ import psutil
 from bench.bomb import transparency_bomb
 from bench.table import Row, show
 from pipeline.corpus.workspace import open_workspace
-from pipeline.inspection.synthesize import write_manuals
 from pipeline.refresh import refresh
+from tests.synthetic.write import write_manuals
 
 CORPUS = "bench"
 BOMBERS = 42

@@ -13,13 +13,13 @@ from dataclasses import fields, replace
 
 from backends.pdf.document import open_document
 from bench.table import Row, show
-from evaluation.parsing import ParseScores, Reading, SeenBlock, SeenFigure, SeenTable, Tally, reading_of, score
-from evaluation.synthetic import PRESETS, STREAMS, Options, synthesize
-from schemas.corpus import ParseOptions
+from schemas.corpus.parse import ParseOptions
 from schemas.documents import Role
 from schemas.geometry import BBox
 from tasks.reading.parse import parse
 from tasks.reading.structure import structure
+from tests.synthetic import PRESETS, STREAMS, Options, synthesize
+from tests.synthetic.scores import ParseScores, Reading, SeenBlock, SeenFigure, SeenTable, Tally, reading_of, score
 
 SEEDS = (1, 2, 3)
 PAGES = 30

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from backends.pdf.document import open_document
 from backends.pdf.inscribe import Inscription, inscribe
 from bench.table import Row, show
-from schemas.corpus import ParseOptions
+from schemas.corpus.parse import ParseOptions
 from schemas.documents import TAGGED
 from schemas.ids import sha256
 from schemas.tags import PAPER, TagTemplate

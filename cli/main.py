@@ -660,7 +660,7 @@ def parse(
     """Show what Inset makes of a single PDF."""
     from pipeline.inspection.inspect import inspect
     from pipeline.records.tagged import write_tagged
-    from schemas.corpus import CaptionOptions
+    from schemas.corpus.captions import CaptionOptions
     from schemas.models import NONE
 
     if folder is None and (view or tagged_pdf):
@@ -758,7 +758,7 @@ def export(
 
     from pipeline.corpus.workspace import open_workspace
     from pipeline.published.export import export_pages
-    from schemas.pages import ExportFormat, ImageFilter
+    from schemas.beyond_text import ExportFormat, ImageFilter
 
     if form not in set(ExportFormat):
         raise UserError(f"--format {form}: use {', '.join(ExportFormat)}")
@@ -774,25 +774,6 @@ def export(
     say(f"{made.file}: {made.rows} rows of {made.pages} pages with {made.images} images, from {made.version}")
     if made.dropped:
         say(f"{made.drops}: {made.dropped} images left out, with the reasons")
-
-
-@app.command()
-def synthesize(
-    folder: Annotated[Path, typer.Option("--out", help="Where the manuals, their truth and questions.jsonl go.")],
-    seed: Annotated[list[int] | None, typer.Option(help="A manual for each; the same seed gives the same bytes.")] = None,
-    pages: Annotated[int, typer.Option(min=1, max=1000, help="Pages of each manual.")] = 40,
-    preset: Annotated[str, typer.Option(help="How hard to read: easy, medium, hard or pictures.")] = "hard",
-    as_json: Json = False,
-) -> None:
-    """Make manuals whose truth is known, to measure parsing and retrieval on."""
-    from pipeline.inspection.synthesize import write_manuals
-
-    files = write_manuals(folder, preset=preset, seeds=seed or [0], pages=pages)
-    if as_json:
-        print_json({"files": [str(file) for file in files]})
-        return
-    for file in files:
-        say(f"wrote {file}")
 
 
 @app.command()

@@ -6,8 +6,8 @@ from evaluation.golden import ModeReport
 from evaluation.metrics import paired_bootstrap
 from evaluation.questions import Question
 from schemas.gates import FUSION_HELPS, NO_QUESTIONS, RECALL, RECALL_KEPT, Bounds, Gate
-from schemas.laws import EXAMPLES
 from schemas.versions import GateResult
+from schemas.violations import EXAMPLES
 
 OF_RETRIEVAL = frozenset(gate.name for gate in (RECALL, FUSION_HELPS, RECALL_KEPT))
 """Gates on what questions find: what they refuse by one ranking they may let pass by another."""

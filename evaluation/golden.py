@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict
 
-from evaluation.metrics import discounted_gain, recall_at, reciprocal_rank
+from evaluation.metrics import metric, recall_at
 from evaluation.questions import Question
 from schemas.evidence import Hit
 from schemas.geometry import BBox
@@ -64,15 +64,15 @@ def ask(questions: Sequence[Question], search: Search, mode: str, placed: Placed
     answerable = [question for question in questions if question.answerable]
     scores = [_score(question, search(question.question, DEPTH), placed) for question in answerable]
     pages = [score.page_rank for score in scores]
-    asked = {question.id for question in answerable if question.figures}
-    figures = [score.figure_rank for score in scores if score.id in asked]
+    with_figures = {question.id for question in answerable if question.figures}
+    figures = [score.figure_rank for score in scores if score.id in with_figures]
     return ModeReport(
         mode=mode,
         questions=len(scores),
         recall_at_1=recall_at(pages, 1),
         recall_at_10=recall_at(pages, DEPTH),
-        reciprocal_rank=reciprocal_rank(pages),
-        ndcg_at_10=discounted_gain(pages),
+        reciprocal_rank=metric(f"RR@{DEPTH}", pages),
+        ndcg_at_10=metric(f"nDCG@{DEPTH}", pages),
         figure_recall_at_10=recall_at(figures, DEPTH),
         scores=scores,
     )

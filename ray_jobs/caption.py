@@ -10,7 +10,8 @@ from backends.stores.object_store import open_store
 from ray_jobs.cluster import actors, connected
 from ray_jobs.pools import run_pool
 from ray_jobs.rows import Outcome, RowFailure
-from schemas.corpus import ModelCaptioner, RayOptions
+from schemas.corpus.captions import ModelCaptioner
+from schemas.corpus.cluster import RayOptions
 from schemas.errors import BadInputError, FailureCode, TransientError
 from schemas.generation import Reply, Request, Usage
 from schemas.ids import figure_file

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from schemas.corpus import RayOptions
+from schemas.corpus.cluster import RayOptions
 from schemas.errors import TransientError, UserError
 
 CODE = ("backends", "evaluation", "pipeline", "ray_jobs", "schemas", "tasks", "workers")

@@ -12,7 +12,8 @@ from backends.stores.object_store import open_store
 from ray_jobs.cluster import actors, connected
 from ray_jobs.pools import cut_batches, run_pool
 from ray_jobs.rows import Outcome, RowFailure
-from schemas.corpus import EmbeddingOptions, RayOptions
+from schemas.corpus.cluster import RayOptions
+from schemas.corpus.embeddings import EmbeddingOptions
 from schemas.errors import BadInputError, DamagedError, FailureCode
 from schemas.ids import figure_file
 from schemas.models import Embeds, ModelName

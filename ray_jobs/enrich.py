@@ -13,7 +13,9 @@ from backends.stores.object_store import open_store
 from ray_jobs.cluster import connected
 from ray_jobs.pools import cut_batches, run_pool
 from ray_jobs.rows import Outcome, attempt, blaming_the_input
-from schemas.corpus import CaptionOptions, EmbeddingOptions, RayOptions
+from schemas.corpus.captions import CaptionOptions
+from schemas.corpus.cluster import RayOptions
+from schemas.corpus.embeddings import EmbeddingOptions
 from schemas.documents import (
     PageFailure,
     ParsedDocument,

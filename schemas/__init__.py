@@ -1,1 +1,1 @@
-"""The nouns: contracts, ids, errors and ports. No I/O, no heavy import."""
+"""Contracts, ids, errors and ports. No I/O, no heavy imports."""

@@ -1,4 +1,4 @@
-"""Answers: the ordered parts that a reader sees, the citations behind them, and the events that stream them."""
+"""Answers: parts, citations, and the events of a stream."""
 
 from typing import Annotated, Literal
 
@@ -22,10 +22,10 @@ Citations = Annotated[
 
 
 class Citation(_Model):
-    """Where a part of an answer comes from; ``n`` counts from 1 within the answer.
+    """The source of a part of an answer; ``n`` counts from 1.
 
-    ``page_link`` and ``pdf_link`` are paths of this API, below the service's address: the page as a picture with the cited
-    regions highlighted, and the PDF opened at that page. Both name the version, so they show the same page for good.
+    ``page_link`` and ``pdf_link`` are paths of this API, below the service's address: the page's picture with the cited
+    regions highlighted, and the PDF at that page. Both name the version, so they are permanent.
     """
 
     n: int
@@ -45,10 +45,10 @@ class Citation(_Model):
 
 
 class TextPart(_Model):
-    """Words of an answer.
+    """Text of an answer.
 
-    ``style``: prose; a heading; an item of a list or a step of a procedure, with its number or bullet; code, whose line breaks
-    and spaces count. ``marked`` are the sentences that answer, as ``[start, end)`` in characters of ``text``.
+    ``style``: prose; a heading; a list item or step, with its number or bullet; code, whose line breaks and spaces count.
+    ``marked`` are the sentences that answer, ``[start, end)`` in characters of ``text``.
     """
 
     type: Literal["text"] = "text"
@@ -61,9 +61,9 @@ class TextPart(_Model):
 
 
 class FigurePart(_Model):
-    """A figure at its place in an answer; its bytes are at ``/v1/corpora/{corpus}/figures/{figure_id}?version={version}``.
+    """A figure in an answer; its bytes are at ``/v1/corpora/{corpus}/figures/{figure_id}?version={version}``.
 
-    ``page`` and ``bbox`` are its own, in the document of its citation: a passage may go on over the page.
+    ``page`` and ``bbox`` are its own, in the document of its citation.
     """
 
     type: Literal["figure"] = "figure"
@@ -77,9 +77,9 @@ class FigurePart(_Model):
 
 
 class TablePart(_Model):
-    """A table of an answer: its cells, the header first. Of ``figures`` each stands where a cell holds its ``tag``.
+    """A table: its cells, the header first. Each of ``figures`` stands where a cell holds its ``tag``.
 
-    ``key_rows`` are the rows that answer, counted from 0 with the header; a short view shows those under the header.
+    ``key_rows`` are the rows that answer, counted from 0 with the header.
     """
 
     type: Literal["table"] = "table"
@@ -94,7 +94,7 @@ Part = TextPart | TablePart | FigurePart
 
 
 class AnswerCounts(_Model):
-    """What was found in a model's reply that a reader doesn't see, or should know of."""
+    """Corrections to a model's reply."""
 
     unknown_tags: int = Field(0, description="Tags of no figure that was sent; each was dropped.")
     repaired_tags: int = Field(0, description="Misspelled tags that only one figure's tag resembles.")
@@ -104,7 +104,7 @@ class AnswerCounts(_Model):
 
 
 class Round(_Model):
-    """A round of retrieval: the query, the evidence that it found, and what the judge said of all evidence so far."""
+    """A round of retrieval: its query, its evidence, and the judge's verdict on all evidence so far."""
 
     query: str
     evidence_ids: list[str]
@@ -118,9 +118,9 @@ class Round(_Model):
 class AnswerResult(_Model):
     """An answer as an ordered list of parts.
 
-    ``abstained``: nothing in the version answers, and ``parts`` is empty. ``unsure``: the parts are of the nearest passages,
-    which may not answer. ``confidence``, 0 to 1, is what both are decided by; null where a model wrote the answer or no threshold
-    is compared.
+    ``abstained``: nothing in the version answers, and ``parts`` is empty. ``unsure``: the parts are of the nearest
+    passages, which may not answer. Both are decided by ``confidence``, 0 to 1; null if a model wrote the answer or no
+    threshold applies.
     """
 
     version: str
@@ -139,7 +139,7 @@ class AnswerResult(_Model):
 
 
 class AnswerStarted(_Model):
-    """The first event of a stream: what the answer is made of."""
+    """The first event of a stream."""
 
     event: Literal["start"] = "start"
     version: str
@@ -149,7 +149,7 @@ class AnswerStarted(_Model):
 
 
 class TextDelta(_Model):
-    """More words of the part that is being written."""
+    """More text of the current part."""
 
     event: Literal["text"] = "text"
     part: int = Field(description="Which part, counted from 0.")
@@ -157,7 +157,7 @@ class TextDelta(_Model):
 
 
 class PartFinished(_Model):
-    """A whole part, in place of its words so far."""
+    """A whole part; replaces its text so far."""
 
     event: Literal["part"] = "part"
     part: int
@@ -165,7 +165,7 @@ class PartFinished(_Model):
 
 
 class AnswerFinished(_Model):
-    """The last event: the whole answer. It replaces everything before; where a model failed, by the extractive answer."""
+    """The last event: the whole answer, which replaces everything before. If a model failed, it is the extractive answer."""
 
     event: Literal["result"] = "result"
     result: AnswerResult

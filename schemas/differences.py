@@ -1,4 +1,4 @@
-"""What changed between two versions."""
+"""The differences between two versions."""
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
@@ -8,7 +8,7 @@ class _Model(BaseModel):
 
 
 class ChangedDocuments(_Model):
-    """Sources by what became of them; ``lost`` were indexed before and are in quarantine now, ``recovered`` the other way."""
+    """Changed sources. ``lost`` were indexed before and are in quarantine now; ``recovered`` the other way."""
 
     added: list[str]
     changed: list[str]
@@ -18,7 +18,7 @@ class ChangedDocuments(_Model):
 
 
 class ChangedFigure(_Model):
-    """A tagged figure that only one of the versions has, at its first place."""
+    """A tagged figure in only one of the versions, at its first placement."""
 
     figure_id: str
     tag: str
@@ -28,7 +28,7 @@ class ChangedFigure(_Model):
 
 
 class ChangedQuestions(_Model):
-    """Golden questions that both versions were asked, by what became of them: a page found before or now, or not."""
+    """Golden questions of both versions: ``won`` find their page only now, ``lost`` only before."""
 
     asked: int
     won: list[str]
@@ -36,14 +36,14 @@ class ChangedQuestions(_Model):
 
 
 class Change(_Model):
-    """A figure of both versions; None where one has none."""
+    """A number in both versions; None if one lacks it."""
 
     before: float | None
     now: float | None
 
 
 class VersionDiff(_Model):
-    """What changed from ``base`` to ``version``; where ``base`` is None everything is new."""
+    """The differences from ``base`` to ``version``; if ``base`` is None everything is new."""
 
     corpus: str
     base: str | None

@@ -1,7 +1,7 @@
-"""What is known of one document: as its pages hold it (parsed), and as a reader takes it in (structured).
+"""A document: as its pages hold it (parsed), and as a reader takes it in (structured).
 
-Each noun is a frozen dataclass, and lines, of which a document has a hundred thousand, are named tuples; its Arrow schema stands
-beside it and is what Parquet files hold. Coordinates are those of ``schemas.geometry``; pages count from 1, orders from 0.
+Records are frozen dataclasses, and lines, of which a document has many, named tuples; Parquet schemas are derived from
+them. Coordinates are those of ``schemas.geometry``; pages count from 1, orders from 0.
 """
 
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ BBOX = pa.list_(pa.float64(), 4)
 
 
 class Kind(StrEnum):
-    """What a PDF made a figure of."""
+    """The form in which a PDF holds a figure."""
 
     RASTER = "raster"
     VECTOR = "vector"
@@ -25,7 +25,7 @@ class Kind(StrEnum):
 
 
 class Role(StrEnum):
-    """What a placement is to a reader. Only content and icons get tags."""
+    """The role of a placement. Only content and icons get tags."""
 
     CONTENT = "content"
     ICON = "icon"
@@ -38,7 +38,7 @@ TAGGED = frozenset({Role.CONTENT, Role.ICON})
 
 
 class BlockKind(StrEnum):
-    """What a block of a page is."""
+    """The kind of a block."""
 
     TEXT = "text"
     HEADING = "heading"
@@ -50,7 +50,7 @@ class BlockKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page as drawn: crop box applied, rotation recorded but not applied to coordinates."""
+    """A page: crop box applied, rotation recorded but not applied to coordinates."""
 
     page: int
     width_pt: float
@@ -60,10 +60,10 @@ class Page:
 
 
 class Line(NamedTuple):
-    """A line of text of a page; ``block`` is that of the PDF reader, in the order of the page's content.
+    """A line of text; ``block`` is the PDF reader's, in content order.
 
-    ``text`` is escaped: no line holds a tag or a placeholder. ``inside`` is the order of the placement in whose picture
-    the line stands (a vector drawing's labels), or None.
+    ``text`` is escaped: it holds no tag or placeholder. ``inside`` is the order of the placement that the line is part of,
+    such as a vector drawing's label.
     """
 
     page: int
@@ -77,7 +77,7 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A picture by its pixels. ``sha1`` digests the same bytes as ``figure_id`` and gives the tag its number."""
+    """A picture identified by its pixels. ``sha1`` digests the same bytes as ``figure_id`` and gives the tag its number."""
 
     figure_id: str
     sha1: str
@@ -90,9 +90,9 @@ class Figure:
 class Placement:
     """One occurrence of a figure.
 
-    ``figure_id`` is None where the pixels could not or need not be had (too large, lying, a background); ``reason`` says
-    why a placement has its role, or no pixels. ``order`` is its place among the placements of its document. ``raw_sha1``
-    is the digest of the embedded stream where the figure is exactly one image.
+    ``figure_id`` is None if there are no pixels (too large, a background); ``reason`` explains the role, or the missing
+    pixels. ``order`` counts the document's placements. ``raw_sha1`` digests the embedded stream if the figure is exactly
+    one image.
     """
 
     page: int
@@ -107,7 +107,7 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class OutlineEntry:
-    """An entry of the PDF's own outline; ``level`` counts from 1, ``y`` is None where the entry names only a page."""
+    """An entry of the PDF's outline; ``level`` counts from 1, ``y`` is None for an entry that names only a page."""
 
     level: int
     title: str
@@ -117,7 +117,7 @@ class OutlineEntry:
 
 @dataclass(frozen=True, slots=True)
 class TableRegion:
-    """A table's cells as the page holds them; a cell is "" where empty, its text escaped."""
+    """A table's cells, escaped; "" is an empty cell."""
 
     page: int
     bbox: BBox
@@ -126,7 +126,7 @@ class TableRegion:
 
 @dataclass(frozen=True, slots=True)
 class DrawnPage:
-    """The picture of a page, by its figure's id; None where the page is blank, or can't be drawn for the reason given.
+    """The picture of a page, by its figure's id; None if the page is blank, or can't be drawn for the given reason.
 
     ``id`` is the document's, a slash, and the page's number.
     """
@@ -149,7 +149,7 @@ def drawn_page_id(doc_id: str, page: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PageFailure:
-    """Something of a document that could not be read, while the rest could; becomes a ``Failure``."""
+    """A part of a document that can't be read while the rest can; becomes a ``Failure``."""
 
     page: int | None
     code: str
@@ -158,10 +158,10 @@ class PageFailure:
 
 @dataclass(frozen=True, slots=True)
 class ParsedDocument:
-    """What the pages of one PDF hold; no model has run.
+    """The content of a PDF before any model has run.
 
-    ``date`` is the one that it names itself, such as 2024-03-31, and ``labels`` what it calls each page, such as iv; () where
-    that is each page's number.
+    ``date`` is the document's own, such as 2024-03-31; ``labels`` are its page labels, such as iv; () if they are the
+    numbers.
     """
 
     doc_id: str
@@ -187,7 +187,7 @@ class RecognisedLine:
 
 
 class RegionKind(StrEnum):
-    """What a layout model takes a part of a page for."""
+    """The classes of a layout model."""
 
     FIGURE = "figure"
     TABLE = "table"
@@ -196,7 +196,7 @@ class RegionKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LayoutRegion:
-    """What a layout model found on the picture of a page; ``bbox`` in pixels of the picture."""
+    """A region found by a layout model; ``bbox`` in pixels of the picture."""
 
     bbox: BBox
     kind: RegionKind
@@ -205,7 +205,7 @@ class LayoutRegion:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A figure, or the picture of a table, cut out of the picture of a page; ``region`` says from where."""
+    """A figure or table cut out of the picture of a page; ``region`` is its origin."""
 
     region: LayoutRegion
     figure: Figure
@@ -213,7 +213,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Recognised:
-    """What was read off one picture, or why it could not be."""
+    """The words recognised in one picture, or the failure."""
 
     id: str
     lines: tuple[RecognisedLine, ...]
@@ -222,7 +222,7 @@ class Recognised:
 
 @dataclass(frozen=True, slots=True)
 class Segmented:
-    """What was cut out of the picture of one page, or why it could not be."""
+    """The segments of one page's picture, or the failure."""
 
     id: str
     segments: tuple[Segment, ...]
@@ -231,7 +231,7 @@ class Segmented:
 
 @dataclass(frozen=True, slots=True)
 class TablePart:
-    """What of a table stands on one page: its cells' box, and how many of the table's rows, a repeated header not counted."""
+    """The part of a table on one page: its box, and its number of rows without a repeated header."""
 
     page: int
     bbox: BBox
@@ -240,12 +240,11 @@ class TablePart:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A run of text, a table or a figure, at its place in reading order.
+    """A run of text, a table or a figure, in reading order.
 
-    ``text`` carries a placeholder where a figure stands; a table's is Markdown, under its caption where it has one.
-    ``placement`` is the placement's order for a figure block, and for a caption block that of the figure it belongs to.
-    ``mentions`` are figure ids that the text speaks of. ``rows`` and ``parts`` are a table's: a table that goes on over
-    the page is one block, on the page where it begins.
+    ``text`` has a placeholder for each figure; a table's is Markdown, under its caption. ``placement`` is the order of a
+    figure block's placement, and for a caption that of its figure. ``mentions`` are the figure ids that the text refers to.
+    ``rows`` and ``parts`` are a table's; a table over several pages is one block, on its first page.
     """
 
     order: int
@@ -262,7 +261,7 @@ class Block:
 
 
 class NodeKind(StrEnum):
-    """What a node of the evidence tree is: a section, or a leaf."""
+    """The kind of a node of the evidence tree: a section, or a leaf."""
 
     SECTION = "section"
     TEXT = "text"
@@ -272,11 +271,10 @@ class NodeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node of a document's evidence tree. Ids count from 1 as the tree is read: the same document, the same ids.
+    """A node of a document's evidence tree. Ids count from 1 in reading order.
 
-    ``parent_id`` is None for what stands under no heading. ``title`` is a section's heading, a table's or a figure's
-    caption, and "" otherwise. ``block`` is the order of the block that holds the content (of a section, its first), and
-    ``figure_id`` that of an image.
+    ``parent_id`` is None without a heading above. ``title`` is a section's heading, or a table's or figure's caption, else
+    "". ``block`` is the order of the block with the content (of a section, its first), ``figure_id`` an image's.
     """
 
     node_id: int
@@ -291,11 +289,10 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class PlacedFigure:
-    """A tagged placement with what the document says of it.
+    """A tagged placement with its text in the document.
 
-    ``block`` is the order of the block that holds its tag. Where no caption speaks of it, ``step`` is the text that it stands
-    by, such as a paragraph, an item of a list or a table's row; the list that explains its callouts follows. ``stands_by`` are
-    the orders of the blocks that hold both.
+    ``block`` is the order of the block with its tag. A figure without caption has a ``step``: the adjacent paragraph, list
+    item or table row, and the list that explains its callouts; ``stands_by`` are their blocks.
     """
 
     placement: Placement
@@ -311,7 +308,7 @@ class PlacedFigure:
 class StructuredDocument:
     """A document as a reader takes it in: blocks in reading order, and its tagged figures.
 
-    ``placements`` are all that the document has, tagged or not, and ``pictures`` the figures that they place.
+    ``placements`` are all of the document's, tagged or not; ``pictures`` their figures.
     """
 
     doc_id: str
@@ -338,8 +335,8 @@ class Region:
 class Chunk:
     """A run of blocks that is one row of evidence; ``text`` without and ``tagged_text`` with placeholders.
 
-    ``figure_id`` and ``placement``, the placement's order, are those of a figure that has the row for itself; its ``text`` is ""
-    until it is composed. ``rows`` are a table's cells as ``tagged_text`` has them, its header first.
+    ``figure_id`` and ``placement`` are set for the row of a single figure; its ``text`` is "" until it is composed.
+    ``rows`` are a table's cells, header first.
     """
 
     order: int

@@ -1,16 +1,16 @@
-"""Every error that Inset raises on purpose, and failures as data.
+"""The tree of Inset's errors, and failures as data.
 
 ::
 
     InsetError
-    ├── TransientError      the outside world hiccuped: retry with backoff
-    │   └── DamagedError    a stored object isn't what was written: the next refresh makes it again
-    │       └── MissingError    or isn't there
+    ├── TransientError      an external failure: retry with backoff
+    │   └── DamagedError    a stored object is corrupt: the next refresh makes it again
+    │       └── MissingError    or missing
     ├── BadInputError       this document or row goes to quarantine, the rest go on
-    ├── UserError           the user's mistake: one line, exit code 2; the service says 503, for its callers can't correct it
-    │   ├── NotFoundError   no such corpus, version, document, page or figure: the service says 404
-    │   └── RequestError    what was asked can't be answered, whatever the service does: it says 400
-    └── ContractError       our bug: stop, loudly
+    ├── UserError           the user's mistake: one line, exit code 2; HTTP 503, since callers can't correct it
+    │   ├── NotFoundError   no such corpus, version, document, page or figure: HTTP 404
+    │   └── RequestError    a request that can never be answered: HTTP 400
+    └── ContractError       our bug: stop
         └── GateError       a version was refused: exit code 3
 """
 
@@ -25,10 +25,7 @@ from schemas import printing
 
 
 class FailureCode(StrEnum):
-    """Why a document, page or row went to quarantine.
-
-    ``law_broken``: what was made of a document isn't what it holds, by the laws of ``check``.
-    """
+    """Why a document, page or row is in quarantine. ``law_broken``: its rows violate an invariant of ``check``."""
 
     NEEDS_PASSWORD = "needs_password"
     NOT_A_PDF = "not_a_pdf"
@@ -54,18 +51,17 @@ class FailureCode(StrEnum):
 
 
 OF_THE_SOURCE = frozenset({FailureCode.SOURCE_CHANGED, FailureCode.SOURCE_UNREADABLE})
-"""What the source did, and no document: it says nothing about the next time, so it is never carried over."""
+"""Failures of the source, never carried over to the next refresh."""
 
 UNFINISHED = frozenset({FailureCode.OVER_BUDGET, FailureCode.MODEL_CRASHED, FailureCode.MODEL_UNREACHABLE})
-"""What says nothing about the input: such work isn't finished, and the next version tries it again."""
+"""Failures that say nothing about the input: the next version tries again."""
 
 
 class InsetError(Exception):
-    """Base of all errors that Inset raises on purpose. The message is for a person: what, where, what to do.
+    """Base of all errors that Inset raises on purpose. The message says what is wrong, where, and what to do.
 
     Args:
-        lines: One line; several only where there are several mistakes. What is no text of one line is shown, not obeyed:
-            a file's name can't forge a line.
+        lines: One line a mistake; control characters are escaped, so a file's name can't forge a line.
     """
 
     def __init__(self, *lines: str) -> None:
@@ -74,14 +70,11 @@ class InsetError(Exception):
 
 
 class TransientError(InsetError):
-    """The outside world hiccuped; the same call may succeed later."""
+    """An external failure; the same call may succeed later."""
 
 
 class DamagedError(TransientError):
-    """A stored object isn't what was written: cut short, changed, unreadable.
-
-    ``name`` is the object's, in its store. The next refresh makes again what can be made again.
-    """
+    """A stored object is truncated, changed or unreadable; ``name`` is its name in the store."""
 
     def __init__(self, message: str, name: str) -> None:
         super().__init__(message)
@@ -92,11 +85,11 @@ class DamagedError(TransientError):
 
 
 class MissingError(DamagedError, FileNotFoundError):
-    """There is no object of that name; a mistake of the store's only where something says that there is one."""
+    """A stored object is missing; damage only if something refers to it."""
 
 
 class UnforeseenError(TransientError):
-    """Something that is there can't be read, for a reason that nobody foresaw; the cause is for whoever looks after it."""
+    """An existing object can't be read for an unexpected reason, which is the cause."""
 
 
 class BadInputError(InsetError):
@@ -126,17 +119,11 @@ _OF_BAD_FILES: tuple[type[BaseException], ...] = (
 def refusing(
     what: str, code: FailureCode, page: int | None = None, *, also: tuple[type[BaseException], ...] = ()
 ) -> Iterator[None]:
-    """Turn whatever goes wrong inside on a bad file into one error.
-
-    Args:
-        what: What can't be done; the cause is put behind it.
-        code: The failure's code.
-        page: Where.
-        also: Errors of a library that share no base with Python's.
+    """Turn any error inside into one ``BadInputError``; ``what`` can't be done, ``also`` are a library's own errors.
 
     Raises:
         BadInputError: The work inside failed.
-        MemoryError: It failed for want of memory.
+        MemoryError: It ran out of memory.
     """
     try:
         yield
@@ -156,23 +143,23 @@ class NotFoundError(UserError):
 
 
 class RequestError(UserError):
-    """What was asked can't be answered: another question can."""
+    """The request can't be answered; another can."""
 
 
 class ContractError(InsetError):
-    """A promise between rooms was broken. A bug of ours, never the document's fault."""
+    """A contract between packages was broken: a bug, never a document's fault."""
 
 
 class GateError(ContractError):
-    """A gate refused a version; the version stays, unpublished, with its reasons."""
+    """A gate refused a version; it stays, unpublished, with the reasons."""
 
 
 class Failure(BaseModel):
     """A failure as data: one row of quarantine.
 
-    ``doc_id`` is None where the file could not even be read; ``page`` counts from 1 and is None where the whole document
-    failed. A document-level failure keeps the document out of the version, unless the step is ``tag``: then only its tagged
-    copy is missing. A page-level one is recorded and the rest of the document goes on.
+    ``doc_id`` is None if the file can't be read; ``page`` counts from 1 and is None for the whole document. A
+    document-level failure keeps the document out of the version, except at step ``tag``, where only its tagged copy is
+    missing. A page-level one is recorded and the rest of the document goes on.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

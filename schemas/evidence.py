@@ -1,4 +1,4 @@
-"""Rows of the index, and what a search returns."""
+"""Rows of the index, and results of a search."""
 
 import datetime
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from schemas.trace import TraceStep
 
 
 class Modality(StrEnum):
-    """What a row of evidence is."""
+    """The kinds of rows."""
 
     TEXT = "text"
     TABLE = "table"
@@ -49,26 +49,21 @@ EVIDENCE = pa.schema(
         pa.field("page_labels", pa.list_(pa.string())),
     )
 )
-"""A row of the index, without vectors: ``build`` joins those. ``page`` and ``bbox`` are the first of ``regions``.
+"""A row of the index without its vectors.
 
-``figure_id`` is the picture that the row of a figure or of a page shows. ``tagged_rows`` are the cells of a table as
-``tagged_text`` has them, its header first; null for what is no table, and in versions from before tables kept them.
-``description`` is what a model or a person wrote of a figure or page, or a model's summary of a text or table, which is then
-searched in place of ``text``; ``described_by`` is who did, ``context`` where nobody did, and ``flags`` what is doubtful about it;
-null where nothing describes rows of that modality. ``date`` is the day that the row's document names itself, such as
-2024-03-31: when it was changed last, or else made; null where it names none, and in versions from before dates were kept.
-``language`` is that of the document, in ISO 639-1 (639-3 where it has none); null where it isn't known, and in versions from
-before it was looked for.
-``page_labels`` are what the PDF calls the page of each region, such as iv; null where a PDF calls all its pages by their number,
-and in versions from before that was looked for.
+Columns added by later releases are null in versions from before. ``page`` and ``bbox`` are those of the first of
+``regions``, ``page_labels`` are null if a PDF labels pages by number. ``figure_id`` is the picture of a figure's or page's
+row. ``tagged_rows`` are a table's cells, header first. ``description`` is a model's or person's description of a figure or
+page, or a model's summary, searched in place of ``text``; ``described_by`` is its author, or ``context``, ``flags`` its
+doubts. ``date`` is the document's modification or creation date, such as 2024-03-31; ``language`` is ISO 639-1, else 639-3.
 """
 
 
 def as_evidence(table: pa.Table) -> pa.Table:
-    """Return rows that an earlier release wrote as rows of this one: columns that they lack are null.
+    """Return rows of an earlier release with null for missing columns.
 
     Raises:
-        ValueError: They lack a column that every row has.
+        ValueError: They lack a required column.
     """
     for field in EVIDENCE:
         if field.name not in table.column_names and field.nullable:
@@ -94,12 +89,12 @@ PLACEMENTS = pa.schema(
         pa.field("caption", pa.string(), nullable=False),
     )
 )
-"""Every placement of a version, tagged or not, with the reason of its role."""
+"""Every placement of a version, with the reason of its role."""
 
 
 @dataclass(frozen=True)
 class VersionRows:
-    """Rows of some documents of a version, each document whole, by document id and reading order."""
+    """Rows of some whole documents of a version, by document id and reading order."""
 
     evidence: pa.Table
     placements: pa.Table
@@ -139,7 +134,7 @@ class VersionRows:
 
 
 def rows_before(table: pa.Table, doc_id: str) -> int:
-    """Return how many rows of a table, which goes by document id, stand before those of one."""
+    """Return the number of rows, sorted by document id, before those of one document."""
     return int(pc.less(table.column("doc_id"), pa.scalar(doc_id)).to_numpy().sum())
 
 
@@ -148,21 +143,21 @@ class _Model(BaseModel):
 
 
 MAX_PAGE = 2**31 - 1
-"""What an index can hold of a page's number."""
+"""The largest page number of an index."""
 
 
 PageNumber = Annotated[int, Field(ge=1, le=MAX_PAGE)]
 
 
 class PageRange(_Model):
-    """Pages one after another, the first and the last one included; none where the last one comes before."""
+    """An inclusive range of pages; empty if ``last`` is before ``first``."""
 
     first: PageNumber = 1
     last: PageNumber | None = Field(None, description="null: to the end of the document.")
 
 
 class Filters(_Model):
-    """What a search is narrowed to: rows for which all of it holds. What is empty or null narrows nothing."""
+    """Filters of a search, combined by AND. Empty and null ones are ignored."""
 
     documents: list[str] = Field([], description="Document ids, sources, or file names of sources.")
     sources: list[str] = Field(
@@ -222,7 +217,7 @@ class CitedRegion(_Model):
 
 
 class CitedFigure(_Model):
-    """A figure of a hit, where it stands: maybe pages away from the words that mention it."""
+    """A figure of a hit at its placement, which may be pages away from the text."""
 
     figure_id: str
     number: str = Field(description="The number of its tag, as tagged_text has it where the figure stands there.")
@@ -235,10 +230,10 @@ Span = tuple[int, int]
 
 
 class Hit(_Model):
-    """A row of evidence that a search found.
+    """A row found by a search.
 
     ``score``: larger is better; comparable within one answer only. ``page`` and ``bbox`` are the first of ``regions``.
-    ``figures`` are those of ``figure_refs``, with their places.
+    ``figures`` are those of ``figure_refs``.
     """
 
     evidence_id: str
@@ -287,11 +282,11 @@ class SearchResult(_Model):
 
 
 Resemblance = Literal["vector", "hash"]
-"""What figures are alike by: vectors, or perceptual hashes, which see the coarse distribution of light and nothing else."""
+"""The measure of similarity: vectors, or perceptual hashes."""
 
 
 class SimilarFigures(_Model):
-    """Figures like a figure, each once, best first, itself left out; a hit is the row of a figure where it stands first."""
+    """Similar figures, each once, best first, at their first placement."""
 
     version: str
     figure_id: str

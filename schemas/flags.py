@@ -1,18 +1,18 @@
-"""What is found wrong with a description, and what became of it."""
+"""Quality flags of a description."""
 
 from collections.abc import Iterable
 from enum import StrEnum
 
 
 class Flag(StrEnum):
-    """Why a description isn't used, or what a reader should know of one that is.
+    """Why a description isn't used, or a warning about one that is.
 
-    Rows keep them by name. The first ones refuse: a figure or page is described by what its document says of it, and a
-    text is searched as it is.
+    Rows store flags by name. Without a usable description a figure or page is described by its document, and a text is
+    searched as it is.
     """
 
     NOT_DESCRIBED = "not_described"
-    """The model is still to be asked: what may be spent was gone, or it didn't answer."""
+    """The model hasn't replied yet: the budget was spent, or it didn't answer."""
     FAILED = "failed"
     """The model can't describe it."""
     NO_TEXT = "no_text"
@@ -22,13 +22,13 @@ class Flag(StrEnum):
     TOO_SHORT = "too_short"
     """It has fewer words than its prompt says."""
     TOO_LONG = "too_long"
-    """It has more."""
+    """It has more words than its prompt allows."""
     REPETITION = "repetition"
     """It says the same again and again."""
     PROMPT_ECHO = "prompt_echo"
-    """It repeats what the model was asked, or the marks of a conversation."""
+    """It repeats the prompt, or marks of a chat."""
     REFUSAL = "refusal"
-    """It says that the model can't or won't answer."""
+    """The model refuses to answer."""
     WRONG_LANGUAGE = "wrong_language"
     """It is in another language than it must be."""
     MARKDOWN = "markdown"
@@ -40,14 +40,14 @@ class Flag(StrEnum):
     PAGE_NUMBER_MISSING = "page_number_missing"
     """It describes a page, and lacks the number that is printed there."""
     SHARED = "shared"
-    """It was made of another figure, which looks nearly the same."""
+    """It was written for a near duplicate."""
 
 
 MARKING = frozenset({Flag.MARKDOWN, Flag.CUT_OFF, Flag.NUMBERS_MISSING, Flag.PAGE_NUMBER_MISSING, Flag.SHARED})
-"""Those that leave a description in use."""
+"""Warnings: the description is used."""
 
 REFUSING = frozenset(Flag) - MARKING
-"""Those of a description that isn't used."""
+"""Flags of an unusable description."""
 
 
 def is_refused(flags: Iterable[Flag]) -> bool:

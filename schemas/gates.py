@@ -1,8 +1,7 @@
-"""The gates that a corpus file can set: what a version must hold to be published. Each is a row of ``GATES``.
+"""The gates: what a version must hold to be published. Each is an entry of ``GATES``.
 
-A gate's name, its key in the corpus file with default and description, and what to do where it refuses stand here and nowhere
-else. A gate that looks at counts alone is measured here too: to add one is to add a row of ``COUNTED``. The others name what
-they ask for, and are judged where their evidence is. Light to import.
+Name, key, default, description and remedy of a gate are defined here only. Gates on counts are measured here too: add an
+entry to ``COUNTED``. The others are judged where their evidence is. Light to import.
 """
 
 from collections.abc import Callable
@@ -14,26 +13,24 @@ if TYPE_CHECKING:
 
 
 class Bounds(Protocol):
-    """What a corpus file asks for."""
+    """The bounds of a corpus file."""
 
     def of(self, gate: "Gate") -> float:
         """Return the bound of a gate."""
-        ...
 
 
 @dataclass(frozen=True)
 class Gate:
-    """What a version must hold to be published, against a bound of the corpus file.
+    """A gate with a bound in the corpus file.
 
     Attributes:
-        name: What messages, notes and manifests call it.
+        name: Its name in messages and manifests.
         key: Its key below ``gates`` in the corpus file.
-        default: The bound where the corpus file gives none.
-        means: What the bound is, for people who write corpus files.
-        remedy: What to do where it refuses; ``{ease}`` is the change of the corpus file that lets the version pass, and
-            further fields are given when it is judged.
-        at_least: Whether the bound is the least value that passes; else it is the largest.
-        limits: The least and the largest bound that make sense.
+        default: The default bound.
+        means: The description of the bound.
+        remedy: What to do about a refusal; ``{ease}`` is the change of the corpus file that lets the version pass.
+        at_least: Whether the bound is a minimum; else a maximum.
+        limits: Minimum and maximum of the bound.
     """
 
     name: str
@@ -51,7 +48,7 @@ class Gate:
 
     @property
     def ease(self) -> str:
-        """What to change in the corpus file so that more passes."""
+        """The change of the corpus file that lets more pass."""
         return f"{'lower' if self.at_least else 'raise'} {self.option}"
 
     def holds(self, value: float, bounds: Bounds) -> bool:
@@ -70,13 +67,8 @@ class Gate:
     ) -> "GateResult":
         """Return the verdict on a value.
 
-        Args:
-            value: What was measured.
-            bounds: What the corpus file asks for.
-            found: What was found, in words.
-            passed: The verdict, where more than the bound decides.
-            remedy: What to do instead of the gate's own remedy.
-            words: What the remedy names.
+        ``found`` describes the finding; ``passed`` overrides the comparison with the bound; ``remedy`` replaces the gate's
+        own, and ``words`` fill its fields.
         """
         from schemas.versions import GateResult
 
@@ -87,18 +79,16 @@ class Gate:
 
 @dataclass(frozen=True, kw_only=True)
 class CountedGate(Gate):
-    """A gate on what a version holds in numbers, maybe against the live version.
+    """A gate on counts of a version, perhaps compared with the live version.
 
-    Attributes:
-        measure: Counts of the version, and of the live one, None where there is none, to the value and what was found.
-        allowed: The bound in words, a format of it.
+    ``measure`` maps the counts of both, None for no live version, to value and finding; ``allowed`` formats the bound.
     """
 
     measure: "Callable[[Counts, Counts | None], tuple[float, str]]"
     allowed: str = "{:.0%} allowed"
 
     def judge_counts(self, now: "Counts", before: "Counts | None", bounds: Bounds, compare: str) -> "GateResult":
-        """Return the verdict; ``compare`` is the command that shows what changed since the live version."""
+        """Return the verdict; ``compare`` is the command that shows the changes since the live version."""
         value, found = self.measure(now, before)
         return self.judge(value, bounds, f"{found}, {self.allowed.format(bounds.of(self))}", compare=compare)
 
@@ -110,7 +100,7 @@ def _rows_lost(now: "Counts", before: "Counts | None") -> tuple[float, str]:
 
 
 def _rows_a_page(now: "Counts", before: "Counts | None") -> tuple[float, str]:
-    """Compare by the page: documents may come and go, but a parse that cuts up pages, or skips them, changes it much."""
+    """Compare rows per page: it changes little with documents, and much with a parse that splits or skips pages."""
     # An empty version counts as one row, so that there is a factor.
     mine, theirs = (max(counts.rows, 1) / max(counts.pages, 1) for counts in (now, before or now))
     drift = max(mine / theirs, theirs / mine)
@@ -138,7 +128,7 @@ COUNTED = (
         remedy="to see what changed: {compare}; if that is right, {ease}",
     ),
 )
-"""Gates on counts; ``check`` judges every one of them."""
+"""Gates on counts, judged by ``check``."""
 
 QUARANTINE = Gate(
     name="quarantine ceiling",
@@ -204,4 +194,4 @@ GATES: tuple[Gate, ...] = (
 )
 
 NO_QUESTIONS = "golden questions"
-"""The gate that passes where there is no question to judge by; it has no bound."""
+"""The gate that passes without golden questions; it has no bound."""

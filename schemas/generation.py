@@ -1,22 +1,22 @@
-"""What a generative model is asked, and what it replies."""
+"""Requests to generative models, and their replies."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 Subject = Literal["figure", "page", "text"]
-"""What a generative model describes: a figure, the picture of a page, or a row of text or of a table."""
+"""What a model describes: a figure, a page's picture, or a row of text or table."""
 
 
 @dataclass(slots=True)
 class Usage:
-    """What requests cost: ``calls`` that may have been paid for, and the tokens of their answers, as the model reports them."""
+    """The cost of requests: ``calls`` that may have been charged, and tokens as the model reports them."""
 
     calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
 
     def add(self, more: "Usage") -> None:
-        """Count what other requests cost as well."""
+        """Add another usage."""
         self.calls += more.calls
         self.input_tokens += more.input_tokens
         self.output_tokens += more.output_tokens
@@ -24,7 +24,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a chat; ``pictures`` are encoded images, which the model sees before the words, in order."""
+    """One message of a chat; ``pictures`` are encoded images, before the text."""
 
     role: Literal["system", "user", "assistant"]
     text: str
@@ -33,23 +33,23 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One call of a generative model: the messages of a chat, the last one the user's."""
+    """One call of a generative model: a chat whose last message is the user's."""
 
     id: str
     messages: tuple[Message, ...]
 
     @classmethod
     def of(cls, request_id: str, prompt: str, picture: bytes | None = None) -> "Request":
-        """Return a request of one message; ``picture`` is an encoded image, None where words are enough."""
+        """Return a request of one message, perhaps with an encoded image."""
         return cls(request_id, (Message("user", prompt, () if picture is None else (picture,)),))
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a model made of one request.
+    """A model's reply to one request.
 
-    ``model`` is the name that the answer gives. ``calls`` counts the attempts that were paid for, tokens are of all of them, as
-    the model reports them. ``complete`` is false where the model stopped at its limit of tokens.
+    ``model`` is the name in the response. ``calls`` counts charged attempts, tokens are of all of them. ``complete`` is
+    false if the token limit was reached.
     """
 
     text: str
@@ -62,9 +62,9 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """A reply as it is kept: what a model wrote of one figure, page or text, or why it can't; unchecked.
+    """A stored reply: the unchecked description of one figure, page or text, or the failure.
 
-    ``money`` is what it cost, at the prices of then.
+    ``money`` is its cost at the prices of its time.
     """
 
     id: str
@@ -79,8 +79,8 @@ class Description:
 
 
 @dataclass(frozen=True, slots=True)
-class Likeness:
-    """What a figure looks like, as a perceptual hash in hexadecimal digits, and the figure that stands for it, maybe itself."""
+class PictureHash:
+    """A figure's perceptual hash in hexadecimal digits, and the figure whose description it shares, perhaps itself."""
 
     id: str
     hash: str

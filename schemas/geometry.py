@@ -10,9 +10,7 @@ _TO_WHOLE = 1.5 * 2.0**52
 """Added to a number and taken off again, it rounds it to a whole one, half to even: no room is left for fractions."""
 
 LEVEL_SHARE = 0.5
-"""Share of the flatter one's height that two boxes on one row have in common. Of 409 pages 5 change at 0.25 (two rows of a
-table's header are one), 1 at 0.75.
-"""
+"""Minimum overlap of two boxes on one row, as a share of the flatter one's height. Of 409 pages 5 get worse at 0.25."""
 
 
 class BBox(NamedTuple):
@@ -45,7 +43,7 @@ class BBox(NamedTuple):
         return (x1 - x0) * (y1 - y0) if x1 > x0 and y1 > y0 else 0.0
 
     def __and__(self, other: "BBox") -> "BBox":
-        """Return what both share; of area 0 where they don't meet."""
+        """Return the intersection; of area 0 if they don't meet."""
         x0, y0, x1, y1 = self
         left, top, right, bottom = other
         return BBox(
@@ -67,7 +65,7 @@ class BBox(NamedTuple):
         return shared / total if total else 0.0
 
     def has_middle_of(self, other: "BBox") -> bool:
-        """Return whether the middle of another rectangle lies in this one or on its edge."""
+        """Return whether the centre of another rectangle lies in this one or on its edge."""
         x0, y0, x1, y1 = self
         left, top, right, bottom = other
         return x0 <= (left + right) / 2 <= x1 and y0 <= (top + bottom) / 2 <= y1
@@ -84,7 +82,7 @@ class BBox(NamedTuple):
         return BBox(x0 - by, y0 - by, x1 + by, y1 + by)
 
     def rounded(self) -> "BBox":
-        """Return the rectangle to a hundredth of a point: what is stored, so that bytes don't hang on float noise."""
+        """Return the rectangle rounded to a hundredth of a point, as it is stored."""
         # MuPDF's 32 bits times 100 are exact, so this is what round(side, 2) gives, in a third of the time; and never -0.0.
         x0, y0, x1, y1 = self
         return BBox(
@@ -102,7 +100,7 @@ def union(boxes: Iterable[BBox]) -> BBox:
 
 
 def turned(box: Sequence[float], direction: tuple[int, int]) -> BBox:
-    """Return a rectangle as it stands when what is written in a direction, such as ``(0, -1)`` upwards, is turned level."""
+    """Return a rectangle rotated so that a writing direction, such as ``(0, -1)`` upwards, becomes horizontal."""
     across, down = direction
     xs = [x * across + y * down for x, y in (box[:2], box[2:])]
     ys = [y * across - x * down for x, y in (box[:2], box[2:])]
@@ -110,17 +108,17 @@ def turned(box: Sequence[float], direction: tuple[int, int]) -> BBox:
 
 
 def gap(start: float, end: float, other_start: float, other_end: float) -> float:
-    """Return the distance between two intervals; negative where they overlap."""
+    """Return the distance between two intervals; negative if they overlap."""
     return (other_start if other_start > start else start) - (other_end if other_end < end else end)
 
 
 def overlap(one: BBox, other: BBox) -> bool:
-    """Return whether two boxes share more than a side; one without width or height may lie in the other."""
+    """Return whether two boxes share more than a side; an empty one may lie in the other."""
     return gap(one.x0, one.x1, other.x0, other.x1) < 0 and gap(one.y0, one.y1, other.y0, other.y1) < 0
 
 
 def is_level(one: BBox, other: BBox) -> bool:
-    """Return whether two boxes stand on one row: they share enough of the height of the flatter one."""
+    """Return whether two boxes stand on one row."""
     _, y0, _, y1 = one
     _, top, _, bottom = other
     flatter = min(y1 - y0, bottom - top)
@@ -129,17 +127,17 @@ def is_level(one: BBox, other: BBox) -> bool:
 
 
 def distance(one: BBox, other: BBox) -> float:
-    """Return how far two boxes are apart, across and down together; 0 where they meet."""
+    """Return the Euclidean distance of two boxes; 0 if they meet."""
     return max(0.0, gap(one.x0, one.x1, other.x0, other.x1)) + max(0.0, gap(one.y0, one.y1, other.y0, other.y1))
 
 
 def unrotated(box: BBox, size: tuple[int, int], place: BBox, rotation: int) -> BBox:
-    """Bring a box from the pixels of a picture, turned as its reader sees it, to points of the unrotated page.
+    """Map a box from pixels of a displayed picture to points of the unrotated page.
 
     Args:
         box: In pixels.
         size: Width and height of the picture, in pixels.
-        place: Where it stands, in points.
+        place: The picture's box, in points.
         rotation: The page's, in degrees clockwise.
     """
     across, down = size

@@ -1,4 +1,4 @@
-"""Names that follow from content: digests, keys, evidence ids, version names."""
+"""Names derived from content: digests, keys, evidence ids, version names."""
 
 import hashlib
 import json
@@ -20,52 +20,38 @@ _EVIDENCE_NAMESPACE = uuid.UUID("6f1d2c1e-54c7-5b0e-9a4e-2b6a1f6f7c11")
 
 
 def sha256(data: bytes) -> str:
-    """Return the hexadecimal SHA-256 of ``data``; a document's id is that of its bytes."""
+    """Return the hexadecimal SHA-256; a document's id is that of its bytes."""
     return hashlib.sha256(data).hexdigest()
 
 
 def figure_id(width: int, height: int, rgb: bytes) -> str:
-    """Name a figure by its pixels.
-
-    Args:
-        width: Pixels a row.
-        height: Rows.
-        rgb: ``width * height * 3`` bytes, row by row, no padding, alpha already flattened on white.
-    """
+    """Name a figure by its pixels: ``rgb`` has ``width * height * 3`` bytes, row by row, alpha flattened on white."""
     return sha256(f"{width}x{height}:".encode() + rgb)
 
 
 def key(**parts: Any) -> str:
-    """Digest everything an output depends on. Same key, same bytes: finished work is never done twice.
-
-    Args:
-        parts: Input digests, the step's version, model and revision, prompt, options; JSON values only, so that the
-            digest is the same in every process.
-
-    Returns:
-        16 hexadecimal digits.
-    """
+    """Digest everything an output depends on, as JSON values: inputs, versions, model, options. 16 hexadecimal digits."""
     return sha256(json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode())[:16]
 
 
 def raised(**versions: str) -> dict[str, str]:
-    """Return those of some versions that have gone up, as parts of a key.
+    """Return the versions above the first, as parts of a key.
 
-    A version that came to count after work was filed without it joins the key once it is above the first: until then that work,
-    which may have been paid for by the call, is found where it lies.
+    A version number added later joins the key only when it is raised, so that earlier work, which may have cost money, is
+    found.
     """
     return {name: version for name, version in versions.items() if version != FIRST_VERSION}
 
 
 def evidence_id(doc_id: str, modality: str, order: int, text: str, *, again: int = 0) -> str:
-    """Name a row of the index: the same in every version that holds the same piece, and never shared by two.
+    """Name a row of the index: equal in every version with the same piece, and unique.
 
     Args:
         doc_id: The document's digest.
         modality: ``text``, ``table``, ``figure`` or ``page``.
-        order: Place of the row's first block in its document, from 0; of a figure's row, that of its placement.
+        order: Order of the row's first block, from 0; of a figure's row, of its placement.
         text: The row's text without tags.
-        again: How many rows before this one share all of the above: parts of one table may hold nothing but pictures.
+        again: Number of earlier rows with all of the above in common.
     """
     name = f"{doc_id}/{modality}/{order}/{sha256(text.encode())}"
     return str(uuid.uuid5(_EVIDENCE_NAMESPACE, f"{name}/{again}" if again else name))
@@ -97,10 +83,10 @@ def version_file(version: str, name: str) -> str:
 
 
 def collection_name(corpus: str, version: str) -> str:
-    """Spell a version's physical collection so that every engine accepts it: ``Manuals_20260101T000000Z_deadbeef``."""
+    """Return the name of a version's collection, valid in every engine: ``Manuals_20260101T000000Z_deadbeef``."""
     return f"{corpus.capitalize()}_{version.replace('-', '_')}"
 
 
 def alias_name(corpus: str) -> str:
-    """Spell the alias that names the collection of a corpus's live version: ``Manuals``."""
+    """Return the alias of a corpus's live collection: ``Manuals``."""
     return corpus.capitalize()

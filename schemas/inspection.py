@@ -1,4 +1,4 @@
-"""What Inset makes of a single PDF or of a version's figures, and what is wrong with an installation: results of commands."""
+"""Results of commands: a single PDF, a version's figures, the state of an installation."""
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -11,10 +11,10 @@ class _Model(BaseModel):
 
 
 class InspectedFigure(_Model):
-    """A placement on a page; ``tag`` is null where its role gets none.
+    """A placement on a page; ``tag`` is null for roles without one.
 
-    ``step`` is the text that a figure without a caption stands by, and the list that explains its callouts; ``words`` are
-    those inside it.
+    ``step`` is the text beside a figure without caption, and the list that explains its callouts; ``words`` are those
+    inside it.
     """
 
     tag: str | None
@@ -36,10 +36,9 @@ class InspectedRegion(_Model):
 
 
 class InspectedTable(_Model):
-    """A table, on the page where it begins; ``regions`` names every page that it stands on.
+    """A table, on the page where it begins; ``regions`` are on all its pages.
 
-    ``rows`` hold the header too, as their first. ``html`` is escaped, tags excepted: they stand in their cells as they do
-    in the text.
+    ``rows`` include the header. ``html`` is escaped but for tags.
     """
 
     bbox: tuple[float, float, float, float]
@@ -52,7 +51,7 @@ class InspectedTable(_Model):
 
 
 class InspectedHeading(_Model):
-    """A section that begins on a page; ``node_id`` is its number in the document's contents."""
+    """A section that begins on a page; ``node_id`` is its node's."""
 
     level: int
     title: str
@@ -60,7 +59,7 @@ class InspectedHeading(_Model):
 
 
 class InspectedPage(_Model):
-    """A page: its text in reading order with tags, its figures, the tables and the sections that begin on it."""
+    """A page: its tagged text in reading order, its figures, and the tables and sections that begin on it."""
 
     page: int
     width_pt: float
@@ -72,7 +71,7 @@ class InspectedPage(_Model):
 
 
 class InspectedDocument(_Model):
-    """A PDF as Inset takes it in; ``contents`` is its evidence tree as a table of contents, with the ids of its nodes."""
+    """A PDF as Inset reads it; ``contents`` is its evidence tree as a table of contents."""
 
     doc_id: str
     source: str
@@ -82,7 +81,7 @@ class InspectedDocument(_Model):
 
 
 class Finding(_Model):
-    """One thing that was looked at, and how to repair it where it isn't well."""
+    """A check of the installation, and how to repair what failed."""
 
     subject: str
     ok: bool
@@ -98,7 +97,7 @@ class Diagnosis(_Model):
 
 
 class CaptionSheet(_Model):
-    """A contact sheet that was written, and what a version comes to, that included which it has no room for."""
+    """A contact sheet, and the counts of the whole version."""
 
     version: str
     file: str

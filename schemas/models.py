@@ -1,4 +1,4 @@
-"""Models as a corpus file names them, and what a model's module offers of one. Light to import: schedulers do."""
+"""Models as a corpus file names them, and their loaders. Light to import: schedulers do."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -10,67 +10,65 @@ if TYPE_CHECKING:
     from schemas.versions import ModelCard
 
 NONE = "none"
-"""How a corpus file says that it wants no model, where it can do without."""
+"""The name that means no model."""
 
 PRECISION, FLOAT32, BFLOAT16 = "precision", "float32", "bfloat16"
-"""The setting that says in what precision a model of torch computes, whatever the device; float32 where it isn't given."""
+"""The setting of a torch model's precision on any device; default float32."""
 
 MINILM = "minilm"
-"""The packaged embedder of texts."""
+"""The packaged text embedder."""
 
 DEFAULT_SPACE = "text"
-"""The vector space of those who name none."""
+"""The default vector space."""
 
 Loaded = TypeVar("Loaded")
 _Embedder: TypeAlias = "TextEmbedder"
 
 TokenCounter = Callable[[Sequence[str]], list[int]]
-"""Texts to how many tokens each has, special ones left out."""
+"""Texts to their numbers of tokens, without special ones."""
 
 
 Settings = tuple[tuple[str, str | float], ...]
-"""How a model is used, where its vectors depend on that: names and values, sorted by name."""
+"""Settings that vectors depend on: names and values, sorted by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelName:
     """A model as a corpus file names it.
 
-    ``revision`` is None where the model's module pins what it loads. ``option`` is where it is named, for messages. ``asked`` is
-    how questions are put to it, which no vector of a row depends on.
+    ``revision`` is None where the model's module pins it. ``option`` is the corpus file's key, for messages.
+    ``query_settings`` affect queries only, never the vectors of rows.
     """
 
     name: str
     revision: str | None = None
     settings: Settings = ()
     option: str = field(default="embeddings.text", compare=False)
-    asked: Settings = ()
+    query_settings: Settings = ()
 
     def setting(self, name: str) -> str | float | None:
-        """Return one of its settings; None where it isn't given."""
-        return dict((*self.settings, *self.asked)).get(name)
+        """Return a setting; None if it isn't given."""
+        return dict((*self.settings, *self.query_settings)).get(name)
 
 
 class Embeds(StrEnum):
-    """What an embedder makes vectors of."""
+    """The inputs of an embedder."""
 
     TEXTS = "texts"
     PICTURES = "pictures"
     PAIRS = "pairs"
-    """Pictures with the words that describe them."""
+    """Pictures with their descriptions."""
     EITHER = "either"
-    """Pictures, and the texts of rows that show none, by one model of both."""
+    """Pictures, and texts of rows without one."""
     PATCHES = "patches"
-    """Pictures again, each into many vectors, which late interaction compares."""
+    """Pictures, each as many vectors, for late interaction."""
 
 
 @dataclass(frozen=True)
 class Model(Generic[Loaded]):
-    """A model, of which only what is asked for is loaded: planning needs no more than its card.
+    """A model that is loaded on demand: planning needs only its card.
 
-    Attributes:
-        card: Describes it by constants or small files.
-        load: Loads it, to look at so many inputs at once at most; no output depends on that number.
+    ``load`` takes the maximum batch size, which no output depends on.
     """
 
     card: "Callable[[], ModelCard]"
@@ -81,9 +79,7 @@ class Model(Generic[Loaded]):
 class TextModel(Model[_Embedder]):
     """A text embedder.
 
-    Attributes:
-        token_counter: Loads its tokenizer alone, which is all that chunking needs.
-        languages: Those that it knows, in ISO 639-1; None where that isn't known here, and then nothing is made of it.
+    ``token_counter`` loads only the tokenizer. ``languages`` are ISO 639-1; None if unknown.
     """
 
     token_counter: Callable[[], TokenCounter]

@@ -3,13 +3,13 @@
 from itertools import pairwise
 
 ROMAN = r"(?=[ivxlc])c{0,3}(?:xc|xl|l?x{0,3})(?:ix|iv|v?i{0,3})(?<=[ivxlc])"
-"""One in its only right spelling, up to 399, in small letters: "civil", "vic" and "ill" are words. Needs an end behind it."""
+"""A Roman numeral in its only correct spelling, up to 399, in lower case: "civil" and "ill" are words. Needs an end after it."""
 
 _VALUES = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
 
 
 def roman_value(numeral: str) -> int:
-    """Return the number that a Roman numeral of ``ROMAN`` stands for, in capitals or not."""
+    """Return the value of a Roman numeral of ``ROMAN``, in any case."""
     values = [_VALUES[letter] for letter in numeral.lower()]
     return sum(-value if value < after else value for value, after in pairwise([*values, 0]))
 
@@ -20,7 +20,7 @@ _MOST = 3999
 
 
 def roman(number: int) -> str:
-    """Return a number as a Roman numeral in small letters; in digits where it has none, below 1 and above 3999."""
+    """Return a number as a lower-case Roman numeral; in digits below 1 and above 3999."""
     if not 0 < number <= _MOST:
         return str(number)
     written = ""

@@ -1,26 +1,21 @@
-"""A corpus at a glance: what the service's front page and its callers choose by."""
+"""The overview of a corpus that the service returns."""
 
 from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from schemas.evidence import Modality
+from schemas.retrieval import ListedPreset
 
 
-class SearchPreset(BaseModel):
-    """A way to search a corpus; ``label`` and ``sentence`` are for people, ``source`` is the paper that it is from."""
+class SearchPreset(ListedPreset):
+    """A preset that a corpus can be searched by."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    name: str
-    label: str
-    sentence: str
-    source: str = ""
     takes_picture: bool = Field(False, description="Whether it can be asked by a picture, alone or with words.")
 
 
 class CorpusOverview(BaseModel):
-    """What the live version of a corpus holds; all zero and empty while none is live."""
+    """What the live version of a corpus holds; zero and empty while none is live."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -1,7 +1,6 @@
-"""Text from outside, fit for people: for a terminal, a log, a page.
+"""Untrusted text made safe for a terminal, a log or a page.
 
-Names of files and the text of PDFs are anybody's: a newline in them would forge a line, an escape sequence would move the cursor,
-and a direction override would turn a name around. What else may hold a secret is an address.
+File names and text of PDFs may hold newlines, escape sequences and direction overrides; addresses may hold secrets.
 """
 
 import re
@@ -21,17 +20,17 @@ _QUERY = re.compile(r"(://[^\s?'\"]*)\?[^\s'\"]*")
 
 
 def line(text: str) -> str:
-    r"""Return a text as one line that shows all it holds: what can't be seen comes as ``\n``, ``\x1b`` or ``\u202e``."""
+    r"""Return a text as one line, with invisible characters as ``\n``, ``\x1b`` or ``\u202e``."""
     return _LINE.sub(_shown, text)
 
 
 def lines(text: str) -> str:
-    """Return a text of several lines, its newlines and tabs kept; all else as ``line`` does."""
+    """Return a text with newlines and tabs kept; the rest as ``line``."""
     return _LINES.sub(_shown, text)
 
 
 def json_text(text: str) -> str:
-    """Return JSON, indented or not, that means the same and holds nothing that a terminal would act on."""
+    """Return equivalent JSON without characters that a terminal interprets."""
     return _IN_JSON.sub(_json_escape, text)
 
 
@@ -41,12 +40,12 @@ def markdown_line(text: str) -> str:
 
 
 def without_secrets(text: str) -> str:
-    """Return a text whose addresses have neither user-info nor query: both may hold a password or a key."""
+    """Return a text whose addresses have no user info and no query."""
     return _QUERY.sub(r"\1?…", _USER_INFO.sub("…@", text))
 
 
 def is_plain(text: str) -> bool:
-    """Return whether a text is one line that is what it seems."""
+    """Return whether a text is one line of visible characters."""
     return _LINE.search(text) is None
 
 

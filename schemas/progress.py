@@ -1,4 +1,4 @@
-"""How far a step is, for those who wait."""
+"""Reports of progress."""
 
 from typing import Protocol
 
@@ -7,7 +7,7 @@ class Report(Protocol):
     """Is called with progress."""
 
     def __call__(self, step: str, done: int, total: int, spent: str = "", /) -> None:
-        """Take note of how far a step is, and what it has spent so far, "" for a step that costs nothing."""
+        """Report the progress of a step, and its spending so far; "" for a step without cost."""
         ...
 
 

@@ -1,35 +1,33 @@
-"""How evidence is found for a question: a plan of steps, as data.
-
-A preset is a plan with a name; ``tasks/answering/presets`` holds those that Inset brings.
-"""
+"""Retrieval plans: the steps of a search, as data. A preset is a plan with a name."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from schemas.corpus import LEXICAL_FIELDS, Section, Share, Text, Weight
+from schemas.corpus.fields import Section, Share, Text, Weight
+from schemas.corpus.retrieval import FieldWeights
 from schemas.evidence import NO_FILTERS, Filters, Modality
 from schemas.models import DEFAULT_SPACE
 
 MOST_ROWS = 1000
-"""Rows that a step may ask for."""
+"""Maximum number of rows of a step."""
 
 Rows = Annotated[int, Field(ge=1, le=MOST_ROWS)]
 Name = Annotated[Text, Field(min_length=1, max_length=60)]
 
 
 class _Step(Section):
-    """What a search must know of each step before it is done: the models and the spaces that its keys name."""
+    """A step, with the models and spaces that it needs."""
 
     @property
     def models(self) -> list[str]:
-        """Those of ``retrieval.models`` that it asks: its ``model``, where it has such a key."""
+        """The names among ``retrieval.models`` that it uses."""
         return self._named("model")
 
     @property
     def spaces(self) -> list[str]:
-        """The spaces that it compares vectors in: its ``space``; the default one may be asked unnamed, as each version has it."""
+        """The spaces that it compares vectors in; the default one, which each version has, may be omitted."""
         return self._named("space")
 
     def _named(self, key: str) -> list[str]:
@@ -37,16 +35,15 @@ class _Step(Section):
 
 
 class _Retriever(_Step):
-    """What every retriever has: the rows that it looks at, and those of them that it gives.
+    """A retriever: the rows that it searches, and those that it returns.
 
     Attributes:
-        asked_at_once: Whether it is asked in a thread of its own, beside others: it puts a question to the engine and asks no
-            generative model, which belongs to the thread of its search.
-        is_lexical: Whether it counts as words, and not as meaning, where two kinds are weighed.
-        stands_alone: Whether it gives rows for most questions, so that it can be judged by itself.
+        runs_in_thread: Whether it runs in parallel with others; generative models belong to the thread of their search.
+        is_lexical: Whether it counts as lexical in a weighted fusion.
+        stands_alone: Whether it finds rows for most questions, so that it can be evaluated alone.
     """
 
-    asked_at_once: ClassVar[bool] = True
+    runs_in_thread: ClassVar[bool] = True
     is_lexical: ClassVar[bool] = False
     stands_alone: ClassVar[bool] = True
     by: str
@@ -60,37 +57,30 @@ class _Retriever(_Step):
 
     @property
     def title(self) -> str:
-        """What a trace calls it."""
+        """Its name in a trace."""
         return self.by
 
     @property
     def preset_name(self) -> str:
-        """What it is called where it is all that is asked."""
+        """The name of a preset with this retriever alone."""
         return self.by
 
 
 class Words(_Retriever):
-    """Rows that share words with the question, by BM25."""
+    """BM25: rows that share words with the question."""
 
     is_lexical = True
     by: Literal["bm25"]
-    weights: dict[str, Weight] | None = Field(
-        None, min_length=1, description="Fields, and how much each counts; none: ranking.weights of the corpus file."
+    weights: FieldWeights | None = Field(
+        None, description="Fields, and how much each counts; none: ranking.weights of the corpus file."
     )
     stop_words: Literal["english"] | list[Text] | None = Field(
         None, description="Words left out of the question; none: ranking.stop_words of the corpus file."
     )
 
-    @field_validator("weights")
-    @classmethod
-    def _known(cls, weights: dict[str, float] | None) -> dict[str, float] | None:
-        if unknown := sorted(set(weights or {}) - set(LEXICAL_FIELDS)):
-            raise ValueError(f"BM25 can't look in {', '.join(unknown)}; known here: {', '.join(LEXICAL_FIELDS)}")
-        return weights
-
 
 class Vectors(_Retriever):
-    """Rows whose vectors are near to the question's: by cosine, or by late interaction where a row has many."""
+    """Rows with the nearest vectors, by cosine or late interaction."""
 
     by: Literal["dense"]
     space: Name = Field(
@@ -99,19 +89,19 @@ class Vectors(_Retriever):
 
     @property
     def title(self) -> str:
-        """Its kind and its space."""
+        """Kind and space."""
         return f"{self.by} {self.space}"
 
     @property
     def preset_name(self) -> str:
-        """Its space, which is a preset's name for most; its kind in the default one."""
+        """The space; the kind for the default one."""
         return self.by if self.space == DEFAULT_SPACE else self.space
 
 
 class Sections(_Retriever):
-    """Rows of the sections that a generative model picks from the table of contents of the documents looked at."""
+    """Rows of the sections that a generative model picks from the contents of the nearest documents."""
 
-    asked_at_once = False
+    runs_in_thread = False
     by: Literal["sections"]
     model: Name = Field("llm", description="One of retrieval.models.")
     order: Literal["sections", "nearness"] = Field(
@@ -120,12 +110,13 @@ class Sections(_Retriever):
 
 
 class Places(_Retriever):
-    """Rows where the question says to look: on a page that it names, or of a figure or table by its number.
+    """Rows on the pages, and of the figures and tables, that the question names by number.
 
-    Both mean something inside a document only, so it gives rows where the search is narrowed to documents, and all alike.
+    They exist inside documents only, so it returns rows only if the search is restricted to documents, all with equal
+    scores.
     """
 
-    asked_at_once = False
+    runs_in_thread = False
     stands_alone = False
     by: Literal["places"]
 
@@ -134,25 +125,25 @@ Retriever = Annotated[Words | Vectors | Sections | Places, Field(discriminator="
 
 
 class Describe(_Step):
-    """Have a vision-language model describe the picture that is asked by; what it writes is added to the words."""
+    """Add a vision-language model's description of the query picture to the words."""
 
     model: Name = Field("vlm", description="One of retrieval.models, which sees pictures.")
 
 
 class Rewrite(_Step):
-    """Have a generative model put the question into the words that documents use."""
+    """Have a generative model rephrase the question in the words of documents."""
 
     model: Name = Field("llm", description="One of retrieval.models.")
 
 
 class Expand(Section):
-    """Look for what terms of the question are made of, too: a measure's parts stand in documents, its name may not."""
+    """Add the parts of the question's terms: documents may hold the parts of a measure and not its name."""
 
     glossary: Literal["finance"] = Field(description="Which terms: finance has the measures of annual reports.")
 
 
 class ChangedDocumentStep(Section):
-    """Which documents are looked at, otherwise than in a preset: what is left out stays as it is."""
+    """An overridden step of documents; keys that are omitted keep their values."""
 
     by: Retriever | None = Field(None, description="What ranks rows; needed where the preset looks in all documents.")
     k: Rows = Field(3, description="Documents kept.")
@@ -162,23 +153,23 @@ class ChangedDocumentStep(Section):
 
 
 class DocumentStep(ChangedDocumentStep, _Step):
-    """Which documents are looked at: those whose rows rank best."""
+    """Restrict the search to the documents whose rows rank best."""
 
     by: Retriever = Field(description="What ranks rows; a document counts by the ranks of its rows.")
 
     @property
     def models(self) -> list[str]:
-        """Those that rank rows, and the one that orders documents."""
+        """The models that rank rows, and the one that orders documents."""
         return [*self.by.models, *([self.reranked_by] if self.reranked_by else [])]
 
     @property
     def spaces(self) -> list[str]:
-        """Those of its retriever."""
+        """The retriever's spaces."""
         return self.by.spaces
 
 
 class Fuse(Section):
-    """How several rankings become one. What is left out is as ``ranking`` of the corpus file has it."""
+    """How rankings are merged. Omitted keys are those of ``ranking`` of the corpus file."""
 
     method: Literal["rrf", "weighted", "shares", "in_turn"] | None = Field(
         None,
@@ -190,7 +181,7 @@ class Fuse(Section):
 
 
 class Nearness(_Step):
-    """Rank candidates by how near their vectors are to the question's, whichever retriever found them."""
+    """Rerank candidates by the similarity of their vectors to the question's."""
 
     by: Literal["nearness"]
     space: Name = DEFAULT_SPACE
@@ -206,7 +197,7 @@ class Judged(_Step):
 
 
 class Scored(_Step):
-    """Rank candidates by a model that reads question and passage together, or token by token."""
+    """Rerank candidates by a cross-encoder or by late interaction."""
 
     by: Literal["cross_encoder", "late"]
     model: Name | None = Field(None, description="One of retrieval.models; none: that of the kind's name.")
@@ -219,9 +210,9 @@ class Scored(_Step):
 
 
 class Pages(_Step):
-    """Rank pages, each by its best row and by the question's words on it; further rows of a page come behind its first.
+    """Rank page by page: by the best row, and by the question's words on the page; a page's further rows come later.
 
-    A page is judged by the rows of it that are looked at.
+    Only the candidates of a page are examined.
     """
 
     by: Literal["pages"]
@@ -238,7 +229,7 @@ Reranker = Annotated[Nearness | Judged | Scored | Pages, Field(discriminator="by
 
 
 class Select(Section):
-    """Which of the ranked rows are given."""
+    """Which of the ranked rows are returned."""
 
     k: Rows | None = Field(None, description="Rows given at most, where a request asks for no number.")
     quota: dict[Modality, Annotated[int, Field(ge=0, le=MOST_ROWS)]] = Field(
@@ -252,7 +243,7 @@ class Select(Section):
 
 
 class Steps(Section):
-    """The steps of a plan, in the order in which they run; what is left out doesn't happen."""
+    """The steps of a plan, in the order in which they run; omitted ones are skipped."""
 
     describe: Describe | None = Field(None, description="Add a description of the picture to the words.")
     rewrite: Rewrite | None = Field(None, description="Put the question into other words.")
@@ -271,24 +262,24 @@ class Steps(Section):
 
     @property
     def retrievers(self) -> Iterator[Retriever]:
-        """All that ask the index, in the order in which they do."""
+        """All retrievers, in the order in which they run."""
         if self.documents is not None:
             yield self.documents.by
         yield from self.retrieve
 
     @property
     def spaces(self) -> list[str]:
-        """The spaces that they need, each once."""
+        """The spaces that the plan needs, each once."""
         return list(dict.fromkeys(name for step in self._in_order for name in step.spaces))
 
     @property
     def looks_at_pages_alone(self) -> bool:
-        """Whether a retriever finds nothing in a version without rows of whole pages."""
+        """Whether a retriever needs rows of whole pages."""
         return any(one.filters.modalities == [Modality.PAGE] for one in self.retrievers)
 
     @property
     def models(self) -> list[str]:
-        """The names of the models that they need of ``retrieval.models``, each once."""
+        """The names among ``retrieval.models`` that the plan needs, each once."""
         return list(dict.fromkeys(name for step in self._in_order for name in step.models))
 
     @property
@@ -299,7 +290,7 @@ class Steps(Section):
 
 
 class ChangedSteps(Section):
-    """Steps of a preset that are otherwise for one request: what a step leaves out stays as it is; a list is taken whole."""
+    """Overridden steps of a preset for one request: omitted keys keep their values; lists are replaced."""
 
     describe: Describe | None = None
     rewrite: Rewrite | None = None
@@ -312,7 +303,7 @@ class ChangedSteps(Section):
 
     @property
     def given(self) -> dict[str, Any]:
-        """What is otherwise, as a preset's file would have it; null takes away a step that a plan may lack, and no other."""
+        """The overrides, as a preset's file would have them; null removes an optional step, and is ignored for others."""
         return {
             name: step
             for name, step in self.model_dump(exclude_unset=True).items()
@@ -320,14 +311,14 @@ class ChangedSteps(Section):
         }
 
 
-class Preset(Steps):
-    """A plan with a name.
+class NamedPreset(Section):
+    """The names of a preset.
 
     Attributes:
-        name: What callers name it by; that of its file.
-        label: What people see of it.
-        sentence: What it does, in a few words for people, without a full stop.
-        source: Which paper or page it is from; "" where it is Inset's own.
+        name: The identifier; the stem of its file.
+        label: The name shown to people.
+        sentence: What it does, in a few words, without a full stop.
+        source: The paper or page that it comes from; "" for Inset's own.
     """
 
     name: Annotated[Name, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
@@ -336,17 +327,24 @@ class Preset(Steps):
     source: Text = ""
 
 
-class _Result(BaseModel):
+class Preset(NamedPreset, Steps):
+    """A plan with a name."""
+
+
+class ListedPreset(BaseModel):
+    """What every listing says of a preset."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class PresetInfo(_Result):
-    """A preset as it is listed."""
 
     name: str
     label: str
     sentence: str
-    source: str = Field("", description="Which paper or page it is from; empty where it is Inset's own.")
+    source: str = Field("", description="The paper or page that it comes from; empty for Inset's own.")
+
+
+class PresetInfo(ListedPreset):
+    """A preset with its requirements and steps."""
+
     needs: list[str] = Field([], description="What a version must have for it, such as vectors image.")
     missing: list[str] = Field([], description="What this version lacks of that, each with the setting that brings it.")
     steps: Steps

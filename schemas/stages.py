@@ -17,7 +17,7 @@ class Stage(StrEnum):
 
 
 class Step(StrEnum):
-    """A step within a stage, as progress and failures name it; other failures name their stage."""
+    """A step within a stage, as progress and failures name it."""
 
     RECOGNISE = "recognise"
     SEGMENT = "segment"
@@ -35,4 +35,4 @@ ON_A_VERSION = {
     Stage.BUILD: "Make the collection of the version, from its parent's where little changed, and read rows of it back.",
     Stage.EVALUATE: "Put the golden questions to the new version and to the live one.",
 }
-"""The stages that work on the version as a whole, one after the other, with what each does for those who watch it."""
+"""The stages that work on the version as a whole, in order, with their descriptions."""

@@ -1,9 +1,8 @@
-"""Image Localization Tags: the one grammar that names a figure inside text.
+"""Image Localization Tags: the grammar that names a figure inside text.
 
-Text lives in three forms. While a document is processed, figures stand in it as *placeholders* by ``figure_id``, because
-a tag's number depends on the other figures of the version. ``assemble`` writes *tags*. What BM25 and the embedder see
-carries neither. Text of a PDF that merely looks like a tag or a placeholder is *escaped* on the way in, so that no
-document can forge a figure.
+Text has three forms. During processing figures are *placeholders* by ``figure_id``, since a tag's number depends on the
+version's other figures. ``assemble`` writes *tags*. BM25 and the embedder see neither. Text of a PDF that looks like a tag
+or placeholder is *escaped*, so that no document can forge a figure.
 
 Source: "RAG Beyond Text" (image localization tags); decision 0004.
 """
@@ -39,7 +38,7 @@ def placeholder(figure_id: str) -> str:
 
 
 def placeholders(text: str) -> list[str]:
-    """Return the figure ids that stand in ``text``, in order, repeats included."""
+    """Return the figure ids of the placeholders in ``text``, in order, with repeats."""
     return _PLACEHOLDER.findall(text)
 
 
@@ -49,7 +48,7 @@ def fill(text: str, write: Callable[[str], str]) -> str:
 
 
 def strip(text: str) -> str:
-    """Return ``text`` without placeholders, the white space they leave behind closed up."""
+    """Return ``text`` without placeholders and the white space around them."""
     lines = (
         line for line in text.split("\n") if not (_PLACEHOLDER.search(line) and not _PLACEHOLDER.sub("", line).strip())
     )
@@ -57,11 +56,10 @@ def strip(text: str) -> str:
 
 
 def escape(text: str) -> str:
-    """Disarm text of a document that looks like a tag or a placeholder; ``restore`` undoes it.
+    """Disarm text that looks like a tag or placeholder; ``restore`` undoes it.
 
-    A WORD JOINER (U+2060, invisible and of no width) is set behind the angle bracket, of a look-alike that the end of the
-    text cuts as well. Every template starts alike, so this disarms the look-alikes of them all. Private-use marks of the
-    placeholder are replaced by U+FFFD, since no font shows them anyway.
+    A WORD JOINER (U+2060, invisible) is put after the angle bracket, also of a look-alike cut off by the end of the text.
+    Every template starts alike, so this covers all of them. Private-use marks of placeholders become U+FFFD.
     """
     if text.isascii() and "<" not in text:
         return text  # neither can be in it, and most lines are such
@@ -69,22 +67,21 @@ def escape(text: str) -> str:
 
 
 def is_disarmed(text: str) -> bool:
-    """Return whether text that was joined and cut since it was escaped holds nothing that could pass for a tag's beginning."""
+    """Return whether text that was joined and cut after escaping holds no beginning of a tag."""
     return not (_ARMED.search(text) or _PRIVATE.search(text))
 
 
 def restore(text: str) -> str:
-    """Undo ``escape`` on look-alike tags, for showing a document's own words to a person."""
+    """Undo ``escape``, to show a document's own words."""
     return text.replace(_ESCAPED, "<")
 
 
 class Details(TypedDict, total=False):
-    """What a template may say beside number and file type.
+    """Values of a template beside number and file type.
 
-    A closed set of what is known, and true for good, once a version is assembled: ``width`` and ``height`` of the figure in
-    pixels; the ``kind`` and ``role`` of the placement; ``doc``, the first digits of the document's digest, and its
-    ``title``; ``page`` from 1, and ``bbox`` in whole points. No caption or section: captions may be models' work, of any
-    length, and would turn a name into a text that is stored twice. No file name: nothing about a document depends on it.
+    All are fixed once a version is assembled: ``width`` and ``height`` in pixels; ``kind`` and ``role`` of the placement;
+    ``doc``, the first digits of the document's digest, and its ``title``; ``page`` from 1; ``bbox`` in whole points.
+    Captions may come from models, and file names aren't part of a document.
     """
 
     width: int
@@ -109,7 +106,7 @@ DOC_DIGITS = 12
 
 
 class _Field(NamedTuple):
-    """How a field is spelled: the characters it may have, the expression that reads it, and what is made of them."""
+    """The syntax of a field: its characters, the regex that reads it, and its conversion."""
 
     alphabet: str
     pattern: str
@@ -145,18 +142,17 @@ _FIELDS = {
 
 
 class TagTemplate:
-    """Writes and reads tags by one template, such as ``<image:{number}.{ext}>``.
+    """Writes and reads tags of one template, such as ``<image:{number}.{ext}>``.
 
-    The writer never varies; the reader forgives white space and line breaks between any two characters, because PDF text
-    breaks lines anywhere.
+    The reader accepts white space and line breaks between any two characters, since PDF text breaks lines anywhere.
 
     Args:
         template: Printable ASCII that starts with ``<image:``, ends with its only ``>`` and holds ``{number}``; it may hold
-            ``{ext}`` and the fields of ``Details``, each once. Between two fields stands a character that neither can have,
-            so that a tag can be taken apart again.
+            ``{ext}`` and the fields of ``Details``, each once. Adjacent fields are separated by a character that neither
+            can have.
 
     Raises:
-        ValueError: The template breaks one of these rules.
+        ValueError: The template breaks a rule.
     """
 
     def __init__(self, template: str = CANONICAL) -> None:
@@ -193,13 +189,8 @@ class TagTemplate:
     def write(self, number: str, ext: str = "png", **details: Unpack[Details]) -> str:
         """Return the tag of ``number``, digits with their leading zeros.
 
-        Args:
-            number: The figure's number.
-            ext: Type of the figure's file.
-            details: At least those that the template holds.
-
         Raises:
-            ValueError: The template holds a detail that isn't given.
+            ValueError: The template needs a missing detail.
         """
         values: dict[str, Any] = {"number": number, "ext": ext, **details}
         if absent := [name for name in self.fields if name not in values]:
@@ -207,25 +198,25 @@ class TagTemplate:
         return self.template.format(**{name: _FIELDS[name].encode(values[name]) for name in self.fields})
 
     def read(self, text: str) -> list[Tag]:
-        """Return the tags in ``text``, taken apart, in order, repeats included: what ``write`` was given."""
+        """Return the fields of the tags in ``text``, in order, with repeats."""
         return [
             Tag(**{name: _FIELDS[name].decode(_tight(written)) for name, written in found.groupdict().items()})  # type: ignore[typeddict-item]
             for found in self._pattern.finditer(text)
         ]
 
     def numbers(self, text: str) -> list[str]:
-        """Return the numbers of the tags in ``text``, in order, repeats included."""
+        """Return the numbers of the tags in ``text``, in order, with repeats."""
         return [_tight(found["number"]) for found in self._pattern.finditer(text)]
 
     def without(self, text: str) -> str:
-        """Return ``text`` without its tags, the white space they leave behind closed up."""
+        """Return ``text`` without its tags and the white space around them."""
         return strip(self._pattern.sub(placeholder("0" * 64), text))
 
     def split(self, text: str) -> list[tuple[str, str | None]]:
-        """Cut ``text`` at its tags.
+        """Split ``text`` at its tags.
 
         Returns:
-            ``(words, None)`` for text and ``(tag as written in the text, number)`` for tags, in order; no empty words.
+            ``(words, None)`` for text and ``(tag as written, number)`` for tags, in order; no empty words.
         """
         parts: list[tuple[str, str | None]] = []
         end = 0

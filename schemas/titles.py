@@ -1,4 +1,4 @@
-"""Compare titles: a document writes one with or without its number, in any case, with any stops."""
+"""Comparison of titles, ignoring number, case and stops."""
 
 import re
 
@@ -12,9 +12,9 @@ _SILENT_ASCII = bytes(code for code in range(128) if not chr(code).isalnum())
 
 
 def same_title(one: str, other: str) -> bool:
-    """Return whether two titles are the same but for case, white space, stops and their number.
+    """Return whether two titles are equal but for case, white space, stops and their number.
 
-    Each is compared with and without what looks like its number: of "2.6.1 X Axis" and "X Axis" the X is none.
+    Each is compared with and without its apparent number: in "2.6.1 X Axis" the X is none.
     """
     return not {title_letters(one), bare(one)}.isdisjoint({title_letters(other), bare(other)})
 
@@ -27,7 +27,7 @@ def title_letters(text: str) -> str:
 
 
 def bare(text: str, letters: str | None = None) -> str:
-    """Return a title's letters without its number, given those with it where they are known."""
+    """Return a title's letters without its number."""
     number = NUMBERING.match(text)
     if number is not None:
         return title_letters(text[number.end() :])

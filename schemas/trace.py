@@ -1,4 +1,4 @@
-"""What each step of a search did."""
+"""The trace of a search."""
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -15,7 +15,7 @@ class TracedRow(_Result):
 
 
 class TraceStep(_Result):
-    """What one step of a search did."""
+    """One step of a search."""
 
     step: str = Field(description="Its name, such as retrieve: bm25.")
     asked: str = Field("", description="What it was asked: the words that it looked for.")

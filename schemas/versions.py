@@ -1,4 +1,4 @@
-"""Ledger, plan, manifest, pointer and lease: what a refresh reads and writes about itself."""
+"""Ledger, plan, manifest, pointer and lease of refreshes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,8 +14,11 @@ from schemas.generation import Subject
 from schemas.ids import FIRST_VERSION
 
 Outcome = Literal["build", "unchanged", "ready", "refused", "held"]
-"""What a plan comes to: ``build`` a version; the live one is ``unchanged``; or a version of the same inputs was built
-already and is ``ready`` to be published, was ``refused`` by a gate, or is ``held`` back since a rollback."""
+"""The outcome of a plan.
+
+``build`` a version; the live one is ``unchanged``; or a version of the same inputs exists and is ``ready`` to be published,
+was ``refused`` by a gate, or is ``held`` back since a rollback.
+"""
 
 
 class _Model(BaseModel):
@@ -23,7 +26,7 @@ class _Model(BaseModel):
 
 
 class Status(StrEnum):
-    """What became of a source."""
+    """The state of a source."""
 
     INDEXED = "indexed"
     QUARANTINED = "quarantined"
@@ -31,11 +34,11 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LedgerRow:
-    """A source and what became of it.
+    """A source and its state.
 
-    ``stamp`` is the modification time in nanoseconds, or the ETag: same size and stamp means unchanged, unread. ``attempt``
-    is the key of what was tried, limits included: a quarantined document is tried again only when it changes. ``doc_id`` is
-    "" where the bytes could not be read, so that nobody knows which document it is.
+    ``stamp`` is the modification time in nanoseconds, or the ETag: equal size and stamp mean unchanged. ``attempt`` is the
+    key of the last try, limits included: a quarantined document is retried only when it changes. ``doc_id`` is "" if the
+    bytes can't be read.
     """
 
     source: str
@@ -52,7 +55,7 @@ class LedgerRow:
 
 
 class SourceFate(NamedTuple):
-    """A source with its document and what became of it, as far as versions are compared by them."""
+    """The columns of the ledger by which versions are compared."""
 
     source: str
     doc_id: str
@@ -74,9 +77,9 @@ FAILURES = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A PDF as its source lists it; ``source`` is its path below the corpus's source.
+    """A PDF in its source's listing; ``source`` is its path below the corpus's source.
 
-    ``problem`` says why it can't be read, where the listing shows that already.
+    ``problem`` says why it can't be read, if the listing shows that.
     """
 
     source: str
@@ -87,7 +90,7 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True)
 class PlannedDocument:
-    """A source of the version to be, with the digest of its bytes."""
+    """A source of the next version, with the digest of its bytes."""
 
     source: str
     doc_id: str
@@ -96,7 +99,7 @@ class PlannedDocument:
 
 
 class PlanCounts(_Model):
-    """A plan in numbers of sources, and of documents that must be parsed."""
+    """Numbers of sources of a plan, and of documents to parse."""
 
     new: int
     changed: int
@@ -106,7 +109,7 @@ class PlanCounts(_Model):
 
 
 class Spent(_Model):
-    """What calls of a generative model cost; ``money`` in the currency of the corpus file's prices."""
+    """The cost of calls; ``money`` in the currency of the corpus file's prices."""
 
     calls: int = 0
     input_tokens: int = 0
@@ -120,7 +123,7 @@ class Spent(_Model):
         return self._with(other, -1)
 
     def times(self, number: float) -> "Spent":
-        """Return the cost of that many of these; of calls and tokens whole ones."""
+        """Return a multiple; calls and tokens are whole numbers."""
         return Spent(**{name: type(value)(value * number) for name, value in self})
 
     def _with(self, other: "Spent", sign: int) -> "Spent":
@@ -128,7 +131,7 @@ class Spent(_Model):
 
 
 class ExpectedCalls(_Model):
-    """What a refresh would ask a captioner."""
+    """The expected calls of a captioner in a refresh."""
 
     subject: Subject = Field("figure", description="What it describes.")
     items: int = Field(description="Figures, pages or texts that it hasn't described yet.")
@@ -138,7 +141,7 @@ class ExpectedCalls(_Model):
 
 
 def in_words(expected: ExpectedCalls) -> str:
-    """Say what a refresh would ask a captioner, for people."""
+    """Describe the expected calls of a captioner."""
     about = "about " if expected.estimated else ""
     spent = expected.spent
     cost = f"{spent.calls:,} calls, {spent.input_tokens + spent.output_tokens:,} tokens"
@@ -148,7 +151,7 @@ def in_words(expected: ExpectedCalls) -> str:
 
 
 class PlanSummary(PlanCounts):
-    """What a refresh would do, before anything is spent."""
+    """What a refresh would do and spend."""
 
     bytes_to_parse: int
     sources: dict[str, list[str]] = Field(description="The sources behind new, changed and gone.")
@@ -157,7 +160,7 @@ class PlanSummary(PlanCounts):
 
 
 class Plan(_Model):
-    """A refresh's work order. ``parent`` is the live version, whose ledger the sources were compared with."""
+    """The work order of a refresh. ``parent`` is the live version, whose ledger the sources were compared with."""
 
     run_id: str
     version: str
@@ -176,7 +179,7 @@ class Plan(_Model):
 
 
 class Pointer(_Model):
-    """The one mutable object that readers follow. ``held``: refreshes build but publish nothing."""
+    """The one mutable object that readers follow. ``held``: refreshes build but don't publish."""
 
     version: str
     previous: str | None
@@ -186,9 +189,9 @@ class Pointer(_Model):
 
 
 class Lease(_Model):
-    """Who refreshes a corpus, until when. ``fence`` grows with each holder, so a late writer is recognised.
+    """The current refresh of a corpus, and its expiry. ``fence`` grows with each holder, so that a late writer is detected.
 
-    ``run_id`` is empty where nobody does.
+    ``run_id`` is empty if there is none.
     """
 
     run_id: str
@@ -199,7 +202,7 @@ class Lease(_Model):
 
 
 class GateResult(_Model):
-    """One gate's verdict, with the figure it looked at and the bound it held it to."""
+    """A gate's verdict, with its value and bound."""
 
     gate: str
     passed: bool
@@ -209,7 +212,7 @@ class GateResult(_Model):
 
 
 class Counts(_Model):
-    """What a version holds."""
+    """The contents of a version in numbers."""
 
     sources: int = 0
     documents: int = 0
@@ -224,15 +227,14 @@ class Counts(_Model):
 
 
 class ModelCard(_Model):
-    """A model as a manifest records it, and as keys digest it.
+    """A model as manifests record it and keys digest it.
 
     Attributes:
-        name: As a corpus file names it.
-        revision: Of its weights; of a packaged model, of Inset's settings for it, too.
-        dimension: Length of its vectors; None where it makes none.
-        settings_version: Of how Inset uses a model that a corpus file names: what it does to pictures and texts, and to what
-            comes out. It is left out while it is the first, so that work which was filed before there was a second keeps its
-            key: descriptions cost money.
+        name: As in the corpus file.
+        revision: Of its weights; of a packaged model, of Inset's settings for it too.
+        dimension: Length of its vectors; None if it makes none.
+        settings_version: Of Inset's use of a configured model: pre- and postprocessing. Left out while it is the first, so
+            that earlier paid work keeps its key.
     """
 
     name: str
@@ -242,7 +244,7 @@ class ModelCard(_Model):
 
 
 class VectorSpace(_Model):
-    """A space of a version: the model that made its vectors, how it was used, and the key that they are kept under."""
+    """A vector space of a version: its model, settings, and the key of its vectors."""
 
     model: ModelCard
     key: str
@@ -250,7 +252,7 @@ class VectorSpace(_Model):
 
 
 class Captions(_Model):
-    """A captioner of a version that is a model: the model, the key that what it wrote is kept under, and what it describes."""
+    """A captioner of a version: its model, the key of its descriptions, and their subject."""
 
     model: ModelCard
     key: str
@@ -258,14 +260,14 @@ class Captions(_Model):
 
 
 class FeatureScale(_Model):
-    """Mean and standard deviation of one kind of evidence, answerable and unanswerable questions counted alike."""
+    """Mean and standard deviation of one kind of evidence; answerable and unanswerable questions weigh equally."""
 
     mean: float
     scale: float = Field(gt=0)
 
 
 class Calibration(_Model):
-    """What a version's confidence in an answer is measured against, and how that was found (decision 43)."""
+    """The calibration of a version's confidence in answers (decision 43)."""
 
     text_model: str = Field(description="The text model whose cosines the evidence has.")
     features: dict[str, FeatureScale] = Field(description="Kinds of evidence that count.")
@@ -277,7 +279,7 @@ class Calibration(_Model):
 
 
 class Manifest(_Model):
-    """Everything a version is made of; written by ``build``, completed by ``evaluate`` and ``publish``."""
+    """The record of a version; written by ``build``, completed by ``evaluate`` and ``publish``."""
 
     version: str
     corpus: str
@@ -309,7 +311,7 @@ class Manifest(_Model):
     @model_validator(mode="before")
     @classmethod
     def _of_one_space(cls, values: object) -> object:
-        """Read a manifest of before there were several spaces: the one that there was stood among keys and models."""
+        """Read a manifest from before there were several spaces."""
         if not isinstance(values, dict) or "spaces" in values or "vectors" not in values.get("keys", {}):
             return values
         keys, models = dict(values["keys"]), dict(values["models"])
@@ -321,7 +323,7 @@ _ONCE_THE_ONLY_SPACE = "text"
 
 
 class Override(_Model):
-    """An operator's word against the gates: who let a refused version go live, when and why."""
+    """An operator's override of a gate: reason, author and time."""
 
     reason: str
     by: str
@@ -330,7 +332,7 @@ class Override(_Model):
 
 
 class VersionRow(_Model):
-    """A version as operators list it; ``override`` is there where one let it pass its gates."""
+    """A version in an operator's list."""
 
     version: str
     state: str = Field(description="'live', 'ready' (gates hold), 'refused', or 'damaged' (its manifest can't be read).")
@@ -353,7 +355,7 @@ class VersionList(_Model):
 
 
 class PruneResult(_Model):
-    """What no kept version needs; ``removed`` says whether it is gone, or would be."""
+    """What no kept version needs; ``removed`` says whether it is deleted already."""
 
     corpus: str
     removed: bool
@@ -363,7 +365,7 @@ class PruneResult(_Model):
 
 
 class MirrorResult(_Model):
-    """A version that was copied to another corpus; it doesn't go live there by that."""
+    """A version copied to another corpus, where it doesn't go live by that."""
 
     corpus: str
     version: str
@@ -374,7 +376,7 @@ class MirrorResult(_Model):
 
 
 class RefreshResult(_Model):
-    """What a refresh did."""
+    """The result of a refresh."""
 
     version: str | None
     published: bool

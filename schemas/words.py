@@ -1,4 +1,4 @@
-"""The words of a text as people compare them: whatever case, white space and punctuation."""
+"""The words of a text, normalised for comparison."""
 
 import re
 import unicodedata
@@ -14,7 +14,7 @@ _NUMBERED = re.compile(r"\s*((?:[A-Z]\.)?\d+(?:\.\d+)*)[.):]?\s+(?=\S)")
 
 
 class Word(NamedTuple):
-    """A word, folded to one case and form, and the characters of its text that it stands in."""
+    """A normalised word with its span in the text."""
 
     folded: str
     start: int
@@ -39,11 +39,7 @@ def folded(text: str) -> str:
 
 
 def section_names(path: Sequence[str]) -> list[str]:
-    """Return every name that the sections around a row go by, folded: titles, titles and numbers alone, and paths from the top.
-
-    Args:
-        path: Titles, outermost first.
-    """
+    """Return every name of the sections around a row, folded: titles, bare titles, numbers, and paths from the top."""
     found = [_NUMBERED.match(title) for title in path]
     bare = [title[number.end() :] if number else title for title, number in zip(path, found, strict=True)]
     paths = [" ".join(titles[:depth]) for titles in (path, bare) for depth in range(1, len(path) + 1)]

@@ -7,11 +7,11 @@ import pyarrow.compute as pc
 
 from pipeline.records.evidence import evidence_parts
 from schemas.evidence import EVIDENCE, PLACEMENTS, VersionRows
-from schemas.laws import Verdict
 from schemas.ports import ObjectStore
 from schemas.tags import TagTemplate
+from schemas.violations import GateVerdict
 from tasks.versions import check
-from tasks.versions.assemble import DocumentPieces, make_rows, merge, number_version, taken_from
+from tasks.versions.assemble import DocumentChunks, make_rows, merge, number_version, taken_from
 
 ALWAYS = ["pages", "hybrid", "dense", "bm25"]
 """The modes that every version can be searched in."""
@@ -36,11 +36,11 @@ class InMemory:
 
 
 def assemble(
-    documents: Iterable[DocumentPieces],
+    documents: Iterable[DocumentChunks],
     template: TagTemplate,
     digits: int,
     earlier: Sequence[VersionRows] = (),
-    load: Mapping[str, DocumentPieces] | None = None,
+    load: Mapping[str, DocumentChunks] | None = None,
 ) -> VersionRows:
     """Return the rows of a version; ``earlier`` has those of further documents, which are in ``load``."""
     fresh, known = list(documents), load or {}
@@ -68,8 +68,8 @@ _NAMES = ("ending", "figure_id", "number")
 
 
 def content_conserved(
-    documents: Iterable[check.DocumentIn], evidence: pa.Table, placements: pa.Table, names: check.Names
-) -> list[Verdict]:
+    documents: Iterable[check.DocumentContent], evidence: pa.Table, placements: pa.Table, names: check.Names
+) -> list[GateVerdict]:
     law = check.ContentConserved()
     law.look(documents, VersionRows(evidence, placements))
     return law.verdicts(names)
@@ -77,26 +77,26 @@ def content_conserved(
 
 def taken_over(
     earlier_evidence: pa.Table, earlier_placements: pa.Table, evidence: pa.Table, placements: pa.Table, names: check.Names
-) -> Verdict:
-    law = check.TakenOver()
+) -> GateVerdict:
+    law = check.ReusedRows()
     law.expect(VersionRows(earlier_evidence, earlier_placements))
     law.look(VersionRows(evidence, placements))
     return law.verdict(names)
 
 
-def tags_are_placements(evidence: pa.Table, placements: pa.Table, template: TagTemplate, names: check.Names) -> Verdict:
+def tags_are_placements(evidence: pa.Table, placements: pa.Table, template: TagTemplate, names: check.Names) -> GateVerdict:
     law = check.TagsArePlacements(template)
     law.look(VersionRows(evidence, placements))
     return law.verdict(names)
 
 
-def tags_resolve(evidence: pa.Table, placements: pa.Table, template: TagTemplate, names: check.Names) -> Verdict:
+def tags_resolve(evidence: pa.Table, placements: pa.Table, template: TagTemplate, names: check.Names) -> GateVerdict:
     law = check.TagsResolve(template)
     law.look(VersionRows(evidence, placements))
     return law.verdict(names)
 
 
-def one_figure_a_number(placements: pa.Table, names: check.Names) -> Verdict:
+def one_figure_a_number(placements: pa.Table, names: check.Names) -> GateVerdict:
     by_figure = check.placed_figures(placements, ())
     by_number = by_figure.filter(pc.is_valid(by_figure.column("number")))
     return check.one_figure_a_number([by_number], [by_figure], names)
@@ -104,6 +104,6 @@ def one_figure_a_number(placements: pa.Table, names: check.Names) -> Verdict:
 
 def figures_are_their_names(
     placements: pa.Table, load: Callable[[str], bytes], names: check.Names, *, verified: Collection[str] | Set[str] = ()
-) -> Verdict:
+) -> GateVerdict:
     """Judge; ``verified`` are documents whose figures were looked at before."""
     return check.figures_are_their_names([check.placed_figures(placements, verified)], load, names)

@@ -16,7 +16,7 @@ from typing import Any
 from backends.pdf.opening import open_pdf, refusing
 from backends.pdf.page_renderer import Box, Mark, draw_page
 from backends.stores.object_store import open_store
-from schemas.corpus import ParseOptions
+from schemas.corpus.parse import ParseOptions
 from schemas.errors import BadInputError, FailureCode, InsetError, NotFoundError, TransientError
 from workers.children import POLL_S, Done, Hiccup, Refused, Running, last_word, run_each, start
 

@@ -6,9 +6,14 @@ from dataclasses import dataclass
 
 from backends.pdf.document import open_document
 from backends.pdf.opening import RELEASE
-from backends.stores.documents import FILES_VERSION, pack_parsed, parsed_file, read_parsed
+from backends.stores.documents import (
+    FILES_VERSION,
+    pack_parsed,
+    parsed_file,
+    read_parsed,
+)
 from backends.stores.object_store import open_store
-from schemas.corpus import ParseOptions
+from schemas.corpus.parse import ParseOptions
 from schemas.errors import BadInputError, Failure, FailureCode
 from schemas.ids import document_file, key, sha256
 from schemas.ports import DocumentSource

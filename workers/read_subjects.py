@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from backends.pdf.document import open_document
 from backends.stores.object_store import open_store
-from schemas.corpus import ParseOptions
+from schemas.corpus.parse import ParseOptions
 from schemas.ids import document_file
 from workers.children import Done, run_each
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from backends.models.devices import best_device, short_of_memory
 from backends.models.files import model_folder
-from schemas.corpus import Scorer
+from schemas.corpus.models import ScorerConfig
 from schemas.errors import UserError
 from schemas.models import Model, ModelName
 from schemas.ports import PassageScorer
@@ -16,7 +16,7 @@ FILES = ("*.json", "*.txt", "*.model", "*.safetensors")
 PAIRS_AT_ONCE = 16
 
 
-def model(where: str, options: Scorer) -> Model[PassageScorer]:
+def model(where: str, options: ScorerConfig) -> Model[PassageScorer]:
     """Offer cross-encoders to the registry.
 
     Raises:

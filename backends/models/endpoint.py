@@ -44,7 +44,8 @@ from pydantic import BaseModel, ValidationError
 
 from backends.models.pictures import encode
 from backends.models.streaming import Outcome, words_of
-from schemas.corpus import AskedModel, EndpointOptions, ModelCaptioner
+from schemas.corpus.captions import ModelCaptioner
+from schemas.corpus.models import EndpointOptions, ModelConfig
 from schemas.errors import BadInputError, ContractError, FailureCode, TransientError, UserError
 from schemas.generation import Message, Reply, Request, Usage
 from schemas.models import Model
@@ -78,7 +79,7 @@ _AGAIN = {408, 409, 425, 429}
 _OF_THE_REQUEST = {400, 413, 415, 422}
 _DATED = re.compile(r"[-@:](\d{4}-\d{2}-\d{2}|\d{2}-\d{2}|\d{3,8}|latest)")
 
-Asked = ModelCaptioner | AskedModel
+Asked = ModelCaptioner | ModelConfig
 
 
 class Clock(Protocol):

@@ -14,7 +14,7 @@ import numpy as np
 from backends.models.devices import best_device, short_of_memory
 from backends.models.files import model_folder
 from backends.models.tokens import best_cosines, of_unit_length
-from schemas.corpus import Scorer
+from schemas.corpus.models import ScorerConfig
 from schemas.errors import UserError
 from schemas.models import Model, ModelName
 from schemas.ports import PassageScorer, Vector
@@ -26,7 +26,7 @@ LONGEST_TOKENS = 512
 PROJECTION = "linear.weight"
 
 
-def model(where: str, options: Scorer) -> Model[PassageScorer]:
+def model(where: str, options: ScorerConfig) -> Model[PassageScorer]:
     """Offer text encoders for late interaction to the registry.
 
     Raises:
@@ -71,9 +71,9 @@ class LateScorer:
 
     def scores(self, question: str, passages: Sequence[str]) -> list[float]:
         """Return the mean over the question's tokens of the best cosine of the passage's."""
-        (asked,) = self._tokens([question])
+        (terms,) = self._tokens([question])
         parts = (list(passages[start : start + PASSAGES_AT_ONCE]) for start in range(0, len(passages), PASSAGES_AT_ONCE))
-        return best_cosines(asked, (tokens for part in parts for tokens in self._tokens(part)))
+        return best_cosines(terms, (tokens for part in parts for tokens in self._tokens(part)))
 
     def _tokens(self, texts: list[str]) -> list[Vector]:
         """Return the unit vectors of each text's tokens, shape ``(tokens, dimension)``; none is of padding."""

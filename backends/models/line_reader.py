@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from backends.models.int8_products import with_int8_products
+from backends.models.int8_matmul import with_int8_matmul
 
 LINE_HEIGHT_PX = 48
 LEAST_WIDTH_PX = 96
@@ -36,7 +36,7 @@ class LineReader:
         network = onnx.load(file)
         # A softmax is the last node: what is read needs it at few steps, and there it is taken of what comes before.
         network.graph.output[0].name = network.graph.node.pop().input[0]
-        with_int8_products(network, exact)
+        with_int8_matmul(network, exact)
         (characters,) = [entry.value for entry in network.metadata_props if entry.key == "character"]
         # The first class separates characters, the last is white space.
         self._characters = ["", *characters.splitlines(), " "]

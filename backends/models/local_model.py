@@ -26,7 +26,8 @@ from typing import TYPE_CHECKING, Any
 
 from backends.models.pictures import fit
 from backends.models.streaming import Outcome, words_of
-from schemas.corpus import AskedModel, ModelCaptioner
+from schemas.corpus.captions import ModelCaptioner
+from schemas.corpus.models import ModelConfig
 from schemas.errors import BadInputError, FailureCode, TransientError, UserError
 from schemas.generation import Message, Reply, Request, Usage
 from schemas.models import Model
@@ -42,7 +43,7 @@ SETTINGS_VERSION = "1"
 FAILURES_FROM_THE_START = 20
 """Requests that the model fails on, none having succeeded, until it is the model's fault."""
 
-Asked = ModelCaptioner | AskedModel
+Asked = ModelCaptioner | ModelConfig
 
 
 class _StoppedError(BaseException):

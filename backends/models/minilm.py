@@ -62,8 +62,8 @@ class MiniLM(SentenceEmbedder):
         Source:
             Khattab and Zaharia, "ColBERT", SIGIR 2020.
         """
-        asked, *found = (of_unit_length(states) for states in self._states(self._tokens([question, *passages])))
-        return best_cosines(asked, found)
+        query, *found = (of_unit_length(states) for states in self._states(self._tokens([question, *passages])))
+        return best_cosines(query, found)
 
 
 def packaged_folder() -> Path:

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from schemas.corpus import AskedModel, CaptionerKind, ModelCaptioner, Section
-from schemas.corpus import Scorer as ScorerOptions
+from schemas.corpus.captions import CaptionerKind, ModelCaptioner
+from schemas.corpus.fields import Section
+from schemas.corpus.models import ModelConfig, ScorerConfig
 from schemas.errors import UserError
 from schemas.models import MINILM, NONE, Embeds, Model, ModelName, TextModel
 
@@ -30,7 +31,7 @@ Offered = TypeVar("Offered", bound=Model[Any])
 
 
 @dataclass(frozen=True)
-class Kind(Generic[Offered]):
+class ModelKind(Generic[Offered]):
     """Models that can stand in for each other.
 
     Attributes:
@@ -78,7 +79,9 @@ class Kind(Generic[Offered]):
 
     def check_settings(self, named: ModelName) -> None:
         """Raise ``UserError`` where a packaged model is to be used otherwise than it is; nothing is imported."""
-        if named.name in self.modules and (given := " or ".join(name for name, _ in (*named.settings, *named.asked))):
+        if named.name in self.modules and (
+            given := " or ".join(name for name, _ in (*named.settings, *named.query_settings))
+        ):
             raise UserError(f"{named.option}: {named.name!r} is packaged with all that it needs and takes no {given}")
 
     def of(self, options: Section) -> Offered:
@@ -104,7 +107,7 @@ class Kind(Generic[Offered]):
         return self.others
 
 
-TEXT_EMBEDDERS: Kind[TextModel] = Kind(
+TEXT_EMBEDDERS: ModelKind[TextModel] = ModelKind(
     noun="text embedder",
     section="embeddings",
     key="text",
@@ -114,19 +117,23 @@ TEXT_EMBEDDERS: Kind[TextModel] = Kind(
     others="backends.models.sentence_transformer",
 )
 
-IMAGE_EMBEDDERS: "Kind[Model[PictureEmbedder]]" = Kind(
+IMAGE_EMBEDDERS: "ModelKind[Model[PictureEmbedder]]" = ModelKind(
     noun="embedder of pictures", section="embeddings", key="image", modules={}, others="backends.models.clip"
 )
 
-UNIFIED_EMBEDDERS: "Kind[Model[PairEmbedder]]" = Kind(
-    noun="embedder of pictures with words", section="embeddings", key="image", modules={}, others="backends.models.unified"
+UNIFIED_EMBEDDERS: "ModelKind[Model[PairEmbedder]]" = ModelKind(
+    noun="embedder of pictures with words",
+    section="embeddings",
+    key="image",
+    modules={},
+    others="backends.models.combined_vectors",
 )
 
-LATE_EMBEDDERS: "Kind[Model[LateEmbedder]]" = Kind(
+LATE_EMBEDDERS: "ModelKind[Model[LateEmbedder]]" = ModelKind(
     noun="late-interaction model", section="embeddings", key="late", modules={}, others="backends.models.late_interaction"
 )
 
-EMBEDDERS: dict[Embeds, Kind[Any]] = {
+EMBEDDERS: dict[Embeds, ModelKind[Any]] = {
     Embeds.TEXTS: TEXT_EMBEDDERS,
     Embeds.PICTURES: IMAGE_EMBEDDERS,
     Embeds.EITHER: IMAGE_EMBEDDERS,
@@ -135,7 +142,7 @@ EMBEDDERS: dict[Embeds, Kind[Any]] = {
 }
 """By what they embed."""
 
-RECOGNISERS: "Kind[Model[Recogniser]]" = Kind(
+RECOGNISERS: "ModelKind[Model[Recogniser]]" = ModelKind(
     noun="recogniser of words",
     section="captions",
     key="ocr",
@@ -145,7 +152,7 @@ RECOGNISERS: "Kind[Model[Recogniser]]" = Kind(
     optional=True,
 )
 
-DETECTORS: "Kind[Model[LayoutDetector]]" = Kind(
+DETECTORS: "ModelKind[Model[LayoutDetector]]" = ModelKind(
     noun="layout detector",
     section="captions",
     key="layout",
@@ -155,7 +162,7 @@ DETECTORS: "Kind[Model[LayoutDetector]]" = Kind(
     optional=True,
 )
 
-KINDS: tuple[Kind[Any], ...] = (TEXT_EMBEDDERS, RECOGNISERS, DETECTORS)
+KINDS: tuple[ModelKind[Any], ...] = (TEXT_EMBEDDERS, RECOGNISERS, DETECTORS)
 """Those of which some are packaged: a corpus file names one by a word."""
 
 LANGUAGE_MODELS: dict[str, str] = {
@@ -163,7 +170,7 @@ LANGUAGE_MODELS: dict[str, str] = {
     **{kind: "backends.models.endpoint" for kind in CaptionerKind if kind.is_at_endpoint},
     CaptionerKind.LOCAL: "backends.models.local_model",
 }
-"""The module of each kind of generative model: whoever names one says more of it than a ``Kind`` takes."""
+"""The module of each kind of generative model: whoever names one says more of it than a ``ModelKind`` takes."""
 
 SCORERS = {
     "cross_encoder": "backends.models.cross_encoder",
@@ -172,7 +179,7 @@ SCORERS = {
 """The module of each kind of model that says how well a passage answers a question."""
 
 
-def language_model(where: str, options: "ModelCaptioner | AskedModel") -> "Model[LanguageModel]":
+def language_model(where: str, options: "ModelCaptioner | ModelConfig") -> "Model[LanguageModel]":
     """Return a generative model, none of it loaded yet.
 
     Args:
@@ -186,12 +193,12 @@ def language_model(where: str, options: "ModelCaptioner | AskedModel") -> "Model
     return cast("Model[LanguageModel]", offer(where, options))
 
 
-def language_model_card(options: "ModelCaptioner | AskedModel") -> "ModelCard":
+def language_model_card(options: "ModelCaptioner | ModelConfig") -> "ModelCard":
     """Describe a generative model; what runs it need not be installed."""
     return cast("ModelCard", pkgutil.resolve_name(f"{LANGUAGE_MODELS[options.kind]}:card")(options))
 
 
-def scorer(where: str, options: ScorerOptions) -> "Model[PassageScorer]":
+def scorer(where: str, options: ScorerConfig) -> "Model[PassageScorer]":
     """Return a model that scores passages; arguments and errors as for ``language_model``."""
     offer = pkgutil.resolve_name(f"{SCORERS[options.kind]}:model")
     return cast("Model[PassageScorer]", offer(where, options))

@@ -34,7 +34,7 @@ Forward = Callable[[Tokens, Tokens], Vector]
 
 
 @dataclass(frozen=True)
-class InBuckets:
+class LengthBuckets:
     """Gives a model the texts of one bucket of lengths at a time, padded to it.
 
     Attributes:
@@ -120,7 +120,7 @@ def open_sentence_transformer(named: ModelName, *, batch: int) -> SentenceEmbedd
     return SentenceEmbedder(
         card,
         counter,
-        InBuckets(forward, card.dimension or 0, batch, model.tokenizer.pad_token_id or 0),
+        LengthBuckets(forward, card.dimension or 0, batch, model.tokenizer.pad_token_id or 0),
         longest=model.max_seq_length or 512,
         prompts=(str(known[0] if given[0] is None else given[0]), str(known[1] if given[1] is None else given[1])),
     )

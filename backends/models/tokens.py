@@ -12,14 +12,14 @@ def of_unit_length(vectors: Vector) -> Vector:
     return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), np.float32)
 
 
-def best_cosines(asked: Vector, passages: Iterable[Vector]) -> list[float]:
+def best_cosines(question: Vector, passages: Iterable[Vector]) -> list[float]:
     """Return for each passage the mean over the question's tokens of the best cosine among the passage's.
 
     Args:
-        asked: The question's tokens, a unit vector a row.
+        question: The question's tokens, a unit vector a row.
         passages: The tokens of each passage, alike.
 
     Source:
         Khattab and Zaharia, "ColBERT", SIGIR 2020.
     """
-    return [float((asked @ tokens.T).max(axis=1).mean()) for tokens in passages]
+    return [float((question @ tokens.T).max(axis=1).mean()) for tokens in passages]

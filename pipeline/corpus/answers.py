@@ -8,7 +8,9 @@ from pipeline.corpus.presets import Stamp, preset_of, read_own, stamps_of
 from pipeline.corpus.prompts import find_answer_prompt
 from pipeline.corpus.workspace import Workspace
 from schemas.answer_presets import AnswerPreset
-from schemas.corpus import AnswerOptions, AskedModel, Corpus
+from schemas.corpus import Corpus
+from schemas.corpus.answer import AnswerOptions
+from schemas.corpus.models import ModelConfig
 from schemas.errors import RequestError, UserError
 from tasks.answering.answer_presets import EXTRACTIVE, WITH_A_MODEL, packaged_answers, read_answer_preset
 from tasks.answering.presets import preset_named
@@ -45,7 +47,7 @@ def lacking_for_answer(preset: AnswerPreset, corpus: Corpus) -> dict[str, str]:
     if preset.model is None:
         return {}
     found = models.get(preset.model)
-    if not isinstance(found, AskedModel):
+    if not isinstance(found, ModelConfig):
         return {f"a model {preset.model}": f"retrieval.models.{preset.model}, or answer.model"}
     if preset.max_images and found.kind == "llm":
         return {"a model that sees pictures": "answer.model to one of kind vlm"}
@@ -73,7 +75,7 @@ def check_answers(workspace: Workspace) -> AnswerPreset:
     if preset.model is not None:
         find_answer_prompt(preset.prompt, workspace.file.parent, f"{workspace.file}: answer.prompt")
         options = corpus.retrieval.models[preset.model]
-        assert isinstance(options, AskedModel)
+        assert isinstance(options, ModelConfig)
         language_model(f"{workspace.file}: retrieval.models.{preset.model}", options)
     return preset
 

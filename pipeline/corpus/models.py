@@ -8,7 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from backends.models.registry import EMBEDDERS, language_model, scorer
-from schemas.corpus import AskedModel, EmbeddingOptions, Price, RetrievalOptions, Scorer
+from schemas.corpus.embeddings import EmbeddingOptions
+from schemas.corpus.models import ModelConfig, Price, ScorerConfig
+from schemas.corpus.retrieval import RetrievalOptions
 from schemas.errors import BadInputError, TransientError, UserError
 from schemas.generation import Reply, Request
 from schemas.models import Embeds, Model, ModelName, Settings
@@ -95,7 +97,7 @@ class QueryModels(Mapping[str, Any]):
         if name not in self._options:
             return self._packaged(name)
         options, where = self._options[name], f"retrieval.models.{name}"
-        if isinstance(options, AskedModel):
+        if isinstance(options, ModelConfig):
             if name not in self._metered:
                 self._metered[name] = _generative(where, options, self._stopped)
             return self._metered[name]
@@ -150,7 +152,7 @@ class Metered:
                 self.spent += used
 
 
-def _generative(where: str, options: AskedModel, stopped: Callable[[], bool]) -> Metered:
+def _generative(where: str, options: ModelConfig, stopped: Callable[[], bool]) -> Metered:
     """Return a generative model: one of this thread's behind an endpoint; a local one is loaded once for all threads."""
     known = f"{where} {options.model_dump_json()}"
     if options.kind == "local":
@@ -165,7 +167,7 @@ def _generative(where: str, options: AskedModel, stopped: Callable[[], bool]) ->
 
 
 @functools.lru_cache(maxsize=4)
-def _scorer(where: str, options: Scorer) -> PassageScorer:
+def _scorer(where: str, options: ScorerConfig) -> PassageScorer:
     return scorer(where, options).load(1)
 
 
@@ -210,7 +212,7 @@ def _asked(space: Space, made: VectorSpace, *options: EmbeddingOptions) -> Setti
     for one in options:
         named = space.model(one)
         if named is not None and named.name == made.model.name and named.revision in (None, made.model.revision):
-            return named.asked
+            return named.query_settings
     return ()
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
-from schemas.corpus import CaptionerKind
+from schemas.corpus.captions import CaptionerKind
 from schemas.errors import UserError
 from schemas.generation import Subject
 from tasks.answering.compose import AnswerPrompt, answer_prompt, answer_prompts, read_answer_prompt

@@ -1,1 +1,1 @@
-"""A single PDF without a corpus: parsed, viewed, synthesized."""
+"""A single PDF without a corpus: parsed, viewed."""

@@ -20,7 +20,8 @@ from pipeline.corpus.workspace import Workspace
 from pipeline.records.descriptions import match, open_descriptions
 from pipeline.records.evidence import evidence_parts
 from pipeline.records.publication import read_manifest, read_pointer
-from schemas.corpus import CONTEXT, TagOptions
+from schemas.corpus.captions import CONTEXT
+from schemas.corpus.parse import TagOptions
 from schemas.errors import BadInputError, DamagedError, NotFoundError, UserError
 from schemas.evidence import Modality
 from schemas.flags import REFUSING

@@ -10,7 +10,8 @@ from backends.stores.sources import FolderSource
 from pipeline.inspection.view import write_view
 from ray_jobs.enrich import recognise, segment, structure_with
 from ray_jobs.rows import blaming_the_input
-from schemas.corpus import CaptionOptions, ParseOptions
+from schemas.corpus.captions import CaptionOptions
+from schemas.corpus.parse import ParseOptions
 from schemas.documents import (
     TAGGED,
     Block,

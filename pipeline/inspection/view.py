@@ -8,7 +8,7 @@ from pathlib import Path
 from textwrap import shorten
 
 from backends.pdf.page_renderer import Mark
-from schemas.corpus import ParseOptions
+from schemas.corpus.parse import ParseOptions
 from schemas.documents import Block, BlockKind, Node, NodeKind, Page, Placement, Role, StructuredDocument
 from schemas.errors import UserError
 from schemas.ids import document_file

@@ -20,21 +20,22 @@ from schemas.answers import (
     Round,
     TextDelta,
 )
-from schemas.corpus import AskedModel, Spend
+from schemas.corpus.budget import Spend
+from schemas.corpus.models import ModelConfig
 from schemas.errors import RequestError, UserError
 from schemas.evidence import Filters, Hit, Modality
 from schemas.ids import figure_file
 from schemas.retrieval import Preset
 from schemas.versions import Spent
 from tasks.answering.ask_model import reply
-from tasks.answering.asked import Asked
 from tasks.answering.cite import citation
-from tasks.answering.compose import AnswerPrompt, Sent, answer_prompt, compose
-from tasks.answering.generate import Written, write
+from tasks.answering.compose import AnswerPrompt, ModelInput, answer_prompt, compose
+from tasks.answering.embedded_query import EmbeddedQuery
+from tasks.answering.generate import WrittenAnswer, write
 from tasks.answering.narrow import NOTHING
 from tasks.answering.presets import packaged
 from tasks.answering.retrievers import without_pages
-from tasks.answering.rounds import Verdict, read_verdict, retrieve_in_rounds
+from tasks.answering.rounds import Sufficiency, read_sufficiency, retrieve_in_rounds
 from tasks.answering.trace import Trace
 from tasks.enriching.spending import Budget, most_of
 
@@ -58,7 +59,7 @@ class Question:
         filters: What the answer is narrowed to, as the caller gives them.
     """
 
-    asked: Asked
+    asked: EmbeddedQuery
     preset: AnswerPreset
     plan: Preset
     fallback: Preset
@@ -105,17 +106,17 @@ class _Generated:
         self._corpus = opened.asked()
         self._models = QueryModels(self._corpus.retrieval, opened.embedders, stopped)
         self._model = self._preset.model or ""
-        self._options = cast(AskedModel, self._corpus.retrieval.models[self._model])
+        self._options = cast(ModelConfig, self._corpus.retrieval.models[self._model])
 
     def events(self) -> Iterator[AnswerEvent]:
         hits, rounds = self._evidence()
         sent = self._compose(hits)
         if not hits and self._preset.context != "none":
             yield AnswerStarted(version=self._opened.version, preset=self._preset.name, model=self._options.model)
-            yield self._finished(Written(says_no_answer=True), sent, rounds)
+            yield self._finished(WrittenAnswer(says_no_answer=True), sent, rounds)
             return
         cost = most_of(self._options, _characters(sent), sum(len(message.pictures) for message in sent.messages))
-        written = Written(failure="the budget of one answer (answer.budget) is spent")
+        written = WrittenAnswer(failure="the budget of one answer (answer.budget) is spent")
         if self._affords(cost):
             yield AnswerStarted(
                 version=self._opened.version,
@@ -127,7 +128,7 @@ class _Generated:
                 before = self._models.spent
                 readable = sent if self._preset.figures == "in_place" else sent.without_figures()
                 for event in self._written(readable):
-                    if isinstance(event, Written):
+                    if isinstance(event, WrittenAnswer):
                         written = event
                     else:
                         yield event
@@ -136,14 +137,14 @@ class _Generated:
                 doing.note = written.failure or written.note
         yield self._finished(written, sent, rounds)
 
-    def _written(self, sent: Sent) -> Iterator[TextDelta | PartFinished | Written]:
+    def _written(self, sent: ModelInput) -> Iterator[TextDelta | PartFinished | WrittenAnswer]:
         """Yield what the model writes; one that can't be used as the corpus file names it is a failure like any other."""
         try:
             yield from write(self._models[self._model], sent)
         except UserError as error:
-            yield Written(failure=error.message)
+            yield WrittenAnswer(failure=error.message)
 
-    def _finished(self, written: Written, sent: Sent, rounds: Sequence[Round]) -> AnswerFinished:
+    def _finished(self, written: WrittenAnswer, sent: ModelInput, rounds: Sequence[Round]) -> AnswerFinished:
         shared = {
             "preset": self._preset.name,
             "rounds": list(rounds),
@@ -173,11 +174,11 @@ class _Generated:
             )
         return AnswerFinished(result=result.model_copy(update={"trace": self._trace.steps if self._traced else None}))
 
-    def _citations(self, sent: Sent) -> list[Citation]:
+    def _citations(self, sent: ModelInput) -> list[Citation]:
         name, version = self._corpus.name, self._opened.version
         return [citation(hit, n, corpus=name, version=version) for n, hit in enumerate(sent.passages, 1)]
 
-    def _figures_after(self, sent: Sent) -> list[FigurePart]:
+    def _figures_after(self, sent: ModelInput) -> list[FigurePart]:
         """Return the pictures of the rows that are figures, for answers that show them behind the text."""
         if self._preset.figures != "after":
             return []
@@ -185,7 +186,7 @@ class _Generated:
         rows = dict.fromkeys(hit.figure_id for hit in sent.passages if hit.modality is Modality.FIGURE)
         return [known[name] for name in rows if name in known]
 
-    def _compose(self, hits: Sequence[Hit]) -> Sent:
+    def _compose(self, hits: Sequence[Hit]) -> ModelInput:
         question = self._question
         assert question.prompt is not None
         return compose(
@@ -244,7 +245,7 @@ class _Generated:
         ranked = self._hits(self._question.asked, packaged()[ORDERED_BY], len(known), narrowed)
         return list(({hit.evidence_id: known[hit.evidence_id] for hit in ranked} | known).values())
 
-    def _hits(self, asked: Asked, plan: Preset, k: int, narrowed: Filters) -> list[Hit]:
+    def _hits(self, asked: EmbeddedQuery, plan: Preset, k: int, narrowed: Filters) -> list[Hit]:
         opened = self._opened
         return opened.hits(opened.ranked(asked, plan, k, narrowed, self._trace, models=self._models))
 
@@ -257,7 +258,7 @@ class _Generated:
             return without_pages(narrowed)
         return narrowed
 
-    def _judged(self, queries: Sequence[str], hits: Sequence[Hit]) -> Verdict | None:
+    def _judged(self, queries: Sequence[str], hits: Sequence[Hit]) -> Sufficiency | None:
         sent = compose(
             self._question.asked.words,
             hits,
@@ -268,7 +269,7 @@ class _Generated:
         )
         with self._trace.step(f"sufficient? round {len(queries)}", queries[-1]) as doing:
             said = reply(self._models[self._model], sent.messages, doing)
-            verdict = read_verdict(said)
+            verdict = read_sufficiency(said)
             if verdict is None:
                 doing.note = doing.note or "the judge gave no verdict; retrieval ends"
             elif not verdict.sufficient:
@@ -284,5 +285,5 @@ class _Generated:
         return Budget(Spend(), self._corpus.answer.budget, self._models.spent).reserve(cost)
 
 
-def _characters(sent: Sent) -> int:
+def _characters(sent: ModelInput) -> int:
     return sum(len(message.text) for message in sent.messages)

@@ -11,8 +11,8 @@ from backends.stores.documents import parsed_file, read_parsed
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.ledger import read_ledger
 from pipeline.records.publication import read_manifest, read_pointer
+from schemas.beyond_text import BEYOND_TEXT, DROPS, UNIQUE_TEXTS, ExportSummary, ImageFilter
 from schemas.errors import NotFoundError, UserError
-from schemas.pages import BEYOND_TEXT, DROPS, UNIQUE_TEXTS, ExportSummary, ImageFilter
 from schemas.progress import Report, silent
 from schemas.versions import Manifest, Status
 from tasks.reading.paginate import Paginated, paginate, unique_texts

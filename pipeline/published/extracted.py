@@ -8,13 +8,13 @@ from pipeline.published.version import OpenVersion
 from schemas.answers import AnswerResult
 from schemas.evidence import Hit, Modality
 from schemas.ports import TextEmbedder
-from tasks.answering.asked import Asked
+from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.extract import candidates, extract, scores
-from tasks.answering.passages import RowPlace, around, read_passage
+from tasks.answering.passages import RowPosition, around, read_passage
 from tasks.enriching.spaces import DEFAULT
 
 
-def extracted(opened: OpenVersion, asked: Asked, hits: Sequence[Hit], *, passages: int) -> AnswerResult:
+def extracted(opened: OpenVersion, asked: EmbeddedQuery, hits: Sequence[Hit], *, passages: int) -> AnswerResult:
     """Answer out of hits; every word is the documents'.
 
     Args:
@@ -31,7 +31,7 @@ def extracted(opened: OpenVersion, asked: Asked, hits: Sequence[Hit], *, passage
     for doc_id, own in found.items():
         columns = ["evidence_id", "modality", "section_path", "figure_id", "tagged_text"]
         rows = opened.document_rows.of(doc_id).select(columns).to_pylist()
-        runs += around([RowPlace(row["evidence_id"], row["modality"], tuple(row["section_path"])) for row in rows], own)
+        runs += around([RowPosition(row["evidence_id"], row["modality"], tuple(row["section_path"])) for row in rows], own)
         for row in rows:
             if row["modality"] == Modality.FIGURE:
                 tags.setdefault(row["figure_id"], opened.template.split(row["tagged_text"])[0][0])

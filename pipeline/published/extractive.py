@@ -10,8 +10,8 @@ from schemas.answers import AnswerResult
 from schemas.evidence import Filters, Hit
 from schemas.ports import TextEmbedder
 from schemas.retrieval import Preset, Scored
-from tasks.answering.asked import Asked
 from tasks.answering.confidence import NEARNESS, Evidence, confidence, gather, thresholds
+from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.narrow import NOTHING
 from tasks.answering.retrievers import without_pages
 from tasks.answering.trace import Trace
@@ -21,7 +21,7 @@ RANKED = 3
 
 
 def extractive_answer(
-    opened: OpenVersion, asked: Asked, plan: Preset, *, filters: Filters, trace: Trace | None = None
+    opened: OpenVersion, asked: EmbeddedQuery, plan: Preset, *, filters: Filters, trace: Trace | None = None
 ) -> AnswerResult:
     """Answer out of the best passages; show the nearest one where that is not sure; abstain where nothing answers.
 
@@ -43,14 +43,16 @@ def extractive_answer(
     return made.model_copy(update={"confidence": sure, "unsure": unsure and not made.abstained})
 
 
-def weighed(opened: OpenVersion, asked: Asked, plan: Preset, *, filters: Filters, trace: Trace) -> tuple[list[Hit], float]:
+def weighed(
+    opened: OpenVersion, asked: EmbeddedQuery, plan: Preset, *, filters: Filters, trace: Trace
+) -> tuple[list[Hit], float]:
     """Return the passages that an answer may be made of, best first, and how sure it is that they answer."""
     hits, evidence = evidence_for(opened, asked, plan, filters=filters, trace=trace)
     return hits, confidence(evidence, opened.calibration)
 
 
 def evidence_for(
-    opened: OpenVersion, asked: Asked, plan: Preset, *, filters: Filters, trace: Trace
+    opened: OpenVersion, asked: EmbeddedQuery, plan: Preset, *, filters: Filters, trace: Trace
 ) -> tuple[list[Hit], Evidence]:
     """Return the passages that an answer may be made of, and what speaks for it that they answer.
 

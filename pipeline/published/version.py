@@ -18,7 +18,9 @@ from pipeline.records.inventory import check_index_files
 from pipeline.records.ledger import read_ledger
 from pipeline.records.publication import read_manifest
 from pipeline.records.tagged import tagged_copies
-from schemas.corpus import Corpus, EmbeddingOptions, TagOptions
+from schemas.corpus import Corpus
+from schemas.corpus.embeddings import EmbeddingOptions
+from schemas.corpus.parse import TagOptions
 from schemas.errors import NotFoundError
 from schemas.evidence import CitedRegion, Filters, Hit, Modality, SearchResult, SimilarFigures, Span
 from schemas.models import Embeds
@@ -26,9 +28,9 @@ from schemas.ports import Embedder, SearchIndex, TextEmbedder
 from schemas.retrieval import Preset
 from schemas.tags import TagTemplate
 from schemas.versions import Calibration, Counts, Status
-from tasks.answering.asked import Asked
 from tasks.answering.confidence import DEFAULT_CALIBRATION, NEARNESS, default_calibration
-from tasks.answering.group import GROUPED, GroupBy, Leader, group
+from tasks.answering.embedded_query import EmbeddedQuery
+from tasks.answering.group import GROUPED, BestOfGroup, GroupBy, group
 from tasks.answering.highlight import highlights, nearest_sentences, telling
 from tasks.answering.localise import localise
 from tasks.answering.narrow import NOTHING, names_of, resolve, with_filters
@@ -67,7 +69,7 @@ class OpenVersion:
 
     def search(
         self,
-        asked: Asked,
+        asked: EmbeddedQuery,
         plan: Preset,
         *,
         k: int,
@@ -134,13 +136,13 @@ class OpenVersion:
         ranked = [(self._first_row(names[place]), score) for place, score in found]
         return SimilarFigures(version=self.version, figure_id=figure_id, by="hash", hits=self.hits(ranked))
 
-    def question(self, words: str, picture: bytes | None = None) -> Asked:
+    def question(self, words: str, picture: bytes | None = None) -> EmbeddedQuery:
         """Return a question as the models of this version embed it."""
-        return Asked(self.embedders, words, picture)
+        return EmbeddedQuery(self.embedders, words, picture)
 
-    def questions(self, questions: Sequence[str], plan: Preset) -> list[Asked]:
+    def questions(self, questions: Sequence[str], plan: Preset) -> list[EmbeddedQuery]:
         """Return many questions as a plan asks for them, embedded together."""
-        return Asked.together(self.embedders, questions, plan.spaces)
+        return EmbeddedQuery.embed_all(self.embedders, questions, plan.spaces)
 
     def lacks(self, plan: Preset) -> list[str]:
         """Return what a plan needs and this version has not, each with the setting that brings it."""
@@ -169,19 +171,19 @@ class OpenVersion:
         held = holding(self.index, plain)
         return plain.model_copy(update={"phrases": [], "evidence_ids": held}) if held else NOTHING
 
-    def _grouped(self, ranked: Sequence[tuple[str, float]], by: GroupBy) -> list[Leader]:
+    def _grouped(self, ranked: Sequence[tuple[str, float]], by: GroupBy) -> list[BestOfGroup]:
         rows = self.index.fetch([evidence_id for evidence_id, _ in ranked])
         names = {row["evidence_id"]: (row["doc_id"], row["page"] if by is GroupBy.PAGE else None) for row in rows}
         return group((evidence_id, score, names[evidence_id]) for evidence_id, score in ranked if evidence_id in names)
 
-    def _with_sentences(self, hits: Sequence[Hit], asked: Asked) -> list[Hit]:
+    def _with_sentences(self, hits: Sequence[Hit], asked: EmbeddedQuery) -> list[Hit]:
         embedder = cast(TextEmbedder, self.embedders[NEARNESS.name])
         found = nearest_sentences([hit.text for hit in hits], asked.vector(NEARNESS.name), embedder)
         return [hit.model_copy(update={"nearest_sentence": span}) for hit, span in zip(hits, found, strict=True)]
 
     def ranked(
         self,
-        asked: Asked,
+        asked: EmbeddedQuery,
         plan: Preset,
         k: int,
         filters: Filters,

@@ -11,10 +11,10 @@ from pipeline.records.inventory import check_index_files
 from pipeline.records.vectors import SpaceVectors, VectorJoin, passage_of, passages, search_texts
 from schemas.errors import DamagedError
 from schemas.evidence import EVIDENCE
-from schemas.laws import EXAMPLES
 from schemas.ports import SearchIndex
 from schemas.progress import Report, silent
 from schemas.versions import GateResult, Manifest
+from schemas.violations import EXAMPLES
 from tasks.enriching.spaces import Space
 
 ROWS_A_BATCH, LATE_ROWS_A_BATCH = 1_000, 100

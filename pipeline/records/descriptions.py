@@ -10,14 +10,14 @@ from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import RecordCache
 from pipeline.records.likenesses import Likenesses
 from pipeline.records.subjects import StructuredFiles, describables
-from schemas.corpus import PERSON
+from schemas.corpus.captions import PERSON
 from schemas.errors import TransientError, UserError
 from schemas.flags import Flag
 from schemas.generation import Description, Subject
 from schemas.parquet import rows_of, schema_of
 from schemas.ports import ObjectStore
 from schemas.versions import Spent
-from tasks.enriching.caption import Wording, Wordings, wording_of
+from tasks.enriching.caption import DescriptionResult, DescriptionResults, description_result
 from tasks.enriching.corrections import Corrected, CorrectionsError, match_corrections
 from tasks.enriching.spending import spent_on
 
@@ -53,24 +53,24 @@ class Descriptions:
         self._languages = Py3LangId()
         self._people = match(workspace, all_of_them()).by_id if workspace.corrections.entries else {}
 
-    def of(self, source: str, files: StructuredFiles) -> Wordings:
+    def of(self, source: str, files: StructuredFiles) -> DescriptionResults:
         """Return what describes the figures, pages and texts of a document; what its context alone describes is left out.
 
         Args:
             source: The document's first source, which chooses the captioners.
             files: The document.
         """
-        found: dict[tuple[Subject, str], Wording] = {}
+        found: dict[tuple[Subject, str], DescriptionResult] = {}
         for subject in get_args(Subject):
             label = self._workspace.captioner_of(subject, source)
             if label is not None:
                 found |= {(subject, name): wording for name, wording in self._by_model(label, files).items()}
             if people := self._people:
                 corrected = describables(subject, files).keys() & people.keys()
-                found |= {(subject, name): Wording(PERSON, people[name]) for name in corrected}
+                found |= {(subject, name): DescriptionResult(PERSON, people[name]) for name in corrected}
         return found
 
-    def _by_model(self, label: str, files: StructuredFiles) -> dict[str, Wording]:
+    def _by_model(self, label: str, files: StructuredFiles) -> dict[str, DescriptionResult]:
         used = self._workspace.captioners[label]
         asked = describables(used.subject, files, language=used.options.language or "")
         stand_ins = self._likenesses[label].of(asked.keys())
@@ -78,7 +78,7 @@ class Descriptions:
         found = {}
         for name, one in asked.items():
             made = known.get(stand_ins[name])
-            wording = wording_of(used.name, used.options.kind, used.prompt, one.around(), made, self._languages)
+            wording = description_result(used.name, used.options.kind, used.prompt, one.around(), made, self._languages)
             is_shared = made is not None and made.id != name
             found[name] = replace(wording, flags=(*wording.flags, Flag.SHARED)) if is_shared else wording
         return found

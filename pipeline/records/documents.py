@@ -17,9 +17,9 @@ from pipeline.records.inherit import Inherited
 from pipeline.records.subjects import StructuredFiles, describables, names_described, open_drawn
 from schemas.documents import Chunk, DrawnPage, Figure, PlacedFigure, Placement
 from schemas.generation import Subject
-from tasks.enriching.caption import Wordings, as_printed, describe, described, fitting
+from tasks.enriching.caption import DescriptionResults, as_printed, describe, described, fitting
 from tasks.enriching.language import language_of
-from tasks.enriching.spaces import Passage
+from tasks.enriching.spaces import RowText
 
 WITHOUT_TAG: tuple[Subject, ...] = ("page", "text")
 """What may be described and has no tag, and so no number."""
@@ -41,7 +41,7 @@ class StructuredParts:
     figures: tuple[Figure, ...]
     placements: tuple[Placement, ...]
     placed: tuple[PlacedFigure, ...]
-    wordings: Wordings
+    wordings: DescriptionResults
     drawn: tuple[DrawnPage, ...]
     language: str | None
     labels: tuple[str, ...]
@@ -83,11 +83,11 @@ class DocumentReader:
             files.labels,
         )
 
-    def passages(self, doc_id: str, source: str) -> list[Passage]:
+    def passages(self, doc_id: str, source: str) -> list[RowText]:
         """Return what of each row of a document can be embedded; arguments as for ``read``."""
         parts = self.read(doc_id, source)
         return [
-            Passage(
+            RowText(
                 *(piece.modality, parts.title, piece.section_path, piece.text, piece.figure_id),
                 description=as_printed(parts.wordings[name].text) if (name := described(piece)) in parts.wordings else None,
             )

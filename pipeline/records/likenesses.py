@@ -10,7 +10,7 @@ from backends.models.perceptual_hash import HASH_VERSION, perceptual_hash
 from pipeline.corpus.captioners import CaptionerInUse
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import RecordCache
-from schemas.generation import Likeness
+from schemas.generation import PictureHash
 from schemas.ids import figure_file, key, raised
 from schemas.parquet import rows_of, schema_of
 from tasks.enriching.near_duplicates import NEAR_DUPLICATES_VERSION, near_duplicates
@@ -54,13 +54,13 @@ class Likenesses:
         stand_ins = near_duplicates(hashes, self._bits)
         looks = [f"{hashes[f'1{name}']:016x}" for name in fresh]
         stand = [stand_ins.get(f"1{name}", f"1{name}")[1:] for name in fresh]
-        self._cache.append(pa.table([fresh, looks, stand], schema=schema_of(Likeness)))
+        self._cache.append(pa.table([fresh, looks, stand], schema=schema_of(PictureHash)))
 
     def of(self, figures: Collection[str]) -> dict[str, str]:
         """Return the figure that stands for each; itself where none was found."""
         if self._bits is None:
             return dict(zip(figures, figures, strict=True))
-        found = {look.id: look.stand_in for look in rows_of(Likeness, self._cache.read([*figures]))}
+        found = {look.id: look.stand_in for look in rows_of(PictureHash, self._cache.read([*figures]))}
         return {name: found.get(name, name) for name in figures}
 
     def _hash(self, figure_id: str) -> int:
@@ -72,4 +72,4 @@ def likeness_cache(workspace: Workspace, used: CaptionerInUse) -> RecordCache:
     bits = workspace.corpus.captions.near_duplicates
     # Whose description serves whom stays as it was decided: hashes count once they are made otherwise.
     made = key(captions=used.captions.key, bits=bits, step=NEAR_DUPLICATES_VERSION, **raised(hashes=HASH_VERSION))
-    return RecordCache(workspace.store, f"likenesses/{made}", schema_of(Likeness))
+    return RecordCache(workspace.store, f"likenesses/{made}", schema_of(PictureHash))

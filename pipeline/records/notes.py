@@ -9,7 +9,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from backends.stores.objects import read_model, read_table
-from schemas.corpus import Ranking
+from schemas.corpus.retrieval import Ranking
 from schemas.errors import Failure
 from schemas.ids import version_file
 from schemas.parquet import Rows, schema_of, to_parquet

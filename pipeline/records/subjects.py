@@ -18,7 +18,7 @@ from backends.stores.documents import (
 )
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import RecordCache
-from schemas.corpus import CaptionerKind
+from schemas.corpus.captions import CaptionerKind
 from schemas.documents import Chunk, DrawnPage, Page, PlacedFigure, Role, drawn_page_id
 from schemas.generation import Subject
 from schemas.parquet import rows_of, schema_of

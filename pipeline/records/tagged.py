@@ -13,7 +13,7 @@ from backends.pdf.inscribe import Inscription
 from backends.stores.object_store import open_store
 from backends.stores.objects import read_names
 from pipeline.corpus.workspace import Workspace
-from schemas.corpus import ParseOptions
+from schemas.corpus.parse import ParseOptions
 from schemas.errors import Failure, UserError
 from schemas.geometry import BBox
 from schemas.ids import document_file, version_file

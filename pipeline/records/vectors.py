@@ -14,14 +14,14 @@ from pipeline.records.cache import RecordCache
 from schemas.ports import ObjectStore, Vector
 from schemas.versions import VectorSpace
 from tasks.enriching.embed import Content
-from tasks.enriching.spaces import SPACES, Passage, Space, searched_text
+from tasks.enriching.spaces import SPACES, RowText, Space, searched_text
 from tasks.versions.repeat import KEYED, keyed
 
 
-def passages(evidence: pa.Table) -> list[Passage]:
+def passages(evidence: pa.Table) -> list[RowText]:
     """Return what of each row can be embedded."""
-    columns = (evidence.column(name).to_pylist() for name in Passage._fields)
-    return [Passage(*row) for row in zip(*columns, strict=True)]
+    columns = (evidence.column(name).to_pylist() for name in RowText._fields)
+    return [RowText(*row) for row in zip(*columns, strict=True)]
 
 
 def search_texts(evidence: pa.Table) -> list[str]:
@@ -29,9 +29,9 @@ def search_texts(evidence: pa.Table) -> list[str]:
     return [searched_text(row) for row in passages(evidence)]
 
 
-def passage_of(row: Mapping[str, Any]) -> Passage:
+def passage_of(row: Mapping[str, Any]) -> RowText:
     """Return what of a row can be embedded."""
-    return Passage(*(row[name] for name in Passage._fields))
+    return RowText(*(row[name] for name in RowText._fields))
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,11 @@ class SpaceVectors:
         """The column of an index that holds them; null where a row has none."""
         return pa.field(f"vector_{self.space.name}", self.kind)
 
-    def contents(self, rows: Iterable[Passage]) -> dict[str, Content]:
+    def contents(self, rows: Iterable[RowText]) -> dict[str, Content]:
         """Return what is embedded of rows, by the names of the records that hold the vectors."""
         return {content.id: content for row in rows if (content := self.space.content(row)) is not None}
 
-    def names(self, rows: Iterable[Passage]) -> list[str | None]:
+    def names(self, rows: Iterable[RowText]) -> list[str | None]:
         """Return the name of the record that holds what each row has; None where it has nothing."""
         contents = [self.space.content(row) for row in rows]
         return [None if content is None else content.id for content in contents]
@@ -78,7 +78,7 @@ class SpaceVectors:
         places: Any = pa.array(np.cumsum(counts) - 1, mask=counts == 0)
         return flat.take(places)
 
-    def of(self, rows: Iterable[Passage]) -> "pa.Array[Any]":
+    def of(self, rows: Iterable[RowText]) -> "pa.Array[Any]":
         """Return what each row has; null where that is nothing.
 
         Raises:
@@ -126,7 +126,7 @@ class VectorJoin:
         """The name of the space."""
         return self._vectors.space.name
 
-    def want(self, rows: Iterable[Passage]) -> None:
+    def want(self, rows: Iterable[RowText]) -> None:
         """Name the next rows of the version."""
         names = self._vectors.names(rows)
         wanted = [(row, name) for row, name in enumerate(names, self._rows) if name is not None]

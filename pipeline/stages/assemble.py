@@ -36,7 +36,7 @@ from schemas.progress import Report, silent
 from schemas.stages import Stage, Step
 from schemas.tags import TagTemplate
 from schemas.versions import LedgerRow, Plan, Status
-from tasks.versions.assemble import NUMBERED, DocumentPieces, Pictures, make_rows, merge, number_version, taken_from
+from tasks.versions.assemble import NUMBERED, DocumentChunks, Pictures, make_rows, merge, number_version, taken_from
 
 
 def assemble(
@@ -189,16 +189,16 @@ def _pieces(
     sources: Mapping[str, tuple[str, ...]],
     inherited: Inherited,
     report: Report,
-) -> Iterator[DocumentPieces]:
+) -> Iterator[DocumentChunks]:
     reader = DocumentReader(workspace, doc_ids, inherited)
     for done, doc_id in enumerate(doc_ids, 1):
         yield _read(reader, doc_id, sources[doc_id])
         report("assemble", done, len(doc_ids))
 
 
-def _read(reader: DocumentReader, doc_id: str, sources: tuple[str, ...]) -> DocumentPieces:
+def _read(reader: DocumentReader, doc_id: str, sources: tuple[str, ...]) -> DocumentChunks:
     parts = reader.read(doc_id, sources[0])
-    return DocumentPieces(
+    return DocumentChunks(
         doc_id=doc_id,
         title=parts.title,
         date=parts.date,

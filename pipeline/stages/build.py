@@ -13,7 +13,7 @@ from pipeline.records.inventory import check_index_files, taken_over
 from pipeline.records.notes import StageNote, counts_of, read_notes, write_note
 from pipeline.records.publication import readable_manifest
 from pipeline.records.vectors import SpaceVectors, open_vectors
-from schemas.corpus import LEXICAL_FIELDS
+from schemas.corpus.retrieval import LEXICAL_FIELDS
 from schemas.errors import DamagedError, InsetError, TransientError
 from schemas.ids import version_file
 from schemas.progress import Report, silent

@@ -39,20 +39,20 @@ from schemas.errors import DamagedError, MissingError
 from schemas.evidence import VersionRows
 from schemas.gates import COUNTED
 from schemas.ids import figure_file, version_file
-from schemas.laws import Verdict, by_document
 from schemas.ports import ObjectStore
 from schemas.progress import Report, silent
 from schemas.stages import Stage
 from schemas.tags import TagTemplate
 from schemas.versions import GateResult, LedgerRow, Plan, Status
+from schemas.violations import GateVerdict, by_document
 from tasks.reading.neighbours import pictures_by_their_text, read_with_neighbours
 from tasks.versions.check import (
     PLACED,
     ContentConserved,
-    DocumentIn,
+    DocumentContent,
+    ReusedRows,
     TagsArePlacements,
     TagsResolve,
-    TakenOver,
     documents_conserved,
     figures_are_their_names,
     one_figure_a_number,
@@ -189,7 +189,7 @@ class _Seen:
         self._joins = [VectorJoin(tables, one) for one in spaces]
         self._count_tokens = TEXT_EMBEDDERS.of(workspace.corpus.embeddings).token_counter()
         template = TagTemplate(workspace.corpus.tags.template)
-        self._content, self._conserved = ContentConserved(), TakenOver()
+        self._content, self._conserved = ContentConserved(), ReusedRows()
         self._placed, self._resolved = TagsArePlacements(template), TagsResolve(template)
         documents = _documents_in(workspace, self.indexed.keys() - inherited.documents)
         self._fresh = _Until(documents, lambda document: document.doc_id)
@@ -230,7 +230,7 @@ class _Seen:
             known = self._known is None or language is None or language in self._known
             yield "" if known else f"{self.names.get(row['doc_id'], row['doc_id'])} ({language})"
 
-    def _went_in(self, last: str | None) -> Iterator[DocumentIn]:
+    def _went_in(self, last: str | None) -> Iterator[DocumentContent]:
         for document in self._fresh.until(last):
             if document.by_text:
                 self.by_text.append((self.names[document.doc_id], document.by_text))
@@ -264,7 +264,7 @@ class _Seen:
             found[rows.column("row").to_numpy()] = True
         return found
 
-    def verdicts(self) -> list[Verdict]:
+    def verdicts(self) -> list[GateVerdict]:
         """Return what the laws of conservation and of tags say."""
         return [
             *self._content.verdicts(self.names),
@@ -296,14 +296,14 @@ def _keep_docs(store: ObjectStore, version: str, folder: Path) -> None:
             store.replace(version_file(version, f"quality/{path.relative_to(folder).as_posix()}"), path.read_bytes())
 
 
-def _documents_in(workspace: Workspace, doc_ids: Iterable[str]) -> Iterator[DocumentIn]:
+def _documents_in(workspace: Workspace, doc_ids: Iterable[str]) -> Iterator[DocumentContent]:
     """Yield what the parse found in documents that the live version hasn't got; those that it has were looked at then."""
     store, keys = workspace.store, workspace.keys
     drawn = None if keys.drawn is None else open_drawn(store, keys.drawn)
     for doc_id in sorted(doc_ids):
         parsed, structured = parsed_file(doc_id, keys.parse), structured_file(doc_id, keys.structured)
         pages, placements = read_pages(store, parsed)
-        yield DocumentIn(
+        yield DocumentContent(
             doc_id=doc_id,
             pages=pages,
             placements=placements,
@@ -314,12 +314,12 @@ def _documents_in(workspace: Workspace, doc_ids: Iterable[str]) -> Iterator[Docu
         )
 
 
-def _figures(store: ObjectStore, by_figure: Iterable[pa.Table], names: Mapping[str, str]) -> Verdict:
+def _figures(store: ObjectStore, by_figure: Iterable[pa.Table], names: Mapping[str, str]) -> GateVerdict:
     """Look at the pixels of figures that nobody looked at yet: the parent's check did at those that are taken over.
 
     Raises:
         DamagedError: One is damaged or missing. That says nothing about the version: it is made again, and so is the version.
-            Only where it was made again just now, it is the documents' offence.
+            Only where it was made again just now, it is the documents' violation.
     """
     damaged: dict[str, DamagedError] = {}
 
@@ -334,7 +334,7 @@ def _figures(store: ObjectStore, by_figure: Iterable[pa.Table], names: Mapping[s
             return b""
 
     verdict = figures_are_their_names(by_figure, load, names)
-    documents = {offence.doc_id for offence in verdict.offences if offence.doc_id is not None}
+    documents = {violation.doc_id for violation in verdict.violations if violation.doc_id is not None}
     if damaged and not documents <= remade(store):
         note_damage(store, [figure_file(figure) for figure in damaged], documents)
         error = next(iter(damaged.values()))

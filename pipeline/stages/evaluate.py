@@ -32,8 +32,8 @@ from schemas.progress import Report, silent
 from schemas.retrieval import Preset
 from schemas.stages import Stage
 from schemas.versions import Calibration, GateResult, Manifest
-from tasks.answering.asked import Asked
 from tasks.answering.confidence import NEARNESS, confidence, default_calibration, thresholds
+from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.presets import alone, steps_of
 from tasks.answering.trace import Trace
 from tasks.versions.check import quarantine_ceiling
@@ -108,7 +108,7 @@ def _reports(
     return reports
 
 
-def _hits(opened: OpenVersion, asked: Mapping[str, Asked], preset: Preset, query: str, k: int) -> Sequence[Hit]:
+def _hits(opened: OpenVersion, asked: Mapping[str, EmbeddedQuery], preset: Preset, query: str, k: int) -> Sequence[Hit]:
     return opened.search(asked[query], preset, k=k, filters=NO_FILTERS).hits
 
 

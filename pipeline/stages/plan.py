@@ -15,12 +15,12 @@ from pipeline.records.languages import unknown_languages
 from pipeline.records.ledger import readable_ledger
 from pipeline.records.publication import manifests, read_override, read_pointer, readable_manifest, refusals_of
 from pipeline.records.quarantine import read_failures
-from schemas.corpus import EmbeddingOptions
+from schemas.corpus.embeddings import EmbeddingOptions
 from schemas.errors import UNFINISHED, UserError
 from schemas.ids import key, version_name, version_time
 from schemas.versions import LedgerRow, Manifest, Outcome, Plan, PlannedDocument, Pointer, Spent, Status
 from tasks.answering.presets import steps_of
-from tasks.enriching.spaces import asked_by
+from tasks.enriching.spaces import query_settings
 from tasks.enriching.spending import Budget
 from tasks.versions.plan import compare, cut_shards, summarise, was_disturbed
 
@@ -127,7 +127,7 @@ def _was_ranked_otherwise(workspace: Workspace, manifest: Manifest) -> bool:
     if any(manifest.parameters.get(name) != value for name, value in now.items()):
         return True
     then = EmbeddingOptions.model_validate(manifest.parameters.get("embeddings", {}))
-    return asked_by(then) != asked_by(corpus.embeddings)
+    return query_settings(then) != query_settings(corpus.embeddings)
 
 
 def _without_finished(

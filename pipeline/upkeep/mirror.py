@@ -18,7 +18,7 @@ from pipeline.records.lease import holding, release
 from pipeline.records.needs import Needs, needs_of, objects_of
 from pipeline.records.publication import manifest_name, named_manifest, read_manifest, read_pointer
 from pipeline.records.vectors import open_vectors
-from schemas.corpus import LEXICAL_FIELDS
+from schemas.corpus.retrieval import LEXICAL_FIELDS
 from schemas.errors import ContractError, DamagedError, UserError
 from schemas.ids import collection_name, version_file
 from schemas.ports import ObjectStore

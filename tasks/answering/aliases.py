@@ -1,9 +1,8 @@
-"""Short names of figures and passages in what a language model is sent.
+"""Short names of figures and passages in the messages sent to a language model.
 
-A tag has eight digits or more, and one wrong digit may name another figure of a large corpus (requirement 5.22). So a request has
-names of its own: ``[IMG-48213]`` for a figure, ``[P1]`` for a passage. Two figures of a request are three edits apart at least:
-one mistyped character never names another figure, and leads back to the right one. Documents hold ``[1]`` themselves, so that is
-no name of a passage.
+One wrong digit of a tag may name another figure, so a request has names of its own: ``[IMG-48213]`` for a figure, ``[P1]`` for
+a passage. Two figures' names are at least three edits apart: a name with one wrong character leads back to the right figure.
+Documents use ``[1]`` themselves.
 """
 
 import itertools
@@ -14,10 +13,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from schemas.tags import escape
 
 DIGITS = 5
-"""Some 470 names of five digits fit three edits apart; the first 100 are found in milliseconds."""
+"""Some 470 names of five digits fit three edits apart."""
 
 _INVENTED = ("48213", "12345", "23456", "54321", "67890", "10000", "99999", *(5 * digit for digit in "123456789"))
-"""Numbers that models write where they know none, and that of the example in the prompts."""
+"""Numbers that models invent, and the example's in the prompts."""
 
 _STEP = 7919
 """To the next number that is tried; a prime, so that all are."""
@@ -27,7 +26,7 @@ _HIDDEN = r"[\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]*"
 
 
 def _spelled(word: str) -> str:
-    """Return an expression for a word in any case and width, with hidden characters between its letters."""
+    """Return a regex for a word in any case and width, with hidden characters between its letters."""
     return _HIDDEN.join(
         f"[{letter}{letter.lower()}{chr(ord(letter) + 0xFEE0)}{chr(ord(letter) + 0xFF00)}]" for letter in word
     )
@@ -53,14 +52,9 @@ _FENCE = re.compile(r"[<＜](?=\s*/?\s*passage)", re.IGNORECASE)
 
 
 def aliases(figure_ids: Iterable[str], avoid: Collection[str] = ()) -> dict[str, str]:
-    """Return a number for each figure, ``DIGITS`` digits: the same for the same figures in the same order.
-
-    Args:
-        figure_ids: SHA-256 in hex; repeats are ignored.
-        avoid: Numbers that stand in the passages, and so are no names.
-    """
+    """Return a number of at least ``DIGITS`` digits for each figure, none in ``avoid``; equal arguments give equal numbers."""
     wanted = list(dict.fromkeys(figure_ids))
-    # Beyond a hundred figures five digits get crowded, and beyond ten thousand numbers of the text.
+    # Five digits are too few for more figures or numbers.
     digits = DIGITS if len(wanted) <= 100 and len(avoid) <= 10_000 else DIGITS + 2
     least, room = 10 ** (digits - 1), 9 * 10 ** (digits - 1)
     chosen: dict[str, str] = {}
@@ -75,42 +69,39 @@ def aliases(figure_ids: Iterable[str], avoid: Collection[str] = ()) -> dict[str,
 
 
 def meant(written: str, known: Mapping[str, object]) -> str | None:
-    """Return the number that a misspelled one means: the only one that is one character away; None where that is unclear."""
+    """Return the only known number one edit away from a misspelled one; None if there is none or several."""
     near = [number for number in known if _one_edit(written, number)]
     return near[0] if len(near) == 1 else None
 
 
 def disarm(text: str) -> str:
-    """Return words of a document or a question, in which nothing passes for a name of a figure or passage, or for thoughts.
-
-    Look-alikes lose their bracket or their dash; control characters, which no reader sees, are left out.
-    """
+    """Return text of a document or question without look-alikes of names and thoughts, and without control characters."""
     plain = _CONTROL.sub("", text)
     plain = _LOOKALIKE.sub(lambda found: "(" if found[1] else f"{found[2]} no. ", plain)
     return _THINKING.sub("‹", plain)
 
 
 def quoted(text: str) -> str:
-    """Return words of a document or a question as a model is sent them: disarmed, without control tokens of chat templates.
+    """Return text of a document or question as sent to a model: disarmed, and without control tokens of chat templates.
 
-    Many servers read such tokens in a message as the beginning of another one.
+    Many servers read such tokens in a message as the start of another one.
     """
     text = _CHAT.sub(lambda found: f"‹{found[1] or found[2]}›", disarm(_UNSEEN.sub("", text)))
     return escape(_FENCE.sub("‹", text)).replace("<\u2060", "‹")
 
 
 def plain(written: str) -> str:
-    """Return what stands between brackets in one width, without hidden characters and white space around it."""
+    """Return the text in normal width, without hidden characters and surrounding white space."""
     normal = unicodedata.normalize("NFKC", written)
     return "".join(character for character in normal if unicodedata.category(character) != "Cf").strip()
 
 
 def _traits(name: str) -> Iterator[str]:
-    """Yield what two numbers of one length share only where they are at most two edits apart."""
+    """Yield strings that two numbers of one length share only if they are at most two edits apart."""
     for one, other in itertools.combinations(range(len(name)), 2):
         yield f"{name[:one]}*{name[one + 1 : other]}*{name[other + 1 :]}"  # two digits replaced
     for place in range(len(name)):
-        yield name[:place] + name[place + 1 :]  # one put in, another one left out
+        yield name[:place] + name[place + 1 :]  # one insertion and one deletion
 
 
 def _difference(one: str, other: str) -> int:
@@ -118,7 +109,7 @@ def _difference(one: str, other: str) -> int:
 
 
 def _one_edit(one: str, other: str) -> bool:
-    """Return whether a character put in, left out or replaced makes one text of the other."""
+    """Return whether one insertion, deletion or replacement turns one text into the other."""
     if abs(len(one) - len(other)) > 1:
         return False
     if len(one) == len(other):

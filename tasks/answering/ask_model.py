@@ -1,4 +1,4 @@
-"""Ask a generative model one thing, and make sure that it can't break a search: what it doesn't say, nobody waits for."""
+"""Call a generative model for a step of a search; a failed call leaves a note and never ends the search."""
 
 import functools
 import re
@@ -8,42 +8,38 @@ from string import Template
 
 from schemas.generation import Message, Reply, Request
 from schemas.ports import Writer
-from tasks.answering.trace import Doing
+from tasks.answering.trace import StepRecord
 
 _NUMBER = re.compile(r"\d+")
 _THOUGHTS = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
-"""What reasoning models write before their answer."""
+"""Reasoning before the answer."""
 
 
-def reply(model: Writer, asked: str | tuple[Message, ...], doing: Doing, picture: bytes | None = None) -> str:
-    """Return a model's reply without what it thought aloud; "" where there is none, and the step's note says why.
+def reply(model: Writer, asked: str | tuple[Message, ...], record: StepRecord, picture: bytes | None = None) -> str:
+    """Return a model's reply without its reasoning; "" if there is none, with the reason in the step's note.
 
-    Args:
-        model: The model.
-        asked: The messages of a chat, or the words of one message.
-        doing: Gets the tokens, and why there is no reply.
-        picture: An encoded picture that goes with the words.
+    ``asked`` is a chat, or the text of one message, which ``picture``, an encoded image, goes with.
     """
     request = Request.of("asked", asked, picture) if isinstance(asked, str) else Request("asked", asked)
     text = ""
     with closing(model.stream(request)) as said:
         for item in said:
             if isinstance(item, Reply):
-                doing.input_tokens += item.input_tokens
-                doing.output_tokens += item.output_tokens
+                record.input_tokens += item.input_tokens
+                record.output_tokens += item.output_tokens
                 text = _THOUGHTS.sub("", item.text).strip()
             elif not isinstance(item, str):
-                doing.note = item.message
+                record.note = item.message
     return text
 
 
 def filled(prompt: str, **values: str) -> str:
-    """Return a prompt with its placeholders filled in; it is a file beside ``tasks.answering.prompts``."""
+    """Return a packaged prompt with its placeholders filled in."""
     return _template(prompt).substitute(values)
 
 
 def numbers_in(text: str, most: int) -> list[int]:
-    """Return the numbers from 1 to ``most`` that a reply names, in its order, each once; [] where it names none."""
+    """Return the numbers from 1 to ``most`` in a reply, in its order, each once."""
     found = (int(number) for number in _NUMBER.findall(text) if len(number) <= 9)
     return list(dict.fromkeys(number for number in found if 1 <= number <= most))
 

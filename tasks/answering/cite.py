@@ -1,4 +1,4 @@
-"""Say where a passage of an answer stands: document, page and section, with links to both page and PDF."""
+"""Citations: document, page and section of a passage, with links to page and PDF."""
 
 from urllib.parse import urlencode
 
@@ -6,18 +6,11 @@ from schemas.answers import Citation
 from schemas.evidence import Hit
 
 MOST_BOXES = 50
-"""Boxes that the picture of a page takes; a row that is scattered over more regions of a page shows its first ones."""
+"""Maximum number of boxes on a page's picture."""
 
 
 def citation(hit: Hit, n: int, *, corpus: str, version: str) -> Citation:
-    """Return the citation of a passage, with links that show the same page for good.
-
-    Args:
-        hit: The passage.
-        n: Its number in the answer, from 1.
-        corpus: The corpus's name, as in the API's paths.
-        version: The version that the hit comes from.
-    """
+    """Return the citation of a passage, number ``n`` from 1; its links name the version, so they always show the same page."""
     here = [region for region in hit.regions if region.page == hit.page]
     boxes = [region.bbox for region in here][:MOST_BOXES] or [hit.bbox]
     document = f"/v1/corpora/{corpus}/documents/{hit.doc_id}"

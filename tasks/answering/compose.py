@@ -1,4 +1,4 @@
-"""Put a question and its passages into the messages that a language model is sent."""
+"""Compose the messages that a language model is sent: the question and its passages."""
 
 import functools
 import re
@@ -7,39 +7,30 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 
-import yaml
-
 from schemas.answers import FigurePart
 from schemas.evidence import Hit, Modality
 from schemas.generation import Message
 from schemas.tags import TagTemplate
 from tasks.answering.aliases import aliases, quoted
 from tasks.answering.highlight import sentences
-from tasks.enriching.prompts import PromptError
+from tasks.enriching.prompts import FrontMatter, PromptError, check_placeholders, split_front_matter
 
 PLACEHOLDERS = ("question", "passages", "texts", "pictures", "query_picture", "queries")
-"""What a prompt may hold, each behind a ``$``."""
+"""Placeholders of a prompt, each written with a ``$``."""
 
 _PARTING = re.compile(r"^===[ \t]*$", re.MULTILINE)
-_FENCE = "---"
 _LONG_NUMBER = re.compile(r"\d{4,8}")
-"""What one character may lie between and a figure's name."""
+"""Numbers that may be one edit away from a figure's name."""
 
 MOST_LINE = 300
-"""Characters of a title with its section, of a caption and of a query that are sent at most."""
+"""Maximum characters of a title with its section, a caption or a query."""
 
 
 @dataclass(frozen=True)
 class AnswerPrompt:
-    """What a model is asked; ``system`` is "" where a prompt has one message alone.
+    """A prompt for answers: templates of the system message, "" for none, and of the user's.
 
-    A line of ``===`` parts the system message from the user's. A line all of whose placeholders are empty is left out.
-
-    Attributes:
-        name: Of its file, without the ending.
-        system: The template of the system message.
-        user: The template of the user's message.
-        source: Which paper or page asks for the same.
+    A line of ``===`` separates the two. Lines whose placeholders are all empty are dropped.
     """
 
     name: str
@@ -54,14 +45,14 @@ class AnswerPrompt:
 
 
 @dataclass(frozen=True)
-class Sent:
-    """What a model is sent.
+class ModelInput:
+    """The messages sent to a model, and what its reply may refer to.
 
     Attributes:
         messages: The chat.
         passages: The passages; ``[P1]`` names the first.
-        figures: What a model may show, by the digits of its name.
-        held: Every ``[number]`` and every long number that the passages hold themselves: none of them is a name.
+        figures: Figures that the model may show, by the digits of their names.
+        held: Every ``[number]`` and long number in the passages themselves; none of them is a name.
     """
 
     messages: tuple[Message, ...]
@@ -69,8 +60,8 @@ class Sent:
     figures: Mapping[str, FigurePart] = field(default_factory=dict)
     held: frozenset[str] = frozenset()
 
-    def without_figures(self) -> "Sent":
-        """Return the same for an answer in which no figure stands in the text."""
+    def without_figures(self) -> "ModelInput":
+        """Return the same for an answer without figures in its text."""
         return replace(self, figures={})
 
 
@@ -79,7 +70,7 @@ def answer_prompts() -> list[str]:
     return sorted(
         file.name.removesuffix(".md")
         for file in files("tasks.answering.prompts").iterdir()
-        if file.name.endswith(".md") and file.read_text(encoding="utf-8").startswith(_FENCE)
+        if file.name.endswith(".md") and file.read_text(encoding="utf-8").startswith("---")
     )
 
 
@@ -91,31 +82,17 @@ def answer_prompt(name: str) -> AnswerPrompt:
 
 
 def read_answer_prompt(name: str, text: str) -> AnswerPrompt:
-    """Return the prompt that a file holds: perhaps front matter between lines of ``---``, then one or two messages.
+    """Return the prompt in a file: optional front matter, then one or two messages.
 
     Raises:
-        PromptError: It holds none.
+        PromptError: The file isn't a prompt.
     """
-    source, text = "", text.removeprefix("\ufeff").replace("\r\n", "\n")
-    if text.startswith(f"{_FENCE}\n"):
-        front, found, text = text.removeprefix(f"{_FENCE}\n").partition(f"\n{_FENCE}\n")
-        try:
-            said = yaml.safe_load(front) if found else None
-        except yaml.YAMLError as error:
-            raise PromptError("the front matter between the lines of --- is no YAML") from error
-        if not isinstance(said, dict) or set(said) - {"source"}:
-            raise PromptError("front matter ends with a line of --- and may say 'source: …', nothing else")
-        source = str(said.get("source", ""))
-    parts = [part.strip() for part in _PARTING.split(text)]
+    front, body = split_front_matter(text, FrontMatter)
+    parts = [part.strip() for part in _PARTING.split(body)]
     if len(parts) > 2 or not parts[-1]:
         raise PromptError("write a message, or two with a line of === between them: the system's and the user's")
-    for part in parts:
-        template = string.Template(part)
-        if not template.is_valid():
-            raise PromptError("a dollar sign begins a placeholder; write $$ for one that is meant")
-        if unknown := sorted(set(template.get_identifiers()) - set(PLACEHOLDERS)):
-            raise PromptError(f"there is no placeholder ${unknown[0]}; use ${', $'.join(PLACEHOLDERS)}")
-    return AnswerPrompt(name, parts[0] if len(parts) == 2 else "", parts[-1], source)
+    check_placeholders(body, PLACEHOLDERS)
+    return AnswerPrompt(name, parts[0] if len(parts) == 2 else "", parts[-1], front.source)
 
 
 def compose(
@@ -128,18 +105,10 @@ def compose(
     images: Sequence[tuple[str, bytes]] = (),
     query_picture: bytes | None = None,
     queries: Sequence[str] = (),
-) -> Sent:
-    """Return what a model is sent.
+) -> ModelInput:
+    """Return the messages for a model: passages best first, at most ``context_chars``, the last one cut at a sentence.
 
-    Args:
-        question: In plain words.
-        hits: The passages, best first.
-        prompt: What it is asked.
-        template: How the version's tags are spelled.
-        context_chars: Characters of passages at most; the last one is cut at a sentence.
-        images: Pictures that the model sees: figure ids and encoded pictures.
-        query_picture: A picture that goes with the question; the model sees it first.
-        queries: What was searched for, for a judge.
+    The model sees ``query_picture`` first, then ``images``, as figure ids and encoded pictures. ``queries`` are those so far.
     """
     held = {number for hit in hits for number in _LONG_NUMBER.findall(template.without(_said(hit, template)))}
     named = aliases((figure.figure_id for hit in hits for figure in hit.figures), held)
@@ -183,11 +152,11 @@ def compose(
     }
     pictures = [*([query_picture] if query_picture is not None else []), *(data for _, data in images)]
     numbers = frozenset(re.findall(r"\[\d{1,3}\]", " ".join(plain)))
-    return Sent(prompt.messages(values, pictures), tuple(shown), figures, numbers | held)
+    return ModelInput(prompt.messages(values, pictures), tuple(shown), figures, numbers | held)
 
 
 def _head(hit: Hit, number: int) -> str:
-    """Return the line over a passage: its name, document, section and page. No line of a passage can pass for it."""
+    """Return the line over a passage: its name, document, section and page. No line of a passage can imitate it."""
     places = [hit.title or hit.source.rpartition("/")[2], *hit.section_path]
     region = next((one for one in hit.regions if one.page == hit.page), None)
     page = region.page_name if region is not None else f"page {hit.page}"
@@ -205,16 +174,16 @@ def _line(text: str) -> str:
 
 
 def _said(hit: Hit, template: TagTemplate) -> str:
-    """Return a row's tagged text; of a figure, its tag with all that is known of it: caption, description, words in it."""
+    """Return a row's tagged text; for a figure, its tag with caption, description and recognised words."""
     if hit.modality is not Modality.FIGURE:
         return hit.tagged_text
     return "\n".join([*(tag for tag, number in template.split(hit.tagged_text) if number is not None), hit.text])
 
 
 def _aliased(hit: Hit, template: TagTemplate, named: Mapping[str, str], most: int) -> str:
-    """Return a passage with names of figures in place of tags; a tag of no figure of the passage is left out.
+    """Return a passage with names of figures in place of tags; tags of unknown figures are dropped.
 
-    A figure that the passage is, or only mentions, follows behind it with its caption.
+    Figures that the passage is, or only mentions, follow with their captions.
     """
     known = {figure.number: figure for figure in hit.figures}
     pieces = []
@@ -228,7 +197,7 @@ def _aliased(hit: Hit, template: TagTemplate, named: Mapping[str, str], most: in
 
 
 def _cut(text: str, room: int) -> str:
-    """Return a text that fits, or its whole sentences that do; "" where none does."""
+    """Return the whole sentences of a text that fit; "" if none does."""
     if len(text) <= room:
         return text
     ends = [end for _, end in sentences(text) if end <= room]
@@ -236,7 +205,7 @@ def _cut(text: str, room: int) -> str:
 
 
 def _picture_lines(figure_ids: Sequence[str], hits: Sequence[Hit], first: int) -> str:
-    """Return a line for each picture that the model sees: its passage and its caption."""
+    """Return a line for each picture: its number, passage and caption."""
     lines = []
     for place, figure_id in enumerate(figure_ids, first):
         holds = [
@@ -252,7 +221,7 @@ def _picture_lines(figure_ids: Sequence[str], hits: Sequence[Hit], first: int) -
 
 
 def _filled(template: str, values: Mapping[str, str]) -> str:
-    """Return a template filled in, without the lines that have nothing but empty placeholders."""
+    """Fill in a template and drop lines whose placeholders are all empty."""
     kept = []
     for line in template.splitlines():
         names = string.Template(line).get_identifiers()

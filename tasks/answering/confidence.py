@@ -1,16 +1,16 @@
-"""How sure it is that a version answers a question: evidence of several kinds, each on the scale of the version (decision 43)."""
+"""Confidence that a version answers a question: evidence of several kinds, scaled by the version's calibration (decision 43)."""
 
 import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-from schemas.corpus import AnswerOptions
+from schemas.corpus.answer import AnswerOptions
 from schemas.evidence import Filters, Hit
 from schemas.models import MINILM
 from schemas.ports import SearchIndex, TextEmbedder
 from schemas.versions import Calibration, FeatureScale
 from schemas.words import words
-from tasks.answering.asked import Asked
+from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.highlight import sentences, telling
 from tasks.enriching.spaces import DEFAULT
 
@@ -18,16 +18,16 @@ NEARNESS = DEFAULT
 """The space in which sentences and passages are compared with a question."""
 
 PASSAGES = 4
-"""Passages that are looked into: those that an answer shows by default."""
+"""Number of passages examined."""
 
 AGREED = 10
 """Rows of each retriever whose overlap is its agreement with the other."""
 
 STEEPNESS = 2.0
-"""Of the curve from the mean of the evidence, in standard deviations, to a confidence: 1 above the mean is .88."""
+"""Slope of the logistic curve: one standard deviation above the mean gives .88."""
 
 Evidence = dict[str, float]
-"""Kind of evidence to its value; larger speaks for an answer. What can't be measured is left out."""
+"""Kind of evidence to its value; larger speaks for an answer. Kinds that can't be measured are absent."""
 
 DEFAULT_CALIBRATION = Calibration(
     text_model=MINILM,
@@ -45,14 +45,14 @@ DEFAULT_CALIBRATION = Calibration(
     unanswerable={},
     how="packaged",
 )
-"""Of versions without golden questions: measured on half of the questions of 50 documents (decision 43)."""
+"""For versions without golden questions: measured on half of the questions of 50 documents (decision 43)."""
 
 OF_VECTORS = ("sentence", "nearness")
 """Evidence on the scale of a text model."""
 
 
 def gather(
-    asked: Asked,
+    query: EmbeddedQuery,
     index: SearchIndex,
     hits: Sequence[Hit],
     filters: Filters,
@@ -61,34 +61,24 @@ def gather(
     embedder: TextEmbedder,
     judged: bool = False,
 ) -> Evidence:
-    """Return what speaks for it that the best passages answer a question; {} where there are none.
+    """Return the evidence that the best passages, best first, answer a query with words; {} if there are none.
 
-    - words: BM25 score of the best passage, as a share of what a passage would get that is the best one for each word alone.
-    - coverage: share of the question's words that one passage holds; a word counts what its own best passage gets, so rare
-      words and numbers count more, and those that no passage holds count as the rarest.
-    - pairs: share of pairs of neighbouring words of the question that one sentence holds, weighed likewise.
+    - words: BM25 score of the best passage, relative to the sum of the best scores of each word alone.
+    - coverage: share of the question's words that one passage holds, weighted by rarity.
+    - pairs: share of pairs of neighbouring words that one sentence holds, weighted alike.
     - sentence, nearness: cosine of the nearest sentence, and of the nearest passage.
     - agreement: share of the first rows that BM25 and vectors have in common.
-    - reranker: the score of the best passage, where a model that scores passages gave it.
-
-    Args:
-        asked: The question, with words.
-        index: The version to search.
-        hits: The best passages, best first.
-        filters: What the answer is narrowed to, resolved.
-        analyse: Text to the terms that the index compares.
-        embedder: Of the space ``NEARNESS``.
-        judged: Whether a model that scores passages ranked the hits.
+    - reranker: the best passage's score by a scoring model, if one ranked the hits (``judged``).
     """
     best = hits[:PASSAGES]
     if not best:
         return {}
-    vector = asked.vector(NEARNESS.name)
+    vector = query.vector(NEARNESS.name)
     near = index.dense(vector, AGREED, filters, NEARNESS.name)
-    lexical = index.bm25(asked.words, AGREED, filters)
+    lexical = index.bm25(query.words, AGREED, filters)
     texts = [[hit.text[start:end] for start, end in sentences(hit.text)] for hit in best]
     said = [sentence for text in texts for sentence in text]
-    evidence = _of_words(asked.words, index, filters, analyse, texts, lexical[0][1] if lexical else 0.0)
+    evidence = _of_words(query.words, index, filters, analyse, texts, lexical[0][1] if lexical else 0.0)
     evidence["sentence"] = float((embedder.embed_documents(said) @ vector).max()) if said else 0.0
     evidence["nearness"] = near[0][1] if near else 0.0
     evidence["agreement"] = len({row for row, _ in near} & {row for row, _ in lexical}) / AGREED
@@ -135,23 +125,20 @@ def _share(held: Sequence[bool], weights: Sequence[float]) -> float:
 
 
 def confidence(evidence: Evidence, calibration: Calibration) -> float:
-    """Return how sure it is that there is an answer, 0 to 1: the mean of the evidence, in standard deviations of the version.
-
-    It grows with each piece of evidence. Of no evidence it is 0.
-    """
+    """Return the confidence that there is an answer, 0 to 1: a logistic function of the mean standardised evidence."""
     known = [(evidence[name] - one.mean) / one.scale for name, one in calibration.features.items() if name in evidence]
     return 1 / (1 + math.exp(-STEEPNESS * math.fsum(known) / len(known))) if known else 0.0
 
 
 def thresholds(options: AnswerOptions, calibration: Calibration) -> tuple[float, float]:
-    """Return the confidence below which there is no answer, and that below which one is not sure; the corpus file's win."""
+    """Return the thresholds of abstention and of sureness; the corpus file's win over the calibration's."""
     abstain = calibration.abstain_below if options.abstain_below is None else options.abstain_below
     sure = calibration.sure_above if options.sure_above is None else options.sure_above
     return abstain, max(abstain, sure)
 
 
 def default_calibration(text_model: str) -> Calibration:
-    """Return the calibration of versions that have none of their own; of another text model, without evidence on its scale."""
+    """Return the default calibration; for another text model without the evidence that depends on vectors."""
     if text_model == DEFAULT_CALIBRATION.text_model:
         return DEFAULT_CALIBRATION
     kept = {name: one for name, one in DEFAULT_CALIBRATION.features.items() if name not in OF_VECTORS}

@@ -1,45 +1,37 @@
-"""Put the picture that somebody asks by into words, which are searched as if they had been asked."""
+"""Describe a query picture in words, which are searched like a question."""
 
 from schemas.errors import RequestError
 from schemas.ports import Writer
 from tasks.answering.ask_model import filled, reply
-from tasks.answering.asked import Asked
-from tasks.answering.trace import Doing
+from tasks.answering.embedded_query import EmbeddedQuery
+from tasks.answering.trace import StepRecord
 from tasks.enriching.caption_quality import echoes, repeats, words_of
 from tasks.enriching.refusals import refuses
 
 MOST_CHARS = 1000
-"""Of a description; models of text read hardly more."""
+"""Maximum characters of a description; text models read hardly more."""
 
 
-def described(asked: Asked, model: Writer, doing: Doing, *, needed: bool) -> Asked:
-    """Return a question whose words are followed by a description of its picture.
-
-    Without a description that is fit for use it is the question as it was, and the step's note says why.
-
-    Args:
-        asked: The question; it has a picture.
-        model: What looks at it.
-        doing: The step.
-        needed: Whether there is nothing else to search by.
+def described(query: EmbeddedQuery, model: Writer, record: StepRecord, *, needed: bool) -> EmbeddedQuery:
+    """Return the query with a description of its picture added; unchanged, with a note, if the description isn't usable.
 
     Raises:
-        RequestError: There is no description, and it is needed.
-        UserError: The model can't be used as the corpus file names it.
+        RequestError: There is no description, and it is ``needed``.
+        UserError: The model can't be used as configured.
     """
     prompt = filled("describe")
-    said = reply(model, prompt, doing, asked.picture)
+    said = reply(model, prompt, record, query.picture)
     description = _usable(said, prompt)
     if description:
-        return asked.reworded("\n".join(filter(None, [asked.words, description])))
-    doing.note = doing.note or "the model wrote nothing that describes the picture"
+        return query.reworded("\n".join(filter(None, [query.words, description])))
+    record.note = record.note or "the model wrote nothing that describes the picture"
     if needed:
-        raise RequestError(f"the picture can't be described, so ask in words, too: {doing.note}")
-    return asked
+        raise RequestError(f"the picture can't be described, so ask in words, too: {record.note}")
+    return query
 
 
 def _usable(said: str, prompt: str) -> str:
-    """Return a description on one line; "" for what is none."""
+    """Return a description on one line; "" if it isn't usable."""
     words = words_of(said)
     if not words or refuses(said) or repeats(words) or echoes(said, words, prompt):
         return ""

@@ -1,4 +1,4 @@
-"""Keep near-copies from crowding out the rest of an answer."""
+"""Maximal marginal relevance."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,13 +15,12 @@ def diversify(
     Args:
         query: Vector of the question, shape ``(dimension,)``.
         ranked: Evidence ids to choose from, best first.
-        vectors: Their vectors, of the query's space. Rows without one come last, as they were ranked.
+        vectors: Their vectors, of the query's space. Rows without one come last, in rank order.
         k: Rows wanted.
-        relevance: How much nearness to the query counts, 0 to 1; the rest is distance from what was chosen. 1 sorts by
-            cosine similarity.
+        relevance: Weight of nearness to the query, 0 to 1; 1 sorts by cosine similarity.
 
     Returns:
-        ``(evidence_id, score)`` in the order of choice. Scores don't rise; a row without a vector gets -1, below all others.
+        ``(evidence_id, score)`` in the order of choice. Scores never rise; a row without a vector gets -1, below all others.
 
     Source:
         Carbonell and Goldstein, "The Use of MMR", SIGIR 1998.

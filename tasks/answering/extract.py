@@ -1,4 +1,4 @@
-"""Answer a question out of passages: the sentences that answer come first, figures stand where the pages put them."""
+"""Extractive answers: the sentences that answer come first, figures stand where the pages put them."""
 
 import math
 import re
@@ -9,33 +9,33 @@ from typing import NamedTuple
 
 from schemas.answers import AnswerResult, Citation, FigurePart, Part, TablePart, TextPart
 from schemas.evidence import CitedFigure, Modality, Span
-from schemas.labels import caption_label, mentions
+from schemas.figure_labels import caption_label, mentions
 from schemas.tags import TagTemplate, escape
 from schemas.words import words
 from tasks.answering.cite import citation
 from tasks.answering.highlight import telling
-from tasks.answering.passages import Block, Passage, figures_of, runs
+from tasks.answering.passages import Passage, PassageBlock, figures_of, runs
 
 MOST_CANDIDATES = 100
-"""Sentences that are compared with a question: 0.4 s of the packaged embedder on two cores."""
+"""Maximum number of sentences compared with a question: 0.4 s of the packaged embedder on two cores."""
 
 MOST_TABLE_ROWS = 40
 """Rows of a table that are compared with a question."""
 
 NEAR, WORDS, RANKED = 1.0, 0.4, 0.4
-"""What a sentence's nearness (cosine), its share of the question's words, and its passage's rank count."""
+"""Weights of a sentence's cosine, its share of the question's words, and its passage's rank."""
 
 STEPS = 1.2
-"""What a step gains, times the share of the question's words in its heading, where the question is how something is done."""
+"""Bonus of a step in a how-to question, times the share of the question's words in its heading."""
 
 ASKS = 0.3
-"""What a sentence loses that is a question itself: the answer stands behind it."""
+"""Penalty of a sentence that is itself a question."""
 
 FURTHER = 0.35
-"""How much less than the best sentence one may score and yet bring in its passage."""
+"""Maximum distance to the best sentence at which a further passage is unfolded."""
 
 MARKED = 0.2
-"""How much less than the best sentence of its passage one may score and yet be marked."""
+"""Maximum distance to the passage's best sentence at which a sentence is marked."""
 
 MOST_MARKED = 3
 """Sentences marked in a passage."""
@@ -44,16 +44,16 @@ ENOUGH = 90
 """Words after which no further passage is unfolded."""
 
 PARAGRAPH = 60
-"""Words up to which a marked sentence is filled up with those around it in its paragraph."""
+"""Words up to which a marked sentence is extended within its paragraph."""
 
 SCREEN = 220
-"""Words up to which a procedure is unfolded; of a longer one, the step that answers, the others folded around it."""
+"""Words up to which a procedure is unfolded whole; of a longer one, only the step that answers."""
 
 SHORT_LIST = 60
 """Words up to which a list of points is unfolded with one that answers."""
 
 FIGURE_RANK, FIGURE_RANK_WANTED = 3, 8
-"""A figure among so many first rows is unfolded, whatever its words; the second where the question is about a figure."""
+"""A figure up to this rank is unfolded regardless of its words; the second value is for questions about figures."""
 
 MOST_FIGURES = 2
 """Figures that an answer shows unfolded."""
@@ -77,10 +77,9 @@ _POINTS_AT_PICTURE = re.compile(
 
 
 class Candidate(NamedTuple):
-    """A sentence that may answer, a table's row or a figure.
+    """A sentence, table row or figure that may answer.
 
-    ``place`` counts in its block; ``text`` has no tags; ``heading`` is that of its section;
-    ``is_step``: it stands in a numbered list.
+    ``place`` is its index in the block; ``text`` has no tags; ``heading`` is its section's; ``is_step``: in a numbered list.
     """
 
     passage: int
@@ -97,7 +96,7 @@ class Candidate(NamedTuple):
 
 
 def candidates(passages: Sequence[Passage], template: TagTemplate) -> list[Candidate]:
-    """Return what may answer: the sentences, table rows and figures of rows that were found, and of lists over their edges."""
+    """Return the candidates: sentences, table rows and figures of the rows found, and of lists that cross their edges."""
     found: list[Candidate] = []
     for number, passage in enumerate(passages):
         steps = {place for run in runs(passage.blocks) if len(run) > 1 for place in run}
@@ -110,7 +109,7 @@ def candidates(passages: Sequence[Passage], template: TagTemplate) -> list[Candi
     return found[:MOST_CANDIDATES]
 
 
-def _texts(passage: Passage, block: Block, template: TagTemplate) -> Iterator[str]:
+def _texts(passage: Passage, block: PassageBlock, template: TagTemplate) -> Iterator[str]:
     row = passage.rows[block.rows[0]]
     if block.style == "figure":
         if row.modality is Modality.FIGURE:
@@ -128,16 +127,9 @@ def _texts(passage: Passage, block: Block, template: TagTemplate) -> Iterator[st
 
 
 def scores(question: str, found: Sequence[Candidate], near: Sequence[float], passages: Sequence[Passage]) -> list[float]:
-    """Return how well each candidate answers: by nearness, by the question's words weighed by rarity, and by rank.
-
-    Args:
-        question: Its words.
-        found: The candidates.
-        near: Their cosine similarity to the question.
-        passages: Where they stand.
-    """
-    asked = _stems(telling(question))
-    held = [asked & _stems(candidate.context) for candidate in found]
+    """Return a score for each candidate: by cosine (``near``), by the question's words weighted by rarity, and by rank."""
+    terms = _stems(telling(question))
+    held = [terms & _stems(candidate.context) for candidate in found]
     frequency = Counter(word for own in held for word in own)
     rarity = {word: math.log(1 + (len(found) - count + 0.5) / (count + 0.5)) for word, count in frequency.items()}
     whole = math.fsum(rarity.values()) or 1.0
@@ -150,7 +142,7 @@ def scores(question: str, found: Sequence[Candidate], near: Sequence[float], pas
         NEAR * nearness
         + WORDS * share(own)
         + RANKED / (1 + passages[candidate.passage].rank)
-        + (STEPS * share(asked & _stems(candidate.heading)) if is_how and candidate.is_step else 0.0)
+        + (STEPS * share(terms & _stems(candidate.heading)) if is_how and candidate.is_step else 0.0)
         - (ASKS if candidate.text.rstrip().endswith("?") else 0.0)
         for candidate, own, nearness in zip(found, held, near, strict=True)
     ]
@@ -176,22 +168,11 @@ def extract(
     most: int,
     tags: Mapping[str, str],
 ) -> AnswerResult:
-    """Return the passages that answer as one ordered answer; every word is the documents'.
+    """Return the extractive answer; every word is the documents'. No passages give an abstention.
 
-    The passage with the best sentence comes first, its parts in reading order: the sentences that answer are marked and stand
-    unfolded with what belongs to them (the whole of a list, a short paragraph, code, the figure that they speak of), the rest
-    is folded. Further passages are unfolded where they add a sentence that answers about as well, and otherwise folded.
-
-    Args:
-        question: Its words.
-        passages: Best first; [] makes an abstention.
-        found: The candidates among their sentences.
-        scored: Their scores.
-        template: How the version's tags are spelled.
-        corpus: The corpus's name, for links.
-        version: The version that all passages come from.
-        most: Passages at most.
-        tags: Tags of figures by id, for those that a passage mentions and that stand elsewhere.
+    The passage with the best sentence comes first, in reading order: the sentences that answer are marked and unfolded with their
+    list, short paragraph, code or figure; the rest is folded. Further passages are unfolded if they add a sentence that scores
+    about as well. ``tags`` are of figures that are mentioned and stand elsewhere; ``most`` bounds the passages.
     """
     best: dict[int, list[tuple[float, Candidate]]] = {}
     for score, candidate in zip(scored, found, strict=True):
@@ -216,14 +197,14 @@ def extract(
 
 
 def wants_figure(question: str, passages: Sequence[Passage]) -> bool:
-    """Return whether a question is about a figure: by its words, or because a figure is what was found first."""
+    """Return whether a question is about a figure: by its words, or because a figure ranks first."""
     return _PICTURED.search(question) is not None or any(
         passage.rank == 0 and passage.rows[0].modality is Modality.FIGURE for passage in passages
     )
 
 
 def _figures_first(order: Sequence[int], passages: Sequence[Passage], question: str) -> list[int]:
-    """Put the figures that a question names by number first, or else the best one of those that were found."""
+    """Put the figures that a question names by number first, or else the best figure."""
     figures = [number for number in order if passages[number].rows[0].modality is Modality.FIGURE]
     labels = {label for label in mentions(question) if label.number}
     named = [number for number in figures if caption_label(passages[number].rows[0].caption) in labels]
@@ -233,7 +214,7 @@ def _figures_first(order: Sequence[int], passages: Sequence[Passage], question: 
 
 @dataclass
 class _Answer:
-    """An answer that is being put together."""
+    """An answer under construction."""
 
     template: TagTemplate
     corpus: str
@@ -250,7 +231,7 @@ class _Answer:
     _cited: dict[str, int] = field(default_factory=dict)
 
     def add(self, passage: Passage, marked: Sequence[Candidate], *, unfolded: bool) -> None:
-        """Add a passage, its marked sentences unfolded or all of it folded; nothing where it shows only figures shown before."""
+        """Add a passage, with its marked sentences unfolded or wholly folded; skip it if it shows only figures shown before."""
         own = figures_of(passage)
         if passage.rows[0].modality is Modality.FIGURE and {figure.figure_id for figure in own.values()} <= self._shown:
             return
@@ -265,7 +246,7 @@ class _Answer:
             self.passages += 1
 
     def _unfolded(self, passage: Passage, kept: Sequence[int], marked: Sequence[Candidate]) -> dict[int, frozenset[int]]:
-        """Return the sentences of each block that stand unfolded."""
+        """Return the unfolded sentences of each block."""
         blocks = passage.blocks
         shown: dict[int, set[int]] = {}
 
@@ -322,8 +303,8 @@ class _Answer:
                 show(heading)
         return {place: frozenset(which) for place, which in shown.items()}
 
-    def _belongs(self, blocks: Sequence[Block], place: int, shown: Mapping[int, set[int]]) -> bool:
-        """Return whether a figure stands beside an unfolded sentence that speaks of a picture, or any where one is asked for."""
+    def _belongs(self, blocks: Sequence[PassageBlock], place: int, shown: Mapping[int, set[int]]) -> bool:
+        """Return whether a figure is next to an unfolded sentence that refers to a picture; to any, if the question wants one."""
         beside = [at for at in (_before(blocks, place), _after(blocks, place)) if at is not None and at in shown]
         return bool(beside) and (
             self.wants
@@ -336,7 +317,7 @@ class _Answer:
             )
         )
 
-    def _show_list(self, blocks: Sequence[Block], run: range, at: int, show: "Callable[..., None]") -> None:
+    def _show_list(self, blocks: Sequence[PassageBlock], run: range, at: int, show: "Callable[..., None]") -> None:
         numbered = blocks[run.start].number is not None
         length = sum(len(blocks[place].text.split()) for place in run)
         examples = any(blocks[place].style == "code" for place in run)
@@ -377,7 +358,7 @@ class _Answer:
         self,
         passage: Passage,
         place: int,
-        block: Block,
+        block: PassageBlock,
         span: Span,
         marked: Sequence[Span],
         cited: list[int],
@@ -420,7 +401,7 @@ class _Answer:
         )
 
     def _mentioned(self, text: str, own: Mapping[str, CitedFigure], cited: list[int]) -> Iterator[FigurePart]:
-        """Yield the figures that an unfolded sentence mentions by number, wherever they stand."""
+        """Yield the figures that an unfolded sentence mentions by number."""
         labels = {label for label in mentions(text) if label.number}
         for figure in own.values() if labels else ():
             if figure.figure_id in self._shown or figure.figure_id not in self.tags:
@@ -428,8 +409,10 @@ class _Answer:
             if caption_label(figure.caption) in labels and self.figures < MOST_FIGURES:
                 yield self._figure(figure, self.tags[figure.figure_id], cited, folded=False)
 
-    def _table(self, passage: Passage, block: Block, key_rows: set[int], own: Mapping[str, CitedFigure]) -> TablePart:
-        """Return a table with its figures in their cells; a tag of none that is shown here is left out."""
+    def _table(
+        self, passage: Passage, block: PassageBlock, key_rows: set[int], own: Mapping[str, CitedFigure]
+    ) -> TablePart:
+        """Return a table with its figures in their cells; tags of figures that aren't shown are dropped."""
         row = passage.rows[block.rows[0]]
         cited = [self._cite(passage, block.rows[0])]
         placed: dict[str, FigurePart] = {}
@@ -460,7 +443,7 @@ class _Answer:
 
 
 def _kept(passage: Passage) -> list[int]:
-    """Return the blocks of a passage to show: those of the rows that were found, and the lists that go over their edges."""
+    """Return the blocks to show: those of the rows found, and the lists that cross their edges."""
     own = [place for place, block in enumerate(passage.blocks) if not passage.found.isdisjoint(block.rows)]
     if not own:
         return []
@@ -476,8 +459,8 @@ def _kept(passage: Passage) -> list[int]:
     return list(range(first, last + 1))
 
 
-def _before(blocks: Sequence[Block], place: int) -> int | None:
-    """Return the paragraph right before a block, figures between them left out; None where a heading or nothing is."""
+def _before(blocks: Sequence[PassageBlock], place: int) -> int | None:
+    """Return the nearest paragraph before a block, skipping figures; None at a heading or the start."""
     for at in range(place - 1, -1, -1):
         if blocks[at].style == "figure":
             continue
@@ -485,16 +468,16 @@ def _before(blocks: Sequence[Block], place: int) -> int | None:
     return None
 
 
-def _after(blocks: Sequence[Block], place: int) -> int | None:
-    """Return the paragraph right behind a block, figures between them left out; None where a heading or nothing is."""
+def _after(blocks: Sequence[PassageBlock], place: int) -> int | None:
+    """Return the nearest paragraph after a block, skipping figures; None at a heading or the end."""
     for at in range(place + 1, len(blocks)):
         if blocks[at].style != "figure":
             return at if blocks[at].style in ("prose", "item") else None
     return None
 
 
-def _filled(block: Block, place: int) -> list[int]:
-    """Return a sentence's place with those behind it, then before it, as far as they make a short paragraph."""
+def _filled(block: PassageBlock, place: int) -> list[int]:
+    """Return the sentences around a given one, those after it first, that make a short paragraph."""
     lengths = [len(block.text[start:end].split()) for start, end in block.sentences]
     first = last = place
     total = lengths[place]
@@ -509,8 +492,8 @@ def _filled(block: Block, place: int) -> list[int]:
     return list(range(first, last + 1))
 
 
-def _groups(block: Block, shown: frozenset[int], marks: set[int]) -> Iterator[tuple[int, int, bool, list[Span]]]:
-    """Yield runs of sentences that are all folded or all not: start, end, whether folded, and the spans that are marked."""
+def _groups(block: PassageBlock, shown: frozenset[int], marks: set[int]) -> Iterator[tuple[int, int, bool, list[Span]]]:
+    """Yield runs of sentences that are all folded or all unfolded: start, end, whether folded, and the marked spans."""
     held: list[int] = []
 
     def run() -> tuple[int, int, bool, list[Span]]:

@@ -8,18 +8,18 @@ from schemas.errors import ContractError
 def fuse(
     rankings: Sequence[Sequence[str]], *, k: int = 60, weights: Sequence[float] | None = None
 ) -> list[tuple[str, float]]:
-    """Merge best-first rankings into one by reciprocal rank fusion.
+    """Merge best-first rankings by reciprocal rank fusion.
 
-    A ranking gives ``weight / (k + rank)``, rank counted from 1, to each row it names. Raw scores are never compared:
-    BM25 and cosine share no scale.
+    A ranking gives ``weight / (k + rank)``, rank from 1, to each of its rows. Raw scores are never compared: BM25 and cosine
+    share no scale.
 
     Args:
         rankings: Evidence ids, best first, one sequence a retriever; may be empty.
         k: Rank offset, > 0; larger flattens the top ranks.
-        weights: What each ranking counts, ≥ 0; alike where None.
+        weights: Weight of each ranking, ≥ 0; equal if None.
 
     Returns:
-        ``(evidence_id, score)``, best first. Ties go by id, so every engine pages alike.
+        ``(evidence_id, score)``, best first. Ties are ordered by id, so that every engine pages alike.
 
     Raises:
         ContractError: A ranking names a row twice.
@@ -37,17 +37,16 @@ def fuse(
 
 
 def fuse_scores(rankings: Sequence[Sequence[tuple[str, float]]], weights: Sequence[float]) -> list[tuple[str, float]]:
-    """Merge best-first rankings into one by their scores, each brought to one scale.
+    """Merge best-first rankings by their min-max scaled scores.
 
-    A ranking gives a row ``weight * (score - worst) / (best - worst)``: its best row the whole weight, its last one nothing.
-    Where all scores are alike, each row gets the whole weight.
+    A ranking gives a row ``weight * (score - worst) / (best - worst)``; the whole weight if all scores are equal.
 
     Args:
         rankings: ``(evidence_id, score)``, best first, one sequence a retriever; may be empty.
-        weights: What each ranking counts, ≥ 0.
+        weights: Weight of each ranking, ≥ 0.
 
     Returns:
-        ``(evidence_id, score)``, best first. Ties go by id, so every engine pages alike.
+        As ``fuse``.
 
     Raises:
         ContractError: A ranking names a row twice.
@@ -63,19 +62,18 @@ def fuse_scores(rankings: Sequence[Sequence[tuple[str, float]]], weights: Sequen
 def fuse_shares(
     rankings: Sequence[Sequence[tuple[str, float]]], weights: Sequence[float], *, depth: int
 ) -> list[tuple[str, float]]:
-    """Merge best-first rankings into one by the shares that rows have of each ranking's best score.
+    """Merge best-first rankings by each row's share of the ranking's best score.
 
-    A ranking gives a row ``weight * score / best``, never less than nothing. A row that a ranking of ``depth`` rows lacks may
-    come right behind its last one, so it gets as much as that; one that a shorter ranking lacks wasn't found by it, and gets
-    nothing. Unlike ranks, shares keep how far the best row is ahead.
+    A ranking gives a row ``weight * score / best``, at least 0. A row that a full ranking of ``depth`` rows lacks gets the share
+    of its last row; one that a shorter ranking lacks gets 0. Unlike ranks, shares keep how far the best row is ahead.
 
     Args:
         rankings: ``(evidence_id, score)``, best first, one sequence a retriever; may be empty.
-        weights: What each ranking counts, ≥ 0.
-        depth: Rows that each retriever was asked for.
+        weights: Weight of each ranking, ≥ 0.
+        depth: Rows requested from each retriever.
 
     Returns:
-        ``(evidence_id, score)``, best first. Ties go by id, so every engine pages alike.
+        As ``fuse``.
 
     Raises:
         ContractError: A ranking names a row twice.
@@ -92,13 +90,13 @@ def fuse_shares(
 
 
 def in_turn(rankings: Sequence[Sequence[tuple[str, float]]]) -> list[tuple[str, float]]:
-    """Put best-first rankings one behind the other; a row stands where it comes first.
+    """Concatenate best-first rankings; a row keeps its first position.
 
     Args:
         rankings: ``(evidence_id, score)``, best first, one sequence a retriever; may be empty.
 
     Returns:
-        ``(evidence_id, score)``, best first: what retrievers score on scales of their own counts down from 1 here.
+        ``(evidence_id, score)``, best first; scores count down from 1.
     """
     names = list(dict.fromkeys(name for ranking in rankings for name, _ in ranking))
     return [(name, 1 / rank) for rank, name in enumerate(names, 1)]

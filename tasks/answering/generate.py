@@ -1,4 +1,4 @@
-"""Have a language model write an answer from passages, and read it part by part as it comes."""
+"""Have a language model write an answer, and read it part by part while it is written."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -8,23 +8,15 @@ from schemas.answers import AnswerCounts, Part, PartFinished, TextDelta
 from schemas.errors import BadInputError, TransientError
 from schemas.generation import Request
 from schemas.ports import Writer
-from tasks.answering.compose import Sent
+from tasks.answering.compose import ModelInput
 from tasks.answering.read_reply import ReplyReader
 
 CUT_OFF = "the model stopped at its limit of tokens, so the answer may end early"
 
 
 @dataclass(frozen=True)
-class Written:
-    """What a model wrote, as a whole.
-
-    Attributes:
-        parts: The parts, in order.
-        counts: What was dropped, repaired or left without a citation.
-        says_no_answer: Whether it says that the passages don't answer.
-        failure: Why the reply isn't whole; "" where it is.
-        note: What a reader should know of a whole reply.
-    """
+class WrittenAnswer:
+    """An answer written by a model; ``failure`` says why the reply is incomplete, ``note`` is for readers."""
 
     parts: list[Part] = field(default_factory=list)
     counts: AnswerCounts = field(default_factory=AnswerCounts)
@@ -33,15 +25,11 @@ class Written:
     note: str = ""
 
 
-def write(model: Writer, sent: Sent) -> Iterator[TextDelta | PartFinished | Written]:
-    """Yield what a reader sees while the model writes, and at last what it wrote.
-
-    Args:
-        model: The model.
-        sent: What it is sent.
+def write(model: Writer, sent: ModelInput) -> Iterator[TextDelta | PartFinished | WrittenAnswer]:
+    """Yield the events of an answer while the model writes, then the whole answer.
 
     Raises:
-        UserError: The model can't be used as the corpus file names it.
+        UserError: The model can't be used as configured.
     """
     reader, failure, note = ReplyReader(sent), "", ""
     with closing(model.stream(Request("answer", sent.messages))) as reply:
@@ -55,4 +43,4 @@ def write(model: Writer, sent: Sent) -> Iterator[TextDelta | PartFinished | Writ
     yield from reader.close()
     if not (failure or reader.parts or reader.says_no_answer):
         failure = "the model wrote no answer"
-    yield Written(reader.parts, reader.counts, reader.says_no_answer, failure, note)
+    yield WrittenAnswer(reader.parts, reader.counts, reader.says_no_answer, failure, note)

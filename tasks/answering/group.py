@@ -1,11 +1,11 @@
-"""Show the best of each page or document, and say how many more there are."""
+"""Group hits by page or document: the best of each group, and how many others there are."""
 
 from collections.abc import Hashable, Iterable
 from enum import StrEnum
 from typing import NamedTuple
 
 GROUPED = 1_000
-"""Rows that groups are made of, the best of a ranking: always as many, so that page after page is of the same groups."""
+"""Rows that are grouped, the best of a ranking: a constant, so that every page of hits is of the same groups."""
 
 
 class GroupBy(StrEnum):
@@ -15,7 +15,7 @@ class GroupBy(StrEnum):
     DOCUMENT = "document"
 
 
-class Leader(NamedTuple):
+class BestOfGroup(NamedTuple):
     """The best row of a group, and how many others it has."""
 
     evidence_id: str
@@ -23,15 +23,11 @@ class Leader(NamedTuple):
     others: int
 
 
-def group(ranked: Iterable[tuple[str, float, Hashable]]) -> list[Leader]:
-    """Return the best row of each group, in the order of those.
-
-    Args:
-        ranked: Evidence id, score and group of rows, best first.
-    """
+def group(ranked: Iterable[tuple[str, float, Hashable]]) -> list[BestOfGroup]:
+    """Return the best row of each group, best first, of rows given as evidence id, score and group, best first."""
     first: dict[Hashable, tuple[str, float]] = {}
     count: dict[Hashable, int] = {}
     for evidence_id, score, name in ranked:
         first.setdefault(name, (evidence_id, score))
         count[name] = count.get(name, 0) + 1
-    return [Leader(evidence_id, score, count[name] - 1) for name, (evidence_id, score) in first.items()]
+    return [BestOfGroup(evidence_id, score, count[name] - 1) for name, (evidence_id, score) in first.items()]

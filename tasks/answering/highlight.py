@@ -1,4 +1,4 @@
-"""Say what of a row matched: the words of the question that it holds, and the sentence that is nearest to it."""
+"""Highlights of a row: the question's words in it, and its sentence nearest to the question."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ _ASKING = frozenset(
         "with would you your",
     )
 )
-"""English words that ask or bind, and are nothing to look at; a question that is made of nothing else means them."""
+"""English words without content; kept in a question that has no others."""
 
 _ABBREVIATIONS = (
     "al",
@@ -45,11 +45,11 @@ _END = re.compile(
     + r"[.!?…]++[)\]\"'”’»]*(?=\s+[^\sa-z])"
     r"|[。！？]+|\n\s*\n|\n(?=\s*(?:[-•*–]|\d+[.)])\s)"
 )
-"""Where a sentence ends; an abbreviation and the number of a list's item end none."""
+"""The end of a sentence; not after an abbreviation or the number of a list item."""
 
 
 def telling(query: str) -> str:
-    """Return a question without English words that only ask; one that is made of nothing else as it is."""
+    """Return a question without function words; unchanged if it has no others."""
     there = list(words(query))
     asking = [word for word in there if word.folded in _ASKING]
     if len(asking) == len(there):
@@ -59,13 +59,7 @@ def telling(query: str) -> str:
 
 
 def highlights(text: str, matched: Iterable[Span], phrases: Sequence[str] = ()) -> list[Span]:
-    """Return what to mark in a text: ``[start, end)`` in characters, in order, apart.
-
-    Args:
-        text: Of a row.
-        matched: Where words of the question stand in it.
-        phrases: Each is marked from its first word to its last one.
-    """
+    """Return the spans of matched words and whole phrases: ``[start, end)`` in characters, in order, not overlapping."""
     there = list(words(text)) if phrases else []
     return _apart([*matched, *(span for phrase in phrases for span in _runs(there, folded(phrase).split(" ")))])
 
@@ -89,23 +83,17 @@ def _apart(spans: Iterable[Span]) -> list[Span]:
 
 
 def excerpt(length: int, spans: Sequence[Span], most: int) -> Span:
-    """Return the part of a text to show where there is room for ``most`` characters: from a little before its first mark.
-
-    Args:
-        length: Of the text.
-        spans: What is marked in it.
-        most: Characters at most.
-    """
+    """Return the part of a text of some length to show in ``most`` characters: from shortly before its first mark."""
     first = min((start for start, _ in spans), default=0)
     start = 0 if first < most // 2 else min(first - most // 6, max(length - most, 0))
     return start, min(start + most, length)
 
 
 def sentences(text: str) -> list[Span]:
-    """Return the sentences of a text: ``[start, end)`` in characters, in order; what has no word is none.
+    """Return the sentences of a text: ``[start, end)`` in characters, in order.
 
     A sentence ends at a full stop, question or exclamation mark before white space and no small letter, at a CJK full stop, at
-    an empty line, and before an item of a list.
+    an empty line, and before a list item.
     """
     ends = [*(found.end() for found in _END.finditer(text)), len(text)]
     spans = []
@@ -116,17 +104,14 @@ def sentences(text: str) -> list[Span]:
     return spans
 
 
-def nearest_sentences(texts: Sequence[str], asked: Vector, embedder: TextEmbedder) -> list[Span | None]:
-    """Return of each text the sentence whose vector is nearest to the question's; None where it has no sentence.
+def nearest_sentences(texts: Sequence[str], question: Vector, embedder: TextEmbedder) -> list[Span | None]:
+    """Return for each text the sentence whose vector is nearest to the question's; None if it has no sentence.
 
-    Args:
-        texts: Of rows.
-        asked: The question's vector in the embedder's space.
-        embedder: Of texts. It embeds the sentences of all texts that have more than one in one call.
+    The embedder gets all sentences in one call.
     """
     spans = [sentences(text) for text in texts]
     pieces = [text[start:end] for text, found in zip(texts, spans, strict=True) if len(found) > 1 for start, end in found]
-    near = iter(embedder.embed_documents(pieces) @ asked if pieces else [])
+    near = iter(embedder.embed_documents(pieces) @ question if pieces else [])
     chosen: list[Span | None] = []
     for found in spans:
         scores = [next(near) for _ in found] if len(found) > 1 else [0.0] * len(found)

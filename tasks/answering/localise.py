@@ -1,4 +1,4 @@
-"""Find where the figures of a hit stand: on pages of their own, not on the one that the hit begins on."""
+"""Find the placements of a hit's figures, which may be on other pages than the hit's first."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -13,16 +13,10 @@ Row = Mapping[str, Any]
 def localise(
     figure_refs: Iterable[str], doc_id: str, regions: Sequence[CitedRegion], placements: Sequence[Row]
 ) -> list[CitedFigure]:
-    """Return the figures that a piece of evidence shows or mentions, each at the placement that the piece means.
+    """Return the figures of a hit, each at the placement that the hit means.
 
-    Of a figure that stands in the document more than once that is the placement inside a region of the piece, else one on
-    its pages, else the one on the nearest page.
-
-    Args:
-        figure_refs: The figures, in order.
-        doc_id: The piece's document.
-        regions: Where the piece stands; at least one.
-        placements: Rows of tagged placements, at least those of these figures in this document.
+    If a figure stands in the document more than once: the placement inside a region of the hit, else one on its pages, else the
+    one on the nearest page. ``placements`` are rows of tagged placements, at least those of these figures in this document.
     """
     found = []
     for figure_id in figure_refs:

@@ -1,4 +1,4 @@
-"""Turn what a search is narrowed to into what every engine can compare: documents, pages and rows."""
+"""Resolve filters into what every engine can compare: documents, pages and rows."""
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -11,10 +11,10 @@ from schemas.retrieval import Retriever, Steps
 from schemas.words import folded
 
 LISTED = 1_000
-"""Documents that an engine is given one by one: a name costs it 10 to 40 µs a search, so that 50,000 of them take seconds."""
+"""Maximum number of documents listed by name: each costs an engine 10 to 40 µs a search."""
 
 NOTHING = Filters(evidence_ids=["none"])
-"""What no row of any version passes."""
+"""Filters that match no row of any version."""
 
 Plan = TypeVar("Plan", bound=Steps)
 
@@ -22,15 +22,12 @@ _Sources = Mapping[str, Sequence[str]]
 
 
 def resolve(filters: Filters, sources: _Sources, longest: int) -> Filters:
-    """Return filters without globs and ranges of pages that find the same rows; ``NOTHING`` where they find none.
+    """Return equivalent filters without globs and page ranges; ``NOTHING`` if they match no row.
 
-    Args:
-        filters: What a search is narrowed to.
-        sources: The sources of each document of the version, by its id.
-        longest: Pages of its longest document.
+    ``sources`` are those of each document, by its id; ``longest`` is the number of pages of the longest one.
 
     Raises:
-        RequestError: A glob fits no source.
+        RequestError: A glob matches no source.
     """
     # A phrase of no words stands everywhere.
     changes: dict[str, object] = {
@@ -53,8 +50,8 @@ def resolve(filters: Filters, sources: _Sources, longest: int) -> Filters:
         changes |= {"sources": [], "documents": _gathered(found, sources) if len(names) > LISTED else names}
     if filters.page_ranges:
         pages = {*there}
-        for asked in filters.page_ranges:
-            pages.update(range(asked.first, min(asked.last or longest, longest) + 1))
+        for pages_wanted in filters.page_ranges:
+            pages.update(range(pages_wanted.first, min(pages_wanted.last or longest, longest) + 1))
         if not pages:
             return NOTHING
         changes |= {"page_ranges": [], "pages": sorted(pages)}
@@ -62,10 +59,7 @@ def resolve(filters: Filters, sources: _Sources, longest: int) -> Filters:
 
 
 def both(one: Filters, other: Filters) -> Filters | None:
-    """Return filters that let through what both do, both resolved; None where that is nothing.
-
-    Of lists those values are kept that both have. What only one of them narrows is as that one has it.
-    """
+    """Return the intersection of two resolved filters; None if it is empty."""
     joined: dict[str, object] = {}
     for name in Filters.model_fields:
         here, there = getattr(one, name), getattr(other, name)
@@ -88,7 +82,7 @@ def both(one: Filters, other: Filters) -> Filters | None:
 
 
 def with_filters(plan: Plan, resolved: Callable[[Filters], Filters]) -> Plan:
-    """Return a plan whose steps are narrowed by what ``resolved`` makes of their filters."""
+    """Return a plan with the filters of its steps replaced by ``resolved`` of them."""
 
     def narrowed(retriever: Retriever) -> Retriever:
         filters = retriever.filters
@@ -116,7 +110,7 @@ def _fitting(globs: Sequence[str], sources: _Sources) -> set[str]:
 
 
 def names_of(doc_id: str, sources: Sequence[str]) -> Iterator[str]:
-    """Yield what filters may call a document: its id, its sources, and their file names."""
+    """Yield the names of a document: its id, its sources, and their file names."""
     yield doc_id
     for source in sources:
         yield source
@@ -125,7 +119,7 @@ def names_of(doc_id: str, sources: Sequence[str]) -> Iterator[str]:
 
 
 def _gathered(found: Collection[str], sources: _Sources) -> list[str]:
-    """Name many documents in few words: by the outermost folders that hold no others, and by id where there is none."""
+    """Name many documents briefly: by the outermost folders that hold no others, else by id."""
     mixed = {
         folder
         for doc_id, named in sources.items()
@@ -142,7 +136,7 @@ def _gathered(found: Collection[str], sources: _Sources) -> list[str]:
 
 
 def _folders(source: str) -> Iterator[str]:
-    """Yield the folders around a source, outermost first, a slash at the end of each."""
+    """Yield the folders around a source, outermost first, each with a final slash."""
     for place, character in enumerate(source):
         if character == "/":
             yield source[: place + 1]

@@ -1,4 +1,4 @@
-"""Read the rows around a hit as a reader does: as headings, sentences, items of lists, code, tables and figures."""
+"""Read the rows around a hit as headings, sentences, list items, code, tables and figures."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,11 +12,10 @@ from tasks.answering.highlight import sentences
 from tasks.tables.mark_up import markdown
 
 REACH = 3
-"""Rows of the same section that are read before and behind a hit. Rows hold some 200 words; of the example manuals' lists none
-goes over more than three."""
+"""Rows of the same section read before and after a hit; rows hold some 200 words."""
 
 LONG_SENTENCE = 40
-"""Words beyond which lines of their own, as on slides and forms, are sentences each."""
+"""Words beyond which each line, as on slides and forms, is a sentence."""
 
 _ITEM = re.compile(r"\s*(?:[-•*–▪◦‣●○■□➢✓]|(?P<number>\d{1,2})[.)]|\(?[a-zA-Z][.)]|\((?P<bracketed>\d{1,2})\))\s+(?=\S)")
 _GAP = re.compile(r"\n[^\S\n]*+\n\s*+")
@@ -27,13 +26,13 @@ _STATEMENT = re.compile(
 )
 _OPERATORS = re.compile(r"[{}()\[\];=<>_$#|&*+\\/]")
 CODE_SHARE = 0.06
-"""Least share of brackets and operators among the characters of a line of code."""
+"""Minimum share of brackets and operators in a line of code."""
 
 Style = Literal["prose", "heading", "item", "code", "figure", "table"]
 
 
-class RowPlace(NamedTuple):
-    """What choosing neighbours needs of a row."""
+class RowPosition(NamedTuple):
+    """The columns of a row that choosing its neighbours needs."""
 
     evidence_id: str
     modality: str
@@ -41,11 +40,11 @@ class RowPlace(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
-    """A paragraph, heading, item, run of code lines, table, or figures between them.
+class PassageBlock:
+    """A paragraph, heading, list item, run of code lines, table, or figures between them.
 
-    ``text`` has its tags; ``rows`` are the rows of the passage that it comes from, by place; ``sentences`` are spans of
-    ``text``; ``number`` is that of a numbered item.
+    ``text`` has its tags; ``rows`` are indices of its rows in the passage; ``sentences`` are spans of ``text``; ``number`` is a
+    numbered item's.
     """
 
     style: Style
@@ -57,23 +56,21 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """Rows of one section, one after another, and what they say.
+    """Consecutive rows of one section, and their blocks.
 
-    ``found`` are the places of those among ``rows`` that were found; ``rank`` is that of the best one, from 0.
+    ``found`` are the indices of the rows found; ``rank`` is the best one's, from 0.
     """
 
     rows: tuple[Hit, ...]
     found: frozenset[int]
     rank: int
-    blocks: tuple[Block, ...] = field(default=())
+    blocks: tuple[PassageBlock, ...] = field(default=())
 
 
-def around(places: Sequence[RowPlace], found: Sequence[str]) -> list[list[str]]:
-    """Return runs of rows to read: each row that was found with its neighbours in its section, those that meet as one run.
+def around(places: Sequence[RowPosition], found: Sequence[str]) -> list[list[str]]:
+    """Return runs of rows to read: each row found with its neighbours in its section, overlapping runs merged.
 
-    Args:
-        places: The rows of one document in reading order.
-        found: Rows of it, best first. A figure's row, or a page's, is read alone.
+    ``places`` are the rows of one document in reading order, ``found`` are best first. A figure's or page's row is read alone.
 
     Returns:
         Evidence ids in reading order, a list a run, in the order of ``found``.
@@ -107,18 +104,12 @@ def around(places: Sequence[RowPlace], found: Sequence[str]) -> list[list[str]]:
 
 
 def read_passage(rows: Sequence[Hit], ranks: Mapping[str, int], template: TagTemplate) -> Passage:
-    """Return rows of a section as a passage.
+    """Return rows of a section, in reading order, as a passage; ``ranks`` are those of the rows found.
 
-    A sentence, or a list, that goes on from row to row is put together again. Captions are left out: they stand under
-    their figures.
-
-    Args:
-        rows: In reading order.
-        ranks: The ranks of those that were found.
-        template: How tags are spelled.
+    Sentences and lists that continue in the next row are joined. Captions are left out: they are shown under their figures.
     """
     titles = {title for row in rows for title in row.section_path}
-    blocks: list[Block] = []
+    blocks: list[PassageBlock] = []
     for number, row in enumerate(rows):
         for block in _blocks(row, number, titles, template):
             _append(blocks, block)
@@ -127,7 +118,7 @@ def read_passage(rows: Sequence[Hit], ranks: Mapping[str, int], template: TagTem
     return Passage(tuple(rows), found, rank, tuple(map(_with_sentences, blocks)))
 
 
-def _blocks(row: Hit, number: int, titles: set[str], template: TagTemplate) -> Iterator[Block]:
+def _blocks(row: Hit, number: int, titles: set[str], template: TagTemplate) -> Iterator[PassageBlock]:
     text = _without_captions(row, template)
     if row.tagged_rows:
         cells = markdown(row.tagged_rows)
@@ -136,9 +127,9 @@ def _blocks(row: Hit, number: int, titles: set[str], template: TagTemplate) -> I
         for style, words in _styled(paragraph.strip(), titles, template):
             found = _ITEM.match(words) if style == "item" else None
             written = found and (found["number"] or found["bracketed"])
-            yield Block(style, words, (number,), number=int(written) if written else None)
+            yield PassageBlock(style, words, (number,), number=int(written) if written else None)
     if row.tagged_rows:
-        yield Block("table", "", (number,))
+        yield PassageBlock("table", "", (number,))
 
 
 def _without_captions(row: Hit, template: TagTemplate) -> str:
@@ -153,7 +144,7 @@ def _without_captions(row: Hit, template: TagTemplate) -> str:
 
 
 def _styled(paragraph: str, titles: set[str], template: TagTemplate) -> Iterator[tuple[Style, str]]:
-    """Cut a paragraph into runs of lines of one style."""
+    """Split a paragraph into runs of lines of one style."""
     if not paragraph:
         return
     if len(paragraph) < 200 and any(same_title(title, paragraph) for title in titles):
@@ -193,8 +184,8 @@ def _is_code(line: str) -> bool:
     )
 
 
-def _append(blocks: list[Block], block: Block) -> None:
-    """Add a block, joined with the one before where code goes on, or a sentence over the page, around a figure or table."""
+def _append(blocks: list[PassageBlock], block: PassageBlock) -> None:
+    """Append a block, joined with the previous one if code continues, or a sentence around a figure, table or page break."""
     before = next(
         (place for place in range(len(blocks) - 1, -1, -1) if blocks[place].style not in ("figure", "table")), None
     )
@@ -211,7 +202,7 @@ def _append(blocks: list[Block], block: Block) -> None:
     blocks.append(block)
 
 
-def _with_sentences(block: Block) -> Block:
+def _with_sentences(block: PassageBlock) -> PassageBlock:
     if block.style in ("heading", "figure", "table"):
         return block
     if block.style == "code":
@@ -228,10 +219,10 @@ def _lines(text: str, span: Span) -> Iterator[Span]:
         yield start + line.start(), start + line.end()
 
 
-def runs(blocks: Sequence[Block]) -> list[range]:
-    """Return the lists and procedures of a passage: runs of blocks from their first item to their last.
+def runs(blocks: Sequence[PassageBlock]) -> list[range]:
+    """Return the lists of a passage: runs of blocks from the first item to the last.
 
-    What stands between two items of one list, such as a figure or a note, belongs to it where the items are numbered on.
+    A block between two numbered items, such as a figure or note, belongs to the list.
     """
     found: list[range] = []
     open_: int | None = None
@@ -256,5 +247,5 @@ def runs(blocks: Sequence[Block]) -> list[range]:
 
 
 def figures_of(passage: Passage) -> dict[str, CitedFigure]:
-    """Return the figures of a passage by the number of their tags."""
+    """Return the figures of a passage by the numbers of their tags."""
     return {figure.number: figure for row in passage.rows for figure in row.figures}

@@ -1,4 +1,4 @@
-"""Find the rows that hold a phrase, in whatever engine: words first, by its own index, then their order, by their text."""
+"""Find the rows that hold a phrase, in any engine: candidates by BM25, word order by their text."""
 
 from collections.abc import Sequence
 
@@ -7,22 +7,22 @@ from schemas.ports import SearchIndex
 from schemas.words import folded, words
 
 EXAMINED = 8_000
-"""Rows whose text is read at most, those that hold all the words, best first; a tenth of a second for 5,000."""
+"""Maximum number of rows whose text is read; 5,000 take a tenth of a second."""
 
 HOLDERS = 1_000
-"""Rows that hold the phrases at most; of more, those that BM25 ranks best by them."""
+"""Maximum number of rows returned."""
 
 _FIRST = 500
 
 
 def holding(index: SearchIndex, filters: Filters) -> list[str]:
-    """Return the ids of the rows that hold all of the phrases that filters name, best first; the other filters hold too.
+    """Return the ids of the rows that hold all phrases of the filters, best first; the other filters apply too.
 
-    A phrase is held where its words follow one another in ``text``, whatever case, punctuation and white space. Rows that hold
-    all words are looked through, best first, until all are, or ``EXAMINED``, or ``HOLDERS`` are found.
+    A phrase is its words in sequence in ``text``, ignoring case, punctuation and white space. Rows with all words are examined,
+    best first, up to ``EXAMINED`` or until ``HOLDERS`` are found.
 
     Raises:
-        RequestError: The version can't be narrowed so.
+        RequestError: The version can't be filtered so.
     """
     wanted = [f" {folded(phrase)} " for phrase in filters.phrases]
     # What signs join is one term of an engine as well as several, and a phrase is compared without signs.

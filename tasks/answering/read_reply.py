@@ -1,8 +1,8 @@
-"""Read the reply of a language model while it comes: words, figures, tables and citations as the parts of an answer.
+"""Parse a language model's reply while it streams: text, figures, tables and citations as the parts of an answer.
 
-Names that were sent become figures and citations. What looks like a name and is none is dropped and counted; what is one
-character away from a single name is repaired. Thoughts, control characters and mark-up never show. What is held back until it is
-known whether it belongs to a name has a bounded length, so the time is linear in the reply.
+Names that were sent become figures and citations; unknown ones are dropped and counted; those with one wrong character are
+repaired. Reasoning, control characters and mark-up are removed. The text held back until a name is decided has a bounded length,
+so the time is linear in the reply.
 """
 
 import re
@@ -11,20 +11,20 @@ from collections.abc import Generator, Iterator, Sequence
 from schemas.answers import AnswerCounts, FigurePart, Part, PartFinished, TablePart, TextDelta, TextPart
 from schemas.tags import escape
 from tasks.answering.aliases import disarm, meant, plain
-from tasks.answering.compose import Sent
+from tasks.answering.compose import ModelInput
 from tasks.answering.highlight import sentences
 
 NO_ANSWER = "NO ANSWER"
-"""What a model writes where the passages don't answer."""
+"""The reply if the passages don't answer."""
 
 MOST_HELD = 256
-"""Characters that are held back at most while they may be part of a name."""
+"""Maximum characters held back while they may be part of a name."""
 
 MOST_READ = 4096
-"""Characters that are read at once: each name copies what is behind it."""
+"""Characters read at once: each name copies the rest."""
 
 MOST_INDENT = 8
-"""Blanks that matter before a list, a heading or a fence."""
+"""Maximum blanks before a list item, heading or fence."""
 
 Event = TextDelta | PartFinished
 
@@ -76,16 +76,9 @@ _SPACES = re.compile(r"[ \t]+")
 
 
 class ReplyReader:
-    """Reads one reply.
+    """The parser of a reply to some messages; ``says_no_answer``: the model says that the passages don't answer."""
 
-    Attributes:
-        says_no_answer: Whether the model says that the passages don't answer.
-
-    Args:
-        sent: What the model was sent.
-    """
-
-    def __init__(self, sent: Sent) -> None:
+    def __init__(self, sent: ModelInput) -> None:
         self.says_no_answer = False
         self._sent = sent
         self._writer = _Writer(sent)
@@ -104,7 +97,7 @@ class ReplyReader:
         return self._writer.counts.model_copy(update={"uncited_sentences": uncited})
 
     def feed(self, text: str) -> list[Event]:
-        """Read more of the reply, cut anywhere, and return what a reader sees of it."""
+        """Parse more of the reply, cut anywhere, and return its events."""
         events: list[Event] = []
         for start in range(0, len(text), MOST_READ):
             self._pending += _DROPPED.sub("", text[start : start + MOST_READ])
@@ -112,7 +105,7 @@ class ReplyReader:
         return events
 
     def close(self) -> list[Event]:
-        """Read the end of the reply."""
+        """Parse the end of the reply."""
         return [*self._read(last=True), *self._writer.close()]
 
     def _read(self, *, last: bool) -> Iterator[Event]:
@@ -149,7 +142,7 @@ class ReplyReader:
             self._is_nested = True
         elif kind == "think":
             self._thinks = not written.startswith("</")
-            if not self._thinks:  # what came before were thoughts that nothing had announced
+            if not self._thinks:  # unannounced reasoning before it
                 self._writer, self._begun = _Writer(self._sent), False
         elif kind == "bold":
             yield from self._writer.write("" if not self._writer.is_code else written)
@@ -157,7 +150,7 @@ class ReplyReader:
             yield from self._writer.mark(kind, written)
 
     def _waits_for_no_answer(self, last: bool) -> bool:
-        """Return whether the reply may still say that nothing answers, or says so."""
+        """Return whether the reply says that nothing answers, or may still say so."""
         self._pending = self._pending.lstrip(" \n\t")
         said = self._pending.lstrip(" \n\t\"'*`").upper()
         if len(self._pending) - len(said) > MOST_HELD:
@@ -173,7 +166,7 @@ class ReplyReader:
         return self.says_no_answer
 
     def _end_of_text(self, text: str, found: "re.Match[str] | None", last: bool) -> int:
-        """Return where that ends which belongs to no name: what may go on to be one is held back, and dropped at the end."""
+        """Return the end of the text that belongs to no name; a possible start of a name is held back, and dropped at the end."""
         if found is None:
             return len(text)
         if not last:
@@ -187,14 +180,14 @@ class ReplyReader:
 
 
 class _Writer:
-    """Makes parts out of words and names."""
+    """Builds parts from text and names."""
 
-    def __init__(self, sent: Sent) -> None:
+    def __init__(self, sent: ModelInput) -> None:
         self.parts: list[Part] = []
         self.counts = AnswerCounts()
         self._sent = sent
         self._shown: set[str] = set()
-        self._head: str | None = ""  # the beginning of a line until its kind is known; None within a line
+        self._head: str | None = ""  # start of a line until its style is known; None within a line
         self._style = "prose"
         self._skips_line = self._is_row = False
         self._row: list[str] = []
@@ -203,26 +196,26 @@ class _Writer:
         self._tail = self._space = ""
         self._cites: list[int] = []
         self._after_mark = self._continues = False
-        self._sentence: list[int] = []  # the text parts of the sentence that is written, or that was written last
+        self._sentence: list[int] = []  # text parts of the current or last sentence
 
     @property
     def is_code(self) -> bool:
-        """Whether the reply stands between fences of code."""
+        """Whether the text is inside a code fence."""
         return self._style == "code"
 
     def count(self, what: str) -> None:
-        """Count something that a reader doesn't see."""
+        """Increment a counter."""
         self.counts = self.counts.model_copy(update={what: getattr(self.counts, what) + 1})
 
     def write(self, text: str) -> Iterator[Event]:
-        """Write words, which hold no name."""
+        """Write text without names."""
         for piece in text.splitlines(keepends=True) if "\n" in text else [text]:
             line = piece.removesuffix("\n")
             ended = line != piece
             if self._head is not None:
                 self._head += line
                 if not self.is_code and self._head.isspace():
-                    self._head = self._head[:MOST_INDENT]  # a model may write blanks without end
+                    self._head = self._head[:MOST_INDENT]  # bounded: a model may write endless blanks
                 if (
                     not ended
                     and len(self._head) <= MOST_HELD
@@ -266,7 +259,7 @@ class _Writer:
                 self._cites = []
 
     def close(self) -> Iterator[Event]:
-        """Write what is left."""
+        """Write the rest."""
         if self._head:
             yield from self._words((yield from self._decided()))
         if self._is_row:
@@ -275,7 +268,7 @@ class _Writer:
         yield from self._end_block()
 
     def _decided(self) -> Generator[Event, None, str]:
-        """Find the kind of a line by its beginning, and return the words of that."""
+        """Determine a line's style by its start, and return its text."""
         head, self._head = self._head or "", None
         if _FENCE.match(head):
             style = "prose" if self.is_code else "code"
@@ -322,7 +315,7 @@ class _Writer:
             self._text.append(words)
             yield TextDelta(part=len(self.parts), text=words)
             return
-        # Behind a citation, the rest of its sentence belongs to it, and the next sentence is another part.
+        # After a citation, the rest of its sentence belongs to it; the next sentence is another part.
         while self._cites and self._text and words:
             has_ended = _ENDS_SENTENCE.search(self._tail) is not None
             found = (_CLOSERS if has_ended else _SENTENCE_END).match(words)
@@ -354,7 +347,7 @@ class _Writer:
             yield TextDelta(part=len(self.parts), text=shown)
 
     def _end_run(self, *, continues: bool = False) -> Iterator[Event]:
-        """End a run of words with one set of citations: its last sentence has them, those before it have none."""
+        """End a run of text with one set of citations: they belong to its last sentence."""
         text, cites = "".join(self._text), self._cites
         self._text, self._cites, self._space = [], [], ""
         text = text.strip("\n") if self.is_code else text.strip()
@@ -413,7 +406,7 @@ class _Writer:
         yield PartFinished(part=len(self.parts) - 1, value=part)
 
     def _resolved(self, kind: str, written: str) -> tuple[list[FigurePart], list[int]] | str:
-        """Return the figures and citations that something names; itself where it is no name."""
+        """Return the figures and citations of a name; the text itself if it is none."""
         if kind not in ("bracket", "broken"):
             known = [digits for digits in re.findall(r"\d{5,7}", plain(written)) if digits in self._sent.figures]
             named = _FIGURE.search(plain(written))
@@ -472,7 +465,7 @@ def _cells(row: str) -> list[str]:
 
 
 def _uncited(part: Part) -> int:
-    """Return the sentences of a part that cite nothing; headings, code and the leader of a list are no sentences."""
+    """Return the sentences of a part without a citation; headings, code and list leaders don't count."""
     if not isinstance(part, TextPart) or part.citations or part.style not in ("prose", "item"):
         return 0
     return sum(not part.text[start:end].rstrip().endswith(":") for start, end in sentences(part.text))

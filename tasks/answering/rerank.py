@@ -1,4 +1,4 @@
-"""Order candidates anew. Every reranker returns a permutation of what it was given, whatever it is that judged."""
+"""Rerankers. Each returns a permutation of its input."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, assert_never
@@ -8,71 +8,64 @@ import numpy as np
 from schemas.ports import Vector
 from schemas.retrieval import Judged, Nearness, Pages, Reranker, Scored
 from tasks.answering.ask_model import filled, numbers_in, reply
-from tasks.answering.asked import Asked
-from tasks.answering.pages import Page, judge_pages
+from tasks.answering.embedded_query import EmbeddedQuery
+from tasks.answering.page_scores import PageRow, judge_pages
 from tasks.answering.search import NO_WORDS, Ranked, Search, ids, shortened
 from tasks.answering.stop_words import STOP_WORDS, without
-from tasks.answering.trace import Doing
+from tasks.answering.trace import StepRecord
 from tasks.enriching.embed import search_text, searched_words
 
 
-def reranked(search: Search, step: Reranker, asked: Asked, ranked: Ranked) -> Ranked:
-    """Return candidates in another order; those beyond the step's pool keep theirs behind them."""
-    with search.trace.step(f"rerank: {step.by}", asked.words) as doing:
+def reranked(search: Search, step: Reranker, query: EmbeddedQuery, ranked: Ranked) -> Ranked:
+    """Return the candidates in another order; those beyond the step's pool keep theirs behind them."""
+    with search.trace.step(f"rerank: {step.by}", query.words) as record:
         pool = ids(ranked[: step.pool])
-        if asked.has_no_words and not (isinstance(step, Nearness) and asked.can_embed(step.space)):
-            doing.note = NO_WORDS
-            return doing.gave(ranked)
+        if query.has_no_words and not (isinstance(step, Nearness) and query.can_embed(step.space)):
+            record.note = NO_WORDS
+            return record.keep(ranked)
         match step:
             case Nearness(space=space):
-                question, vectors = asked.vector(space), search.index.vectors(pool, space)
-                return doing.gave(reordered(ranked, {name: cosine(question, one) for name, one in vectors.items()}))
+                question, vectors = query.vector(space), search.index.vectors(pool, space)
+                return record.keep(reordered(ranked, {name: cosine(question, one) for name, one in vectors.items()}))
             case Judged(model=model):
-                return doing.gave(judged(search, model, asked, ranked, _passages(search, pool), doing))
+                return record.keep(judged(search, model, query, ranked, _passages(search, pool), record))
             case Scored():
                 passages = _passages(search, pool)
                 scorer = search.scorer(step.model or step.by)
-                scored = zip(passages, scorer.scores(asked.words, list(passages.values())), strict=True)
-                return doing.gave(reordered(ranked, dict(scored)))
+                scored = zip(passages, scorer.scores(query.words, list(passages.values())), strict=True)
+                return record.keep(reordered(ranked, dict(scored)))
             case Pages(words=words, further=further):
                 rows = {name: _page_of(row) for name, row in search.rows(pool).items()}
-                left = without(asked.words, STOP_WORDS)
+                left = without(query.words, STOP_WORDS)
                 scores = judge_pages(left, ranked[: step.pool], rows, words=words, further=further)
-                return doing.gave(reordered(ranked, scores))
+                return record.keep(reordered(ranked, scores))
             case _:
                 assert_never(step)
 
 
-def judged(search: Search, model: str, asked: Asked, ranked: Ranked, shown: Mapping[str, str], doing: Doing) -> Ranked:
-    """Return candidates in the order that a generative model writes down; as they were where it writes none.
-
-    Args:
-        search: Knows the models.
-        model: The name of one.
-        asked: The question.
-        ranked: The candidates.
-        shown: What the model reads of them; one that isn't among these isn't shown.
-        doing: Gets the tokens, and a note where the order stays.
-    """
+def judged(
+    search: Search, model: str, query: EmbeddedQuery, ranked: Ranked, shown: Mapping[str, str], record: StepRecord
+) -> Ranked:
+    """Return candidates in the order that a generative model writes, of those ``shown``; unchanged, with a note, if it fails."""
     names = [name for name, _ in ranked if name in shown]
     candidates = "\n\n".join(f"[{number}] {shortened(shown[name])}" for number, name in enumerate(names, 1))
-    prompt = filled("rerank", question=asked.words, candidates=candidates)
-    order = numbers_in(reply(search.writer(model), prompt, doing), len(names))
+    prompt = filled("rerank", question=query.words, candidates=candidates)
+    order = numbers_in(reply(search.writer(model), prompt, record), len(names))
     if not order:
-        doing.note = doing.note or "the model named no candidate; they keep their order"
+        record.note = record.note or "the model named no candidate; they keep their order"
         return ranked
     return reordered(ranked, {names[number - 1]: float(len(order) - place) for place, number in enumerate(order)})
 
 
 def reordered(ranked: Sequence[tuple[str, float]], scores: Mapping[str, float]) -> Ranked:
-    """Put the rows that were scored first, best first; the others keep their order behind them.
+    """Put the scored rows first, best first; the others keep their order behind them.
 
     Args:
         ranked: ``(evidence_id, score)``, best first.
-        scores: Larger is better; may lack rows. Rows that weren't ranked, and scores that are no numbers, count for nothing.
+        scores: Larger is better; may lack rows. Unknown rows and scores that aren't finite are ignored.
 
     Returns:
-        The same rows, each once. Those that weren't scored come below all others: the scores don't rise.
+        The same rows, each once, with scores that never rise.
     """
     counted = {name: scores[name] for name, _ in ranked if np.isfinite(scores.get(name, np.nan))}
     places = {name: place for place, (name, _) in enumerate(ranked)}
@@ -83,7 +76,7 @@ def reordered(ranked: Sequence[tuple[str, float]], scores: Mapping[str, float]) 
 
 
 def cosine(query: Vector, vector: Vector) -> float:
-    """Return the cosine of two vectors; of many a side, the best of the other side for each of the query's, summed."""
+    """Return the cosine of two vectors; for many vectors each, MaxSim."""
     query, vector = np.atleast_2d(query), np.atleast_2d(vector)
     cosines = (query / _lengths(query)) @ (vector / _lengths(vector)).T
     return float(cosines.max(axis=1).sum())
@@ -97,13 +90,13 @@ def _passages(search: Search, names: Sequence[str]) -> dict[str, str]:
     return {name: _words_of(row) for name, row in search.rows(names).items()}
 
 
-def _page_of(row: Mapping[str, Any]) -> Page:
+def _page_of(row: Mapping[str, Any]) -> PageRow:
     words = searched_words(row["modality"], row["text"], row.get("description"))
-    return Page(row["doc_id"], row["page"], search_text(row["title"], row["section_path"], words))
+    return PageRow(row["doc_id"], row["page"], search_text(row["title"], row["section_path"], words))
 
 
 def _words_of(row: Mapping[str, object]) -> str:
-    """Return what a reranker reads of a row: its document, its section, and what it says."""
+    """Return the text of a row that a reranker reads: document, section and text."""
     path = row["section_path"]
     titles = [str(row["title"]), *(path if isinstance(path, list) else [])]
     return "\n".join(filter(None, [" › ".join(filter(None, titles)), str(row["text"])]))

@@ -1,4 +1,4 @@
-"""Find figures like a figure: by the vectors of their rows, or by perceptual hashes."""
+"""Find figures similar to a figure: by the vectors of their rows, or by perceptual hashes."""
 
 from collections.abc import Callable, Sequence
 
@@ -10,7 +10,7 @@ from schemas.ports import SearchIndex, Vector
 from tasks.enriching.near_duplicates import HASH_BITS
 
 ROWS_AT_MOST = 4000
-"""Rows that are looked through for figures that differ; a figure may stand in hundreds of documents, a row each."""
+"""Maximum number of rows examined; a figure may stand in hundreds of documents, a row each."""
 
 _FIGURES = Filters(modalities=[Modality.FIGURE])
 
@@ -24,15 +24,9 @@ def neighbours(
     but: str,
     k: int,
 ) -> list[tuple[str, float]]:
-    """Return the rows of the figures whose vectors are nearest, one row a figure.
+    """Return the rows of the at most ``k`` figures with the vectors nearest to one, one row a figure, without the figure ``but``.
 
-    Args:
-        index: The version.
-        vector: What they are to be near to.
-        space: Whose vectors.
-        figures_of: Returns the figure of each row by its evidence id.
-        but: The figure that is left out.
-        k: Figures at most.
+    ``figures_of`` returns the figure of each row by its evidence id.
 
     Returns:
         ``(evidence_id, cosine similarity)``, best first.
@@ -52,15 +46,10 @@ def neighbours(
 
 
 def look_alikes(hashes: NDArray[np.uint64], place: int, k: int) -> list[tuple[int, float]]:
-    """Return the figures whose perceptual hashes differ least from that of one of them.
-
-    Args:
-        hashes: One a figure.
-        place: The one that is left out.
-        k: Figures at most.
+    """Return the at most ``k`` figures whose perceptual hashes differ least from that of the one at an index.
 
     Returns:
-        ``(place, share of the bits that are equal)``, best first, ties in the order given.
+        ``(index, share of equal bits)``, best first, ties in the given order.
     """
     distances = np.bitwise_count(hashes ^ hashes[place])
     nearest = np.argsort(distances, kind="stable")  # by radix: they are small numbers

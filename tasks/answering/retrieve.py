@@ -1,4 +1,4 @@
-"""Find evidence in one version's index, as a plan says."""
+"""Run a plan: find evidence in one version's index."""
 
 import functools
 import os
@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from schemas.corpus import Ranking
+from schemas.corpus.retrieval import Ranking
 from schemas.errors import RequestError
 from schemas.evidence import NO_FILTERS, Filters, Modality
 from schemas.ports import SearchIndex
 from schemas.retrieval import DocumentStep, Preset, Retriever, Steps
-from tasks.answering.asked import Asked
 from tasks.answering.describe import described
 from tasks.answering.diversify import diversify
+from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.fuse import fuse, fuse_scores, fuse_shares, in_turn, summed
 from tasks.answering.glossaries import expanded
 from tasks.answering.rerank import judged, reranked
@@ -24,10 +24,10 @@ from tasks.answering.trace import Trace
 from tasks.enriching.spaces import DEFAULT, SPACES
 
 THREADS = 32
-"""Retrievers that a process asks at once, beside those that searches ask in threads of their own."""
+"""Maximum number of retrievers that a process runs in threads."""
 
 MOST_JUDGED = 20
-"""Documents that a generative model orders."""
+"""Maximum number of documents that a generative model orders."""
 
 DEFAULT_RANKING = Ranking()
 NOTHING_ELSE = Resources()
@@ -35,7 +35,7 @@ NOTHING_ELSE = Resources()
 
 def retrieve(
     index: SearchIndex,
-    asked: Asked,
+    query: EmbeddedQuery,
     plan: Steps,
     *,
     k: int,
@@ -44,40 +44,29 @@ def retrieve(
     resources: Resources = NOTHING_ELSE,
     trace: Trace | None = None,
 ) -> Ranked:
-    """Return the best ``k`` rows for a question; fewer of them begin more of them, up to ``POOL``.
-
-    Args:
-        index: The version to search.
-        asked: The question.
-        plan: The steps.
-        k: Rows at most, ≥ 1.
-        filters: What the search is narrowed to.
-        ranking: What the plan leaves open.
-        resources: What a plan may need beside the index.
-        trace: Keeps what each step did.
+    """Return the best ``k`` rows for a query. Up to ``POOL``, a smaller ``k`` gives the beginning of the same ranking.
 
     Returns:
-        ``(evidence_id, score)``, best first, larger is better; scores compare within one call only.
+        ``(evidence_id, score)``, best first; scores compare within one call only.
 
     Raises:
-        RequestError: The version has no vectors of a space that the plan needs, the corpus file names no model that it needs, or
-            the question has a picture that nothing in the plan looks at, or that can't be described where there is nothing else;
-            a model is of another kind than the step that names it needs.
-        UserError: A model can't be used as the corpus file names it.
+        RequestError: The version lacks vectors, or the corpus file a model, that the plan needs; a model is of the wrong kind; or
+            the plan can't use the query's picture, or describe it where there are no words.
+        UserError: A model can't be used as configured.
     """
-    _check(plan, asked, resources)
+    _check(plan, query, resources)
     search = Search(index, ranking, trace or Trace(), resources)
-    if plan.describe is not None and asked.picture is not None:
-        with search.trace.step("describe", asked.words) as doing:
-            asked = described(asked, search.writer(plan.describe.model), doing, needed=not (asked.words or looks(plan)))
-    if plan.rewrite is not None and not asked.has_no_words:
-        with search.trace.step("rewrite", asked.words) as doing:
-            asked = asked.reworded(rewritten(asked.words, search.writer(plan.rewrite.model), doing))
-    wanted = asked
-    if plan.expand is not None and not asked.has_no_words:
-        with search.trace.step(f"expand: {plan.expand.glossary}", asked.words) as doing:
-            wanted = asked.reworded(expanded(asked.words, plan.expand.glossary))
-            doing.note = wanted.words.removeprefix(asked.words).strip()
+    if plan.describe is not None and query.picture is not None:
+        with search.trace.step("describe", query.words) as record:
+            query = described(query, search.writer(plan.describe.model), record, needed=not (query.words or looks(plan)))
+    if plan.rewrite is not None and not query.has_no_words:
+        with search.trace.step("rewrite", query.words) as record:
+            query = query.reworded(rewritten(query.words, search.writer(plan.rewrite.model), record))
+    wanted = query
+    if plan.expand is not None and not query.has_no_words:
+        with search.trace.step(f"expand: {plan.expand.glossary}", query.words) as record:
+            wanted = query.reworded(expanded(query.words, plan.expand.glossary))
+            record.note = wanted.words.removeprefix(query.words).strip()
     if plan.documents is not None:
         filters = _in_documents(search, plan.documents, wanted, filters)
     diversity = ranking.diversity if plan.select.diversity is None else plan.select.diversity
@@ -92,14 +81,14 @@ def retrieve(
     if by_ranks and depth > FUSED:
         ranked = _behind(_by_ranks(search, plan, [one[:FUSED] for one in rankings])[:FUSED], ranked)
     for step in plan.rerank:
-        ranked = reranked(search, step, asked, ranked)
-    return _selected(search, plan, asked, ranked, k, diversity)
+        ranked = reranked(search, step, query, ranked)
+    return _selected(search, plan, query, ranked, k, diversity)
 
 
-def _check(plan: Steps, asked: Asked, resources: Resources) -> None:
-    """Refuse a plan that this version, this corpus file or this question lacks something for; errors as for ``retrieve``."""
+def _check(plan: Steps, query: EmbeddedQuery, resources: Resources) -> None:
+    """Check that version, corpus file and query have what the plan needs; errors as for ``retrieve``."""
     name = f"preset {plan.name}" if isinstance(plan, Preset) else "this search"
-    if absent := lacking_vectors(plan, asked.embedders):
+    if absent := lacking_vectors(plan, query.embedders):
         raise RequestError(
             f"{name} needs {', '.join(absent)}, which this version has not; use another preset, or name a model as "
             f"{', '.join(absent.values())} in the corpus file and refresh"
@@ -113,7 +102,7 @@ def _check(plan: Steps, asked: Asked, resources: Resources) -> None:
         raise RequestError(
             f"{name} needs {', '.join(absent)}; use another preset, or name it as {', '.join(absent.values())} in the corpus file"
         )
-    if asked.picture is not None and not takes_pictures(plan):
+    if query.picture is not None and not takes_pictures(plan):
         raise RequestError(
             f"{name} looks at no picture: ask in words alone, or by a preset of vectors of pictures, or of a model that "
             f"describes them"
@@ -121,7 +110,7 @@ def _check(plan: Steps, asked: Asked, resources: Resources) -> None:
 
 
 def takes_pictures(plan: Steps) -> bool:
-    """Return whether a plan can be asked by a picture: it embeds it, or has it described."""
+    """Return whether a plan accepts a query picture: it embeds or describes it."""
     return looks(plan) or plan.describe is not None
 
 
@@ -131,33 +120,33 @@ def looks(plan: Steps) -> bool:
 
 
 def lacking_vectors(plan: Steps, known: Iterable[str]) -> dict[str, str]:
-    """Return the vectors that are needed and not known, such as ``vectors image``, with the option that brings them."""
+    """Return the missing vectors, such as ``vectors image``, with the option that adds them."""
     have = set(known)
     return {f"vectors {name}": SPACES[name].option if name in SPACES else name for name in plan.spaces if name not in have}
 
 
 def lacking_models(plan: Steps, known: Iterable[str]) -> dict[str, str]:
-    """Return the models that are needed and not known, such as ``a model llm``, with the option that brings them."""
+    """Return the missing models, such as ``a model llm``, with the option that adds them."""
     have = set(known)
     return {f"a model {name}": f"retrieval.models.{name}" for name in plan.models if name not in have}
 
 
 def lacking_rows(plan: Steps, *, has_pages: bool) -> dict[str, str]:
-    """Return the rows that are needed and not there, with the option that brings them."""
+    """Return the missing kinds of rows, with the option that adds them."""
     return {"rows of pages": "captions.pages"} if plan.looks_at_pages_alone and not has_pages else {}
 
 
-def _in_documents(search: Search, step: DocumentStep, asked: Asked, filters: Filters) -> Filters:
-    """Narrow a search to the documents whose rows rank best; a row adds to its document what rank fusion gives it."""
-    rows = ids(ask_index(search, step.by, asked, POOL, filters))
-    with search.trace.step("documents", asked.words) as doing:
+def _in_documents(search: Search, step: DocumentStep, query: EmbeddedQuery, filters: Filters) -> Filters:
+    """Restrict the filters to the documents whose rows rank best; rows vote with their rank-fusion scores."""
+    rows = ids(ask_index(search, step.by, query, POOL, filters))
+    with search.trace.step("documents", query.words) as record:
         found = search.rows(rows)
         votes = fuse([rows], k=search.ranking.rrf_k)
         ranked = summed([(str(found[row]["doc_id"]), vote)] for row, vote in votes if row in found)
-        if step.reranked_by is not None and not asked.has_no_words:
+        if step.reranked_by is not None and not query.has_no_words:
             named = {str(row["doc_id"]): f"{row['title']} ({_first_source(row)})" for row in found.values()}
-            ranked = judged(search, step.reranked_by, asked, ranked[:MOST_JUDGED], named, doing)
-        best = doing.gave(ranked[: step.k])
+            ranked = judged(search, step.reranked_by, query, ranked[:MOST_JUDGED], named, record)
+        best = record.keep(ranked[: step.k])
     return filters.model_copy(update={"documents": ids(best)}) if best else filters
 
 
@@ -166,62 +155,64 @@ def _first_source(row: Mapping[str, object]) -> object:
     return sources[0] if isinstance(sources, list) else ""
 
 
-def _rankings(search: Search, retrievers: Sequence[Retriever], asked: Asked, depth: int, filters: Filters) -> list[Ranked]:
-    """Ask all that put the question itself to the engine at once, then the others in turn; the trace keeps the plan's order.
+def _rankings(
+    search: Search, retrievers: Sequence[Retriever], query: EmbeddedQuery, depth: int, filters: Filters
+) -> list[Ranked]:
+    """Run the retrievers, those that search for the question itself in parallel; the trace keeps the plan's order.
 
-    Engines search outside Python's lock, so two searches take little longer than one.
+    Engines search without Python's lock, so two searches take little longer than one.
     """
     traces = [search.trace.branch() for _ in retrievers]
 
-    def ask(place: int, asked: Asked) -> Ranked:
-        return ask_index(replace(search, trace=traces[place]), retrievers[place], asked, depth, filters)
+    def ask(place: int, query: EmbeddedQuery) -> Ranked:
+        return ask_index(replace(search, trace=traces[place]), retrievers[place], query, depth, filters)
 
     found: dict[int, Ranked] = {}
-    at_once = [place for place, one in enumerate(retrievers) if one.asked_at_once and one.asks == "question"]
+    at_once = [place for place, one in enumerate(retrievers) if one.runs_in_thread and one.asks == "question"]
     if at_once:
         *others, own = at_once
-        asking = {place: _threads(os.getpid()).submit(ask, place, asked) for place in others}
-        found[own] = ask(own, asked)
+        asking = {place: _threads(os.getpid()).submit(ask, place, query) for place in others}
+        found[own] = ask(own, query)
         found |= {place: one.result() for place, one in asking.items()}
     for place, retriever in enumerate(retrievers):
         if place not in found:
             before = [found[earlier] for earlier in range(place)]
-            found[place] = ask(place, asked if retriever.asks == "question" else _with_evidence(search, asked, before))
+            found[place] = ask(place, query if retriever.asks == "question" else _with_evidence(search, query, before))
     search.trace.join(traces)
     return [found[place] for place in range(len(retrievers))]
 
 
 @functools.lru_cache(maxsize=1)
 def _threads(_process: int) -> ThreadPoolExecutor:
-    """Return the threads that retrievers are asked in; a forked child has none of its parent's.
+    """Return the pool of threads; a forked process needs one of its own.
 
-    They are kept: a client of an engine pays more for a thread that it doesn't know than for its question.
+    The threads are kept: an engine's client pays more for a new thread than for a search.
     """
     return ThreadPoolExecutor(THREADS, "retriever")
 
 
-def _with_evidence(search: Search, asked: Asked, before: Sequence[Ranked]) -> Asked:
-    """Return the question with the beginning of the best text found so far."""
+def _with_evidence(search: Search, query: EmbeddedQuery, before: Sequence[Ranked]) -> EmbeddedQuery:
+    """Return the query with the beginning of the best text found so far."""
     best = [ranking[0][0] for ranking in before if ranking][:1]
     texts = [str(row["text"])[:SHOWN_CHARS] for row in search.rows(best).values()]
-    return asked.reworded("\n".join([asked.words, *texts]).strip())
+    return query.reworded("\n".join([query.words, *texts]).strip())
 
 
 def _fused(search: Search, plan: Steps, rankings: Sequence[Ranked], depth: int) -> Ranked:
     if len(rankings) == 1:
         return rankings[0]
     method, weights = plan.fuse.method or search.ranking.fusion, plan.fuse.weights
-    with search.trace.step(f"fuse: {method}") as doing:
+    with search.trace.step(f"fuse: {method}") as record:
         match method:
             case "rrf":
-                return doing.gave(_by_ranks(search, plan, rankings))
+                return record.keep(_by_ranks(search, plan, rankings))
             case "weighted":
-                return doing.gave(fuse_scores(rankings, weights or _shares(plan.retrieve, search.ranking.alpha)))
+                return record.keep(fuse_scores(rankings, weights or _shares(plan.retrieve, search.ranking.alpha)))
             case "shares":
                 counts = weights or _shares(plan.retrieve, search.ranking.alpha)
-                return doing.gave(fuse_shares(rankings, counts, depth=depth))
+                return record.keep(fuse_shares(rankings, counts, depth=depth))
             case "in_turn":
-                return doing.gave(in_turn(rankings))
+                return record.keep(in_turn(rankings))
 
 
 def _by_ranks(search: Search, plan: Steps, rankings: Sequence[Ranked]) -> Ranked:
@@ -229,31 +220,31 @@ def _by_ranks(search: Search, plan: Steps, rankings: Sequence[Ranked]) -> Ranked
 
 
 def _behind(first: Ranked, more: Ranked) -> Ranked:
-    """Return what those hear who ask for fewer rows, and behind it the others, none of which scores higher."""
+    """Return the rows of a shallower search, then the others, with scores that never rise."""
     known, least = set(ids(first)), first[-1][1] if first else 0.0
     return [*first, *((name, min(score, least)) for name, score in more if name not in known)]
 
 
-def _selected(search: Search, plan: Steps, asked: Asked, ranked: Ranked, k: int, diversity: float) -> Ranked:
+def _selected(search: Search, plan: Steps, query: EmbeddedQuery, ranked: Ranked, k: int, diversity: float) -> Ranked:
     select = plan.select
     if not (select.quota or diversity or select.floor is not None):
         return ranked[:k]
-    with search.trace.step("select") as doing:
+    with search.trace.step("select") as record:
         ranked = above(ranked, select.floor)
         if select.quota:
             ranked = _within(search, select.quota, ranked)
         if diversity:
             pool = ids(ranked[: select.pool])
-            # Of many vectors a row, none says how alike two rows are.
+            # Late-interaction vectors give no similarity of two rows.
             single = (name for name in (*plan.spaces, DEFAULT.name) if not SPACES[name].late)
-            if space := next(filter(asked.can_embed, single), None):
+            if space := next(filter(query.can_embed, single), None):
                 vectors = search.index.vectors(pool, space)
-                chosen = diversify(asked.vector(space), pool, vectors, k=min(k, len(pool)), relevance=1 - diversity)
+                chosen = diversify(query.vector(space), pool, vectors, k=min(k, len(pool)), relevance=1 - diversity)
                 least = chosen[-1][1] if chosen else 0.0
                 ranked = [*chosen, *((name, least - place) for place, name in enumerate(ids(ranked[len(pool) :]), 1))]
             else:
-                doing.note = "there are no words to compare rows by, so none is kept back for being like another"
-        return doing.gave(ranked[:k])
+                record.note = "there are no words to compare rows by, so none is kept back for being like another"
+        return record.keep(ranked[:k])
 
 
 def _within(search: Search, quota: Mapping[Modality, int], ranked: Ranked) -> Ranked:
@@ -269,7 +260,7 @@ def _within(search: Search, quota: Mapping[Modality, int], ranked: Ranked) -> Ra
 
 
 def _shares(retrievers: Sequence[Retriever], alpha: float) -> list[float]:
-    """Return what each ranking counts in a weighted fusion: ``alpha`` is shared by the dense ones, the rest by the lexical."""
+    """Return the weights of a weighted fusion: ``alpha`` is divided among the dense rankings, the rest among the lexical ones."""
     dense = [not retriever.is_lexical for retriever in retrievers]
     if len(set(dense)) == 1:
         return [1 / len(dense)] * len(dense)

@@ -1,4 +1,4 @@
-"""Ask the index: by words, by vectors, by the table of contents."""
+"""Retrievers: by words, by vectors, by the table of contents, by page and figure numbers."""
 
 from collections.abc import Collection
 from typing import assert_never
@@ -6,78 +6,70 @@ from typing import assert_never
 from schemas.evidence import Filters, Modality
 from schemas.retrieval import MOST_ROWS, Places, Retriever, Sections, Vectors, Words
 from tasks.answering.ask_model import filled, numbers_in, reply
-from tasks.answering.asked import Asked
+from tasks.answering.embedded_query import EmbeddedQuery
+from tasks.answering.locators import Label, label_of, labels_named, pages_named
 from tasks.answering.narrow import both
-from tasks.answering.places import Label, label_of, labels_named, pages_named
 from tasks.answering.search import NO_WORDS, POOL, Ranked, Search, ids
 from tasks.answering.sections import MOST_SECTIONS, contents_of, printed, rows_under
 from tasks.answering.stop_words import searched
-from tasks.answering.trace import Doing
+from tasks.answering.trace import StepRecord
 from tasks.enriching.spaces import SPACES
 
 DOCUMENTS_READ = 5
-"""Documents whose contents a model picks sections from: those of the nearest rows."""
+"""Maximum number of documents whose contents a model picks sections from."""
 
 
-def ask_index(search: Search, retriever: Retriever, asked: Asked, depth: int, filters: Filters) -> Ranked:
-    """Return a retriever's rows.
-
-    Args:
-        search: Where.
-        retriever: How.
-        asked: The question.
-        depth: Rows that are wanted of one that names no number.
-        filters: What the search is narrowed to.
-    """
+def ask_index(search: Search, retriever: Retriever, query: EmbeddedQuery, depth: int, filters: Filters) -> Ranked:
+    """Return a retriever's rows, ``depth`` of them unless it sets a number."""
     k = min(depth, retriever.k or depth)
-    with search.trace.step(f"retrieve: {retriever.title}", asked.words) as doing:
+    with search.trace.step(f"retrieve: {retriever.title}", query.words) as record:
         narrowed = both(filters, retriever.filters)
         if narrowed is None:
-            return doing.gave([])
+            return record.keep([])
         if search.resources.has_pages and not narrowed.modalities and not _looks(retriever):
             narrowed = without_pages(narrowed)
-        if asked.has_no_words and not _looks(retriever):
-            doing.note = NO_WORDS
-            return doing.gave([])
+        if query.has_no_words and not _looks(retriever):
+            record.note = NO_WORDS
+            return record.keep([])
         match retriever:
             case Words(weights=weights, stop_words=stop_words):
-                words = searched(asked.words, search.ranking.stop_words if stop_words is None else stop_words)
+                words = searched(query.words, search.ranking.stop_words if stop_words is None else stop_words)
                 found = search.index.bm25(words, k, narrowed, weights or search.ranking.weights)
             case Vectors(space=space):
                 compare = search.index.late if SPACES[space].late else search.index.dense
-                found = compare(asked.vector(space), k, narrowed, space)
+                found = compare(query.vector(space), k, narrowed, space)
             case Sections():
-                found = _in_sections(search, retriever, asked, k, narrowed, doing)
+                found = _in_sections(search, retriever, query, k, narrowed, record)
             case Places():
-                found = _at_places(search, asked, k, narrowed)
+                found = _at_places(search, query, k, narrowed)
             case _:
                 assert_never(retriever)
-        return doing.gave(above(found, retriever.floor))
+        return record.keep(above(found, retriever.floor))
 
 
 def above(ranked: Ranked, floor: float | None) -> Ranked:
-    """Return the rows that score no less than a floor."""
+    """Return the rows that score at least a floor."""
     return ranked if floor is None else [pair for pair in ranked if pair[1] >= floor]
 
 
 def without_pages(filters: Filters) -> Filters:
-    """Narrow a search to other rows than those of whole pages: they repeat the words of others, and would take their places."""
+    """Exclude rows of whole pages: they repeat the text of other rows."""
     return filters.model_copy(update={"modalities": [one for one in Modality if one is not Modality.PAGE]})
 
 
 def _looks(retriever: Retriever) -> bool:
-    """Return whether a retriever looks at pictures: only such a one finds rows of whole pages unasked."""
+    """Return whether a retriever compares pictures; only such a one finds rows of whole pages by default."""
     return any(SPACES[space].sees for space in retriever.spaces)
 
 
-def _at_places(search: Search, asked: Asked, k: int, filters: Filters) -> Ranked:
-    """Return rows on pages, and of figures and tables, that the question names; none where it may be any document's."""
+def _at_places(search: Search, query: EmbeddedQuery, k: int, filters: Filters) -> Ranked:
+    """Return rows on the pages, and of the figures and tables, that the question names; [] unless documents are given."""
     if not filters.documents:
         return []
     found: list[str] = []
-    if (pages := pages_named(asked.words)) and (there := both(Filters(pages=sorted(pages)), filters)) is not None:
-        found += ids(search.nearest(asked, k, there))
-    if (labels := labels_named(asked.words)) and (pictured := both(filters, _PICTURED)) is not None:
+    if (pages := pages_named(query.words)) and (there := both(Filters(pages=sorted(pages)), filters)) is not None:
+        found += ids(search.nearest(query, k, there))
+    if (labels := labels_named(query.words)) and (pictured := both(filters, _PICTURED)) is not None:
         found += _labelled(search, labels, pictured)
     return [(name, 1.0) for name in sorted(set(found))][:k]
 
@@ -91,18 +83,20 @@ def _labelled(search: Search, labels: Collection[Label], filters: Filters) -> li
     return [name for name, row in rows.items() if label_of(str(row["caption"])) in labels]
 
 
-def _in_sections(search: Search, step: Sections, asked: Asked, k: int, filters: Filters, doing: Doing) -> Ranked:
-    """Return rows of the sections that a model picks; the nearest of all rows where it picks none."""
-    near = search.nearest(asked, MOST_ROWS, filters)
+def _in_sections(
+    search: Search, step: Sections, query: EmbeddedQuery, k: int, filters: Filters, record: StepRecord
+) -> Ranked:
+    """Return rows of the sections that a model picks; the nearest rows if it picks none."""
+    near = search.nearest(query, MOST_ROWS, filters)
     documents = list(dict.fromkeys(str(row["doc_id"]) for row in search.index.fetch(ids(near[:POOL]))))
     entries = contents_of(search.resources.contents(documents[:DOCUMENTS_READ]))
-    prompt = filled("sections", question=asked.words, contents=printed(entries))
-    said = reply(search.writer(step.model), prompt, doing)
+    prompt = filled("sections", question=query.words, contents=printed(entries))
+    said = reply(search.writer(step.model), prompt, record)
     scores = dict(near)
     under = rows_under(entries, numbers_in(said, min(len(entries), MOST_SECTIONS)))
     picked = [(row, scores[row]) for row in under if row in scores]
     if not picked:
-        doing.note = doing.note or "the model picked no section; the nearest rows are given"
+        record.note = record.note or "the model picked no section; the nearest rows are given"
         return near[:k]
     if step.order == "nearness":
         return sorted(picked, key=lambda pair: (-pair[1], pair[0]))[:k]

@@ -1,7 +1,6 @@
-"""Retrieve in several rounds: a judge says what the evidence lacks, and the next query looks for that.
+"""Retrieve in several rounds: a judge says what the evidence lacks, and the next query searches for that.
 
-Memory holds every query and all evidence. The evidence returned is the union of all rounds, ranked against the original
-question: a later round adds evidence and never displaces what an earlier one found.
+The result is the union of all rounds, ranked against the original question: later rounds only add evidence.
 
 Source:
     The multi-round agent of Nan et al., "OMG-QA: Building Open-Domain Multi-Modal Generative Question Answering Systems".
@@ -17,25 +16,22 @@ from schemas.evidence import Hit
 from schemas.versions import Spent
 
 MOST_QUERY_CHARS = 400
-"""Characters of a query that a judge proposes; a longer reply is no query."""
+"""Maximum characters of a judge's query; a longer one is ignored."""
 
 _OBJECT = re.compile(r"\{[^{}]*\}")
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What a judge says of the evidence so far: whether it is sufficient, what is missing, and what to look for next."""
+class Sufficiency:
+    """A judge's verdict on the evidence so far: whether it is sufficient, what is missing, and the next query."""
 
     sufficient: bool
     missing: str = ""
     query: str = ""
 
 
-def read_verdict(reply: str) -> Verdict | None:
-    """Return the verdict in a judge's reply; None where it holds none.
-
-    The reply holds a JSON object with ``sufficient``, ``missing`` and ``query``, perhaps between other words.
-    """
+def read_sufficiency(reply: str) -> Sufficiency | None:
+    """Return the verdict in a judge's reply, a JSON object with ``sufficient``, ``missing`` and ``query``; None without one."""
     for found in _OBJECT.finditer(reply):
         try:
             said = json.loads(found[0])
@@ -46,14 +42,14 @@ def read_verdict(reply: str) -> Verdict | None:
             sufficient = {"true": True, "yes": True, "false": False, "no": False}.get(sufficient.strip().lower())
         if isinstance(sufficient, bool):
             missing, query = (" ".join(str(said.get(name) or "").split()) for name in ("missing", "query"))
-            return Verdict(sufficient, missing[:MOST_QUERY_CHARS], query if len(query) <= MOST_QUERY_CHARS else "")
+            return Sufficiency(sufficient, missing[:MOST_QUERY_CHARS], query if len(query) <= MOST_QUERY_CHARS else "")
     return None
 
 
 def retrieve_in_rounds(
     question: str,
     search: Callable[[str], Sequence[Hit]],
-    judge: Callable[[Sequence[str], Sequence[Hit]], Verdict | None],
+    judge: Callable[[Sequence[str], Sequence[Hit]], Sufficiency | None],
     rank: Callable[[Sequence[Hit]], Sequence[Hit]],
     *,
     rounds: int,
@@ -61,20 +57,10 @@ def retrieve_in_rounds(
     used: Callable[[], Spent],
     clock: Callable[[], float],
 ) -> tuple[list[Hit], list[Round]]:
-    """Return the evidence of all rounds, best first for the question, and what each round did.
+    """Return the evidence of all rounds, best first, and a record of each round.
 
-    It ends when the judge finds the evidence sufficient or says nothing that can be read, when a round finds nothing new, when
-    the judge repeats a query, and when ``may_go_on`` says no.
-
-    Args:
-        question: The original question, which is the first query.
-        search: Returns the best rows for a query.
-        judge: Gets all queries and all evidence so far; None where it said nothing that can be read.
-        rank: Orders the union against the original question.
-        rounds: Rounds at most, ≥ 1; with one, no judge is asked.
-        may_go_on: Whether budget and caller allow another call.
-        used: What models have used so far.
-        clock: Returns seconds.
+    It ends when the evidence is sufficient, the verdict unreadable, a round finds nothing new, a query repeats, or ``may_go_on``
+    returns false. ``judge`` gets all queries and evidence so far; ``rank`` orders the union against the original question.
     """
     memory: dict[str, Hit] = {}
     queries: list[str] = []

@@ -1,14 +1,14 @@
-"""What the steps of one search share."""
+"""What the steps of a search share."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from schemas.corpus import Ranking
+from schemas.corpus.retrieval import Ranking
 from schemas.errors import RequestError
 from schemas.evidence import Filters
 from schemas.ports import PassageScorer, SearchIndex, Writer
-from tasks.answering.asked import Asked
+from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.sections import ContentsRow
 from tasks.answering.trace import Trace
 from tasks.enriching.spaces import DEFAULT
@@ -17,31 +17,28 @@ Ranked = list[tuple[str, float]]
 """``(evidence_id, score)``, best first."""
 
 POOL = 200
-"""Rows each retriever contributes at least where rows are chosen from many, or more than ``FUSED`` are wanted."""
+"""Minimum number of rows from each retriever if rows are reranked or diversified, or more than ``FUSED`` are wanted."""
 
 FUSED = 30
-"""Rows each retriever contributes to a fusion by ranks of which no more are wanted.
+"""Rows from each retriever for a rank fusion of at most as many rows.
 
-With 30 as with 50 a right page is among the first five, on ``dev`` and on held-out documents; on ``dev`` it is among the
-first ten in .927 and .909 of the questions (inside the document, over the corpus), with 50 in .935 and .912. To rank 50
-takes 9 to 13 % of a question's time with Weaviate (decision 37).
+On ``dev``, recall at 10 is .927 inside the document and .909 over the corpus; with 50 rows .935 and .912, at 9 to 13 % of a
+question's time with Weaviate (decision 37). Recall at 5 is the same.
 """
 
 NO_WORDS = "there are no words to search by"
-"""What a trace says of a step that looks at words, where a picture is all there is."""
+"""A trace's note on a step that needs words, for a picture alone."""
 
 SHOWN_CHARS = 600
-"""Characters of a text that go along where a retriever asks for evidence, or that a generative model reads: some 150 tokens."""
+"""Maximum characters of a text shown to a model or searched for as evidence: some 150 tokens."""
 
 
 @dataclass(frozen=True)
 class Resources:
     """What a plan may need beside the index.
 
-    Attributes:
-        models: Generative models and scorers of passages, by the names that the corpus file has for them; loaded when asked for.
-        contents: Document ids to their rows, by document and in reading order.
-        has_pages: Whether the version has rows of whole pages.
+    ``models`` are generative models and scorers by their names in the corpus file, loaded on access; ``contents`` returns the
+    rows of documents, by document and in reading order.
     """
 
     models: Mapping[str, Any] = field(default_factory=dict)
@@ -51,7 +48,7 @@ class Resources:
 
 @dataclass(frozen=True)
 class Search:
-    """One search: where it looks, what its plan leaves open, and who keeps what it did."""
+    """The index, settings, trace and resources of one search."""
 
     index: SearchIndex
     ranking: Ranking
@@ -62,8 +59,8 @@ class Search:
         """Return a generative model.
 
         Raises:
-            RequestError: It is one that scores passages.
-            UserError: It can't be used as the corpus file names it.
+            RequestError: The model only scores passages.
+            UserError: The model can't be used as configured.
         """
         model: Writer = self._model(name, "stream", "writes: name one of kind llm or vlm")
         return model
@@ -81,9 +78,9 @@ class Search:
             )
         return model
 
-    def nearest(self, asked: Asked, k: int, filters: Filters) -> Ranked:
-        """Return the rows that are nearest to a question's words."""
-        return self.index.dense(asked.vector(DEFAULT.name), k, filters, DEFAULT.name)
+    def nearest(self, query: EmbeddedQuery, k: int, filters: Filters) -> Ranked:
+        """Return the rows nearest to the query's words."""
+        return self.index.dense(query.vector(DEFAULT.name), k, filters, DEFAULT.name)
 
     def rows(self, evidence_ids: Sequence[str]) -> dict[str, Mapping[str, object]]:
         """Return rows by id, in that order; unknown ones are left out."""

@@ -1,4 +1,4 @@
-"""Find evidence by the table of contents: a generative model reads it, and names the sections that answer.
+"""Find evidence by the table of contents: a generative model picks the sections that answer.
 
 Source:
     The generative retriever of OMG-QA, "OMG-QA: Building Open-Domain Multi-Modal Generative Question Answering Systems".
@@ -8,12 +8,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 MOST_SECTIONS = 400
-"""Lines of a table of contents that a model is given: some 6,000 tokens."""
+"""Maximum lines of the contents shown to a model: some 6,000 tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContentsRow:
-    """What a table of contents needs of a row of evidence."""
+    """The columns of a row that a table of contents needs."""
 
     evidence_id: str
     doc_id: str
@@ -23,7 +23,7 @@ class ContentsRow:
 
 @dataclass(slots=True)
 class SectionEntry:
-    """A line of the contents: a document (depth 0) or one of its sections. ``rows`` are those right in it, in reading order."""
+    """A document (depth 0) or one of its sections; ``rows`` are those directly in it, in reading order."""
 
     number: int
     path: tuple[str, ...]
@@ -32,11 +32,7 @@ class SectionEntry:
 
 
 def contents_of(rows: Iterable[ContentsRow]) -> list[SectionEntry]:
-    """Return the contents of documents, numbered from 1.
-
-    Args:
-        rows: Their rows, by document and in reading order.
-    """
+    """Return the contents of documents, numbered from 1, from their rows by document and in reading order."""
     entries: dict[tuple[str, ...], SectionEntry] = {}
     for row in rows:
         path = (row.doc_id, *row.section_path)
@@ -49,18 +45,16 @@ def contents_of(rows: Iterable[ContentsRow]) -> list[SectionEntry]:
 
 
 def printed(entries: Sequence[SectionEntry]) -> str:
-    """Print contents for a model, a line a section, indented; those beyond ``MOST_SECTIONS`` are left out."""
+    """Return the first ``MOST_SECTIONS`` entries as indented lines."""
     return "\n".join(
         f"{'  ' * (len(entry.path) - 1)}- {entry.title or 'untitled'} [{entry.number}]" for entry in entries[:MOST_SECTIONS]
     )
 
 
 def rows_under(entries: Sequence[SectionEntry], numbers: Sequence[int]) -> list[str]:
-    """Return the rows of chosen sections in the order of the choice, and in reading order within each; none twice.
+    """Return the rows of chosen sections, in the order of choice and then in reading order, each once.
 
-    Args:
-        entries: The contents.
-        numbers: The chosen ones; a section is left out where one inside it is chosen, too.
+    A section is skipped if one inside it is chosen too.
     """
     named = {entry.number: entry.path for entry in entries}
     paths = [named[number] for number in numbers if number in named]

@@ -1,4 +1,4 @@
-"""Leave out of a question what says nothing."""
+"""Remove stop words from a query."""
 
 import re
 from collections.abc import Sequence
@@ -16,12 +16,12 @@ STOP_WORDS = frozenset(
 
 
 def searched(query: str, stop_words: Literal["english"] | Sequence[str]) -> str:
-    """Return what BM25 looks for."""
+    """Return the words that BM25 searches for."""
     stopped = STOP_WORDS if stop_words == "english" else {word.lower() for word in stop_words}
     return without(query, stopped)
 
 
 def without(query: str, stopped: frozenset[str] | set[str]) -> str:
-    """Return a query without stop words; one that is made of nothing else is kept whole, since it means them."""
+    """Return a query without stop words; unchanged if it has no other words."""
     shortened = _WORD.sub(lambda word: "" if word[0].lower() in stopped else word[0], query)
     return shortened if _WORD.search(shortened) else query

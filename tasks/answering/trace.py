@@ -1,4 +1,4 @@
-"""Keep what each step of a search did."""
+"""Record the steps of a search."""
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
@@ -11,8 +11,8 @@ ROWS_SHOWN = 20
 
 
 @dataclass
-class Doing:
-    """A step that is under way; whoever does it fills in what came of it."""
+class StepRecord:
+    """A step in progress; the step fills in its results."""
 
     step: str
     asked: str = ""
@@ -22,26 +22,22 @@ class Doing:
     ranked: list[tuple[str, float]] = field(default_factory=list)
     seconds: float = 0.0
 
-    def gave(self, ranked: list[tuple[str, float]]) -> list[tuple[str, float]]:
-        """Keep the ranking that came of it, and return it."""
+    def keep(self, ranked: list[tuple[str, float]]) -> list[tuple[str, float]]:
+        """Record and return the resulting ranking."""
         self.ranked = ranked
         return ranked
 
 
 class Trace:
-    """The steps of one search, in the order in which they ended; of those done at once, in the order of the plan.
-
-    Args:
-        clock: Returns seconds; by default no time passes.
-    """
+    """The steps of one search, in the order in which they ended; parallel ones in the plan's order. ``clock`` returns seconds."""
 
     def __init__(self, clock: Callable[[], float] = lambda: 0.0) -> None:
-        self._done: list[Doing] = []
+        self._done: list[StepRecord] = []
         self._clock = clock
 
     @property
     def steps(self) -> list[TraceStep]:
-        """What each step did; made when it is asked for, since few searches are."""
+        """The finished steps."""
         return [
             TraceStep(
                 step=done.step,
@@ -57,15 +53,15 @@ class Trace:
         ]
 
     @contextlib.contextmanager
-    def step(self, name: str, asked: str = "") -> Iterator[Doing]:
-        """Do a step; it is kept when it ends."""
-        doing, started = Doing(name, asked), self._clock()
-        yield doing
-        doing.seconds = self._clock() - started
-        self._done.append(doing)
+    def step(self, name: str, asked: str = "") -> Iterator[StepRecord]:
+        """Run a step and record it when it ends."""
+        record, started = StepRecord(name, asked), self._clock()
+        yield record
+        record.seconds = self._clock() - started
+        self._done.append(record)
 
     def branch(self) -> "Trace":
-        """Return an empty trace of the same clock, for a step that is done while others are."""
+        """Return an empty trace with the same clock, for a step that runs in parallel."""
         return Trace(self._clock)
 
     def join(self, branches: "Iterable[Trace]") -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from schemas.corpus import CONTEXT, CaptionerKind
+from schemas.corpus.captions import CONTEXT, CaptionerKind
 from schemas.documents import Chunk, PlacedFigure
 from schemas.evidence import Modality
 from schemas.flags import Flag, is_refused
@@ -19,7 +19,7 @@ CAPTION_VERSION = "2"
 
 
 @dataclass(frozen=True, slots=True)
-class Wording:
+class DescriptionResult:
     """What describes a figure, page or text beside its document's own words.
 
     Attributes:
@@ -33,14 +33,14 @@ class Wording:
     flags: tuple[Flag, ...] = ()
 
 
-def wording_of(
+def description_result(
     by: str,
     kind: CaptionerKind,
     prompt: Prompt,
     around: Surroundings,
     made: Description | None,
     languages: LanguageDetector,
-) -> Wording:
+) -> DescriptionResult:
     """Return what of a model's reply describes a figure, page or text, and what is doubtful about it.
 
     Args:
@@ -52,9 +52,9 @@ def wording_of(
         languages: Detects another language than that of the document.
     """
     if made is None:
-        return Wording(flags=(unaskable(kind, around) or Flag.NOT_DESCRIBED,))
+        return DescriptionResult(flags=(unaskable(kind, around) or Flag.NOT_DESCRIBED,))
     found = flags(made, prompt, around, languages=languages)
-    return Wording(flags=found) if is_refused(found) else Wording(by, made.text, found)
+    return DescriptionResult(flags=found) if is_refused(found) else DescriptionResult(by, made.text, found)
 
 
 def described(piece: Chunk) -> tuple[Subject, str]:
@@ -69,11 +69,11 @@ def described_of(modality: str, figure_id: str | None, text: str) -> tuple[Subje
     return "page" if modality == Modality.PAGE else "figure", figure_id
 
 
-Wordings = Mapping[tuple[Subject, str], Wording]
+DescriptionResults = Mapping[tuple[Subject, str], DescriptionResult]
 """What describes a document's figures, pages and texts; what is left out is described by its context, a text by nothing."""
 
 
-def fitting(wordings: Wordings, count_tokens: CountTokens, *, max_tokens: int) -> Wordings:
+def fitting(wordings: DescriptionResults, count_tokens: CountTokens, *, max_tokens: int) -> DescriptionResults:
     """Return what models and people wrote, summaries of texts cut to what a row may hold: they are searched as they are."""
     return {
         (subject, name): replace(wording, text=begin(wording.text, count_tokens, max_tokens))
@@ -86,7 +86,7 @@ def fitting(wordings: Wordings, count_tokens: CountTokens, *, max_tokens: int) -
 def describe(
     chunks: Iterable[Chunk],
     figures: Iterable[PlacedFigure],
-    wordings: Wordings,
+    wordings: DescriptionResults,
     count_tokens: CountTokens,
     *,
     max_tokens: int,
@@ -109,7 +109,7 @@ def describe(
 
     made = []
     for piece in chunks:
-        wording = wordings.get(described(piece), Wording())
+        wording = wordings.get(described(piece), DescriptionResult())
         if piece.placement is not None and piece.figure_id is not None:
             made.append(replace(piece, text=cut_to_fit(_of_figure(piece, placed[piece.placement], wording))))
         elif piece.modality == Modality.PAGE:
@@ -120,7 +120,7 @@ def describe(
     return made
 
 
-def _of_figure(piece: Chunk, figure: PlacedFigure, wording: Wording) -> str:
+def _of_figure(piece: Chunk, figure: PlacedFigure, wording: DescriptionResult) -> str:
     beside = piece.tagged_text.removeprefix(placeholder(piece.figure_id or ""))
     return compose(beside, wording.text, figure.inner_text, figure.section_path)
 

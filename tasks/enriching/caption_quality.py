@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import regex
 
-from schemas.corpus import CaptionerKind
+from schemas.corpus.captions import CaptionerKind
 from schemas.flags import Flag
 from schemas.generation import Description
 from schemas.ports import LanguageDetector

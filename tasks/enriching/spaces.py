@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from schemas.corpus import EmbeddingOptions, ImageModelOptions, LateModelOptions, PoolOptions, TextModelOptions
+from schemas.corpus.embeddings import EmbeddingOptions, ImageModelOptions, LateModelOptions, PoolOptions, TextModelOptions
 from schemas.models import DEFAULT_SPACE, FLOAT32, Embeds, ModelName, Settings
 from tasks.enriching import embed
 from tasks.enriching.embed import Content
@@ -19,7 +19,7 @@ _TABLE = "table"
 """The modality; its enum comes with Arrow, which takes longer to import than all of this."""
 
 
-class Passage(NamedTuple):
+class RowText(NamedTuple):
     """What of a row of evidence can be embedded. ``figure_id`` names the picture that the row shows, where it shows one."""
 
     modality: str
@@ -46,7 +46,7 @@ class Space:
 
     name: str
     version: str
-    content: Callable[[Passage], Content | None]
+    content: Callable[[RowText], Content | None]
     model: Callable[[EmbeddingOptions], ModelName | None]
     embeds: Embeds = Embeds.TEXTS
     option: str = "embeddings.text"
@@ -63,17 +63,17 @@ class Space:
         return self.embeds is Embeds.PATCHES
 
 
-def searched_text(row: Passage) -> str:
+def searched_text(row: RowText) -> str:
     """Return what BM25 and models of text see of a row."""
     words = embed.searched_words(row.modality, row.text, row.description)
     return embed.search_text(row.title, row.section_path, words)
 
 
-def _words(row: Passage) -> Content:
+def _words(row: RowText) -> Content:
     return Content(text=searched_text(row))
 
 
-def _picture(row: Passage) -> Content | None:
+def _picture(row: RowText) -> Content | None:
     return None if row.figure_id is None else Content(picture=row.figure_id)
 
 
@@ -187,7 +187,7 @@ answers must be near by it.
 """
 
 
-def asked_by(options: EmbeddingOptions) -> dict[str, Settings]:
+def query_settings(options: EmbeddingOptions) -> dict[str, Settings]:
     """Return how questions are put to the model of each space that a corpus file names one for."""
     named = ((name, space.model(options)) for name, space in SPACES.items())
-    return {name: model.asked for name, model in named if model is not None}
+    return {name: model.query_settings for name, model in named if model is not None}

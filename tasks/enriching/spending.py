@@ -5,7 +5,9 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from schemas.corpus import AskedModel, ModelCaptioner, Price, Spend
+from schemas.corpus.budget import Spend
+from schemas.corpus.captions import ModelCaptioner
+from schemas.corpus.models import ModelConfig, Price
 from schemas.generation import Description, Subject
 from schemas.versions import Spent
 
@@ -29,7 +31,7 @@ def most(options: ModelCaptioner, prompt: str, subject: Subject = "figure") -> S
     return most_of(options, len(prompt), pictures=int(options.kind.sees and subject != "text"))
 
 
-def most_of(options: ModelCaptioner | AskedModel, characters: int, pictures: int) -> Spent:
+def most_of(options: ModelCaptioner | ModelConfig, characters: int, pictures: int) -> Spent:
     """Return what one call may cost at most, by the characters of its prompt and the number of its pictures."""
     read = math.ceil(characters / TOKEN_CHARACTERS) + pictures * math.ceil(options.max_side_px / PATCH_PX) ** 2
     return Spent(

@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 
 from schemas.documents import Line
+from schemas.figure_labels import LabelKind, caption_label
 from schemas.geometry import BBox, distance, gap
-from schemas.labels import LabelKind, caption_label
 from schemas.typography import is_same_size
 
 NEAR_PT = 60.0

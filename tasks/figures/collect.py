@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Callable
 
-from schemas.corpus import ParseOptions
+from schemas.corpus.parse import ParseOptions
 from schemas.documents import Figure, Kind, Role
 from schemas.drawings import Image, Pixels
 from schemas.errors import BadInputError

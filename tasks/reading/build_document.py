@@ -15,8 +15,8 @@ from schemas.documents import (
     RecognisedLine,
     StructuredDocument,
 )
+from schemas.figure_labels import Label, mentions
 from schemas.geometry import BBox
-from schemas.labels import Label, mentions
 from schemas.tags import escape, placeholders, strip
 from tasks.figures.callouts import callouts, explain, find_keys
 from tasks.reading.draft_blocks import DraftBlock, letters_of_text

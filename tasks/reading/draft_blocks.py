@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from schemas.documents import BlockKind, Line, Page, Placement, TablePart, TableRegion
+from schemas.figure_labels import Label
 from schemas.geometry import BBox, union
-from schemas.labels import Label
 from tasks.reading.join import join_lines
 from tasks.reading.picture_places import TextBlock
 from tasks.tables.rows import upright

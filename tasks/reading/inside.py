@@ -4,8 +4,8 @@ from dataclasses import replace
 from itertools import groupby
 
 from schemas.documents import Kind, Role
+from schemas.figure_labels import caption_label
 from schemas.geometry import BBox
-from schemas.labels import caption_label
 from tasks.figures.segment import fills
 from tasks.reading.draft_blocks import PageContent
 

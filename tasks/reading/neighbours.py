@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from schemas.documents import Block, BlockKind, Page, PlacedFigure
 from schemas.gates import PICTURES_BY_TEXT, Bounds
 from schemas.geometry import BBox, gap, is_level
-from schemas.laws import EXAMPLES, FEWEST_PICTURES
 from schemas.versions import GateResult
+from schemas.violations import EXAMPLES, FEWEST_PICTURES
 from tasks.reading.picture_places import OWN_COLUMN_PT, TOUCH_PT, shares_column
 from tasks.tables.rows import upright
 

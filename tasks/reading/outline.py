@@ -7,8 +7,8 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from schemas.documents import Line, OutlineEntry
+from schemas.figure_labels import caption_label
 from schemas.geometry import BBox
-from schemas.labels import caption_label
 from schemas.tags import strip
 from schemas.titles import NUMBERING, bare, same_title, title_letters
 from schemas.typography import is_same_size

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from schemas.documents import BlockKind, Line
+from schemas.figure_labels import caption_label
 from schemas.geometry import union
-from schemas.labels import caption_label
 from schemas.typography import is_same_size
 from tasks.figures.anchor import begins_anew
 from tasks.reading.draft_blocks import DraftBlock

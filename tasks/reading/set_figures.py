@@ -6,8 +6,8 @@ from dataclasses import replace
 from itertools import pairwise
 
 from schemas.documents import BlockKind, Line, Page, Placement, Role
+from schemas.figure_labels import LabelKind
 from schemas.geometry import distance, is_level
-from schemas.labels import LabelKind
 from schemas.tags import placeholder
 from tasks.figures.anchor import anchor, running_text
 from tasks.reading.draft_blocks import DraftBlock, is_divisible, text_block, with_lines

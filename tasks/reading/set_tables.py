@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from schemas.documents import BlockKind, Line, TablePart, TableRegion
+from schemas.figure_labels import LabelKind
 from schemas.geometry import BBox, gap
-from schemas.labels import LabelKind
 from tasks.reading.draft_blocks import DraftBlock, with_lines
 from tasks.tables.mark_up import markdown
 

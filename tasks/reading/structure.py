@@ -16,7 +16,7 @@ from schemas.documents import (
     StructuredDocument,
     TableRegion,
 )
-from schemas.labels import caption_label
+from schemas.figure_labels import caption_label
 from schemas.tags import placeholders
 from tasks.figures.segment import with_segments
 from tasks.reading.bidi import runs_right_to_left

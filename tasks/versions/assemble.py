@@ -14,9 +14,9 @@ from schemas.documents import TAGGED, Chunk, Figure, Placement, Region
 from schemas.evidence import EVIDENCE, PLACEMENTS, VersionRows
 from schemas.geometry import BBox
 from schemas.ids import evidence_id
-from schemas.ports import Aside
+from schemas.ports import Spill
 from schemas.tags import DIGITS_MOST, DOC_DIGITS, TagTemplate, fill, placeholder, placeholders, restore
-from tasks.enriching.caption import Wording, Wordings, as_printed, described
+from tasks.enriching.caption import DescriptionResult, DescriptionResults, as_printed, described
 from tasks.versions.tag import number_figure, number_figures
 
 ASSEMBLE_VERSION = "6"
@@ -27,7 +27,7 @@ NUMBERED = pa.schema([(_ENDING, pa.string()), (_FIGURE, pa.string()), (_NUMBER, 
 
 
 @dataclass(frozen=True)
-class DocumentPieces:
+class DocumentChunks:
     """What a document brings into a version. ``captions`` goes by the order of the placement; ``language`` may be unknown.
 
     ``labels`` are what it calls its pages; empty where that is their numbers.
@@ -40,14 +40,14 @@ class DocumentPieces:
     figures: Sequence[Figure]
     placements: Sequence[Placement]
     captions: Mapping[int, str]
-    wordings: Wordings = field(default_factory=dict)
+    wordings: DescriptionResults = field(default_factory=dict)
     date: str | None = None
     language: str | None = None
     labels: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
-class Numbers:
+class TagNumbers:
     """The numbers of a version's tags: of figures that share theirs, wider ones."""
 
     digits: int
@@ -67,8 +67,8 @@ def number_version(
     earlier: Callable[[], Iterable[pa.Table]],
     load: Callable[[str], Pictures],
     digits: int,
-    aside: Aside,
-) -> tuple[Numbers, Set[str]]:
+    aside: Spill,
+) -> tuple[TagNumbers, Set[str]]:
     """Number the figures of a version; the same for the same figures, whoever made them.
 
     Args:
@@ -101,10 +101,10 @@ def number_version(
         known = _tagged(figures, placements)
         shared |= {name: str(int(known[name], 16)) for name in known.keys() & shared.keys()}
     wider = number_figures({name: int(number) for name, number in shared.items()}, digits)
-    return Numbers(digits, wider), _renumbered(earlier, wider, digits)
+    return TagNumbers(digits, wider), _renumbered(earlier, wider, digits)
 
 
-def _put_aside(aside: Aside, numbers: Iterable[tuple[str, str]], digits: int) -> None:
+def _put_aside(aside: Spill, numbers: Iterable[tuple[str, str]], digits: int) -> None:
     rows = [{_ENDING: number[-digits:], _FIGURE: name, _NUMBER: number} for name, number in numbers]
     aside.add(pa.Table.from_pylist(rows, schema=NUMBERED))
 
@@ -123,7 +123,7 @@ def _renumbered(placements: Callable[[], Iterable[pa.Table]], wider: Mapping[str
 
 
 def make_rows(
-    documents: Iterable[DocumentPieces], numbers: Numbers, template: TagTemplate
+    documents: Iterable[DocumentChunks], numbers: TagNumbers, template: TagTemplate
 ) -> Iterator[tuple[str, VersionRows]]:
     """Yield the rows of each document, with its id."""
     for document in documents:
@@ -183,7 +183,7 @@ def _tagged_rows(placements: pa.Table) -> list[dict[str, str]]:
 
 
 def _tags(
-    document: DocumentPieces, figures: Mapping[str, Figure], numbers: Numbers, template: TagTemplate
+    document: DocumentChunks, figures: Mapping[str, Figure], numbers: TagNumbers, template: TagTemplate
 ) -> dict[int, str]:
     """Return the tags of a document's tagged placements, by their order."""
     tags: dict[int, str] = {}
@@ -246,7 +246,7 @@ _NOWHERE = Region(0, BBox(0, 0, 0, 0))
 """Where a row without a place is put: no page has that number, so ``check`` finds it."""
 
 
-def _evidence(document: DocumentPieces, tags: Mapping[int, str]) -> Iterator[dict[str, object]]:
+def _evidence(document: DocumentChunks, tags: Mapping[int, str]) -> Iterator[dict[str, object]]:
     standing = _Standing(document.placements, tags)
     seen: Counter[tuple[str, int, str]] = Counter()
     for piece in document.chunks:
@@ -277,10 +277,10 @@ def _evidence(document: DocumentPieces, tags: Mapping[int, str]) -> Iterator[dic
         } | _description(document, piece)
 
 
-_CONTEXT_ALONE = Wording()
+_CONTEXT_ALONE = DescriptionResult()
 
 
-def _description(document: DocumentPieces, piece: Chunk) -> dict[str, object]:
+def _description(document: DocumentChunks, piece: Chunk) -> dict[str, object]:
     """Return who described a row, in which words, and what is doubtful about them; of a text that nobody was to, nothing."""
     wording = document.wordings.get(described(piece), None if piece.figure_id is None else _CONTEXT_ALONE)
     if wording is None:
@@ -311,7 +311,7 @@ def _with_tags(piece: Chunk, tag_of: Callable[[str], str]) -> tuple[str, list[li
 
 
 def _placements(
-    document: DocumentPieces, figures: Mapping[str, Figure], numbers: Numbers, tags: Mapping[int, str]
+    document: DocumentChunks, figures: Mapping[str, Figure], numbers: TagNumbers, tags: Mapping[int, str]
 ) -> Iterator[dict[str, object]]:
     for placement in document.placements:
         figure = figures.get(placement.figure_id or "")

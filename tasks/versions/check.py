@@ -18,9 +18,9 @@ from schemas.documents import TAGGED, Page, Placement, Role
 from schemas.evidence import EVIDENCE, PLACEMENTS, Modality, VersionRows
 from schemas.gates import QUARANTINE, Bounds
 from schemas.ids import figure_id
-from schemas.laws import EXAMPLES, OUR_FAULT, Offence, Verdict, in_words
 from schemas.tags import TagTemplate, is_disarmed
 from schemas.versions import GateResult, LedgerRow, Plan, Status
+from schemas.violations import EXAMPLES, OUR_FAULT, GateVerdict, Violation, in_words
 
 CHECK_VERSION = "1"
 """Goes up when a law changes: rows that held the laws before are looked at again."""
@@ -29,7 +29,7 @@ Names = Mapping[str, str]
 """A source of each document, by its id: what messages call it."""
 
 
-def documents_conserved(plan: Plan, ledger: Sequence[LedgerRow]) -> Verdict:
+def documents_conserved(plan: Plan, ledger: Sequence[LedgerRow]) -> GateVerdict:
     """Hold that every planned source is in the ledger once, indexed or quarantined, and no other is."""
     # Sources that are planned and not in the ledger yet: for a corpus of very many, one count of them is enough.
     left = Counter((row.source, row.doc_id) for rows in (plan.documents, plan.carried) for row in rows)
@@ -39,14 +39,14 @@ def documents_conserved(plan: Plan, ledger: Sequence[LedgerRow]) -> Verdict:
         status[row.status] += 1
         left[row.source, row.doc_id] -= 1
     # A source that isn't in the ledger can't be put in quarantine there, so these are no single document's.
-    offences = [Offence(None, None, f"{source} got lost") for source, _ in left.elements()]
-    offences += [Offence(None, None, f"{source} was not planned") for source, _ in (-left).elements()]
+    violations = [Violation(None, None, f"{source} got lost") for source, _ in left.elements()]
+    violations += [Violation(None, None, f"{source} was not planned") for source, _ in (-left).elements()]
     held = f"{planned} sources in, {status[Status.INDEXED]} indexed, {status[Status.QUARANTINED]} quarantined"
-    return _law("documents conserved", offences, held, {})
+    return _law("documents conserved", violations, held, {})
 
 
 @dataclass(frozen=True)
-class DocumentIn:
+class DocumentContent:
     """What the pages of a document held before anything was made of them.
 
     ``failed`` are the pages on which something could not be read, and ``marginal`` those with running heads alone; ``pictured``
@@ -78,7 +78,7 @@ class ContentConserved:
     def __init__(self) -> None:
         self._pages, self._figures = _Tally(), _Tally()
 
-    def look(self, documents: Iterable[DocumentIn], rows: VersionRows = _NO_ROWS) -> None:
+    def look(self, documents: Iterable[DocumentContent], rows: VersionRows = _NO_ROWS) -> None:
         """Look at documents that went in, and at all rows that they have in the version; those of others don't matter."""
         standing: dict[str, set[int]] = defaultdict(set)
         shown: dict[str, set[str]] = defaultdict(set)
@@ -107,7 +107,7 @@ class ContentConserved:
                 fate = _fate_of_figure(place, found, document, shown[document.doc_id])
                 self._figures.add(fate, document.doc_id, place.page)
 
-    def verdicts(self, names: Names) -> list[Verdict]:
+    def verdicts(self, names: Names) -> list[GateVerdict]:
         """Judge; ``names`` are what messages call the documents."""
         return [
             self._pages.verdict("pages conserved", "pages", names),
@@ -115,7 +115,7 @@ class ContentConserved:
         ]
 
 
-class TakenOver:
+class ReusedRows:
     """Holds that documents which the live version has already bring as many rows and placements as they did there.
 
     What is expected of a document is said before it is looked at.
@@ -123,7 +123,7 @@ class TakenOver:
 
     def __init__(self) -> None:
         self._open: tuple[dict[str, int], dict[str, int]] = ({}, {})
-        self._offences: tuple[list[Offence], list[Offence]] = ([], [])
+        self._violations: tuple[list[Violation], list[Violation]] = ([], [])
         self._documents = 0
 
     def expect(self, rows: VersionRows) -> None:
@@ -141,16 +141,16 @@ class TakenOver:
 
     def _compare(self, kind: int, doc_id: str, had: int, has: int) -> None:
         if had != has:
-            self._offences[kind].append(Offence(doc_id, None, f"it had {had} {_KINDS[kind]} and has {has}"))
+            self._violations[kind].append(Violation(doc_id, None, f"it had {had} {_KINDS[kind]} and has {has}"))
 
-    def verdict(self, names: Names) -> Verdict:
+    def verdict(self, names: Names) -> GateVerdict:
         """Judge; ``names`` are what messages call the documents."""
         for kind, left in enumerate(self._open):
             for doc_id in sorted(left):
                 self._compare(kind, doc_id, left[doc_id], 0)
-        offences = [offence for found in self._offences for offence in found]
+        violations = [violation for found in self._violations for violation in found]
         return _law(
-            "documents taken over", offences, f"{self._documents} documents have the rows that they had before", names
+            "documents taken over", violations, f"{self._documents} documents have the rows that they had before", names
         )
 
 
@@ -177,15 +177,15 @@ class _Tally:
 
     def __init__(self) -> None:
         self._fates: Counter[str] = Counter()
-        self._lost: list[Offence] = []
+        self._lost: list[Violation] = []
 
     def add(self, fate: str | _Lost, doc_id: str, page: int) -> None:
         if isinstance(fate, _Lost):
-            self._lost.append(Offence(doc_id, page, fate.how))
+            self._lost.append(Violation(doc_id, page, fate.how))
         else:
             self._fates[fate] += 1
 
-    def verdict(self, gate: str, kind: str, names: Names) -> Verdict:
+    def verdict(self, gate: str, kind: str, names: Names) -> GateVerdict:
         total = self._fates.total() + len(self._lost)
         left_out = {fate: count for fate, count in self._fates.items() if fate not in (_INDEXED, _QUARANTINED)}
         why = "; ".join(f"{count} {fate}" for fate, count in sorted(left_out.items()))
@@ -196,7 +196,7 @@ class _Tally:
         return _law(gate, self._lost, held, names)
 
 
-def _fate_of_page(page: Page, document: DocumentIn, standing: Collection[int], whole: Collection[int]) -> str | _Lost:
+def _fate_of_page(page: Page, document: DocumentContent, standing: Collection[int], whole: Collection[int]) -> str | _Lost:
     if page.page in document.pictured and page.page not in whole:
         return _Lost("a page has a picture and no row of its own")
     if page.page in standing:
@@ -210,7 +210,7 @@ def _fate_of_page(page: Page, document: DocumentIn, standing: Collection[int], w
 
 
 def _fate_of_figure(
-    place: Placement, row: Mapping[str, Any] | None, document: DocumentIn, shown: Collection[str | None]
+    place: Placement, row: Mapping[str, Any] | None, document: DocumentContent, shown: Collection[str | None]
 ) -> str | _Lost:
     if row is None:
         return _Lost("a figure has no placement")
@@ -231,7 +231,7 @@ class TagsArePlacements:
 
     def __init__(self, template: TagTemplate) -> None:
         self._template = template
-        self._offences: list[Offence] = []
+        self._violations: list[Violation] = []
         self._written = self._placed = 0
 
     def look(self, rows: VersionRows) -> None:
@@ -248,14 +248,14 @@ class TagsArePlacements:
             where, there = placed[doc_id, number], written[doc_id, number]
             if len(where) != len(there):
                 what = f"tag {number} is placed {len(where)} times and written {len(there)} times"
-                self._offences.append(Offence(doc_id, min(where or there), what))
+                self._violations.append(Violation(doc_id, min(where or there), what))
         self._written += sum(map(len, written.values()))
         self._placed += sum(map(len, placed.values()))
 
-    def verdict(self, names: Names) -> Verdict:
+    def verdict(self, names: Names) -> GateVerdict:
         """Judge; ``names`` are what messages call the documents."""
         held = f"{self._written} tags written for {self._placed} tagged placements"
-        return _law("tags are placements", self._offences, held, names)
+        return _law("tags are placements", self._violations, held, names)
 
 
 class TagsResolve:
@@ -266,7 +266,7 @@ class TagsResolve:
 
     def __init__(self, template: TagTemplate) -> None:
         self._template = template
-        self._offences: list[Offence] = []
+        self._violations: list[Violation] = []
         self._tags = 0
 
     def look(self, rows: VersionRows) -> None:
@@ -283,11 +283,11 @@ class TagsResolve:
             strange = [f"tag {number} leads nowhere" for number in named if number not in numbers[doc_id]]
             strange += [f"figure {ref[:12]} leads nowhere" for ref in row["figure_refs"] if ref not in figures[doc_id]]
             strange += ["a tag is broken" for words, number in parts if number is None and not is_disarmed(words)]
-            self._offences += [Offence(doc_id, row["page"], what) for what in strange]
+            self._violations += [Violation(doc_id, row["page"], what) for what in strange]
 
-    def verdict(self, names: Names) -> Verdict:
+    def verdict(self, names: Names) -> GateVerdict:
         """Judge; ``names`` are what messages call the documents."""
-        return _law("tags resolve", self._offences, f"all {self._tags} tags lead to figures of their own document", names)
+        return _law("tags resolve", self._violations, f"all {self._tags} tags lead to figures of their own document", names)
 
 
 PLACED = pa.schema(
@@ -318,10 +318,10 @@ def _placed(rows: pa.Table, known: Collection[str]) -> pa.Table:
     return rows.append_column(PLACED.field("known"), known_documents.take(documents.indices)).cast(PLACED)
 
 
-def one_figure_a_number(by_number: Iterable[pa.Table], by_figure: Iterable[pa.Table], names: Names) -> Verdict:
+def one_figure_a_number(by_number: Iterable[pa.Table], by_figure: Iterable[pa.Table], names: Names) -> GateVerdict:
     """Hold that a tag's number names one figure of the version, and a figure has one number.
 
-    It is a document's offence where the document contradicts itself; where documents contradict each other it is nobody's.
+    It is a document's violation where the document contradicts itself; where documents contradict each other it is nobody's.
 
     Args:
         by_number: Rows of ``PLACED`` that have a number; those that share one are in one table.
@@ -330,16 +330,16 @@ def one_figure_a_number(by_number: Iterable[pa.Table], by_figure: Iterable[pa.Ta
     """
     numbers, named_twice = _several(by_number, "number", "figure_id", "number {} names {} figures")
     figures, numbered_twice = _several(by_figure, "figure_id", "number", "figure {:.12} has {} numbers")
-    offences = []
+    violations = []
     for what, rows in [*sorted(named_twice.items()), *sorted(numbered_twice.items())]:
         alone = {doc_id for doc_id, found in _pairs(rows).items() if len(found) > 1}
         if alone:
-            offences += [Offence(row["doc_id"], row["page"], what) for row in rows if row["doc_id"] in alone]
+            violations += [Violation(row["doc_id"], row["page"], what) for row in rows if row["doc_id"] in alone]
         else:
             where = {row["doc_id"]: row["page"] for row in reversed(rows)}
             named = ", ".join(f"{names.get(doc_id, doc_id[:12])} page {page}" for doc_id, page in sorted(where.items())[:2])
-            offences.append(Offence(None, None, f"{what}, as in {named}"))
-    return _law("one figure a number", offences, f"{numbers} numbers, {figures} figures", names)
+            violations.append(Violation(None, None, f"{what}, as in {named}"))
+    return _law("one figure a number", violations, f"{numbers} numbers, {figures} figures", names)
 
 
 def _several(tables: Iterable[pa.Table], one: str, other: str, words: str) -> tuple[int, dict[str, list[dict[str, Any]]]]:
@@ -364,7 +364,7 @@ def _pairs(rows: Iterable[dict[str, Any]]) -> dict[str, set[tuple[str, str]]]:
     return found
 
 
-def figures_are_their_names(by_figure: Iterable[pa.Table], load: Callable[[str], bytes], names: Names) -> Verdict:
+def figures_are_their_names(by_figure: Iterable[pa.Table], load: Callable[[str], bytes], names: Names) -> GateVerdict:
     """Hold that every stored figure decodes to pixels whose digest is its name.
 
     Objects never change, so figures that were looked at before are not decoded again.
@@ -375,7 +375,7 @@ def figures_are_their_names(by_figure: Iterable[pa.Table], load: Callable[[str],
         names: What messages call the documents.
     """
     total = decoded = 0
-    faults: dict[str, list[Offence]] = {}
+    faults: dict[str, list[Violation]] = {}
     for table in by_figure:
         figures = table.group_by("figure_id").aggregate([("known", "any")])
         unseen = [row["figure_id"] for row in figures.to_pylist() if not row["known_any"]]
@@ -386,10 +386,10 @@ def figures_are_their_names(by_figure: Iterable[pa.Table], load: Callable[[str],
                 for row in table.filter(pc.equal(table.column("figure_id"), pa.scalar(name))).to_pylist():
                     where.setdefault(row["doc_id"], row["page"])
                 what = f"figure {name[:12]} {fault}"
-                faults[name] = [Offence(doc_id, page, what) for doc_id, page in where.items()]
-    offences = [offence for name in sorted(faults) for offence in faults[name]]
+                faults[name] = [Violation(doc_id, page, what) for doc_id, page in where.items()]
+    violations = [violation for name in sorted(faults) for violation in faults[name]]
     held = f"{decoded} of {total} figures decoded, the others were before"
-    return _law("figures are their names", offences, held, names)
+    return _law("figures are their names", violations, held, names)
 
 
 def quarantine_ceiling(ledger: Sequence[LedgerRow], bounds: Bounds, corpus: str) -> GateResult:
@@ -439,7 +439,7 @@ def _tagged(placements: pa.Table) -> Iterable[dict[str, Any]]:
     return (row for row in rows if row["number"] is not None)
 
 
-def _law(gate: str, offences: Sequence[Offence], held: str, names: Names) -> Verdict:
-    message = f"{in_words(offences, names)}; {OUR_FAULT}" if offences else held
-    result = GateResult(gate=gate, passed=not offences, value=len(offences), bound=0, message=message)
-    return Verdict(result, tuple(offences))
+def _law(gate: str, violations: Sequence[Violation], held: str, names: Names) -> GateVerdict:
+    message = f"{in_words(violations, names)}; {OUR_FAULT}" if violations else held
+    result = GateResult(gate=gate, passed=not violations, value=len(violations), bound=0, message=message)
+    return GateVerdict(result, tuple(violations))

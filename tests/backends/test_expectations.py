@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 from backends.expectations import RowBatch, expect_evidence
-from schemas.corpus import GateOptions
+from schemas.corpus.gates import GateOptions
 from schemas.evidence import EVIDENCE
-from schemas.laws import Verdict
 from schemas.tags import escape, placeholder
+from schemas.violations import GateVerdict
 from tasks.versions.repeat import keyed_by_words
 
 FIGURE = "f" * 64
@@ -51,7 +51,7 @@ def expect(
     norm: float = 1.0,
     bounds: GateOptions = STRICT,
     docs: Path | None = None,
-) -> dict[str, Verdict]:
+) -> dict[str, GateVerdict]:
     table, count = pa.Table.from_pylist(rows, schema=EVIDENCE), len(rows)
     whole = batch(table, [tokens, *[5] * count][:count], {"text": [norm] * count, "other": [1.0] * count})
     verdicts = expect_evidence(lambda: [whole], NAMES, max_tokens=220, gates=bounds, docs=docs)
@@ -68,7 +68,7 @@ def batch(table: pa.Table, n_tokens: list[int], norms: dict[str, list[float]]) -
     return RowBatch(table, n_tokens, norms, shares_id, repeated)
 
 
-def failed(verdicts: dict[str, Verdict]) -> list[str]:
+def failed(verdicts: dict[str, GateVerdict]) -> list[str]:
     return [name.removeprefix("rows: ") for name, verdict in verdicts.items() if not verdict.gate.passed]
 
 
@@ -112,18 +112,18 @@ def bad_rows() -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def bad_verdicts(bad_rows: list[dict[str, Any]]) -> dict[str, Verdict]:
+def bad_verdicts(bad_rows: list[dict[str, Any]]) -> dict[str, GateVerdict]:
     return expect([row(0), row(1), *bad_rows])
 
 
 @pytest.mark.parametrize("rule", sorted({rule for _, rule in BAD}))
 def test_a_bad_row_breaks_its_rule_and_is_laid_at_its_document(
-    bad_verdicts: dict[str, Verdict], bad_rows: list[dict[str, Any]], rule: str
+    bad_verdicts: dict[str, GateVerdict], bad_rows: list[dict[str, Any]], rule: str
 ) -> None:
     offenders = [bad for bad, (_, broken) in zip(bad_rows, BAD, strict=True) if broken == rule]
     verdict = bad_verdicts[f"rows: {rule}"]
     assert (verdict.gate.passed, verdict.gate.value, verdict.gate.bound) == (False, len(offenders) / (len(BAD) + 2), 0)
-    assert [(offence.doc_id, offence.page) for offence in verdict.offences] == [
+    assert [(violation.doc_id, violation.page) for violation in verdict.violations] == [
         (bad["doc_id"], bad["page"]) for bad in offenders
     ]
     if rule != "doc_id is a SHA-256":
@@ -134,7 +134,7 @@ def test_a_bad_row_breaks_its_rule_and_is_laid_at_its_document(
         )
 
 
-def test_a_bad_row_breaks_no_other_rule(bad_verdicts: dict[str, Verdict]) -> None:
+def test_a_bad_row_breaks_no_other_rule(bad_verdicts: dict[str, GateVerdict]) -> None:
     assert set(failed(bad_verdicts)) == {rule for _, rule in BAD}
 
 
@@ -148,10 +148,10 @@ def test_missing_values_and_columns_are_told_apart() -> None:
     holed = pa.Table.from_pylist([row(0), row(1, title=None)], schema=loose)
     verdicts = expect_evidence(lambda: [batch(holed, [1, 1], {"text": [1, 1]})], NAMES, max_tokens=5, gates=STRICT)
     (broken,) = [verdict for verdict in verdicts if not verdict.gate.passed]
-    assert (broken.gate.gate, len(broken.offences)) == ("rows: title is never missing", 1)
+    assert (broken.gate.gate, len(broken.violations)) == ("rows: title is never missing", 1)
     less = good.drop_columns(["bbox"])
     (without,) = expect_evidence(lambda: [batch(less, [1] * 3, {"text": [1] * 3})], NAMES, max_tokens=5, gates=STRICT)
-    assert (without.gate.passed, without.gate.value, without.offences) == (False, None, ())
+    assert (without.gate.passed, without.gate.value, without.violations) == (False, None, ())
     assert "bbox" in without.gate.message
 
 
@@ -167,7 +167,7 @@ def test_a_share_of_texts_may_be_long(allowed: float, holds: bool) -> None:
     bounds = GateOptions(max_long_texts=allowed)
     verdict = expect([row(place) for place in range(4)], tokens=221, bounds=bounds)["rows: a text has at most 220 tokens"]
     gate = verdict.gate
-    assert (gate.passed, gate.value, gate.bound, verdict.offences) == (holds, 0.25, allowed, ())
+    assert (gate.passed, gate.value, gate.bound, verdict.violations) == (holds, 0.25, allowed, ())
     assert f"not so in 1 of 4 rows ({allowed:.0%} may: gates.max_long_texts)" in gate.message
     assert holds or gate.message.endswith(
         "manual.pdf: a row breaks it (page 1); if that is right, raise gates.max_long_texts"

@@ -483,14 +483,6 @@ def test_a_question_loads_what_it_needs(folder: Path, inset: Inset, command: str
     assert not heavy & loaded
 
 
-def test_synthesize_writes_manuals_that_parse_reads(tmp_path: Path, inset: Inset) -> None:
-    made = inset("synthesize", "--out", tmp_path, "--seed", 3, "--pages", 3, "--preset", "easy", "--json")
-    assert [Path(file).name for file in made.json["files"]] == ["easy-3.pdf", "easy-3.truth.json", "questions.jsonl"]
-    assert len(inset("parse", tmp_path / "easy-3.pdf", "--json").json["pages"]) == 3
-    mistaken = inset("synthesize", "--out", tmp_path, "--preset", "harder")
-    assert (mistaken.code, mistaken.err) == (2, "inset: --preset harder: use one of easy, medium, hard, pictures\n")
-
-
 @pytest.mark.slow
 def test_modules_of_the_folder_that_one_is_in_are_not_imported(folder: Path) -> None:
     (folder / "select.py").write_text("raise SystemExit('imported')")

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from backends.models.registry import LANGUAGE_MODELS, language_model
-from schemas.corpus import AskedModel, EndpointOptions, ModelCaptioner
+from schemas.corpus.captions import ModelCaptioner
+from schemas.corpus.models import EndpointOptions, ModelConfig
 from schemas.errors import BadInputError, FailureCode, TransientError
 from schemas.generation import Message, Reply, Request, Usage
 from schemas.models import Model
@@ -21,7 +22,7 @@ def _model(kind: str, folder: Path, endpoint: EndpointServer) -> Model[LanguageM
     is_local = kind == "local"
     name, options = (str(folder), None) if is_local else ("tiny", EndpointOptions(url=endpoint.url))
     given = {"kind": kind, "model": name, "revision": "r1", "endpoint": options, "max_tokens": 8}
-    captioner = AskedModel.model_validate(given) if kind == "llm" else ModelCaptioner.model_validate({**given, "batch": 4})
+    captioner = ModelConfig.model_validate(given) if kind == "llm" else ModelCaptioner.model_validate({**given, "batch": 4})
     return language_model("captions.models.shapes", captioner)
 
 

@@ -23,7 +23,6 @@ import pytest
 
 from backends.engines.analyser import terms
 from backends.engines.lancedb_index import LanceIndex
-from backends.engines.memory_index import MemoryIndex
 from backends.engines.rows import FILTERED
 from backends.engines.weaviate_index import WeaviateIndex
 from backends.engines.weaviate_server import WeaviateServer
@@ -32,6 +31,7 @@ from schemas.errors import ContractError, DamagedError, RequestError, TransientE
 from schemas.evidence import EVIDENCE, Filters, Modality, PageRange
 from schemas.ports import SearchIndex, Vector
 from tasks.answering.phrases import holding
+from tests.memory_index import MemoryIndex
 from tests.weaviate_server import StartedServer
 
 DIMENSION = 32

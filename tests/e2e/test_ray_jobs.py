@@ -12,7 +12,7 @@ import pytest
 
 from ray_jobs.cluster import runtime_env
 from ray_jobs.submission import Job, JobServer
-from schemas.corpus import RayOptions
+from schemas.corpus.cluster import RayOptions
 from schemas.errors import TransientError
 from tests import ray_cluster
 from tests.e2e.test_dag import airflow, states
@@ -153,7 +153,7 @@ def test_a_server_that_is_not_there_is_tried_again() -> None:
     [
         ("from ray_jobs.submission import JobServer; JobServer('{0.jobs}')", "Ray's job server at {0.jobs}"),
         (
-            "from ray_jobs.cluster import connected; from schemas.corpus import RayOptions\n"
+            "from ray_jobs.cluster import connected; from schemas.corpus.cluster import RayOptions\n"
             "with connected(RayOptions(address='{0.address}')): pass",
             "the Ray cluster at {0.address}",
         ),

@@ -6,7 +6,7 @@ from evaluation.gates import retrieval_gates
 from evaluation.golden import ModeReport, QuestionScore
 from evaluation.metrics import paired_bootstrap, recall_at
 from evaluation.questions import Question
-from schemas.corpus import GateOptions
+from schemas.corpus.gates import GateOptions
 from schemas.versions import GateResult
 
 LIVE, SINGLE = "recall against the live version", "hybrid against single modes"

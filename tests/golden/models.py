@@ -15,6 +15,7 @@ import pymupdf
 from PIL import Image, ImageDraw, ImageFont
 
 from backends.models import clip, late_interaction
+from backends.models.combined_vectors import combine
 from backends.models.endpoint import Endpoint
 from backends.models.language import Py3LangId
 from backends.models.line_reader import LEAST_WIDTH_PX, LINE_HEIGHT_PX
@@ -25,8 +26,8 @@ from backends.models.pictures import fit, open_picture
 from backends.models.rapid_layout_detector import LEAST_SCORE, RapidLayout
 from backends.models.rapidocr_recogniser import EXACT, LARGEST_SIDE_PX, LEAST_SIDE_PX, PARAMETERS, RapidOcr
 from backends.models.registry import IMAGE_EMBEDDERS, LATE_EMBEDDERS, TEXT_EMBEDDERS, UNIFIED_EMBEDDERS
-from backends.models.unified import combine
-from schemas.corpus import EndpointOptions, ModelCaptioner
+from schemas.corpus.captions import ModelCaptioner
+from schemas.corpus.models import EndpointOptions
 from schemas.errors import InsetError
 from schemas.generation import Reply, Request
 from schemas.geometry import BBox
@@ -364,7 +365,7 @@ MODELS: dict[str, tuple[Callable[[Path], Outputs], str]] = {
     "language detector": (_language, "backends.models.language:DETECTION_VERSION"),
     "perceptual hash": (_hash, "backends.models.perceptual_hash:HASH_VERSION"),
     "clip": (_clip, "backends.models.clip:SETTINGS_VERSION"),
-    "unified": (_unified, "backends.models.unified:SETTINGS_VERSION"),
+    "unified": (_unified, "backends.models.combined_vectors:SETTINGS_VERSION"),
     "late interaction": (_late, "backends.models.late_interaction:SETTINGS_VERSION"),
     "sentence transformer": (_sentence_transformer, "backends.models.sentence_transformer:SETTINGS_VERSION"),
     "local vlm": (_local_vlm, "backends.models.local_model:SETTINGS_VERSION"),

@@ -22,9 +22,10 @@ from backends.models.registry import TEXT_EMBEDDERS
 from backends.pdf.document import open_document
 from backends.pdf.inscribe import Inscription, inscribe
 from backends.stores.object_store import open_store
-from evaluation.synthetic import PRESETS, synthesize
 from ray_jobs.enrich import structure_with
-from schemas.corpus import CaptionerKind, EmbeddingOptions, ParseOptions
+from schemas.corpus.captions import CaptionerKind
+from schemas.corpus.embeddings import EmbeddingOptions
+from schemas.corpus.parse import ParseOptions
 from schemas.documents import (
     Chunk,
     LayoutRegion,
@@ -41,7 +42,16 @@ from schemas.generation import Description
 from schemas.geometry import BBox
 from schemas.ids import document_file, figure_file, sha256
 from schemas.tags import TagTemplate
-from tasks.enriching.caption import Wording, Wordings, as_printed, compose, describe, described, fitting, wording_of
+from tasks.enriching.caption import (
+    DescriptionResult,
+    DescriptionResults,
+    as_printed,
+    compose,
+    describe,
+    described,
+    description_result,
+    fitting,
+)
 from tasks.enriching.caption_quality import flags
 from tasks.enriching.chunk import chunk
 from tasks.enriching.embed import EMBED_VERSION, search_text
@@ -49,16 +59,17 @@ from tasks.enriching.language import language_of
 from tasks.enriching.near_duplicates import near_duplicates
 from tasks.enriching.page_rows import PageWords, rows_of_pages, words_of_pages
 from tasks.enriching.prompts import Prompt, Surroundings, presets
-from tasks.enriching.spaces import SPACES, Passage
+from tasks.enriching.spaces import SPACES, RowText
 from tasks.enriching.surroundings import surroundings, surroundings_of_page, surroundings_of_text
 from tasks.figures.segment import cut, pictures_to_segment
 from tasks.reading.parse import parse
 from tasks.reading.recognise import pictures_to_recognise
-from tasks.versions.assemble import DocumentPieces
-from tasks.versions.check import DocumentIn
+from tasks.versions.assemble import DocumentChunks
+from tasks.versions.check import DocumentContent
 from tests.golden.models import MODELS
 from tests.manuals import picture, sentence, write_long_table, write_manual, write_scan
 from tests.pins import Outputs, Step, check_pins, digest
+from tests.synthetic import PRESETS, synthesize
 from tests.versions import assemble, content_conserved, one_figure_a_number, tags_are_placements, tags_resolve
 from workers.page_pictures import keep_pictures
 
@@ -85,8 +96,8 @@ class _Made:
     chunks: list[Chunk]
     words: dict[int, PageWords]
     pages: list[Chunk]
-    wordings: Wordings
-    fitted: Wordings
+    wordings: DescriptionResults
+    fitted: DescriptionResults
     described: list[Chunk]
 
     @property
@@ -95,8 +106,8 @@ class _Made:
         return [*self.cut, *self.pages]
 
     @property
-    def pieces(self) -> DocumentPieces:
-        return DocumentPieces(
+    def pieces(self) -> DocumentChunks:
+        return DocumentChunks(
             doc_id=self.parsed.doc_id,
             title=self.structured.title,
             sources=(self.name,),
@@ -155,11 +166,11 @@ _DESCRIPTIONS = (
 """What models and people may have written of a figure, a page or a text; the last one is longer than a row may be."""
 
 
-def _wordings(rows: list[Chunk]) -> Wordings:
+def _wordings(rows: list[Chunk]) -> DescriptionResults:
     names = list(dict.fromkeys(described(row) for row in rows))
     flags = ((), (Flag.NOT_DESCRIBED,))
     return {
-        name: Wording("vlm" if text else "context", text, flags[not text])
+        name: DescriptionResult("vlm" if text else "context", text, flags[not text])
         for place, name in enumerate(names)
         for text in [_DESCRIPTIONS[place % (len(_DESCRIPTIONS) + 1) - 1]]
         if place % (len(_DESCRIPTIONS) + 1)  # nobody was asked about the others
@@ -228,7 +239,7 @@ def _caption(made: list[_Made]) -> Outputs:
     }
     worded = {
         name: [
-            wording_of("vlm", kind, prompt, around, reply, Py3LangId())
+            description_result("vlm", kind, prompt, around, reply, Py3LangId())
             for reply in (*_made_of(), None)
             for kind in (CaptionerKind.VLM, CaptionerKind.OCR_LLM)
         ]
@@ -238,7 +249,7 @@ def _caption(made: list[_Made]) -> Outputs:
     return found
 
 
-def _plain(wordings: Wordings) -> dict[str, Wording]:
+def _plain(wordings: DescriptionResults) -> dict[str, DescriptionResult]:
     return {f"{subject} {name}": wording for (subject, name), wording in wordings.items()}
 
 
@@ -367,10 +378,10 @@ def _assemble(made: list[_Made]) -> Outputs:
     return found
 
 
-def _passages(one: _Made) -> list[Passage]:
+def _passages(one: _Made) -> list[RowText]:
     texts = {name: as_printed(wording.text) for name, wording in one.fitted.items()}
     return [
-        Passage(
+        RowText(
             *(row.modality, one.structured.title, row.section_path, row.text, row.figure_id),
             description=texts.get(described(row)),
         )
@@ -441,7 +452,7 @@ def _language(made: list[_Made]) -> Outputs:
 def _check(made: list[_Made]) -> Outputs:
     rows = assemble([one.pieces for one in made], TEMPLATE, DIGITS)
     names = {one.parsed.doc_id: one.name for one in made}
-    documents = [DocumentIn(one.parsed.doc_id, one.parsed.pages, one.parsed.placements) for one in made]
+    documents = [DocumentContent(one.parsed.doc_id, one.parsed.pages, one.parsed.placements) for one in made]
     found: dict[str, tuple[str, str]] = {}
     for name, evidence, placements in (
         ("whole", rows.evidence, rows.placements),
@@ -455,7 +466,7 @@ def _check(made: list[_Made]) -> Outputs:
             tags_resolve(evidence, placements, TEMPLATE, names),
             one_figure_a_number(placements, names),
         ]
-        laid = [[verdict.gate.gate, *((at.doc_id, at.page) for at in verdict.offences)] for verdict in verdicts]
+        laid = [[verdict.gate.gate, *((at.doc_id, at.page) for at in verdict.violations)] for verdict in verdicts]
         found[name] = digest([documents, evidence, placements]), digest(laid)
     assert len({judged for _, judged in found.values()}) == len(found), "each damage breaks laws of its own"
     return found

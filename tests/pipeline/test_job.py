@@ -9,7 +9,7 @@ import pytest
 from pipeline import job, steps
 from pipeline.corpus.workspace import open_workspace
 from pipeline.records.notes import read_notes
-from schemas.corpus import RayOptions
+from schemas.corpus.cluster import RayOptions
 from schemas.stages import Stage
 
 _JOBS = """\

@@ -9,7 +9,7 @@ import pytest
 import ray
 
 from ray_jobs.cluster import connected
-from schemas.corpus import RayOptions
+from schemas.corpus.cluster import RayOptions
 from schemas.errors import TransientError
 
 
@@ -25,7 +25,7 @@ def test_a_ray_that_is_not_up_in_time_is_one_line(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.slow
 def test_a_ray_of_this_machine_is_started_without_a_home_folder(tmp_path: Path) -> None:
     started = (
-        "from ray_jobs.cluster import connected; from schemas.corpus import RayOptions\n"
+        "from ray_jobs.cluster import connected; from schemas.corpus.cluster import RayOptions\n"
         "with connected(RayOptions(num_cpus=1)): pass"
     )
     mine = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH_")}

@@ -11,7 +11,8 @@ from backends.stores.object_store import open_store
 from ray_jobs.cluster import connected
 from ray_jobs.embed import EmbedderActor, embed
 from ray_jobs.rows import Outcome
-from schemas.corpus import EmbeddingOptions, ImageModelOptions, RayOptions
+from schemas.corpus.cluster import RayOptions
+from schemas.corpus.embeddings import EmbeddingOptions, ImageModelOptions
 from schemas.errors import DamagedError, FailureCode
 from schemas.ids import figure_file
 from schemas.models import Embeds, ModelName

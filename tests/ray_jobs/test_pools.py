@@ -14,7 +14,8 @@ from ray_jobs.cluster import connected
 from ray_jobs.enrich import recognise
 from ray_jobs.pools import cut_batches, run_pool
 from ray_jobs.rows import Outcome
-from schemas.corpus import CaptionOptions, RayOptions
+from schemas.corpus.captions import CaptionOptions
+from schemas.corpus.cluster import RayOptions
 from schemas.documents import RecognisedLine
 from schemas.errors import BadInputError, FailureCode, TransientError, UserError
 from schemas.ids import figure_file

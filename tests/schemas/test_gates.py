@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from schemas.corpus import GateOptions
+from schemas.corpus.gates import GateOptions
 from schemas.gates import COUNTED, GATES, CountedGate, Gate
 from schemas.versions import Counts, GateResult
 

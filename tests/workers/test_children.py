@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from schemas.corpus import ParseOptions
+from schemas.corpus.parse import ParseOptions
 from schemas.errors import ContractError, FailureCode, InsetError, NotFoundError, TransientError, UserError
 from workers.children import Done, Refused, prepare, run_each
 

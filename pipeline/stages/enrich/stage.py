@@ -45,7 +45,7 @@ from schemas.parquet import rows_of, schema_of, table_of
 from schemas.ports import Vector
 from schemas.progress import Report, silent
 from schemas.stages import Stage, Step
-from tasks.enriching.spaces import Passage
+from tasks.enriching.spaces import RowText
 from tasks.figures.segment import pictures_to_segment
 from tasks.reading.recognise import pictures_to_recognise
 
@@ -243,7 +243,7 @@ def _embed(
 
 def _passages(
     workspace: Workspace, inherited: Inherited, doc_ids: Iterable[str], sources: Mapping[str, str]
-) -> Iterator[Passage]:
+) -> Iterator[RowText]:
     reader = DocumentReader(workspace, doc_ids, inherited)
     for doc_id in doc_ids:
         yield from reader.passages(doc_id, sources[doc_id])
@@ -252,7 +252,7 @@ def _passages(
 
 
 def _embed_in(
-    workspace: Workspace, vectors: SpaceVectors, rows: Sequence[Passage], before: int, ray: _OnDemand, report: Report
+    workspace: Workspace, vectors: SpaceVectors, rows: Sequence[RowText], before: int, ray: _OnDemand, report: Report
 ) -> int:
     """Embed what of some rows has no vector in a space yet; return how many that was, ``before`` came already."""
     store, corpus, space = workspace.store, workspace.corpus, vectors.space

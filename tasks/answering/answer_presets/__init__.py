@@ -1,15 +1,12 @@
-"""Ways to answer, each with a name. A YAML file beside this module is one; nothing else knows an answer preset by its name."""
+"""Answer presets: each YAML file beside this module is one."""
 
 import functools
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from typing import Any
-
-import yaml
 
 from schemas.answer_presets import AnswerPreset, AnswerPresetInfo, AnswerSettings
 from schemas.errors import RequestError
-from tasks.answering.presets import mistake, read_named
+from tasks.answering.presets import mistake, read_named, read_packaged
 
 EXTRACTIVE, WITH_A_MODEL = "extractive", "ilt"
 """The default answer presets: without a model, and with one."""
@@ -17,25 +14,14 @@ EXTRACTIVE, WITH_A_MODEL = "extractive", "ilt"
 
 @functools.cache
 def packaged_answers() -> Mapping[str, AnswerPreset]:
-    """Return the packaged answer presets by name: the extractive one, then those of each source."""
-    read = [
-        read_answer_preset(file.name.removesuffix(".yaml"), yaml.safe_load(file.read_text(encoding="utf-8")))
-        for file in files(__name__).iterdir()
-        if file.name.endswith(".yaml")
-    ]
-    return {preset.name: preset for preset in sorted(read, key=lambda one: (one.name != EXTRACTIVE, one.source, one.name))}
+    """Return the packaged answer presets by name, the extractive one first."""
+    return read_packaged(
+        __name__, read_answer_preset, lambda preset: (preset.name != EXTRACTIVE, preset.source, preset.name)
+    )
 
 
 def read_answer_preset(name: str, holds: Mapping[Any, Any]) -> AnswerPreset:
-    """Return the answer preset that a file holds.
-
-    Args:
-        name: That of the file, without its ending.
-        holds: What YAML has read of it.
-
-    Raises:
-        PresetError: It holds none.
-    """
+    """Return the answer preset of a YAML mapping; arguments and errors as for ``read_preset``."""
     return read_named(name, holds, AnswerPreset.model_validate)
 
 
@@ -43,7 +29,7 @@ def with_settings(preset: AnswerPreset, settings: Mapping[str, Any]) -> AnswerPr
     """Return an answer preset with some settings changed.
 
     Raises:
-        RequestError: There is no such setting, or it has no such value.
+        RequestError: A setting is unknown or its value invalid.
     """
     if unknown := sorted(set(settings) - set(AnswerSettings.model_fields)):
         raise RequestError(f"answers have no setting {unknown[0]!r}; use {', '.join(AnswerSettings.model_fields)}")
@@ -54,7 +40,7 @@ def with_settings(preset: AnswerPreset, settings: Mapping[str, Any]) -> AnswerPr
 
 
 def answer_preset_info(preset: AnswerPreset, needs: Sequence[str], missing: Sequence[str] = ()) -> AnswerPresetInfo:
-    """Return an answer preset as it is listed."""
+    """Return the listing of an answer preset."""
     settings = AnswerSettings.model_validate(preset.model_dump(include=set(AnswerSettings.model_fields)))
     named = preset.model_dump(include={"name", "label", "sentence", "source"})
     return AnswerPresetInfo(**named, needs=list(needs), missing=list(missing), settings=settings)

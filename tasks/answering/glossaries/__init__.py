@@ -1,6 +1,6 @@
-"""Terms and what they are made of. A YAML file beside this is a glossary: where one of ``asked`` is, ``also`` is looked for.
+"""Glossaries: each YAML file beside this module lists terms (``asked``), and words that a search adds for them (``also``).
 
-Documents hold the parts of a measure, and maybe never its name: no annual report prints its quick ratio.
+Documents may hold the parts of a measure but never its name: no annual report prints its quick ratio.
 """
 
 import functools
@@ -11,13 +11,9 @@ import yaml
 
 
 def expanded(question: str, glossary: str) -> str:
-    """Return a question with the words that its terms are made of behind it; itself where it has none of the terms.
+    """Return a question followed by the words that a glossary adds for its terms, each once.
 
-    A term is found as whole words, in any case, and in plural too; words that are added stand there once.
-
-    Args:
-        question: What is asked.
-        glossary: The glossary's name.
+    A term matches as whole words, in any case and number.
     """
     added = [word for pattern, words in _entries(glossary) if pattern.search(question) for word in words]
     return " ".join([question, *dict.fromkeys(added)])

@@ -1,8 +1,4 @@
-"""Ways to search, each a plan with a name. A YAML file beside this module is one; nothing else knows a preset by its name.
-
-To add one is to add a file, here or in a folder of one's own: the command, the service, its page and the evaluation take them
-from here.
-"""
+"""Search presets: each YAML file beside this module, or in a corpus's folder of presets, is a plan with a name."""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -13,49 +9,52 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import ValidationError
 
-from schemas.corpus import DEFAULT_PRESET
+from schemas.corpus.retrieval import DEFAULT_PRESET
 from schemas.errors import RequestError
 from schemas.models import DEFAULT_SPACE
-from schemas.retrieval import Preset, PresetInfo, Steps
+from schemas.retrieval import NamedPreset, Preset, PresetInfo, Steps
 from tasks.enriching.spaces import SPACES
 
 NO_CHANGES: Mapping[str, Any] = MappingProxyType({})
-"""The steps of those who take a preset as it is."""
+"""No overridden steps."""
 
 
-Named = TypeVar("Named")
+Named = TypeVar("Named", bound=NamedPreset)
 
 
 class PresetError(ValueError):
-    """A preset's file is none; the message says what is wrong, without the file's name."""
+    """A file isn't a preset; the message doesn't name the file."""
 
 
 @functools.cache
 def packaged() -> Mapping[str, Preset]:
-    """Return the presets that Inset brings, by name: the default, then what each version can do, Inset's own, and the papers'."""
-    read = [
-        read_preset(file.name.removesuffix(".yaml"), yaml.safe_load(file.read_text(encoding="utf-8")))
-        for file in files(__name__).iterdir()
+    """Return the packaged presets by name: the default, then those without requirements, Inset's own, and the papers'."""
+    return read_packaged(__name__, read_preset, _place)
+
+
+def read_packaged(
+    package: str, read: Callable[[str, Mapping[Any, Any]], Named], order: Callable[[Named], Any]
+) -> dict[str, Named]:
+    """Return the presets in the YAML files of a package, by name, in the given order."""
+    presets = [
+        read(file.name.removesuffix(".yaml"), yaml.safe_load(file.read_text(encoding="utf-8")))
+        for file in files(package).iterdir()
         if file.name.endswith(".yaml")
     ]
-    return {preset.name: preset for preset in sorted(read, key=_place)}
+    return {preset.name: preset for preset in sorted(presets, key=order)}
 
 
 def read_preset(name: str, holds: Mapping[Any, Any]) -> Preset:
-    """Return the preset that a file holds.
-
-    Args:
-        name: That of the file, without its ending.
-        holds: What YAML has read of it.
+    """Return the preset of a YAML mapping; ``name`` is the stem of its file.
 
     Raises:
-        PresetError: It holds none.
+        PresetError: It isn't a preset.
     """
     return read_named(name, holds, _valid)
 
 
 def read_named(name: str, holds: Mapping[Any, Any], validate: Callable[[Mapping[Any, Any]], Named]) -> Named:
-    """Return what a preset's file holds, by the name of the file; arguments and errors as for ``read_preset``."""
+    """Validate a YAML mapping under the stem of its file; arguments and errors as for ``read_preset``."""
     if holds.get("name", name) != name:
         raise PresetError(f"name: it is called by its file, {name}; leave 'name' out")
     try:
@@ -68,7 +67,7 @@ def preset_named(name: str, presets: Mapping[str, Named]) -> Named:
     """Return a preset.
 
     Raises:
-        RequestError: There is none of that name.
+        RequestError: The name is unknown.
     """
     if name not in presets:
         raise RequestError(f"there is no preset {name!r}; use one of {', '.join(presets)}")
@@ -76,14 +75,10 @@ def preset_named(name: str, presets: Mapping[str, Named]) -> Named:
 
 
 def changed(preset: Preset, steps: Mapping[str, Any]) -> Preset:
-    """Return a preset with some of its steps otherwise: what a step leaves out stays as it is; a list is taken whole.
-
-    Args:
-        preset: What is changed.
-        steps: As its file would have them, such as ``{"select": {"diversity": 0.5}}``.
+    """Return a preset with some steps overridden: keys that a step omits keep their values; lists are replaced.
 
     Raises:
-        RequestError: That makes no plan.
+        RequestError: The result isn't a valid plan.
     """
     if unknown := sorted(set(steps) - set(Steps.model_fields)):
         raise RequestError(f"a search has no step {unknown[0]!r}; its steps are {', '.join(Steps.model_fields)}")
@@ -98,9 +93,9 @@ def changed(preset: Preset, steps: Mapping[str, Any]) -> Preset:
 
 
 def alone(preset: Preset) -> list[Preset]:
-    """Return a preset for each retriever of one that asks several, as if it were all there is; [] where there is but one.
+    """Return a preset for each retriever of a plan with several; [] for a single one.
 
-    One of places is left out: it answers few questions, and is a part of the others' answers.
+    Retrievers that answer few questions, such as ``places``, are left out.
     """
     if len(preset.retrieve) < 2:
         return []
@@ -116,12 +111,12 @@ def alone(preset: Preset) -> list[Preset]:
 
 
 def steps_of(preset: Preset) -> dict[str, Any]:
-    """Return what a preset does, as JSON has it: two that do the same are equal, whatever they are called."""
+    """Return the steps of a preset as JSON; equal for presets that do the same."""
     return preset.model_dump(mode="json", include=set(Steps.model_fields))
 
 
 def preset_info(preset: Preset, missing: Sequence[str] = ()) -> PresetInfo:
-    """Return a preset as it is listed; ``missing`` is what a version lacks for it."""
+    """Return the listing of a preset; ``missing`` is what the version lacks for it."""
     steps = Steps.model_validate(preset.model_dump(include=set(Steps.model_fields), exclude_unset=True))
     vectors, models = [f"vectors {space}" for space in preset.spaces], [f"a model {name}" for name in preset.models]
     pages = ["rows of pages"] if preset.looks_at_pages_alone else []
@@ -160,11 +155,11 @@ def _place(preset: Preset) -> tuple[bool, str, bool, str]:
 
 
 def mistake(error: ValueError) -> str:
-    """Say what is wrong with a plan, in one line, and what to write instead."""
+    """Describe an invalid plan, and its correction, in one line."""
     if not isinstance(error, ValidationError):
         return str(error)
     mistake = error.errors()[0]
-    # A retriever's kind stands in the place of a mistake, between its number and its key.
+    # The location of an error holds the retriever's kind between its number and its key.
     key = ".".join(str(part) for part in mistake["loc"])
     match mistake["type"]:
         case _ if mistake["loc"] == ("name",):

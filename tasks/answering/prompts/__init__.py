@@ -1,1 +1,1 @@
-"""What generative models are asked while somebody waits: prompts as files, with placeholders of ``string.Template``."""
+"""Packaged prompts for models at query time; placeholders are those of ``string.Template``."""

@@ -10,12 +10,12 @@ import string
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib.resources import files
-from typing import Annotated, Self
+from typing import Annotated, Self, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from schemas.corpus import CaptionerKind
+from schemas.corpus.captions import CaptionerKind
 from schemas.generation import Subject
 from schemas.ids import sha256
 from schemas.tags import strip
@@ -67,10 +67,18 @@ class PromptError(ValueError):
     """A prompt's file is not one; the message says what is wrong, without the file's name."""
 
 
-class _FrontMatter(BaseModel):
+class FrontMatter(BaseModel):
+    """The front matter of a prompt's file; ``source`` is the paper or page that it comes from."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    source: str = ""
+    source: Annotated[str, BeforeValidator(str)] = ""
+
+
+Front = TypeVar("Front", bound=FrontMatter)
+
+
+class _CaptionFrontMatter(FrontMatter):
     subject: Subject | None = None
     picture: bool = False
     words: Annotated[list[Annotated[int, Field(ge=0, le=100_000)]], Field(min_length=2, max_length=2)] | None = None
@@ -159,14 +167,8 @@ def read_prompt(name: str, text: str) -> Prompt:
     Raises:
         PromptError: It is not one.
     """
-    front, body = _split(text.removeprefix("\ufeff").replace("\r\n", "\n"))
-    template = string.Template(body)
-    if not template.is_valid():
-        raise PromptError("a $ stands before something that is no placeholder; write $$ where a $ is meant")
-    if unknown := sorted(set(template.get_identifiers()) - set(PLACEHOLDERS)):
-        raise PromptError(
-            f"there is no placeholder ${unknown[0]}; known are {', '.join(f'${name}' for name in PLACEHOLDERS)}"
-        )
+    front, body = split_front_matter(text, _CaptionFrontMatter)
+    check_placeholders(body, PLACEHOLDERS)
     if not body.strip():
         raise PromptError("it asks for nothing: it has no text")
     return Prompt(
@@ -180,21 +182,40 @@ def read_prompt(name: str, text: str) -> Prompt:
     )
 
 
-def _split(text: str) -> tuple[_FrontMatter, str]:
+def check_placeholders(body: str, known: Sequence[str]) -> None:
+    """Refuse a prompt with a ``$`` that begins no known placeholder.
+
+    Raises:
+        PromptError: It has one.
+    """
+    template = string.Template(body)
+    if not template.is_valid():
+        raise PromptError("a $ stands before something that is no placeholder; write $$ where a $ is meant")
+    if unknown := sorted(set(template.get_identifiers()) - set(known)):
+        raise PromptError(f"there is no placeholder ${unknown[0]}; known are ${', $'.join(known)}")
+
+
+def split_front_matter(text: str, model: type[Front]) -> tuple[Front, str]:
+    """Return the front matter and the body of a prompt's file.
+
+    Raises:
+        PromptError: The front matter has no end, isn't YAML, or doesn't fit the model.
+    """
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     first, _, rest = text.partition("\n")
     if first.rstrip() != _FENCE:
-        return _FrontMatter(), text
+        return model(), text
     lines = rest.split("\n")
     end = next((number for number, line in enumerate(lines) if line.rstrip() == _FENCE), None)
     if end is None:
         raise PromptError(f"its front matter has no end; write {_FENCE} on a line of its own behind it")
     try:
         held = yaml.safe_load("\n".join(lines[:end])) or {}
-        return _FrontMatter.model_validate(held), "\n".join(lines[end + 1 :])
+        return model.model_validate(held), "\n".join(lines[end + 1 :])
     except ValidationError as error:
         mistake = error.errors()[0]
         place = ".".join(str(part) for part in mistake["loc"]) or "front matter"
-        known = f"; known are {', '.join(_FrontMatter.model_fields)}" if mistake["type"] == "extra_forbidden" else ""
+        known = f"; known are {', '.join(model.model_fields)}" if mistake["type"] == "extra_forbidden" else ""
         raise PromptError(f"{place}: {mistake['msg'].removeprefix('Value error, ')}{known}") from error
     except (yaml.YAMLError, RecursionError, ValueError) as error:  # dates that are none, numbers of thousands of digits
         raise PromptError("its front matter is not YAML") from error

@@ -14,8 +14,8 @@ from PIL import Image
 
 from backends.models import clip
 from backends.models.clip import Clip
+from backends.models.combined_vectors import combine
 from backends.models.registry import IMAGE_EMBEDDERS, UNIFIED_EMBEDDERS
-from backends.models.unified import combine
 from schemas.errors import BadInputError, UserError
 from schemas.models import ModelName
 from schemas.ports import PairEmbedder, PictureEmbedder

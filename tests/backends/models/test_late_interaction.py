@@ -12,7 +12,6 @@ import pytest
 from PIL import Image
 
 from backends.engines.lancedb_index import LanceIndex
-from backends.engines.memory_index import MemoryIndex
 from backends.models.late_interaction import LateInteraction
 from backends.models.registry import LATE_EMBEDDERS
 from schemas.errors import BadInputError, UserError
@@ -20,6 +19,7 @@ from schemas.evidence import EVIDENCE, Filters
 from schemas.models import ModelName
 from schemas.ports import LateEmbedder, Vector
 from tests.contract.test_search_index import ROWS
+from tests.memory_index import MemoryIndex
 from tests.tiny_models import LATE_DIMENSION, draw, png, write_clip, write_colpali, write_colqwen2
 
 PICTURES = [draw(seed, 30 + 31 * seed, 90 - 7 * seed) for seed in range(6)]

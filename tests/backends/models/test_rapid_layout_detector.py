@@ -9,7 +9,7 @@ from PIL import Image
 import backends.models.rapid_layout_detector as module
 from backends.models.rapid_layout_detector import CARD, RapidLayout
 from backends.models.registry import DETECTORS
-from schemas.corpus import CaptionOptions
+from schemas.corpus.captions import CaptionOptions
 from schemas.documents import RegionKind
 from schemas.errors import BadInputError, ContractError, FailureCode
 from schemas.geometry import BBox
@@ -21,7 +21,7 @@ import socket, sys
 def refuse(*_args): raise AssertionError("a model was looked for on the network")
 socket.socket.connect = socket.socket.connect_ex = socket.getaddrinfo = refuse
 from backends.models.registry import DETECTORS
-from schemas.corpus import CaptionOptions
+from schemas.corpus.captions import CaptionOptions
 print(len(DETECTORS.of(CaptionOptions()).load(1).detect(sys.stdin.buffer.read())))
 """
 FIGURE = BBox(150, 250, 450, 450)

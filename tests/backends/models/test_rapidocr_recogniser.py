@@ -9,7 +9,7 @@ from PIL import Image, ImageDraw, ImageFont
 import backends.models.rapidocr_recogniser as module
 from backends.models.rapidocr_recogniser import CARD, RapidOcr
 from backends.models.registry import RECOGNISERS
-from schemas.corpus import CaptionOptions
+from schemas.corpus.captions import CaptionOptions
 from schemas.errors import BadInputError, ContractError, FailureCode
 from schemas.ports import Recogniser
 
@@ -18,7 +18,7 @@ import socket, sys
 def refuse(*_args): raise AssertionError("a model was looked for on the network")
 socket.socket.connect = socket.socket.connect_ex = socket.getaddrinfo = refuse
 from backends.models.registry import RECOGNISERS
-from schemas.corpus import CaptionOptions
+from schemas.corpus.captions import CaptionOptions
 lines = RECOGNISERS.of(CaptionOptions()).load(1).recognise(sys.stdin.buffer.read())
 print([line.text for line in lines])
 """

@@ -6,8 +6,11 @@ import sys
 
 import pytest
 
-from backends.models.registry import DETECTORS, KINDS, RECOGNISERS, TEXT_EMBEDDERS, Kind, language_model
-from schemas.corpus import CaptionerKind, CaptionOptions, Corpus, EmbeddingOptions, EndpointOptions, ModelCaptioner
+from backends.models.registry import DETECTORS, KINDS, RECOGNISERS, TEXT_EMBEDDERS, ModelKind, language_model
+from schemas.corpus import Corpus
+from schemas.corpus.captions import CaptionerKind, CaptionOptions, ModelCaptioner
+from schemas.corpus.embeddings import EmbeddingOptions
+from schemas.corpus.models import EndpointOptions
 from schemas.errors import UserError
 from schemas.models import NONE, Model, ModelName, TextModel
 
@@ -27,7 +30,7 @@ def _loaded(code: str, heavy: list[str]) -> object:
 
 
 @pytest.mark.parametrize(("kind", "name"), REGISTERED, ids=[name for _, name in REGISTERED])
-def test_each_name_leads_to_a_model_that_calls_itself_so(kind: Kind[Model[object]], name: str) -> None:
+def test_each_name_leads_to_a_model_that_calls_itself_so(kind: ModelKind[Model[object]], name: str) -> None:
     model = kind.find(ModelName(name))
     assert isinstance(model, TextModel if kind is TEXT_EMBEDDERS else Model)
     card = model.card()

@@ -17,7 +17,7 @@ from backends.stores.documents import (
     structured_file,
 )
 from backends.stores.object_store import open_store
-from schemas.corpus import ParseOptions
+from schemas.corpus.parse import ParseOptions
 from tasks.reading.contents import grow
 from tasks.reading.parse import parse
 from tasks.reading.structure import structure

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from backends.models import clip, late_interaction, unified
+from backends.models import clip, combined_vectors, late_interaction
 from backends.models.registry import IMAGE_EMBEDDERS, LATE_EMBEDDERS, UNIFIED_EMBEDDERS
 from backends.stores.object_store import open_store
 from backends.stores.temporary_tables import TemporaryTables
@@ -25,7 +25,7 @@ from schemas.ids import figure_file, key
 from schemas.models import Embeds, ModelName
 from schemas.stages import Stage
 from schemas.versions import ModelCard, RefreshResult
-from tasks.enriching.spaces import IMAGE, LATE, UNIFIED, Passage, Space
+from tasks.enriching.spaces import IMAGE, LATE, UNIFIED, RowText, Space
 from tests.manuals import picture, write_manual
 from tests.pipeline.conftest import write_corpus
 from tests.tiny_models import CLIP_DIMENSION, LATE_DIMENSION, write_clip, write_colqwen2
@@ -248,7 +248,7 @@ def test_precision_and_a_raised_version_of_the_settings_are_part_of_the_key(
     assert first["image"] == key(model=image, step=IMAGE.version), "as it was before there were versions of the settings"
     assert keys(precision="float32") == first
     assert _others(first, keys(precision="bfloat16")) == {"image", "late", "unified"}
-    for module, changed in ((clip, {"image", "unified"}), (unified, {"unified"}), (late_interaction, {"late"})):
+    for module, changed in ((clip, {"image", "unified"}), (combined_vectors, {"unified"}), (late_interaction, {"late"})):
         with monkeypatch.context() as patch:
             patch.setattr(module, "SETTINGS_VERSION", "2")
             assert _others(first, keys()) == changed
@@ -317,7 +317,7 @@ def test_of_many_vectors_the_length_furthest_from_one_is_judged(
     late = next(one for one in open_vectors(workspace.store, workspace.spaces) if one.space is LATE)
     cache = RecordCache(open_store(str(tmp_path / "store")), "vectors", late.cache.schema)
     kept = dataclasses.replace(late, cache=cache)
-    rows = [Passage("figure", "", [], "", figure_id=name) for name in ("long", "short", "none", "well")]
+    rows = [RowText("figure", "", [], "", figure_id=name) for name in ("long", "short", "none", "well")]
     unit = np.eye(3, LATE_DIMENSION, dtype=np.float32)
     cache.append(
         kept.records({"well": unit, "none": unit * np.nan, "short": unit * 0.5, "long": np.vstack([unit, 2 * unit])})

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
-from backends.engines.memory_index import MemoryIndex
 from backends.engines.weaviate_server import WeaviateServer
 from backends.models.registry import TEXT_EMBEDDERS
 from pipeline.corpus import workspace as workspace_module
@@ -34,6 +33,7 @@ from schemas.stages import Stage
 from schemas.versions import ModelCard
 from tasks.enriching.embed import Content
 from tasks.enriching.spaces import SPACES, TEXT, Space
+from tests.memory_index import MemoryIndex
 from tests.pipeline.conftest import write_corpus
 from tests.versions import read_evidence
 

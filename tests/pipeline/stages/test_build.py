@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 
 from backends.engines.lancedb_index import LanceIndex
-from backends.engines.memory_index import MemoryIndex
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.records.collection import OF_THE_ENGINE, read_back
 from pipeline.records.collection import fill as fill_collection
@@ -17,7 +16,7 @@ from pipeline.records.inventory import changed
 from pipeline.records.notes import read_notes
 from pipeline.records.vectors import open_vectors
 from pipeline.refresh import refresh
-from schemas.corpus import LEXICAL_FIELDS
+from schemas.corpus.retrieval import LEXICAL_FIELDS
 from schemas.errors import TransientError
 from schemas.evidence import EVIDENCE, Filters
 from schemas.ids import version_file
@@ -27,6 +26,7 @@ from schemas.versions import GateResult
 from tasks.enriching.spaces import TEXT
 from tests.contract.test_search_index import ROWS, SUBJECTS, VECTORS, assert_alike, fill
 from tests.manuals import write_manual
+from tests.memory_index import MemoryIndex
 from tests.pipeline.conftest import write_corpus
 
 Row = dict[str, object]

@@ -8,7 +8,7 @@ from schemas.evidence import CitedFigure, CitedRegion, Hit, Modality
 from schemas.generation import Message
 from schemas.tags import TagTemplate, escape
 from tasks.answering.answer_presets import packaged_answers
-from tasks.answering.compose import Sent, answer_prompt, answer_prompts, compose, read_answer_prompt
+from tasks.answering.compose import ModelInput, answer_prompt, answer_prompts, compose, read_answer_prompt
 from tasks.enriching.prompts import PromptError
 from tests.conftest import CheckGolden
 
@@ -47,7 +47,7 @@ IMAGES = [(GAUGE.figure_id, b"gauge"), (VALVE.figure_id, b"valve")]
 QUERIES = ["How is the valve opened?", "gauge WP-200"]
 
 
-def sent(name: str = "ilt", hits: list[Hit] = HITS, chars: int = 9000, *, full: bool = True) -> Sent:
+def sent(name: str = "ilt", hits: list[Hit] = HITS, chars: int = 9000, *, full: bool = True) -> ModelInput:
     more = {"images": IMAGES, "query_picture": b"query", "queries": QUERIES} if full else {}
     return compose("How is the valve opened?", hits, answer_prompt(name), TagTemplate(), context_chars=chars, **more)  # type: ignore[arg-type]
 
@@ -180,13 +180,11 @@ def test_look_alikes_are_disarmed_where_they_stand() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("$nothing", "there is no placeholder $nothing; use $question, $passages"),
-        ("costs 5 $", "write $$ for one that is meant"),
+        ("$nothing", "there is no placeholder $nothing; known are $question, $passages"),
+        ("costs 5 $", "write $$ where a $ is meant"),
         ("a\n===\nb\n===\n$question", "the system's and the user's"),
         ("  \n", "write a message"),
-        ("---\nsource: me\n$question", "front matter ends with a line of ---"),
-        ("---\nwords: 5\n---\n$question", "may say 'source: …'"),
-        ("---\n[\n---\n$question", "no YAML"),
+        ("---\nwords: 5\n---\n$question", "words: Extra inputs are not permitted; known are source"),
     ],
 )
 def test_a_file_that_is_no_prompt_says_so_in_one_line(text: str, message: str) -> None:

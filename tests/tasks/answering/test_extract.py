@@ -9,7 +9,7 @@ from schemas.answers import AnswerResult, FigurePart, TablePart, TextPart
 from schemas.evidence import CitedFigure, Hit, Modality
 from schemas.tags import TagTemplate, escape, is_disarmed
 from tasks.answering.extract import candidates, extract, scores
-from tasks.answering.passages import RowPlace, around, read_passage
+from tasks.answering.passages import RowPosition, around, read_passage
 from tasks.tables.mark_up import markdown
 
 TEMPLATE = TagTemplate()
@@ -50,7 +50,7 @@ def _ask(question: str, rows: Sequence[Hit], found: Sequence[str] = (), most: in
     """Answer by the words of the question alone: all sentences are equally near."""
     ranked = list(found) or [row.evidence_id for row in rows]
     by_id = {row.evidence_id: row for row in rows}
-    places = [RowPlace(row.evidence_id, row.modality, tuple(row.section_path)) for row in rows]
+    places = [RowPosition(row.evidence_id, row.modality, tuple(row.section_path)) for row in rows]
     ranks = {name: rank for rank, name in enumerate(ranked)}
     passages = [read_passage([by_id[name] for name in run], ranks, TEMPLATE) for run in around(places, ranked)]
     some = candidates(passages, TEMPLATE)
@@ -194,8 +194,8 @@ def test_nothing_found_is_an_abstention() -> None:
 
 
 def test_rows_are_read_with_their_neighbours_of_the_same_section() -> None:
-    places = [RowPlace(f"{section}{number}", "text", (section,)) for section in "ab" for number in range(6)]
-    places.insert(3, RowPlace("figure", "figure", ("a",)))
+    places = [RowPosition(f"{section}{number}", "text", (section,)) for section in "ab" for number in range(6)]
+    places.insert(3, RowPosition("figure", "figure", ("a",)))
     assert around(places, ["b0", "a4", "a1", "figure"]) == [
         ["b0", "b1", "b2", "b3"],
         ["a0", "a1", "a2", "a3", "a4", "a5"],

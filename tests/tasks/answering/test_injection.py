@@ -10,7 +10,7 @@ import pytest
 from schemas.answers import FigurePart, TextPart
 from schemas.evidence import CitedFigure, CitedRegion, Hit, Modality
 from schemas.tags import TagTemplate, escape
-from tasks.answering.compose import Sent, answer_prompt, answer_prompts, compose
+from tasks.answering.compose import ModelInput, answer_prompt, answer_prompts, compose
 from tasks.answering.read_reply import ReplyReader
 
 TEMPLATE = TagTemplate()
@@ -41,7 +41,7 @@ def hit(number: int, text: str = "It opens at 3 bar.", caption: str = "", title:
     )
 
 
-def sent_with(injected: str, prompt: str = "ilt") -> Sent:
+def sent_with(injected: str, prompt: str = "ilt") -> ModelInput:
     """Return what a model is sent where a question, a passage, a caption and a title hold something."""
     hits = [hit(1, f"It opens at 3 bar. {injected}", injected, injected), hit(2)]
     return compose(f"When does it open? {injected}", hits, answer_prompt(prompt), TEMPLATE, context_chars=100_000)

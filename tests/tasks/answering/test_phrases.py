@@ -3,10 +3,10 @@
 import pyarrow as pa
 import pytest
 
-from backends.engines.memory_index import MemoryIndex
 from schemas.evidence import EVIDENCE, Filters, Modality
 from tasks.answering import phrases
 from tasks.answering.phrases import holding
+from tests.memory_index import MemoryIndex
 
 TEXTS = [
     "Change the oil filter.",

@@ -6,19 +6,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from backends.engines.memory_index import MemoryIndex
 from backends.models.registry import language_model
-from schemas.corpus import AskedModel, EndpointOptions
+from schemas.corpus.models import EndpointOptions, ModelConfig
 from schemas.errors import RequestError
 from schemas.ports import Vector
 from schemas.retrieval import Steps
-from tasks.answering.asked import Asked
+from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.presets import packaged
 from tasks.answering.retrieve import retrieve
 from tasks.answering.search import Ranked, Resources
 from tasks.answering.trace import Trace
 from tests.contract.test_search_index import IMAGES, PAGES, ROWS, VECTORS, fill
 from tests.endpoint_server import EndpointServer, answer, status
+from tests.memory_index import MemoryIndex
 from tests.tiny_models import draw
 
 PICTURE = draw(3)
@@ -65,11 +65,11 @@ class Searching:
     def __init__(self, index: MemoryIndex, embedders: dict[str, Recording], endpoint: EndpointServer) -> None:
         self._index, self._embedders, self.trace = index, embedders, Trace()
         given = {"kind": "vlm", "model": "tiny", "revision": "r1", "endpoint": EndpointOptions(url=endpoint.url, retries=0)}
-        self.models = {"vlm": language_model("retrieval.models.vlm", AskedModel.model_validate(given)).load(1)}
+        self.models = {"vlm": language_model("retrieval.models.vlm", ModelConfig.model_validate(given)).load(1)}
 
     def __call__(self, words: str, picture: bytes | None = PICTURE, **plan: Any) -> Ranked:
         steps = Steps.model_validate({"retrieve": [DENSE], **plan})
-        asked = Asked(self._embedders, words, picture)
+        asked = EmbeddedQuery(self._embedders, words, picture)
         return retrieve(self._index, asked, steps, k=5, resources=Resources(self.models), trace=self.trace)
 
     @property
@@ -151,7 +151,7 @@ def test_a_preset_that_looks_at_no_picture_says_so(
 ) -> None:
     embedders["tables"] = embedders["text"]
     with pytest.raises(RequestError, match=f"preset {preset} looks at no picture: ask in words alone"):
-        retrieve(index, Asked(embedders, words, PICTURE), packaged()[preset], k=3)
+        retrieve(index, EmbeddedQuery(embedders, words, PICTURE), packaged()[preset], k=3)
 
 
 def test_a_picture_alone_leaves_out_what_looks_at_words(search: Searching, embedders: dict[str, Recording]) -> None:

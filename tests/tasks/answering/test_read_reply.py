@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from schemas.answers import AnswerCounts, FigurePart, Part, PartFinished, TablePart, TextDelta, TextPart
 from schemas.evidence import CitedFigure, CitedRegion, Hit, Modality
 from schemas.tags import TagTemplate
-from tasks.answering.compose import Sent, answer_prompt, compose
+from tasks.answering.compose import ModelInput, answer_prompt, compose
 from tasks.answering.read_reply import ReplyReader
 
 STEPS = 5
@@ -49,7 +49,7 @@ NAMES = {part.figure_id[0]: digits for digits, part in SENT.figures.items()}
 A, B, C = NAMES["1"], NAMES["2"], NAMES["3"]
 
 
-def read(reply: str, pieces: Sequence[str] | None = None, sent: Sent = SENT) -> ReplyReader:
+def read(reply: str, pieces: Sequence[str] | None = None, sent: ModelInput = SENT) -> ReplyReader:
     """Read a reply in pieces, and check what holds of every one."""
     reader = ReplyReader(sent)
     shown: dict[int, str] = {}

@@ -10,16 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.engines.memory_index import MemoryIndex
 from backends.engines.rows import PAGES as PAGE_COLUMN
 from backends.engines.rows import filtered
-from schemas.corpus import Ranking
+from schemas.corpus.retrieval import Ranking
 from schemas.errors import ContractError, UserError
 from schemas.evidence import Filters, Modality
 from schemas.ports import Vector
 from schemas.retrieval import Steps
-from tasks.answering.asked import Asked
 from tasks.answering.diversify import diversify
+from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.fuse import fuse, fuse_scores, fuse_shares
 from tasks.answering.presets import alone, changed, packaged, preset_named
 from tasks.answering.retrieve import retrieve
@@ -38,6 +37,7 @@ from tests.contract.test_search_index import (
     places,
     unit_vectors,
 )
+from tests.memory_index import MemoryIndex
 
 
 @dataclasses.dataclass
@@ -76,7 +76,7 @@ def steps(**given: object) -> Steps:
 
 def search(index: MemoryIndex, query: str, plan: str | Steps, k: int, **ranking: object) -> list[tuple[str, float]]:
     named = packaged()[plan] if isinstance(plan, str) else plan
-    return retrieve(index, Asked(EMBEDDERS, query), named, k=k, ranking=Ranking.model_validate(ranking))
+    return retrieve(index, EmbeddedQuery(EMBEDDERS, query), named, k=k, ranking=Ranking.model_validate(ranking))
 
 
 @pytest.mark.parametrize("mode", SEARCHED)
@@ -171,12 +171,12 @@ def test_a_retriever_looks_at_its_own_rows_alone(index: MemoryIndex) -> None:
     found = search(index, "", tables, 60)
     assert {ROWS[place]["modality"] for place in places(found)} == {"table"}
     narrowed = Filters(modalities=[Modality.TEXT])
-    assert retrieve(index, Asked(EMBEDDERS, ""), tables, k=9, filters=narrowed) == [], "nothing is both"
+    assert retrieve(index, EmbeddedQuery(EMBEDDERS, ""), tables, k=9, filters=narrowed) == [], "nothing is both"
 
 
 def test_a_question_that_names_a_place_is_answered_there_inside_documents_only(index: MemoryIndex) -> None:
     there = steps(retrieve=[{"by": "places"}])
-    asked, document = Asked(EMBEDDERS, "What is drawn on page 4?"), Filters(documents=[str(ROWS[25]["doc_id"])])
+    asked, document = EmbeddedQuery(EMBEDDERS, "What is drawn on page 4?"), Filters(documents=[str(ROWS[25]["doc_id"])])
     found = retrieve(index, asked, there, k=60, filters=document)
     assert places(found) == {place for place in range(20, 40) if 4 in filtered(ROWS[place])[PAGE_COLUMN]}
     assert {score for _, score in found} == {1.0}
@@ -195,7 +195,7 @@ def test_a_figure_is_found_by_its_number() -> None:
     fill(made, labelled, VECTORS)
     document = Filters(documents=[str(ROWS[0]["doc_id"])])
     found = retrieve(
-        made, Asked(EMBEDDERS, "What does fig. 2 show?"), steps(retrieve=[{"by": "places"}]), k=9, filters=document
+        made, EmbeddedQuery(EMBEDDERS, "What does fig. 2 show?"), steps(retrieve=[{"by": "places"}]), k=9, filters=document
     )
     assert places(found) == {2}
 
@@ -209,7 +209,7 @@ def test_stop_words_of_a_retriever_win(index: MemoryIndex) -> None:
 def test_what_a_measure_is_made_of_is_looked_for_and_its_name_too(index: MemoryIndex) -> None:
     trace = Trace()
     plan = steps(expand={"glossary": "finance"}, retrieve=[BM25, DENSE], rerank=[{"by": "pages"}])
-    retrieve(index, Asked(EMBEDDERS, "What is its quick ratio?"), plan, k=3, trace=trace)
+    retrieve(index, EmbeddedQuery(EMBEDDERS, "What is its quick ratio?"), plan, k=3, trace=trace)
     added, *asked, _fused, judged = [step.asked for step in trace.steps]
     assert added == judged == "What is its quick ratio?"
     assert all(words.startswith("What is its quick ratio? cash and") for words in asked)
@@ -254,7 +254,7 @@ def test_documents_that_rank_best_are_looked_at(index: MemoryIndex) -> None:
 def test_evidence_found_first_is_what_the_next_retriever_asks_for(index: MemoryIndex) -> None:
     plan = steps(retrieve=[{**DENSE, "k": 1}, {**BM25, "asks": "evidence"}], fuse={"method": "in_turn"})
     trace = Trace()
-    retrieve(index, Asked(EMBEDDERS, "firmware"), plan, k=9, trace=trace)
+    retrieve(index, EmbeddedQuery(EMBEDDERS, "firmware"), plan, k=9, trace=trace)
     best = ROWS[min(places(search(index, "firmware", "dense", 1)))]
     assert trace.steps[1].asked == f"firmware\n{best['text']}"
 
@@ -271,7 +271,7 @@ def test_a_trace_holds_every_step(index: MemoryIndex) -> None:
     ticks = iter(range(100))
     trace = Trace(lambda: next(ticks))
     plan = steps(retrieve=[BM25, DENSE], rerank=[{"by": "nearness"}], select={"floor": 0.0})
-    found = retrieve(index, Asked(EMBEDDERS, "firmware"), plan, k=3, trace=trace)
+    found = retrieve(index, EmbeddedQuery(EMBEDDERS, "firmware"), plan, k=3, trace=trace)
     assert [step.step for step in trace.steps] == [
         "retrieve: bm25",
         "retrieve: dense text",
@@ -317,7 +317,7 @@ def test_retrievers_are_asked_at_once_and_traced_in_their_order() -> None:
     index, trace = Awaiting(), Trace()
     fill(index, ROWS, VECTORS)
     plan = steps(retrieve=[{"by": "bm25"}, DENSE, {"by": "dense", "asks": "evidence", "k": 2}])
-    retrieve(index, Asked(EMBEDDERS, "firmware"), plan, k=3, trace=trace)
+    retrieve(index, EmbeddedQuery(EMBEDDERS, "firmware"), plan, k=3, trace=trace)
     assert [step.step for step in trace.steps] == ["retrieve: bm25", *["retrieve: dense text"] * 2, "fuse: rrf"]
     assert [step.candidates for step in trace.steps][1:3] == [FUSED, 2]
     assert trace.steps[2].asked != trace.steps[0].asked == "firmware"
@@ -340,7 +340,12 @@ def test_an_error_of_one_retriever_is_the_searchs() -> None:
     index = Awaiting()
     fill(index, ROWS, VECTORS)
     with pytest.raises(ContractError, match="no vectors"):
-        retrieve(index, Asked({TEXT.name: Fixed(np.ones(7, np.float32))}, "firmware"), steps(retrieve=[DENSE, DENSE]), k=3)
+        retrieve(
+            index,
+            EmbeddedQuery({TEXT.name: Fixed(np.ones(7, np.float32))}, "firmware"),
+            steps(retrieve=[DENSE, DENSE]),
+            k=3,
+        )
 
 
 def test_many_questions_are_embedded_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -351,7 +356,7 @@ def test_many_questions_are_embedded_together(monkeypatch: pytest.MonkeyPatch) -
         return np.stack([np.full(3, len(text), np.float32) for text in texts])
 
     monkeypatch.setattr(EMBEDDERS["text"], "embed_queries", embed, raising=False)
-    asked = Asked.together(EMBEDDERS, ["a", "bb"], ["text", "late"])
+    asked = EmbeddedQuery.embed_all(EMBEDDERS, ["a", "bb"], ["text", "late"])
     assert [float(one.vector("text")[0]) for one in asked] == [1, 2]
     assert calls == [["a", "bb"]]
 
@@ -364,7 +369,7 @@ def test_a_plan_over_vectors_that_a_version_has_not_is_the_callers_mistake(index
     with pytest.raises(UserError, match="there is no preset 'magic'; use one of pages, bm25, dense, hybrid"):
         preset_named("magic", packaged())
     with pytest.raises(UserError, match="ask in words"):
-        retrieve(index, Asked(EMBEDDERS, "", b"picture"), packaged()["dense"], k=3)
+        retrieve(index, EmbeddedQuery(EMBEDDERS, "", b"picture"), packaged()["dense"], k=3)
 
 
 def test_any_step_is_changed_for_one_request(index: MemoryIndex) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from schemas.evidence import Hit, Modality
 from schemas.versions import Spent
-from tasks.answering.rounds import Verdict, read_verdict, retrieve_in_rounds
+from tasks.answering.rounds import Sufficiency, read_sufficiency, retrieve_in_rounds
 
 QUESTION = "Which valve leaks, and which torque does its screw take?"
 
@@ -32,7 +32,7 @@ def hit(name: str) -> Hit:
 class Agent:
     """Rounds over a scripted index and judge; it keeps what the judge was shown."""
 
-    def __init__(self, found: Sequence[str], verdicts: Sequence[Verdict | None], *, may_go_on: int = 99) -> None:
+    def __init__(self, found: Sequence[str], verdicts: Sequence[Sufficiency | None], *, may_go_on: int = 99) -> None:
         self.found, self.verdicts = iter(found), iter(verdicts)
         self.shown: list[tuple[tuple[str, ...], str]] = []
         self.calls = 0
@@ -52,17 +52,17 @@ class Agent:
         self.done = done
         return "".join(one.evidence_id for one in hits), [one.query for one in done], [one.sufficient for one in done]
 
-    def _judge(self, queries: Sequence[str], hits: Sequence[Hit]) -> Verdict | None:
+    def _judge(self, queries: Sequence[str], hits: Sequence[Hit]) -> Sufficiency | None:
         self.calls += 1
         self.shown.append((tuple(queries), "".join(one.evidence_id for one in hits)))
         return next(self.verdicts)
 
 
-def no(query: str = "", missing: str = "") -> Verdict:
-    return Verdict(sufficient=False, missing=missing, query=query)
+def no(query: str = "", missing: str = "") -> Sufficiency:
+    return Sufficiency(sufficient=False, missing=missing, query=query)
 
 
-YES = Verdict(sufficient=True)
+YES = Sufficiency(sufficient=True)
 
 
 def test_a_judge_that_is_never_satisfied_ends_after_three_rounds() -> None:
@@ -102,7 +102,7 @@ def test_a_round_that_finds_nothing_new_is_the_last() -> None:
         (no(missing="the torque"), [QUESTION, f"{QUESTION} the torque"]),
     ],
 )
-def test_what_the_next_query_is(verdict: Verdict | None, queries: list[str]) -> None:
+def test_what_the_next_query_is(verdict: Sufficiency | None, queries: list[str]) -> None:
     assert Agent(["ab", "cd"], [verdict, YES]).run()[1] == queries
 
 
@@ -136,13 +136,13 @@ def test_a_round_says_what_it_cost() -> None:
         ('{"sufficient": false, "query": "' + "x" * 5000 + '"}', no()),
     ],
 )
-def test_a_verdict_is_read_out_of_whatever_a_judge_writes(reply: str, verdict: Verdict | None) -> None:
+def test_a_verdict_is_read_out_of_whatever_a_judge_writes(reply: str, verdict: Sufficiency | None) -> None:
     if "torque of the" in reply:
         verdict = no("torque of the screw", "the torque")
-    assert read_verdict(reply) == verdict
+    assert read_sufficiency(reply) == verdict
 
 
 def test_reading_a_verdict_takes_no_longer_than_its_reply() -> None:
     many: Callable[[str], str] = lambda piece: piece * 200_000  # noqa: E731
-    assert read_verdict(many("{")) is None
-    assert read_verdict(many('{"a": 1}')) is None
+    assert read_sufficiency(many("{")) is None
+    assert read_sufficiency(many('{"a": 1}')) is None

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from schemas.documents import Chunk, Kind, PlacedFigure, Placement, Region, Role
 from schemas.geometry import BBox
 from schemas.tags import placeholder
-from tasks.enriching.caption import Wording, describe
+from tasks.enriching.caption import DescriptionResult, describe
 
 FIGURE = "ab" * 32
 BOX = BBox(10, 10, 100, 50)
@@ -25,7 +25,7 @@ def _row(beside: str) -> Chunk:
     return Chunk(4, "figure", (Region(1, BOX),), (), "", tagged, (FIGURE,), figure_id=FIGURE, placement=3)
 
 
-def _described(beside: str, figure: PlacedFigure, tokens: int = 1000, wording: Wording | None = None) -> str:
+def _described(beside: str, figure: PlacedFigure, tokens: int = 1000, wording: DescriptionResult | None = None) -> str:
     text = Chunk(0, "text", (Region(1, BOX),), (), "Press.", "Press.", ())
     before, row = describe(
         [text, _row(beside)], [figure], {("figure", FIGURE): wording} if wording else {}, _count, max_tokens=tokens
@@ -47,7 +47,7 @@ def test_a_figure_that_nothing_is_known_of_can_be_found() -> None:
 
 
 def test_a_description_stands_behind_the_caption_on_one_line_and_hides_no_tag() -> None:
-    wording = Wording("vlm", "A red button,\n\nlabelled <image:12345678.png>.")
+    wording = DescriptionResult("vlm", "A red button,\n\nlabelled <image:12345678.png>.")
     row = _described("Figure 1: The panel", _figure("Figure 1: The panel", ("Panel",), "START"), wording=wording)
     assert row.splitlines()[0] == "Figure 1: The panel"
     assert row.splitlines()[2:] == ["Panel", "START"]

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from backends.models.language import Py3LangId
-from schemas.corpus import CaptionerKind
+from schemas.corpus.captions import CaptionerKind
 from schemas.flags import MARKING, REFUSING, Flag, is_refused
 from schemas.generation import Description
 from tasks.enriching.caption_quality import flags, length, unaskable, words_of

@@ -7,7 +7,7 @@ from schemas.flags import Flag
 from schemas.generation import Description
 from schemas.geometry import BBox
 from schemas.tags import placeholder
-from tasks.enriching.caption import Wording, describe
+from tasks.enriching.caption import DescriptionResult, describe
 from tasks.enriching.caption_quality import flags
 from tasks.enriching.page_rows import rows_of_pages, words_of_pages
 from tasks.enriching.prompts import presets
@@ -77,7 +77,7 @@ def test_a_page_has_a_row_where_it_has_a_picture_and_names_the_figures_on_it() -
 
 def test_a_description_takes_the_place_of_the_words_and_hides_no_tag() -> None:
     words = words_of_pages(PAGES, [_block(0, 1, "Open the valve.")])
-    wording = Wording("vlm", "- It shows a valve,\n- and <image:12345678.png>.")
+    wording = DescriptionResult("vlm", "- It shows a valve,\n- and <image:12345678.png>.")
     rows = rows_of_pages(PAGES, words, {1: SHEET}, [])
     (row,) = describe(rows, [], {("page", SHEET): wording}, lambda texts: [1] * len(texts), max_tokens=9)
     assert row.text.startswith("- It shows a valve, - and ")

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pymupdf
 
 from backends.pdf.document import open_document
-from schemas.corpus import ParseOptions
+from schemas.corpus.parse import ParseOptions
 from schemas.documents import Block, BlockKind, OutlineEntry, ParsedDocument, PlacedFigure, StructuredDocument
 from tasks.reading.parse import parse
 from tasks.reading.structure import structure

@@ -7,12 +7,12 @@ import pymupdf
 import pytest
 
 from backends.pdf.document import open_document
-from evaluation.synthetic.art import HEBREW, Pen
-from schemas.corpus import ParseOptions
+from schemas.corpus.parse import ParseOptions
 from schemas.documents import BlockKind, StructuredDocument
 from tasks.reading.bidi import logical_order, runs_right_to_left
 from tasks.reading.parse import parse
 from tasks.reading.structure import structure
+from tests.synthetic.art import HEBREW, Pen
 
 # What is spoken, and how it stands from left to right.
 LINES = [

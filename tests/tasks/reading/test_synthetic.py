@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 
 from backends.pdf.document import open_document
-from evaluation.parsing import ParseScores, Tally, reading_of, score
-from evaluation.synthetic import PRESETS, STREAMS, synthesize
-from schemas.corpus import ParseOptions
+from schemas.corpus.parse import ParseOptions
 from tasks.reading.parse import parse
 from tasks.reading.structure import structure
+from tests.synthetic import PRESETS, STREAMS, synthesize
+from tests.synthetic.scores import ParseScores, Tally, reading_of, score
 
 PAGES = 30
 

@@ -13,7 +13,7 @@ from schemas.evidence import Modality, VersionRows
 from schemas.geometry import BBox
 from schemas.parquet import from_parquet, to_parquet
 from schemas.tags import TagTemplate, placeholder
-from tasks.versions.assemble import NUMBERED, DocumentPieces, number_version
+from tasks.versions.assemble import NUMBERED, DocumentChunks, number_version
 from tests.versions import InMemory, assemble
 
 ICON = "ab" * 32
@@ -35,7 +35,7 @@ def _tag(page: int, left: int) -> str:
 
 
 def test_a_tag_tells_the_placement_it_stands_for() -> None:
-    document = DocumentPieces(
+    document = DocumentChunks(
         doc_id="d0" * 32,
         title="Pump P-200",
         sources=("pump.pdf",),
@@ -69,7 +69,7 @@ def test_cells_have_the_tags_of_the_text_that_they_are_of() -> None:
         figure_refs=(ICON,),
         rows=(("Key", cell), (cell, "")),
     )
-    document = DocumentPieces(
+    document = DocumentChunks(
         doc_id="d0" * 32,
         title="Pump P-200",
         sources=("pump.pdf",),
@@ -87,7 +87,7 @@ def test_cells_have_the_tags_of_the_text_that_they_are_of() -> None:
 
 def test_no_two_rows_share_an_id_though_they_say_the_same() -> None:
     box = BBox(0, 90, 300, 120)
-    document = DocumentPieces(
+    document = DocumentChunks(
         doc_id="d0" * 32,
         title="Pump P-200",
         sources=("pump.pdf",),
@@ -112,9 +112,9 @@ SHA1 = (1, 10_001, 20_001, 110_001, 2, 3)
 """Of figures that share their number, by four digits or five, with some of the others, or with none."""
 
 
-def _document(number: int, figures: tuple[int, ...]) -> DocumentPieces:
+def _document(number: int, figures: tuple[int, ...]) -> DocumentChunks:
     names = [f"{figure:064x}" for figure in figures]
-    return DocumentPieces(
+    return DocumentChunks(
         doc_id=f"{number:064x}",
         title=f"Manual {number}",
         sources=(f"{number}.pdf",),
@@ -164,7 +164,7 @@ def test_only_documents_with_a_figure_of_another_number_are_made_again() -> None
     before = assemble([one, other], TagTemplate(), DIGITS)
     known = {document.doc_id: (document.figures, document.placements) for document in (one, other)}
 
-    def again(*fresh: DocumentPieces) -> Set[str]:
+    def again(*fresh: DocumentChunks) -> Set[str]:
         aside = InMemory()
         aside.add(NUMBERED.empty_table())
         pictures = [(document.figures, document.placements) for document in fresh]

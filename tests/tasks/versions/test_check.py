@@ -6,17 +6,17 @@ import pyarrow as pa
 import pytest
 from PIL import Image
 
-from schemas.corpus import GateOptions
+from schemas.corpus.gates import GateOptions
 from schemas.documents import Block, BlockKind, Kind, Page, PlacedFigure, Placement, Role
 from schemas.errors import FailureCode
 from schemas.evidence import EVIDENCE, PLACEMENTS
 from schemas.geometry import BBox
 from schemas.ids import figure_id
-from schemas.laws import Offence, Verdict, by_document, in_words
 from schemas.tags import PAPER, TagTemplate, escape, placeholder
 from schemas.versions import LedgerRow, Plan, PlannedDocument, PlanSummary, Status
+from schemas.violations import GateVerdict, Violation, by_document, in_words
 from tasks.reading.neighbours import pictures_by_their_text, read_with_neighbours
-from tasks.versions.check import DocumentIn, documents_conserved, quarantine_ceiling
+from tasks.versions.check import DocumentContent, documents_conserved, quarantine_ceiling
 from tests.versions import (
     content_conserved,
     figures_are_their_names,
@@ -156,7 +156,7 @@ class TestContentConserved:
         return Placement(page, order, BBox(0, 0, 1, 1), figure, Kind.RASTER, role, reason)
 
     @classmethod
-    def document(cls, **changes: Any) -> DocumentIn:
+    def document(cls, **changes: Any) -> DocumentContent:
         placements = (
             cls.place(0, Role.CONTENT, 1, RED),
             cls.place(1, Role.DECORATIVE, 1, BLUE),
@@ -165,10 +165,10 @@ class TestContentConserved:
             cls.place(4, Role.ICON, 1, BLUE),
         )
         facts = {"doc_id": DOC, "pages": cls.PAGES, "placements": placements, "failed": {2}, "marginal": {3}}
-        return DocumentIn(**facts | changes)
+        return DocumentContent(**facts | changes)
 
     @classmethod
-    def placed(cls, document: DocumentIn, **changes: Any) -> pa.Table:
+    def placed(cls, document: DocumentContent, **changes: Any) -> pa.Table:
         """The placements table that should come of a document; ``changes`` go to the first."""
         numbers = {0: "00000001", 4: "00000002"}
         rows = [
@@ -185,7 +185,7 @@ class TestContentConserved:
         return pa.Table.from_pylist(written, schema=EVIDENCE)
 
     @staticmethod
-    def messages(verdicts: list[Verdict]) -> list[str]:
+    def messages(verdicts: list[GateVerdict]) -> list[str]:
         """What is said of the document, without what is to be done."""
         return [broken.rpartition("; ")[0] for broken in by_document(verdicts, [DOC]).values()]
 
@@ -419,11 +419,11 @@ def test_a_message_names_a_few_offenders_and_counts_the_rest() -> None:
 
 
 def test_a_message_groups_what_is_alike_by_its_pages() -> None:
-    offences = [Offence(DOC, page, "a figure has no row") for page in (9, 4, 4, 7, 1, 12)]
-    assert in_words([*offences, Offence(OTHER, None, "it had 3 rows and has 2")], NAMES) == (
+    violations = [Violation(DOC, page, "a figure has no row") for page in (9, 4, 4, 7, 1, 12)]
+    assert in_words([*violations, Violation(OTHER, None, "it had 3 rows and has 2")], NAMES) == (
         "a.pdf: a figure has no row (pages 1, 4, 7 and 2 more); b.pdf: it had 3 rows and has 2"
     )
-    many = [Offence(f"{number:064x}", 1, "it is so") for number in range(5)]
+    many = [Violation(f"{number:064x}", 1, "it is so") for number in range(5)]
     assert in_words(many, {row.doc_id or "": f"{row.doc_id}.pdf"[-5:] for row in many}) == (
         "0.pdf: it is so (page 1); 1.pdf: it is so (page 1); 2.pdf: it is so (page 1); and 2 more documents"
     )

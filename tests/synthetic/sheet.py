@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from evaluation.synthetic.art import Pen, append, logo, watermark
-from evaluation.synthetic.truth import TrueBlock, TrueFigure, TruePage, TruePlace, TrueRegion, TrueTable
 from schemas.documents import Kind, Role
 from schemas.geometry import BBox
+from tests.synthetic.art import Pen, append, logo, watermark
+from tests.synthetic.truth import TrueBlock, TrueFigure, TruePage, TruePlace, TrueRegion, TrueTable
 
 if TYPE_CHECKING:
     import pymupdf

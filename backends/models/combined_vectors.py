@@ -21,7 +21,7 @@ COMBINE, IMAGE_WEIGHT = "combine", "image_weight"
 def model(named: ModelName) -> Model[PairEmbedder]:
     """Offer any model of open_clip to the registry; errors as for ``clip.model``."""
     towers = clip.model(_towers(named))
-    return Model(card=lambda: _card(named, towers.card()), load=lambda batch: Unified(named, towers.load(batch)))
+    return Model(card=lambda: _card(named, towers.card()), load=lambda batch: CombinedVectors(named, towers.load(batch)))
 
 
 def combine(pictures: Vector, words: Vector, *, how: str, image_weight: float) -> Vector:
@@ -42,7 +42,7 @@ def combine(pictures: Vector, words: Vector, *, how: str, image_weight: float) -
     return np.asarray(mean / np.linalg.norm(mean, axis=1, keepdims=True), np.float32)
 
 
-class Unified:
+class CombinedVectors:
     """A ``PairEmbedder``: a question, of words or a picture, is combined with itself.
 
     Args:

@@ -1,4 +1,4 @@
-"""The page-per-row table of "Beyond Text": a row for each image of a page, and one for a page without.
+"""The page-per-row table of "Beyond Text": a row for each image of a page, and one for a page without images.
 
 Source: "Beyond Text" (Riedler and Langer) and its public code, whose columns these are.
 """
@@ -10,13 +10,13 @@ import pyarrow as pa
 
 
 class ExportFormat(StrEnum):
-    """What a version can be exported as."""
+    """Formats of an export."""
 
     BEYOND_TEXT = "beyond-text"
 
 
 class ImageFilter(StrEnum):
-    """Which images are taken: those that the paper's code takes, or all that have pixels."""
+    """Which images are exported: those that the paper's code takes, or all that have pixels."""
 
     PAPER = "paper"
     NONE = "none"
@@ -58,7 +58,7 @@ UNIQUE_TEXTS = pa.schema(
         pa.field("image_ids", pa.list_(pa.string()), nullable=False),
     )
 )
-"""Each text once, with every page that has it, and the images of them all."""
+"""Each distinct text once, with its pages and images."""
 
 DROPS = pa.schema(
     (
@@ -72,12 +72,12 @@ DROPS = pa.schema(
         pa.field("reason", pa.string(), nullable=False),
     )
 )
-"""Every picture of a page that is no row, and why."""
+"""Every picture that was left out, with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExportSummary:
-    """What an export wrote. ``drops`` is the file that names the images left out."""
+    """The result of an export. ``drops`` is the file that lists the images left out."""
 
     version: str
     file: str

@@ -7,11 +7,11 @@ from itertools import pairwise
 import pymupdf
 import pytest
 
-from evaluation.parsing import Reading, SeenBlock, SeenFigure, score
-from evaluation.synthetic import PRESETS, STREAMS, Manual, synthesize
-from evaluation.synthetic.truth import TrueBlock, TrueFigure, TruePage, TruePlace, TrueTable, Truth
 from schemas.documents import Kind, Role
 from schemas.geometry import BBox
+from tests.synthetic import PRESETS, STREAMS, Manual, synthesize
+from tests.synthetic.scores import Reading, SeenBlock, SeenFigure, score
+from tests.synthetic.truth import TrueBlock, TrueFigure, TruePage, TruePlace, TrueTable, Truth
 
 PAGES = 24
 

@@ -1,4 +1,4 @@
-"""A question as retrievers take it: its words, its picture, and their vectors."""
+"""A query as retrievers use it: its words, its picture, and their vectors."""
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,13 +11,13 @@ from schemas.ports import Embedder, TextEmbedder, Vector
 from tasks.enriching.spaces import SPACES
 
 
-class Asked:
-    """A question, which is embedded once in each space that asks for it, also where several threads do.
+class EmbeddedQuery:
+    """A query that is embedded once in each space that needs it. Thread-safe.
 
     Args:
         embedders: The model of each space, by the space's name.
-        words: What is looked for, in plain words; "" where there is a picture alone.
-        picture: An encoded picture that goes with the words.
+        words: The question in plain words; "" for a picture alone.
+        picture: An encoded picture.
     """
 
     def __init__(self, embedders: Mapping[str, Embedder], words: str, picture: bytes | None = None) -> None:
@@ -29,35 +29,37 @@ class Asked:
 
     @property
     def has_no_words(self) -> bool:
-        """Whether a picture is all there is."""
+        """Whether it is a picture alone."""
         return self.picture is not None and not self.words
 
     def can_embed(self, space: str) -> bool:
-        """Return whether there is something of it that a space's model embeds."""
+        """Return whether a space's model can embed it."""
         return not self.has_no_words or SPACES[space].sees
 
     @classmethod
-    def together(cls, embedders: Mapping[str, Embedder], questions: Sequence[str], spaces: Iterable[str]) -> "list[Asked]":
-        """Return many questions, which the models of texts among some spaces embed together: several at once are faster."""
-        asked = [cls(embedders, words) for words in questions]
+    def embed_all(
+        cls, embedders: Mapping[str, Embedder], questions: Sequence[str], spaces: Iterable[str]
+    ) -> "list[EmbeddedQuery]":
+        """Return many queries, embedded as one batch by the text models among some spaces."""
+        queries = [cls(embedders, words) for words in questions]
         for space in spaces:
-            if asked and space in embedders and not SPACES[space].sees:
+            if queries and space in embedders and not SPACES[space].sees:
                 embedder = cast("TextEmbedder", embedders[space])
-                for one, vector in zip(asked, embedder.embed_queries(questions), strict=True):
+                for one, vector in zip(queries, embedder.embed_queries(questions), strict=True):
                     one._vectors[space] = vector
-        return asked
+        return queries
 
-    def reworded(self, words: str) -> "Asked":
-        """Return the same question in other words; itself where they are the same."""
-        return self if words == self.words else Asked(self.embedders, words, self.picture)
+    def reworded(self, words: str) -> "EmbeddedQuery":
+        """Return the query with other words; itself if they are the same."""
+        return self if words == self.words else EmbeddedQuery(self.embedders, words, self.picture)
 
     def vector(self, space: str) -> Vector:
-        """Return its vector in a space, shape ``(dimension,)``; of late interaction its vectors, ``(n, dimension)``.
+        """Return its vector in a space, shape ``(dimension,)``; for late interaction, ``(n, dimension)``.
 
-        Words and picture together are the mean of both, of unit length; of late interaction the vectors of both.
+        Words and picture are combined as the normalised mean; for late interaction all vectors of both are kept.
 
         Raises:
-            RequestError: There is nothing of it that the space's model could embed.
+            RequestError: The space's model can embed nothing of it.
         """
         with self._embedding:
             if space not in self._vectors:
@@ -76,6 +78,6 @@ class Asked:
         both = [embedder.embed_query(self.words), looked]
         if SPACES[space].late:
             return np.concatenate(both)
-        together = np.asarray(sum(both), np.float32)
-        length = float(np.linalg.norm(together))
-        return together / np.float32(length) if length else both[0]
+        embed_all = np.asarray(sum(both), np.float32)
+        length = float(np.linalg.norm(embed_all))
+        return embed_all / np.float32(length) if length else both[0]

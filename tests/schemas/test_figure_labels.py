@@ -2,7 +2,7 @@
 
 import pytest
 
-from schemas.labels import Label, LabelKind, caption_label, mentions
+from schemas.figure_labels import Label, LabelKind, caption_label, mentions
 
 
 @pytest.mark.parametrize(

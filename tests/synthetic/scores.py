@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from evaluation.synthetic.truth import TrueBlock, TrueFigure, TrueTable, Truth
 from schemas.documents import TAGGED, BlockKind, ParsedDocument, Role, StructuredDocument
 from schemas.geometry import BBox
 from schemas.tags import TagTemplate, fill, placeholders
+from tests.synthetic.truth import TrueBlock, TrueFigure, TrueTable, Truth
 
 _SAME_IOU = 0.5
 _EXACT_IOU = 0.9

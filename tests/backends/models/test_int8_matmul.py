@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 from onnxruntime import InferenceSession, SessionOptions
 
-from backends.models.int8_products import cut_weights, with_int8_products
+from backends.models.int8_matmul import cut_weights, with_int8_matmul
 
 CHANNELS = 128
 LARGE = 9000
@@ -53,7 +53,7 @@ def run(model: ModelProto, width: int = 30) -> NDArray[np.float32]:
 def test_results_stay_within_a_few_hundredths_with_their_bias() -> None:
     model = network()
     expected = run(model)
-    assert with_int8_products(model) == 3
+    assert with_int8_matmul(model) == 3
     kinds = {"Transpose", "DynamicQuantizeMatMul", "Reshape", "ReduceMean", "Add"}
     assert {node.op_type for node in model.graph.node} == kinds
     assert sum(node.op_type == "Add" for node in model.graph.node) == 1
@@ -64,16 +64,16 @@ def test_results_stay_within_a_few_hundredths_with_their_bias() -> None:
 
 def test_what_must_stay_exact_and_what_is_no_product_stay() -> None:
     model = network()
-    assert with_int8_products(model, exact=["second", "large"]) == 1
+    assert with_int8_matmul(model, exact=["second", "large"]) == 1
     assert [node.name for node in model.graph.node if node.op_type in ("Conv", "MatMul")] == ["second", "large"]
     model = network(size=3)
-    assert with_int8_products(model) == 2
+    assert with_int8_matmul(model) == 2
     assert [node.name for node in model.graph.node if node.op_type == "Conv"] == ["first"]
 
 
 def test_what_stands_between_products_stays_in_rows(tmp_path: Path) -> None:
     model = network()
-    with_int8_products(model)
+    with_int8_matmul(model)
     options = SessionOptions()
     options.optimized_model_filepath = str(tmp_path / "network.onnx")
     InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])

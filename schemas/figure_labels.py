@@ -1,4 +1,4 @@
-"""The grammar of labels: how captions begin ("Figure 3-2: …") and how text speaks of them ("see Fig. 3-2")."""
+"""The grammar of figure labels: captions ("Figure 3-2: …") and mentions ("see Fig. 3-2")."""
 
 import re
 import unicodedata
@@ -10,7 +10,7 @@ from schemas.numerals import ROMAN
 
 
 class LabelKind(StrEnum):
-    """What a label names."""
+    """The kind of a labelled thing."""
 
     FIGURE = "figure"
     TABLE = "table"
@@ -18,7 +18,7 @@ class LabelKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What a caption or a mention names, such as figure ``3-2``; ``number`` is "" for a caption without one."""
+    """The label of a caption or mention, such as figure ``3-2``; ``number`` is "" for a caption without one."""
 
     kind: LabelKind
     number: str
@@ -66,10 +66,10 @@ _STOPS = frozenset(":.|–—-)：．。、")
 
 @lru_cache(1024)
 def caption_label(text: str) -> Label | None:
-    """Return what a line that begins a caption names; None for a line that doesn't, a mere mention included.
+    """Return the label of a line that begins a caption; None for any other line, mentions included.
 
-    A caption's number is followed by a stop, by a title that begins like one, or by nothing: a sentence that happens to
-    begin with "Figure 3" goes on in lower case.
+    A caption's number is followed by a stop, a capitalised title, or nothing: a sentence that begins with "Figure 3"
+    continues in lower case.
     """
     if _folded(text.lstrip()[:2]) not in _BEGINNINGS and (text.isascii() or _EAST_BEGINNINGS.match(text) is None):
         return None  # as most lines: they need not be compared with every word there is
@@ -90,7 +90,7 @@ def caption_label(text: str) -> Label | None:
 
 
 def mentions(text: str) -> list[Label]:
-    """Return everything that a text speaks of, in order; "Figures 3 and 4" speaks of two."""
+    """Return all labels that a text mentions, in order; "Figures 3 and 4" mentions two."""
     labels: list[Label] = []
     folded = _folded(text)
     if not [stem for stem in (_ASCII_STEMS if folded.isascii() else _STEMS) if stem in folded]:
@@ -105,7 +105,7 @@ def mentions(text: str) -> list[Label]:
 
 
 def _folded(text: str) -> str:
-    """Return a text without case; Turkish has an i with and one without a dot."""
+    """Casefold a text; Turkish has a dotted and a dotless i."""
     return text.casefold().replace("\u0307", "").replace("ı", "i")
 
 
@@ -118,6 +118,6 @@ def _label(found: re.Match[str], number: str | None = None) -> Label:
 
 
 def _plain(number: str) -> str:
-    """Return a number as others may write it: with hyphens, in small letters and European digits."""
+    """Normalise a number: hyphens, small letters, ASCII digits."""
     digits = "".join([str(unicodedata.decimal(character)) if character.isdecimal() else character for character in number])
     return re.sub(r"[–.]", "-", digits).casefold()

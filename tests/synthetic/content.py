@@ -4,8 +4,8 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from evaluation.synthetic.options import STEP_ARTS, Options
-from evaluation.synthetic.prose import ENGLISH, HEBREW, LANGUAGES, LISTINGS, Language, fill, sentences, words
+from tests.synthetic.options import STEP_ARTS, Options
+from tests.synthetic.prose import ENGLISH, HEBREW, LANGUAGES, LISTINGS, Language, fill, sentences, words
 
 
 @dataclass(frozen=True, slots=True)

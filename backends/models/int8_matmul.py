@@ -27,7 +27,7 @@ TO_ROWS, TO_CHANNELS = (0, 2, 3, 1), (0, 3, 1, 2)
 """Orders of a picture's axes: its channels last, as products want them, and back."""
 
 
-def with_int8_products(model: "ModelProto", exact: Collection[str] = ()) -> int:
+def with_int8_matmul(model: "ModelProto", exact: Collection[str] = ()) -> int:
     """Put products of 8 bits in the place of a graph's convolutions of 1 by 1, and of its products by large weights.
 
     Args:

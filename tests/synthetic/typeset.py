@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from evaluation.synthetic.art import HEBREW, Pen, measured, symbol
-from evaluation.synthetic.content import Icon
-from evaluation.synthetic.sheet import Fact
-from evaluation.synthetic.truth import TrueBlock, TrueFigure, TruePlace
 from schemas.documents import Kind, Role
 from schemas.geometry import BBox
+from tests.synthetic.art import HEBREW, Pen, measured, symbol
+from tests.synthetic.content import Icon
+from tests.synthetic.sheet import Fact
+from tests.synthetic.truth import TrueBlock, TrueFigure, TruePlace
 
 if TYPE_CHECKING:
     import pymupdf

@@ -5,13 +5,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from evaluation.questions import GoldFigure, Question
-from evaluation.synthetic.content import Ask, Author
-from evaluation.synthetic.flow import Flow
-from evaluation.synthetic.options import PRESETS, STREAMS, Options
-from evaluation.synthetic.prose import ENGLISH, MACHINES
-from evaluation.synthetic.sheet import Fact
-from evaluation.synthetic.truth import TrueBlock, TrueFigure, TruePage, TrueSection, TrueTable, Truth
 from schemas.documents import TAGGED
+from tests.synthetic.content import Ask, Author
+from tests.synthetic.flow import Flow
+from tests.synthetic.options import PRESETS, STREAMS, Options
+from tests.synthetic.prose import ENGLISH, MACHINES
+from tests.synthetic.sheet import Fact
+from tests.synthetic.truth import TrueBlock, TrueFigure, TruePage, TrueSection, TrueTable, Truth
 
 __all__ = ["PRESETS", "STREAMS", "Manual", "Options", "Truth", "synthesize"]
 

@@ -1,4 +1,4 @@
-"""Judge pages by what was found of them."""
+"""Score pages by the rows found on them."""
 
 import math
 import re
@@ -7,18 +7,18 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 K1, B = 1.2, 0.75
-"""Of BM25: how soon a word's repetitions count less, and how much a page's length counts."""
+"""Parameters of BM25: saturation of term frequency, and weight of the page's length."""
 
 _WORD = re.compile(r"\w+")
 
 
-class Page(NamedTuple):
-    """A row as its page has it.
+class PageRow(NamedTuple):
+    """A row with its page.
 
     Attributes:
         doc_id: The document.
         number: The page, from 1.
-        text: What is searched of the row.
+        text: The row's searched text.
     """
 
     doc_id: str
@@ -27,20 +27,20 @@ class Page(NamedTuple):
 
 
 def judge_pages(
-    question: str, ranked: Sequence[tuple[str, float]], rows: Mapping[str, Page], *, words: float, further: float
+    question: str, ranked: Sequence[tuple[str, float]], rows: Mapping[str, PageRow], *, words: float, further: float
 ) -> dict[str, float]:
-    """Return a score a row, by which pages come one after another: their best row first, their further rows later.
+    """Return a score a row that ranks page by page: a page's best row first, its further rows later.
 
-    A page's score is the share that its best row has of the best score of all, plus ``words`` times the share that the
-    question's words on it have of those on the best page. Words are weighed by BM25 over the pages at hand, so those that
-    tell these pages apart count, whatever they are worth elsewhere. The n-th row of a page, from 0, gets ``further ** n`` of it.
+    A page's score is its best row's share of the best score, plus ``words`` times the BM25 score of the question's words on it,
+    relative to the best page's. BM25 is computed over the candidate pages alone. The n-th row of a page, from 0, gets
+    ``further ** n`` of it.
 
     Args:
-        question: Its words; stop words are better left out.
+        question: Its words, preferably without stop words.
         ranked: ``(evidence_id, score)``, best first.
-        rows: What each of them is; those left out get no score.
-        words: What words count, ≥ 0.
-        further: What each further row of a page keeps, 0 to 1.
+        rows: The rows; those that are missing get no score.
+        words: Weight of words, ≥ 0.
+        further: Factor for each further row of a page, 0 to 1.
     """
     best = max((score for _, score in ranked), default=0.0)
     pages: dict[tuple[str, int], list[str]] = {}
@@ -61,15 +61,15 @@ def judge_pages(
     return {name: shares[page] * further**place for page, names in pages.items() for place, name in enumerate(names)}
 
 
-def _bm25(asked: set[str], pages: Mapping[tuple[str, int], Counter[str]]) -> dict[tuple[str, int], float]:
-    holding = Counter(word for counts in pages.values() for word in asked & counts.keys())
+def _bm25(terms: set[str], pages: Mapping[tuple[str, int], Counter[str]]) -> dict[tuple[str, int], float]:
+    holding = Counter(word for counts in pages.values() for word in terms & counts.keys())
     rarity = {word: math.log(1 + (len(pages) - held + 0.5) / (held + 0.5)) for word, held in holding.items()}
     mean = sum(counts.total() for counts in pages.values()) / len(pages) if pages else 1.0
     found = {}
     for page, counts in pages.items():
         length = K1 * (1 - B + B * counts.total() / mean) if mean else K1
         found[page] = math.fsum(
-            rarity[word] * counts[word] * (K1 + 1) / (counts[word] + length) for word in sorted(asked & counts.keys())
+            rarity[word] * counts[word] * (K1 + 1) / (counts[word] + length) for word in sorted(terms & counts.keys())
         )
     return found
 

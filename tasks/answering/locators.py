@@ -1,12 +1,12 @@
-"""Find what places a question names: pages by number, figures and tables by label."""
+"""Pages, figures and tables that a question names by number."""
 
 import re
 
 Label = tuple[str, str]
-"""What it is, ``figure`` or such, and its number as printed, such as ``3-2``."""
+"""Kind, such as ``figure``, and number as printed, such as ``3-2``."""
 
 MOST_PAGES = 30
-"""Pages that one range may name; a longer one is no place, as in "pages 1 to 300"."""
+"""Maximum length of a range of pages; a longer one, as in "pages 1 to 300", is ignored."""
 
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 _KINDS = {
@@ -28,7 +28,7 @@ _LABEL = re.compile(rf"\b({'|'.join(_KINDS)})s?\b\.?\s*([A-Z]?\d+(?:[.-]\d+)*)\b
 
 
 def pages_named(question: str) -> set[int]:
-    """Return the pages that a question names: "page 14", "slides 3 to 5", "the second page"; a page counts from 1."""
+    """Return the pages that a question names: "page 14", "slides 3 to 5", "the second page"; from 1."""
     named: set[int] = set()
     for match in _NUMBERED.finditer(question):
         first, last = int(match[1]), int(match[2] or match[1])
@@ -45,7 +45,7 @@ def labels_named(question: str) -> set[Label]:
 
 
 def label_of(caption: str) -> Label | None:
-    """Return the label that a caption begins with; None where it has none."""
+    """Return the label at the start of a caption; None without one."""
     match = _LABEL.match(caption.lstrip())
     return _label(match) if match else None
 

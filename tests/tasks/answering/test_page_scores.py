@@ -7,16 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.answering.glossaries import expanded
-from tasks.answering.pages import Page, judge_pages
-from tasks.answering.places import label_of, labels_named, pages_named
+from tasks.answering.locators import label_of, labels_named, pages_named
+from tasks.answering.page_scores import PageRow, judge_pages
 
 
 def test_a_hand_computed_example() -> None:
     rows = {
-        "a": Page("d", 1, "pump valve"),
-        "b": Page("d", 2, "pump"),
-        "c": Page("d", 2, "valve"),
-        "e": Page("other", 1, "gate gate"),
+        "a": PageRow("d", 1, "pump valve"),
+        "b": PageRow("d", 2, "pump"),
+        "c": PageRow("d", 2, "valve"),
+        "e": PageRow("other", 1, "gate gate"),
     }
     ranked = [("a", 0.8), ("b", 0.6), ("e", 0.4), ("c", 0.2), ("unknown", 0.1)]
     found = judge_pages("Pump VALVE?", ranked, rows, words=0.5, further=0.7)
@@ -25,7 +25,7 @@ def test_a_hand_computed_example() -> None:
 
 
 def test_a_word_that_few_pages_have_counts_more_and_repetition_less_and_less() -> None:
-    rows = {str(number): Page("d", number, text) for number, text in enumerate(["a x", "a a", "a b", "c d"])}
+    rows = {str(number): PageRow("d", number, text) for number, text in enumerate(["a x", "a a", "a b", "c d"])}
     found = judge_pages("a b", [(name, 0.0) for name in rows], rows, words=1, further=1)
     common, rare = math.log(1 + 1.5 / 3.5), math.log(1 + 3.5 / 1.5)  # idf of words on three pages of four, and on one
     once, twice = 2.2 / 2.2, 2 * 2.2 / 3.2
@@ -37,7 +37,7 @@ def test_a_word_that_few_pages_have_counts_more_and_repetition_less_and_less() -
     st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["", "pump", "valve gate", "水"])), max_size=8), st.floats(0, 1)
 )
 def test_no_row_is_lost_and_a_page_is_as_good_as_its_first_row(pages: list[tuple[int, str]], further: float) -> None:
-    rows = {str(place): Page("d", number, text) for place, (number, text) in enumerate(pages)}
+    rows = {str(place): PageRow("d", number, text) for place, (number, text) in enumerate(pages)}
     found = judge_pages("pump 水", [(name, 1.0) for name in rows], rows, words=0.25, further=further)
     assert found.keys() == rows.keys()
     assert all(0 <= score <= 1.25 for score in found.values())

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from evaluation.synthetic.art import ARTS, HEBREW, Colour, Pen
-from evaluation.synthetic.content import Icon, Step, Steps
-from evaluation.synthetic.sheet import A4, Column, Draw, Fact, Sheet
-from evaluation.synthetic.truth import TrueBlock, TrueFigure, TruePlace, TrueRegion, TrueTable
-from evaluation.synthetic.typeset import Face, text_of, written
 from schemas.documents import Role
 from schemas.geometry import BBox
+from tests.synthetic.art import ARTS, HEBREW, Colour, Pen
+from tests.synthetic.content import Icon, Step, Steps
+from tests.synthetic.sheet import A4, Column, Draw, Fact, Sheet
+from tests.synthetic.truth import TrueBlock, TrueFigure, TruePlace, TrueRegion, TrueTable
+from tests.synthetic.typeset import Face, text_of, written
 
 if TYPE_CHECKING:
     import pymupdf

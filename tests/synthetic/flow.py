@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from evaluation.synthetic.art import ARTS, BLACK, HEBREW, Pen, symbol
-from evaluation.synthetic.content import Box, Chapter, Heading, Icon, Paragraph, Picture, Shares, Steps, Table
-from evaluation.synthetic.options import Options
-from evaluation.synthetic.prose import words
-from evaluation.synthetic.sheet import A4, Column, Fact, Sheet
-from evaluation.synthetic.steps import units
-from evaluation.synthetic.truth import TrueFigure, TruePlace, TrueRegion, TrueSection, TrueTable
-from evaluation.synthetic.typeset import Face, icon_fact, text_of, write, written
 from schemas.documents import Role
 from schemas.geometry import BBox
+from tests.synthetic.art import ARTS, BLACK, HEBREW, Pen, symbol
+from tests.synthetic.content import Box, Chapter, Heading, Icon, Paragraph, Picture, Shares, Steps, Table
+from tests.synthetic.options import Options
+from tests.synthetic.prose import words
+from tests.synthetic.sheet import A4, Column, Fact, Sheet
+from tests.synthetic.steps import units
+from tests.synthetic.truth import TrueFigure, TruePlace, TrueRegion, TrueSection, TrueTable
+from tests.synthetic.typeset import Face, icon_fact, text_of, write, written
 
 if TYPE_CHECKING:
     import pymupdf

@@ -1,0 +1,63 @@
+"""The corpus file: everything a corpus is, in one YAML document, validated.
+
+Only ``name`` and ``source`` are required. Unknown keys are errors, so that a typing mistake never passes as a default.
+Each module holds the sections that it names.
+"""
+
+from pydantic import Field, field_validator
+
+from schemas.corpus.answer import AnswerOptions
+from schemas.corpus.budget import BudgetOptions, RetentionOptions
+from schemas.corpus.captions import CaptionOptions
+from schemas.corpus.cluster import RayOptions
+from schemas.corpus.embeddings import EmbeddingOptions
+from schemas.corpus.fields import Location, Section, Source, Text
+from schemas.corpus.gates import GateOptions
+from schemas.corpus.index import IndexOptions
+from schemas.corpus.parse import ChunkOptions, ParseOptions, TagOptions
+from schemas.corpus.retrieval import Ranking, RetrievalOptions
+from schemas.ids import CORPUS_NAME
+
+
+class Corpus(Section):
+    """A corpus file.
+
+    ``source``, ``store`` and ``questions`` are resolved against the file's folder when the file is loaded; here they are
+    absolute paths or ``s3://`` addresses.
+    """
+
+    name: str = Field(description="The corpus's name: a-z, 0-9 and _, starting with a letter, at most 40 characters.")
+    source: Source = Field(description="A folder, a glob such as docs/**/*.pdf, or s3://bucket/prefix.")
+    store: Location | None = Field(
+        None, description="Where everything is kept: a folder or s3://bucket/prefix; default: .inset/store beside corpora/."
+    )
+    schedule: Text | None = Field(None, description="When Airflow refreshes: a cron expression or @daily; none: by hand.")
+    questions: Location | None = Field(None, description="Golden questions, a JSONL file.")
+    parse: ParseOptions = ParseOptions()
+    tags: TagOptions = TagOptions()
+    captions: CaptionOptions = CaptionOptions()
+    embeddings: EmbeddingOptions = EmbeddingOptions()
+    ray: RayOptions = RayOptions()
+    chunks: ChunkOptions = ChunkOptions()
+    index: IndexOptions = IndexOptions()
+    retrieval: RetrievalOptions = RetrievalOptions()
+    ranking: Ranking = Ranking()
+    answer: AnswerOptions = AnswerOptions()
+    gates: GateOptions = GateOptions()
+    budget: BudgetOptions = BudgetOptions()
+    retention: RetentionOptions = RetentionOptions()
+
+    @field_validator("name")
+    @classmethod
+    def _spelled(cls, name: str) -> str:
+        if not CORPUS_NAME.fullmatch(name):
+            raise ValueError("use a-z, 0-9 and _ only, start with a letter, at most 40 characters")
+        return name
+
+    @field_validator("schedule")
+    @classmethod
+    def _cron(cls, schedule: str | None) -> str | None:
+        presets = {"@hourly", "@daily", "@weekly", "@monthly", "@quarterly", "@yearly", "@continuous", "@once"}
+        if schedule is not None and schedule not in presets and len(schedule.split()) not in (5, 6):
+            raise ValueError(f"use a cron expression of five fields or one of {', '.join(sorted(presets))}")
+        return schedule

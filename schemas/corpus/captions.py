@@ -1,0 +1,112 @@
+"""Section captions: what describes figures, pages and texts."""
+
+from enum import StrEnum
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from schemas.corpus.fields import Location, Section, Text, Workers
+from schemas.corpus.models import EndpointOptions, GenerativeModel, Price
+
+CONTEXT = "context"
+"""The captioner without a model: own caption, section and recognised words."""
+
+PERSON = "person"
+"""The author of the corrections."""
+
+
+class CaptionerKind(StrEnum):
+    """What describes a figure, a page or a text."""
+
+    means: str
+    """Its description."""
+    is_at_endpoint: bool
+    """Whether the process of the refresh calls it at ``endpoint``; any other runs in Ray actors."""
+    sees: bool
+    """Whether it gets the picture; otherwise only the words recognised in it."""
+
+    def __new__(cls, name: str, means: str, is_at_endpoint: bool, sees: bool) -> Self:
+        """Make a kind with its attributes."""
+        made = str.__new__(cls, name)
+        made._value_ = name
+        made.means, made.is_at_endpoint, made.sees = means, is_at_endpoint, sees
+        return made
+
+    VLM = "vlm", "a vision-language model behind an endpoint", True, True
+    LOCAL = "local", "one of transformers on Ray", False, True
+    OCR_LLM = "ocr_llm", "a language model behind an endpoint, which reads the recognised words", True, False
+
+
+_AT_ENDPOINTS = " and ".join(kind for kind in CaptionerKind if kind.is_at_endpoint)
+
+
+class ModelCaptioner(GenerativeModel):
+    """A generative model that describes figures, pages or texts."""
+
+    kind: CaptionerKind = Field(description="; ".join(f"'{kind}': {kind.means}" for kind in CaptionerKind) + ".")
+    prompt: Text | None = Field(
+        None, description="A preset's name, or a file; default: the preset for this kind and subject."
+    )
+    language: Text | None = Field(
+        None, description="Language that descriptions must be in, such as en; none: that of the document's words."
+    )
+    endpoint: EndpointOptions | None = Field(None, description=f"Where {_AT_ENDPOINTS} call.")
+    price: Price = Price()
+    batch: int = Field(8, ge=1, le=1024, description="On Ray: figures at once.")
+    workers: Workers | None = Field(None, description="On Ray: actors; default: one a GPU, or one where there is none.")
+    gpus: float = Field(
+        1.0, ge=0, le=64, description="On Ray: GPUs, or a part of one, that each actor takes; 0, or none there: CPU."
+    )
+
+    @model_validator(mode="after")
+    def _reachable(self) -> "ModelCaptioner":
+        if self.kind.is_at_endpoint != (self.endpoint is not None):
+            raise ValueError(f"{_AT_ENDPOINTS} need an endpoint, and no other kind has one")
+        return self
+
+
+class CaptionOptions(Section):
+    """Captioners, OCR and layout detection."""
+
+    captioner: Text = Field(
+        "context", description="'context': own caption, recognised words and section; or one of models."
+    )
+    by_source: dict[Text, Text] = Field(
+        {},
+        description="Captioners of some documents, by a glob of their source such as phones/**; the first that fits counts.",
+    )
+    models: dict[Text, ModelCaptioner] = Field({}, description="Captioners that are models, each by a name of its own.")
+    pages: Text | None = Field(
+        None,
+        description="What describes whole pages, each a row with its picture: 'context', the page's own words, or one of models; "
+        "none: there are no such rows.",
+    )
+    summaries: Text | None = Field(None, description="One of models that summarises rows of text, to be found by; or none.")
+    near_duplicates: int | None = Field(
+        None,
+        ge=0,
+        le=64,
+        description="Bits in which the perceptual hashes of two figures may differ to share a description.",
+    )
+    corrections: Location | None = Field(
+        None, description="A person's descriptions, YAML or CSV, by figure, page or text; they win."
+    )
+
+    @model_validator(mode="after")
+    def _known(self) -> "CaptionOptions":
+        if taken := sorted({CONTEXT, PERSON} & set(self.models)):
+            raise ValueError(f"captions.models: {taken[0]!r} means something else; call the model otherwise")
+        named = {"captioner": self.captioner} | {f"by_source.{glob}": name for glob, name in self.by_source.items()}
+        if self.pages is not None:
+            named["pages"] = self.pages
+        known = [CONTEXT, *self.models]
+        for key, name in named.items():
+            if name not in known:
+                raise ValueError(f"{key}: there is no captioner {name!r}; known here: {', '.join(known)}")
+        if self.summaries is not None and self.summaries not in self.models:
+            raise ValueError(f"summaries: there is no model {self.summaries!r} below captions.models")
+        return self
+
+    ocr: Text = Field("rapidocr", description="What reads words inside figures and scanned pages; or none.")
+    ocr_workers: Workers | None = Field(None, description="OCR actors; default: one a CPU core.")
+    layout: Text = Field("rapid-layout", description="What finds figures and tables on pages that are a picture; or none.")

@@ -1,0 +1,96 @@
+"""Section embeddings: the models that turn rows into vectors."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from schemas.corpus.fields import GpuShare, Revision, Section, Share, Text, Workers
+from schemas.models import MINILM
+
+Prefix = Annotated[str, Field(max_length=10_000)]
+Precision = Annotated[
+    Literal["float32", "bfloat16"],
+    Field(description="bfloat16: several times as fast on a GPU; other vectors, so changing it embeds anew."),
+]
+_TEXT_MODEL = f"'{MINILM}' (packaged), or a sentence-transformers model name or folder."
+
+
+class PoolOptions(Section):
+    """The actors that embed."""
+
+    batch: int = Field(32, ge=1, le=65_536, description="Texts or pictures embedded at once.")
+    workers: Workers | None = Field(None, description="Embedding actors; default: as many as there are CPU cores, or GPUs.")
+    gpus: GpuShare = 0.0
+
+
+class PromptOptions(PoolOptions):
+    """Revision and prompts of a text embedder."""
+
+    revision: Revision | None = Field(None, description="Revision of a model that is not packaged; needed for those.")
+    document_prompt: Prefix | None = Field(
+        None, description="What stands before each text; default: as the model's files say."
+    )
+    query_prompt: Prefix | None = Field(
+        None, description="What stands before a question; default: as the model's files say."
+    )
+
+
+class TextModelOptions(PromptOptions):
+    """A model that turns texts into vectors."""
+
+    model: Text = Field(description=_TEXT_MODEL)
+
+
+class ImageModelOptions(PoolOptions):
+    """An open_clip model: pictures and texts in one vector space."""
+
+    model: Text = Field(
+        description="A folder with open_clip_config.json, a name on the Hugging Face hub, or an architecture such as ViT-L-14."
+    )
+    revision: Revision = Field(description="Which revision, so that the same name always means the same model.")
+    weights: Text | None = Field(None, description="Of an architecture: the file of its weights.")
+    precision: Precision = "float32"
+    texts: bool = Field(False, description="Embed rows without a picture by it, too: space joint.")
+    batch: int = Field(16, ge=1, le=65_536, description="Pictures embedded at once.")
+    gpus: GpuShare = 1.0
+
+
+class UnifiedOptions(Section):
+    """How a picture's and its words' vectors of embeddings.image become one."""
+
+    combine: Literal["mean", "concatenation"] = Field(
+        "mean", description="mean: weighted, of unit vectors; concatenation: twice as long, its cosine is the mean of both."
+    )
+    image_weight: Share = Field(0.5, description="What the picture counts; its words count the rest.")
+
+
+class LateModelOptions(PoolOptions):
+    """A model of transformers for late interaction: ColPali, ColQwen2."""
+
+    model: Text = Field(description="A folder, or a name on the Hugging Face hub.")
+    revision: Revision = Field(description="Which revision, so that the same name always means the same model.")
+    precision: Precision = "float32"
+    batch: int = Field(4, ge=1, le=65_536, description="Pictures embedded at once.")
+    gpus: GpuShare = 1.0
+
+
+class EmbeddingOptions(PromptOptions):
+    """Embedding models, one a vector space. Batch, workers and gpus are those of text."""
+
+    text: Text = Field(MINILM, description=_TEXT_MODEL)
+    tables: TextModelOptions | None = Field(
+        None, description="A model for tables alone, beside the one for all text; or none."
+    )
+    image: ImageModelOptions | None = Field(None, description="A model for pictures and questions in one space; or none.")
+    unified: UnifiedOptions | None = Field(
+        None, description="A picture and its words in one vector, by the model of image."
+    )
+    late: LateModelOptions | None = Field(
+        None, description="A model for many vectors a picture, late interaction; or none."
+    )
+
+    @model_validator(mode="after")
+    def _complete(self) -> "EmbeddingOptions":
+        if self.unified is not None and self.image is None:
+            raise ValueError("unified combines what the model of embeddings.image makes: name one there")
+        return self

@@ -1,0 +1,79 @@
+"""The types of values in a corpus file."""
+
+import re
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from schemas.printing import is_plain
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+def _plain(text: str) -> str:
+    if not is_plain(text):
+        raise ValueError("write one line of plain text, without control characters or bytes that are not UTF-8")
+    return text
+
+
+def _variable(name: str) -> str:
+    if not _VARIABLE.fullmatch(name):
+        raise ValueError("write the name of an environment variable, such as PDF_PASSWORDS, and never what it holds")
+    return name
+
+
+def _without_user(address: str) -> str:
+    """Refuse credentials: an address is stored with every version, and shown."""
+    if "@" in address.partition("://")[2].partition("/")[0]:
+        raise ValueError("an address holds no user or password; give those in environment variables")
+    return address
+
+
+def _location(address: str) -> str:
+    scheme, found, rest = address.partition("://")
+    if found and scheme not in ("file", "s3"):
+        raise ValueError("use a path, or s3://bucket/prefix")
+    if scheme == "s3" and found and not _BUCKET.fullmatch(rest.partition("/")[0]):
+        raise ValueError("write s3://bucket/prefix, the bucket's name in letters, digits, '.', '-' and '_'")
+    return address
+
+
+def _source(address: str) -> str:
+    if any("**" in part and part != "**" for part in address.split("/")) and not address.startswith("s3://"):
+        raise ValueError("'**' stands alone between slashes and means all folders below: write docs/**/*.pdf")
+    return address
+
+
+def _served(address: str) -> str:
+    """Check the address before the first request."""
+    parts = urlsplit(address)
+    if parts.scheme not in ("http", "https") or not parts.netloc or parts.query or parts.fragment:
+        raise ValueError("write an address such as http://host:8000/v1")
+    return address.rstrip("/")
+
+
+Text = Annotated[str, AfterValidator(_plain)]
+Variable = Annotated[Text, AfterValidator(_variable)]
+Address = Annotated[Text, AfterValidator(_without_user)]
+"""An address without user or password."""
+Location = Annotated[Address, Field(min_length=1, max_length=4000), AfterValidator(_location)]
+"""A path, or s3://bucket/prefix."""
+Source = Annotated[Location, AfterValidator(_source)]
+Server = Annotated[Address, AfterValidator(_served)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Weight = Annotated[float, Field(gt=0, le=1e6)]
+Money = Annotated[float, Field(ge=0, le=1e9)]
+Workers = Annotated[int, Field(ge=1, le=10_000)]
+Revision = Annotated[Text, Field(min_length=1)]
+GpuShare = Annotated[
+    float,
+    Field(ge=0, le=64, description="GPUs, or a part of one, that each actor takes; 0, or none there: CPU."),
+]
+
+
+class Section(BaseModel):
+    """Base of every part of a corpus file: frozen, and strict about its keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)

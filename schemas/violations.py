@@ -1,0 +1,85 @@
+"""Verdicts of the checks of a version, and the violations that they found."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from schemas.versions import GateResult
+
+EXAMPLES = 3
+"""Maximum number of documents, kinds of violations and pages that a message names."""
+
+FEWEST_PICTURES = 20
+"""Minimum number of uncaptioned pictures for a share: of fewer, one odd page would refuse a version."""
+
+OUR_FAULT = "this is a fault of Inset: please report it"
+"""The remedy for inconsistent data."""
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A violation of an invariant.
+
+    ``doc_id`` is None if no single document is to blame; ``page`` counts from 1, and is None or 0 without a page.
+    """
+
+    doc_id: str | None
+    page: int | None
+    what: str
+
+
+@dataclass(frozen=True)
+class GateVerdict:
+    """A gate's verdict; removing the documents of ``violations`` from the version lets the gate pass."""
+
+    gate: GateResult
+    violations: tuple[Violation, ...] = ()
+
+
+def by_document(verdicts: Iterable[GateVerdict], documents: Collection[str]) -> dict[str, str]:
+    """Describe the violations of each document of a version."""
+    found: dict[str, list[str]] = {}
+    for verdict in verdicts:
+        laid: dict[str, list[Violation]] = {}
+        for violation in verdict.violations:
+            if violation.doc_id is not None and violation.doc_id in documents:
+                laid.setdefault(violation.doc_id, []).append(violation)
+        for doc_id, violations in laid.items():
+            found.setdefault(doc_id, []).append(f"{verdict.gate.gate}: {places(violations)}")
+    return {doc_id: "; ".join([*broken, OUR_FAULT]) for doc_id, broken in found.items()}
+
+
+def in_words(violations: Sequence[Violation], names: Mapping[str, str]) -> str:
+    """Describe violations by sources and pages; a few are named, the rest counted. ``names`` has a source of each document."""
+    laid: dict[str | None, list[Violation]] = {}
+    for violation in violations:
+        laid.setdefault(violation.doc_id, []).append(violation)
+    named = sorted((_name(doc_id, names), found) for doc_id, found in laid.items() if doc_id is not None)
+    unnamed = [places(laid[None])] if None in laid else []
+    return _some([*unnamed, *(f"{name}: {places(found)}" for name, found in named)], "document")
+
+
+def places(violations: Sequence[Violation]) -> str:
+    """Describe the violations of one document, each kind with its pages."""
+    pages: dict[str, set[int]] = {}
+    for violation in violations:
+        pages.setdefault(violation.what, set()).update([violation.page] if violation.page else [])
+    return _some([f"{what}{on_pages(found)}" for what, found in pages.items()], "fault")
+
+
+def on_pages(pages: Iterable[int]) -> str:
+    """Return page numbers in brackets; "" for none."""
+    known = sorted(set(pages))
+    if not known:
+        return ""
+    rest = f" and {len(known) - EXAMPLES} more" if len(known) > EXAMPLES else ""
+    return f" (page{'s' if len(known) > 1 else ''} {', '.join(map(str, known[:EXAMPLES]))}{rest})"
+
+
+def _name(doc_id: str, names: Mapping[str, str]) -> str:
+    return names.get(doc_id, f"a document that isn't in the version ({doc_id[:12]})")
+
+
+def _some(items: Sequence[str], kind: str) -> str:
+    rest = len(items) - EXAMPLES
+    more = [f"and {rest} more {kind}{'s' if rest > 1 else ''}"] if rest > 0 else []
+    return "; ".join([*items[:EXAMPLES], *more])

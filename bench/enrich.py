@@ -54,8 +54,8 @@ from pipeline.stages.enrich.keep import keep
 from ray_jobs.cluster import connected
 from ray_jobs.embed import BATCHES_A_CALL
 from ray_jobs.enrich import structure_with
+from ray_jobs.outcomes import Outcome
 from ray_jobs.pools import cut_batches, run_pool
-from ray_jobs.rows import Outcome
 from schemas.corpus import ChunkOptions, EmbeddingOptions, ParseOptions, RayOptions
 from schemas.ids import sha256
 from schemas.ports import TextEmbedder, Vector

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from backends.stores.documents import parsed_file, structured_file
+from backends.stores.document_files import parsed_file, structured_file
 from backends.stores.object_store import FolderStore
 from bench.table import Row, show
 from pipeline.corpus.workspace import Workspace, open_server, open_workspace

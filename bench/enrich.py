@@ -54,8 +54,8 @@ from pipeline.stages.enrich.keep import keep
 from ray_jobs.cluster import connected
 from ray_jobs.embed import BATCHES_A_CALL
 from ray_jobs.enrich import structure_with
+from ray_jobs.outcomes import Outcome
 from ray_jobs.pools import cut_batches, run_pool
-from ray_jobs.rows import Outcome
 from schemas.corpus.cluster import RayOptions
 from schemas.corpus.embeddings import EmbeddingOptions
 from schemas.corpus.parse import ChunkOptions, ParseOptions

@@ -40,8 +40,8 @@ import yaml
 from bench.table import Row, show
 from pipeline import steps
 from ray_jobs import caption, embed, enrich
+from ray_jobs.outcomes import Outcome
 from ray_jobs.pools import run_pool
-from ray_jobs.rows import Outcome
 from schemas.ids import sha256
 from schemas.parquet import from_parquet
 from schemas.stages import Stage

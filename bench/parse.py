@@ -37,7 +37,7 @@ from tasks.figures.segment import cut, pictures_to_segment
 from tasks.reading.parse import parse
 from tasks.reading.structure import structure
 from tasks.versions.tag import number_figures
-from workers.garbage import collected_rarely
+from workers.garbage import infrequent_gc
 from workers.parse_shard import ParseJob, parse_documents
 
 MANUALS = Path(__file__).parent.parent / "examples" / "manuals" / "pdfs"
@@ -315,7 +315,7 @@ def _without_pixels(path: Path) -> tuple[float, float]:
     """
     data = path.read_bytes()
     seconds: list[tuple[float, float]] = []
-    with collected_rarely():
+    with infrequent_gc():
         for _ in range(_REPEATS):
             own = _seconds(lambda: structure(parse(open_document(data), "d", ParseOptions(), keep_figure=None), {}))
             seconds.append((own, _seconds(lambda: _floor(path))))

@@ -33,8 +33,8 @@ import numpy as np
 import pyarrow as pa
 
 from backends.engines.analyser import query_terms
+from backends.engines.index_rows import terms_column
 from backends.engines.lancedb_index import LanceIndex
-from backends.engines.rows import terms_column
 from backends.engines.weaviate_index import WeaviateIndex
 from backends.models.minilm import MiniLM
 from bench.scale import WORDS, vocabulary

@@ -29,8 +29,8 @@ from backends.engines.lancedb_index import LanceIndex
 from evaluation.metrics import paired_bootstrap
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.version import OpenVersion, open_version
+from pipeline.records.caption_targets import StructuredFiles
 from pipeline.records.publication import read_pointer
-from pipeline.records.subjects import StructuredFiles
 from schemas.corpus.retrieval import DEFAULT_PRESET
 from schemas.evidence import EVIDENCE, Filters, Modality
 from schemas.ids import document_file, sha256

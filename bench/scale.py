@@ -225,8 +225,8 @@ def _write_documents(root: Path, edition: str, numbers: Sequence[int]) -> list[s
     import numpy as np
     import pyarrow as pa
 
-    from backends.stores.documents import pack_parsed, pack_structured, parsed_file, structured_file
-    from pipeline.records.documents import DocumentReader
+    from backends.stores.document_files import pack_parsed, pack_structured, parsed_file, structured_file
+    from pipeline.records.document_reader import DocumentReader
     from pipeline.records.inherit import NOTHING
     from pipeline.records.vectors import open_vectors
     from schemas.ids import sha256

@@ -116,7 +116,7 @@ def refresh(corpus: CorpusArgument, as_json: Json = False) -> None:
 
 def _refresh(corpus: str, *, as_json: bool, replay: bool) -> None:
     from pipeline.corpus.workspace import open_workspace
-    from pipeline.records.publication import way_past
+    from pipeline.records.publication import override_hint
     from pipeline.refresh import is_refused
     from pipeline.refresh import refresh as run
 
@@ -144,7 +144,7 @@ def _refresh(corpus: str, *, as_json: bool, replay: bool) -> None:
             if not gate.passed:
                 say(f"  {'refused' if refused else 'passed by override'}: {gate.gate}: {gate.message}")
         if refused:
-            say(way_past(workspace.corpus.name, result.version or ""))
+            say(override_hint(workspace.corpus.name, result.version or ""))
         elif counts.quarantined:
             say(_RETRY.format(corpus=corpus))
     if refused:
@@ -215,9 +215,9 @@ def rollback(
 ) -> None:
     """Make an older version live again, and hold the corpus there."""
     from pipeline.corpus.workspace import open_workspace
-    from pipeline.stages.publish import take_back
+    from pipeline.stages.publish import roll_back_version
 
-    pointer = take_back(open_workspace(corpus), version)
+    pointer = roll_back_version(open_workspace(corpus), version)
     if as_json:
         print_json(pointer)
         return
@@ -235,9 +235,9 @@ def publish(
 ) -> None:
     """Make a version live, and end a hold."""
     from pipeline.corpus.workspace import open_workspace
-    from pipeline.stages.publish import put_live
+    from pipeline.stages.publish import make_live
 
-    pointer = put_live(open_workspace(corpus), version, override=override)
+    pointer = make_live(open_workspace(corpus), version, override=override)
     if as_json:
         print_json(pointer)
         return
@@ -659,7 +659,7 @@ def parse(
 ) -> None:
     """Show what Inset makes of a single PDF."""
     from pipeline.inspection.inspect import inspect
-    from pipeline.records.tagged import write_tagged
+    from pipeline.records.tagged_copies import write_tagged
     from schemas.corpus.captions import CaptionOptions
     from schemas.models import NONE
 

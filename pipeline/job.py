@@ -12,7 +12,7 @@ from typing import NamedTuple
 from pydantic import BaseModel, ConfigDict
 
 from pipeline.corpus.prompts import is_file
-from pipeline.corpus.workspace import open_workspace, opened
+from pipeline.corpus.workspace import open_corpus, open_workspace
 from pipeline.steps import run_stage_in
 from ray_jobs.cluster import runtime_env
 from ray_jobs.submission import Job
@@ -98,7 +98,7 @@ def run(order: Order) -> None:
     Raises:
         UserError: This machine sees another store, or its code or models aren't those of the machine that submitted the job.
     """
-    workspace = opened(order.corpus, Path(_ORDER))
+    workspace = open_corpus(order.corpus, Path(_ORDER))
     if workspace.keys.assembled != order.key:
         raise UserError(
             "the code or the models on the cluster are not those that planned this version; bring the same ones there: "

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.alias import follow
-from pipeline.records.damage import note_damage
+from pipeline.records.alias import update_alias
+from pipeline.records.damage_note import note_damage
 from pipeline.records.lease import holding, release
 from pipeline.records.ledger import read_ledger
 from pipeline.records.notes import StageNote, read_notes, write_plan
@@ -77,11 +77,11 @@ def _refresh(workspace: Workspace, run_id: str, lease: Lease, report: Report, *,
     report(Stage.PLAN, 0, 1)
     damaged = repair(workspace)
     retry = quarantined(workspace) if replay else frozenset()
-    made = plan(workspace, run_id, retry=retry, anew=damaged)
+    made = plan(workspace, run_id, retry=retry, rebuild=damaged)
     seconds: dict[str, float] = {Stage.PLAN: round(time.monotonic() - began, 2)}
     report(Stage.PLAN, 1, 1)
     if made.outcome != "build":
-        published = settle(workspace, made, lease)
+        published = publish_existing(workspace, made, lease)
         return describe(workspace, made, published=published, timings=seconds)
     result = _build(workspace, made, lease, seconds, report, retry)
     if damaged and result.published:
@@ -97,11 +97,11 @@ def quarantined(workspace: Workspace) -> frozenset[str]:
     return frozenset(row.doc_id for row in rows if row.status is Status.QUARANTINED and row.doc_id)
 
 
-def settle(workspace: Workspace, made: Plan, lease: Lease) -> bool:
+def publish_existing(workspace: Workspace, made: Plan, lease: Lease) -> bool:
     """Publish a version that was built before and is ready; return whether anything was published. The alias is repaired."""
     if made.outcome == "ready":
         move_pointer(workspace.store, made.version, expected=made.parent, held=False, lease=lease, since=datetime.now(UTC))
-    follow(workspace)
+    update_alias(workspace)
     return made.outcome == "ready"
 
 
@@ -111,12 +111,12 @@ def _build(
     version = made.version
     workspace.reach_engine()
     write_plan(workspace.store, made)
-    sweep(workspace, sparing=version)
+    sweep(workspace, except_version=version)
     failures = [*parse(workspace, version, report=report).failures]
     for stage in ON_A_VERSION:
         note = WORK[stage](workspace, version, report)
         failures += note.failures
-        if made.parent and _is_in_vain(workspace, made, retry, failures):
+        if made.parent and _retries_failed(workspace, made, retry, failures):
             sweep(workspace)
             return describe(workspace, made.model_copy(update={"version": made.parent}), published=False, timings=seconds)
     report(Stage.PUBLISH, 0, 1)
@@ -130,7 +130,7 @@ def _build(
     )
 
 
-def _is_in_vain(workspace: Workspace, made: Plan, retry: frozenset[str], failures: Sequence[Failure]) -> bool:
+def _retries_failed(workspace: Workspace, made: Plan, retry: frozenset[str], failures: Sequence[Failure]) -> bool:
     """Return whether every document that was tried again failed again, and nothing else is new: what is live is what there is."""
     if not retry or made.parent is None or not retry <= {failure.doc_id for failure in failures}:
         return False

@@ -1,6 +1,6 @@
 """A refresh as a scheduler runs it: one function a task, each in a process of its own.
 
-The stages are those of ``pipeline.refresh``. What is here is what a process boundary asks for: the corpus is opened anew,
+The stages are those of ``pipeline.refresh``. What is here is what a process boundary asks for: the corpus is opened rebuild,
 the run's lease is entered again, progress goes to the log, and what passes from task to task is a few names.
 """
 
@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.records import lease
-from pipeline.records.alias import follow
-from pipeline.records.damage import note_damage
+from pipeline.records.alias import update_alias
+from pipeline.records.damage_note import note_damage
 from pipeline.records.notes import StageNote, read_plan, write_plan
-from pipeline.records.publication import read_manifest, read_pointer, refusals_of, way_past
-from pipeline.refresh import WORK, settle
+from pipeline.records.publication import override_hint, read_manifest, read_pointer, refusals_of
+from pipeline.refresh import WORK, publish_existing
 from pipeline.stages import parse, publish
 from pipeline.stages import plan as planning
 from pipeline.upkeep.repair import repair
@@ -64,11 +64,11 @@ def plan(corpus: str, run_id: str) -> Planned:
     """
     workspace = open_workspace(corpus)
     with _entered(workspace, run_id):
-        made = planning.plan(workspace, run_id, anew=repair(workspace))
+        made = planning.plan(workspace, run_id, rebuild=repair(workspace))
         if made.outcome == "build":
             workspace.reach_engine()
             write_plan(workspace.store, made)
-            sweep(workspace, sparing=made.version)
+            sweep(workspace, except_version=made.version)
     summary = made.summary
     _logger.info("%s: %s", made.version, _OUTCOMES[made.outcome])
     _logger.info(
@@ -153,7 +153,7 @@ def publish_version(corpus: str, run_id: str, planned: Planned) -> Published:
     reasons = refusals_of(manifest) if manifest else []
     if reasons and not live:
         name = workspace.corpus.name
-        raise GateError(f"{planned.version} was refused: {'; '.join(reasons)}", way_past(name, planned.version))
+        raise GateError(f"{planned.version} was refused: {'; '.join(reasons)}", override_hint(name, planned.version))
     counts = manifest.counts.model_dump(exclude={"rows_by_modality", "documents_by_language"}) if manifest else {}
     if live:
         _logger.info("%s is live: %s", planned.version, _in_words(counts))
@@ -171,10 +171,10 @@ def _publish(workspace: Workspace, planned: Planned, held: Lease) -> bool:
         return publish.publish(workspace, planned.version, held)
     pointer = read_pointer(workspace.store)
     if pointer is not None and pointer.version == planned.version:
-        follow(workspace)
+        update_alias(workspace)
         return True  # an earlier try of this task came this far
     made = read_plan(workspace.store, planned.version)
-    return settle(workspace, made.model_copy(update={"outcome": planned.outcome, "parent": planned.parent}), held)
+    return publish_existing(workspace, made.model_copy(update={"outcome": planned.outcome, "parent": planned.parent}), held)
 
 
 def release(corpus: str, run_id: str) -> None:

@@ -9,7 +9,7 @@ from pipeline.corpus.schedules import corpus_schedules
 from pipeline.published.corpus import PublishedCorpus, open_published
 from query_service.app import create_app
 from schemas.errors import NotFoundError, UserError
-from workers.children import prepare
+from workers.child_processes import prepare
 from workers.draw_pages import PageDrawer
 
 _logger = logging.getLogger("inset.query_service")

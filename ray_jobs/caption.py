@@ -8,8 +8,8 @@ from itertools import islice
 from backends.models.registry import language_model
 from backends.stores.object_store import open_store
 from ray_jobs.cluster import actors, connected
+from ray_jobs.outcomes import Outcome, RowFailure
 from ray_jobs.pools import run_pool
-from ray_jobs.rows import Outcome, RowFailure
 from schemas.corpus.captions import ModelCaptioner
 from schemas.corpus.cluster import RayOptions
 from schemas.errors import BadInputError, FailureCode, TransientError
@@ -22,7 +22,7 @@ BATCHES_A_CALL = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CaptionRequest:
     """A figure, page or text to describe: the name of its description, the prompt for it, and its picture where it has one."""
 
     id: str
@@ -37,7 +37,7 @@ class CaptionerActor:
         self._model = language_model(f"captions.models.{name}", options).load(options.batch)
         self._options, self._store = options, open_store(store_address)
 
-    def run(self, batch: Sequence[tuple[str, Asked]]) -> list[Outcome[Reply]]:
+    def run(self, batch: Sequence[tuple[str, CaptionRequest]]) -> list[Outcome[Reply]]:
         """Return the reply to each."""
         requests = (_request(asked, self._options, self._store) for _, asked in batch)
         return [_outcome(*made) for made in self._model.replies(requests)]
@@ -52,7 +52,7 @@ class Calls:
 
 
 def caption(
-    work: Iterable[Asked], name: str, options: ModelCaptioner, store_address: str, ray: RayOptions, calls: Calls
+    work: Iterable[CaptionRequest], name: str, options: ModelCaptioner, store_address: str, ray: RayOptions, calls: Calls
 ) -> Iterator[list[Outcome[Reply]]]:
     """Yield what a model makes of figures, pages and texts, some at a time, as it comes; work is taken as there is room for it.
 
@@ -85,13 +85,13 @@ def caption(
         calls.faults.update(model.faults)
 
 
-def _batches(work: Iterable[Asked], size: int) -> Iterator[list[tuple[str, Asked]]]:
+def _batches(work: Iterable[CaptionRequest], size: int) -> Iterator[list[tuple[str, CaptionRequest]]]:
     coming = iter(work)
     while batch := [(asked.id, asked) for asked in islice(coming, size)]:
         yield batch
 
 
-def _request(asked: Asked, options: ModelCaptioner, store: ObjectStore) -> Request:
+def _request(asked: CaptionRequest, options: ModelCaptioner, store: ObjectStore) -> Request:
     picture = store.get(figure_file(asked.picture)) if asked.picture and options.kind.sees else None
     return Request.of(asked.id, asked.prompt, picture)
 

@@ -10,8 +10,8 @@ from backends.models.pictures import open_picture
 from backends.models.registry import EMBEDDERS
 from backends.stores.object_store import open_store
 from ray_jobs.cluster import actors, connected
+from ray_jobs.outcomes import Outcome, RowFailure
 from ray_jobs.pools import cut_batches, run_pool
-from ray_jobs.rows import Outcome, RowFailure
 from schemas.corpus.cluster import RayOptions
 from schemas.corpus.embeddings import EmbeddingOptions
 from schemas.errors import BadInputError, DamagedError, FailureCode

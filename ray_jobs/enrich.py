@@ -8,11 +8,11 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from backends.models.registry import DETECTORS, RECOGNISERS, TEXT_EMBEDDERS
-from backends.stores.documents import pack_structured, parsed_file, read_parsed, structured_file
+from backends.stores.document_files import pack_structured, parsed_file, read_parsed, structured_file
 from backends.stores.object_store import open_store
 from ray_jobs.cluster import connected
+from ray_jobs.outcomes import Outcome, attempt, errors_as_bad_input
 from ray_jobs.pools import cut_batches, run_pool
-from ray_jobs.rows import Outcome, attempt, blaming_the_input
 from schemas.corpus.captions import CaptionOptions
 from schemas.corpus.cluster import RayOptions
 from schemas.corpus.embeddings import EmbeddingOptions
@@ -31,7 +31,7 @@ from tasks.enriching.chunk import chunk
 from tasks.figures.segment import cut
 from tasks.reading.contents import grow
 from tasks.reading.structure import structure
-from workers.garbage import collected_rarely
+from workers.garbage import infrequent_gc
 
 PICTURES_A_BATCH = 4
 
@@ -179,7 +179,7 @@ class StructureActor:
     def _structure(self, work: Unstructured) -> bool:
         parse_key, structured_key = self._keys
         parsed = read_parsed(self._store, parsed_file(work.doc_id, parse_key))
-        with blaming_the_input("structuring it"), collected_rarely():
+        with errors_as_bad_input("structuring it"), infrequent_gc():
             document = structure_with(parsed, work.recognised, work.segmented, work.unfinished)
             chunks = chunk(document, self._count_tokens, max_tokens=self._chunk_tokens)
             data = pack_structured(document, grow(document), chunks)

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any, Protocol
 
 from ray_jobs.cluster import is_this_machine
-from ray_jobs.rows import Outcome, RowFailure
+from ray_jobs.outcomes import Outcome, RowFailure
 from schemas.errors import FailureCode, InsetError, TransientError, UserError
 from schemas.printing import line
 

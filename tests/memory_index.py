@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from backends.engines.analyser import query_terms
-from backends.engines.rows import (
+from backends.engines.index_rows import (
     FIGURES,
     NAMES,
     PAGES,

@@ -18,7 +18,7 @@ from backends.pdf.page_renderer import Box, Mark, draw_page
 from backends.stores.object_store import open_store
 from schemas.corpus.parse import ParseOptions
 from schemas.errors import BadInputError, FailureCode, InsetError, NotFoundError, TransientError
-from workers.children import POLL_S, Done, Hiccup, Refused, Running, last_word, run_each, start
+from workers.child_processes import POLL_S, ChildError, Done, Refused, RunningTask, poll, run_all, start
 
 LIMITS = ParseOptions(timeout_s=10, timeout_s_per_page=0, memory_mb=1024)
 """What one page may cost. Of 692 pages of catalogues, manuals and brochures the dearest takes 0.3 s of CPU at 110 dpi."""
@@ -77,7 +77,7 @@ def draw_pages(drawings: Sequence[Drawing], limits: ParseOptions) -> Iterator[tu
     Raises:
         TransientError: The store did not answer.
     """
-    with contextlib.closing(run_each(draw_here, drawings, limits)) as outcomes:
+    with contextlib.closing(run_all(draw_in_child, drawings, limits)) as outcomes:
         for drawing, last in outcomes:
             yield drawing, _outcome(drawing, last, limits)
 
@@ -88,7 +88,7 @@ class _Job:
     def __init__(self, drawing: Drawing) -> None:
         self.drawing = drawing
         self.waiters: set[Future[bytes]] = set()
-        self.child: Running[Drawing] | None = None
+        self.child: RunningTask[Drawing] | None = None
         self.began = 0.0
 
     @property
@@ -196,9 +196,11 @@ class PageDrawer:
         while not self._closed:
             for job in self._next():
                 try:
-                    job.child = start(draw_here, job.drawing, self.limits)
+                    job.child = start(draw_in_child, job.drawing, self.limits)
                 except OSError as error:
-                    self._finish(job, Hiccup(TransientError(f"no process can be started to draw pages: {error.strerror}")))
+                    self._finish(
+                        job, ChildError(TransientError(f"no process can be started to draw pages: {error.strerror}"))
+                    )
             children = [job.child.reply for job in self._running.values() if job.child is not None]
             multiprocessing.connection.wait([self._bell, *children], timeout=POLL_S if children else None)
             while self._bell.poll():
@@ -210,7 +212,7 @@ class PageDrawer:
         for job in left:
             if job.child is not None:
                 job.child.kill()
-            self._finish(job, Hiccup(TransientError("pages are no longer drawn here")))
+            self._finish(job, ChildError(TransientError("pages are no longer drawn here")))
 
     def _next(self) -> list[_Job]:
         """Move the jobs whose turn it is from those that wait to those that run.
@@ -235,7 +237,7 @@ class PageDrawer:
         for job in list(self._running.values()):
             if job.child is None:
                 continue
-            last = last_word(job.child)
+            last = poll(job.child)
             if last is not None:
                 self._finish(job, last)
                 continue
@@ -246,7 +248,7 @@ class PageDrawer:
             if unwanted:
                 job.child.kill()
 
-    def _finish(self, job: _Job, last: Done[Drawn] | Refused | Hiccup) -> None:
+    def _finish(self, job: _Job, last: Done[Drawn] | Refused | ChildError) -> None:
         made = _outcome(job.drawing, last, self.limits)
         with self._lock:
             self._end(job)
@@ -289,11 +291,11 @@ def _attempt(drawing: Drawing) -> _Attempt:
     return drawing.store_address, drawing.name, drawing.page, drawing.dpi
 
 
-def _outcome(drawing: Drawing, last: Done[Drawn] | Refused | Hiccup, limits: ParseOptions) -> bytes | InsetError:
+def _outcome(drawing: Drawing, last: Done[Drawn] | Refused | ChildError, limits: ParseOptions) -> bytes | InsetError:
     match last:
         case Done(Drawn(picture, pages)):
             return picture or NotFoundError(f"there is no page {drawing.page}; the document has {pages}")
-        case Hiccup(error):
+        case ChildError(error):
             return error
         case Refused():
             return refusal(drawing, last, limits)
@@ -312,9 +314,9 @@ def refusal(drawing: Drawing, last: Refused, limits: ParseOptions) -> BadInputEr
     return BadInputError(message, last.code, page)
 
 
-def draw_here(drawing: Drawing, _opened: Callable[[int], None]) -> Drawn:
+def draw_in_child(drawing: Drawing, _opened: Callable[[int], None]) -> Drawn:
     """Draw a page in this process, which must be a child with limits."""
-    with open_here(drawing) as pdf:
+    with open_in_child(drawing) as pdf:
         if drawing.page > pdf.page_count:
             return Drawn(None, pdf.page_count)
         picture = draw_page(pdf, drawing.page, highlight=drawing.highlight, marks=drawing.marks, dpi=drawing.dpi)
@@ -322,7 +324,7 @@ def draw_here(drawing: Drawing, _opened: Callable[[int], None]) -> Drawn:
 
 
 @contextlib.contextmanager
-def open_here(drawing: Drawing) -> Iterator[Any]:
+def open_in_child(drawing: Drawing) -> Iterator[Any]:
     """Open the document of a page in this process, which must be a child with limits; errors are those of the page."""
     os.nice(_NICE)
     try:

@@ -9,7 +9,7 @@ _YOUNGER = 20
 
 
 @contextmanager
-def collected_rarely() -> Iterator[None]:
+def infrequent_gc() -> Iterator[None]:
     """Leave alone what is there already, and look at the rest once in 50,000 allocations, in place of 700.
 
     A document is hundreds of thousands of small objects, next to none in a cycle: looking for cycles among them, and among all

@@ -10,8 +10,8 @@ from schemas.corpus.parse import ParseOptions
 from schemas.documents import DrawnPage, drawn_page_id
 from schemas.ids import document_file, figure_file, key
 from tasks.figures.render import encode, is_blank, scaled
-from workers.children import Refused, run_each
-from workers.draw_pages import Drawing, open_here, refusal
+from workers.child_processes import Refused, run_all
+from workers.draw_pages import Drawing, open_in_child, refusal
 
 PICTURES_VERSION = "1"
 
@@ -47,7 +47,7 @@ def keep_pictures(
         Drawing(store_address, document_file(doc_id), page, DPI, passwords=tuple(passwords)): drawn_page_id(doc_id, page)
         for doc_id, page in pages
     }
-    with contextlib.closing(run_each(_keep, [*orders], limits)) as outcomes:
+    with contextlib.closing(run_all(_keep, [*orders], limits)) as outcomes:
         for drawing, last in outcomes:
             if isinstance(last, Refused):
                 refused = refusal(drawing, last, limits)
@@ -58,7 +58,7 @@ def keep_pictures(
 
 def _keep(drawing: Drawing, _opened: Callable[[int], None]) -> str | None:
     """Store the picture of a page, and return its figure's id; None where the page is blank."""
-    with open_here(drawing) as pdf:
+    with open_in_child(drawing) as pdf:
         pixels = page_pixels(pdf, drawing.page, dpi=drawing.dpi)
     if is_blank(pixels):
         return None

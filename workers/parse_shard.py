@@ -6,12 +6,7 @@ from dataclasses import dataclass
 
 from backends.pdf.document import open_document
 from backends.pdf.opening import RELEASE
-from backends.stores.documents import (
-    FILES_VERSION,
-    pack_parsed,
-    parsed_file,
-    read_parsed,
-)
+from backends.stores.document_files import FILES_VERSION, pack_parsed, parsed_file, read_parsed
 from backends.stores.object_store import open_store
 from schemas.corpus.parse import ParseOptions
 from schemas.errors import BadInputError, Failure, FailureCode
@@ -19,7 +14,7 @@ from schemas.ids import document_file, key, sha256
 from schemas.ports import DocumentSource
 from schemas.stages import Stage
 from tasks.reading.parse import PARSE_VERSION, parse
-from workers.children import Done, Refused, run_each
+from workers.child_processes import Done, Refused, run_all
 
 
 @dataclass(frozen=True)
@@ -40,7 +35,7 @@ class ParseOutcome:
 
 
 @dataclass(frozen=True)
-class _Order:
+class _Task:
     """All that a child needs to know."""
 
     job: ParseJob
@@ -91,8 +86,8 @@ def parse_documents(
     Raises:
         InsetError: The store or the source did not answer, or refused; it is what the child met.
     """
-    orders = [_Order(job, source, store_address, options, tuple(passwords)) for job in jobs]
-    with contextlib.closing(run_each(_parse, orders, options)) as outcomes:
+    orders = [_Task(job, source, store_address, options, tuple(passwords)) for job in jobs]
+    with contextlib.closing(run_all(_parse, orders, options)) as outcomes:
         for order, last in outcomes:
             yield _outcome(order.job, last, run_id)
 
@@ -112,7 +107,7 @@ def _outcome(job: ParseJob, last: Done[int] | Refused, run_id: str | None) -> Pa
     return ParseOutcome(job.doc_id, 0, (failure,))
 
 
-def _parse(order: _Order, opened: Callable[[int], None]) -> int:
+def _parse(order: _Task, opened: Callable[[int], None]) -> int:
     job, store = order.job, open_store(order.store_address)
     file = parsed_file(job.doc_id, parse_key(order.options))
     if store.exists(file):

@@ -8,11 +8,11 @@ from backends.pdf.document import open_document
 from backends.stores.object_store import open_store
 from schemas.corpus.parse import ParseOptions
 from schemas.ids import document_file
-from workers.children import Done, run_each
+from workers.child_processes import Done, run_all
 
 
 @dataclass(frozen=True)
-class _Order:
+class _Task:
     doc_id: str
     store_address: str
     passwords: tuple[str, ...]
@@ -22,11 +22,11 @@ def read_subjects(
     doc_ids: Sequence[str], *, store_address: str, limits: ParseOptions, passwords: Sequence[str]
 ) -> dict[str, str]:
     """Return the subject that each PDF names, by document id; "" where it names none, or can't be opened again."""
-    orders = [_Order(doc_id, store_address, tuple(passwords)) for doc_id in doc_ids]
-    with contextlib.closing(run_each(_subject, orders, limits)) as outcomes:
+    orders = [_Task(doc_id, store_address, tuple(passwords)) for doc_id in doc_ids]
+    with contextlib.closing(run_all(_subject, orders, limits)) as outcomes:
         return {order.doc_id: last.result if isinstance(last, Done) else "" for order, last in outcomes}
 
 
-def _subject(order: _Order, _opened: Callable[[int], None]) -> str:
+def _subject(order: _Task, _opened: Callable[[int], None]) -> str:
     data = open_store(order.store_address).get(document_file(order.doc_id))
     return " ".join(open_document(data, order.passwords).subject.split())

@@ -11,7 +11,7 @@ from schemas.corpus.parse import ParseOptions
 from schemas.errors import BadInputError, Failure, FailureCode
 from schemas.ids import document_file, key
 from schemas.stages import Step
-from workers.children import Refused, run_each
+from workers.child_processes import Refused, run_all
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class TagOutcome:
 
 
 @dataclass(frozen=True)
-class _Order:
+class _Task:
     job: TagJob
     store_address: str
     passwords: tuple[str, ...]
@@ -69,8 +69,8 @@ def tag_documents(
         if store.exists(job.name):
             yield TagOutcome(job, None)
         else:
-            orders.append(_Order(job, store_address, tuple(passwords)))
-    with contextlib.closing(run_each(_tag, orders, limits)) as outcomes:
+            orders.append(_Task(job, store_address, tuple(passwords)))
+    with contextlib.closing(run_all(_tag, orders, limits)) as outcomes:
         for order, last in outcomes:
             yield TagOutcome(order.job, _failure(order.job, last, run_id) if isinstance(last, Refused) else None)
 
@@ -87,7 +87,7 @@ def _failure(job: TagJob, last: Refused, run_id: str | None) -> Failure:
     )
 
 
-def _tag(order: _Order, opened: Callable[[int], None]) -> None:
+def _tag(order: _Task, opened: Callable[[int], None]) -> None:
     job, store = order.job, open_store(order.store_address)
     try:
         data = store.get(document_file(job.doc_id))

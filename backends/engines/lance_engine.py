@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from backends.engines.rows import encodable
+from backends.engines.index_rows import encodable
 from schemas.ports import Vector
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from backends.engines.analyser import ANALYSIS_VERSION, query_terms
-from backends.engines.lance_engine import LanceTable, listed
-from backends.engines.rows import (
+from backends.engines.index_rows import (
     FIGURES,
     NAMES,
     PAGES,
@@ -27,14 +26,15 @@ from backends.engines.rows import (
     added_columns,
     check_columns,
     check_filters,
-    deciding,
     dimension_of,
     encodable,
     in_order,
     is_late,
     kept_columns,
     terms_column,
+    with_ties,
 )
+from backends.engines.lance_engine import LanceTable, listed
 from schemas.errors import ContractError, DamagedError, InsetError, TransientError, UserError
 from schemas.evidence import EVIDENCE, Filters
 from schemas.ports import WHOLE_TEXT, SearchIndex, Vector
@@ -233,7 +233,7 @@ class LanceIndex:
         columns = {terms_column(field) if analysed else field: weight for field, weight in weights.items()}
         together = _full_text_query(words, columns, every=every)
         with self._reading():
-            found = deciding(lambda limit: table.matching(together, limit, where), k)
+            found = with_ties(lambda limit: table.matching(together, limit, where), k)
             return in_order(table.named(found))[:k]
 
     def dense(self, vector: Vector, k: int, filters: Filters, space: str) -> Ranked:
@@ -282,7 +282,7 @@ class LanceIndex:
             return [(row, -distance) for row, distance in found]
 
         with self._reading():
-            ranked = in_order(table.named(deciding(search, k, APPROXIMATED)))[:k]
+            ranked = in_order(table.named(with_ties(search, k, APPROXIMATED)))[:k]
         return [(evidence_id, -score) for evidence_id, score in ranked]
 
     def _read(self, evidence_ids: Sequence[str], columns: Sequence[str]) -> Iterator[dict[str, Any]]:

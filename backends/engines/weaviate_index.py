@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from backends.engines.analyser import query_terms
-from backends.engines.rows import (
+from backends.engines.index_rows import (
     FIGURES,
     NAMES,
     PAGES,
@@ -107,7 +107,7 @@ class WeaviateIndex:
             "invertedIndexConfig": {"bm25": {"k1": 1.2, "b": 0.75}, "stopwords": {"preset": "none"}},
             "replicationConfig": {"factor": self._replicas},
         }
-        with self._server.talking():
+        with self._server.translated_errors():
             self._server.client().collections.create_from_dict(made)
 
     def derive(self, earlier: SearchIndex, schema: pa.Schema, fields: Sequence[str], without: Sequence[str]) -> bool:
@@ -135,7 +135,7 @@ class WeaviateIndex:
         """
         ready, left, patience = 0, -1, time.monotonic() + _STALLED_S
         while ready < _READY_IN_A_ROW:
-            with self._server.talking():
+            with self._server.translated_errors():
                 shards = self._collection().config.get_shards()
             waiting = sum(shard.vector_queue_size for shard in shards)
             # A shard can say READY before its queue was counted.
@@ -160,7 +160,7 @@ class WeaviateIndex:
     def drop(self) -> None:
         """Remove the collection; nothing happens where there is none."""
         self._known = None
-        with self._server.talking():
+        with self._server.translated_errors():
             self._server.client().collections.delete(self.collection)
 
     def bm25(
@@ -226,11 +226,11 @@ class WeaviateIndex:
         try:
             if time.monotonic() - self._answered > _TRUSTED_S:
                 self._server.check_reachable()
-            with self._server.talking():
+            with self._server.translated_errors():
                 yield
             self._answered = time.monotonic()
         except ContractError as error:
-            with self._server.talking():
+            with self._server.translated_errors():
                 there = self._server.client().collections.exists(self.collection)
             if there:
                 raise
@@ -273,7 +273,7 @@ class WeaviateIndex:
         for again in range(TRIES):
             time.sleep(again and 0.2 * 2**again)
             try:
-                with self._server.talking():
+                with self._server.translated_errors():
                     errors = self._collection().data.insert_many(waiting).errors
             except ContractError as error:
                 if not isinstance(error.__cause__, WeaviateInsertManyAllFailedError):

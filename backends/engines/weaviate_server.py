@@ -54,7 +54,7 @@ class WeaviateServer:
 
     def release(self) -> str:
         """Return the server's release, such as ``1.38.11``."""
-        with self.talking():
+        with self.translated_errors():
             return str(self.client().get_meta()["version"])
 
     def check_reachable(self) -> None:
@@ -66,7 +66,7 @@ class WeaviateServer:
         try:
             socket.create_connection((urlsplit(self.url).hostname or "", self.grpc_port), _REACHED_WITHIN_S).close()
         except OSError as error:
-            raise self._away() from error
+            raise self._unreachable() from error
 
     def close(self) -> None:
         """Close this process's connection, if there is one."""
@@ -77,7 +77,7 @@ class WeaviateServer:
 
     def alias(self, name: str) -> str | None:
         """Return the collection that an alias names; None where there is no such alias."""
-        with self.talking():
+        with self.translated_errors():
             found = self.client().alias.get(alias_name=name)
         return None if found is None else str(found.collection)
 
@@ -87,7 +87,7 @@ class WeaviateServer:
         Raises:
             TransientError: The server still names another one after a while.
         """
-        with self.talking():
+        with self.translated_errors():
             aliases = self.client().alias
             if not aliases.update(alias_name=name, new_target_collection=collection):
                 aliases.create(alias_name=name, target_collection=collection)
@@ -98,7 +98,7 @@ class WeaviateServer:
             time.sleep(_POLL_S)
 
     @contextlib.contextmanager
-    def talking(self) -> Iterator[None]:
+    def translated_errors(self) -> Iterator[None]:
         """Turn the client's errors into ours: worth another try, the user's, or a bug."""
         from weaviate.exceptions import WeaviateBaseError
 
@@ -117,7 +117,7 @@ class WeaviateServer:
         secure = parts.scheme == "https"
         # By default a channel tries a server that was away again only after up to two minutes.
         reconnect = [(f"grpc.{which}_reconnect_backoff_ms", _RECONNECTED_AFTER_MS) for which in ("initial", "max")]
-        with self.talking():
+        with self.translated_errors():
             # The client's own checks ask a package index whether there is a newer client; ours follow.
             client = weaviate.connect_to_custom(
                 http_host=parts.hostname or "",
@@ -158,14 +158,14 @@ class WeaviateServer:
         )
         text = " ".join(str(error).split())
         if isinstance(error, unreached) or "UNAVAILABLE" in text or "DEADLINE_EXCEEDED" in text:
-            return self._away()
+            return self._unreachable()
         if isinstance(error, known.AuthenticationFailedError | known.InsufficientPermissionsError):
             return UserError(f"Weaviate at {self.url} refuses the API key; correct what index.api_key_env names ({text})")
         if isinstance(error, known.UnexpectedStatusCodeError) and error.status_code >= 500:
             return TransientError(f"Weaviate at {self.url} failed: {text}")
         return ContractError(f"Weaviate at {self.url} refused: {text}")
 
-    def _away(self) -> TransientError:
+    def _unreachable(self) -> TransientError:
         return TransientError(
             f"Weaviate at {self.url} (gRPC port {self.grpc_port}) doesn't answer; start it, for example with: "
             f"docker compose -f infra/compose.yaml up -d weaviate, or correct 'index' in the corpus file"

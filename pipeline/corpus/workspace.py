@@ -1,4 +1,4 @@
-"""A corpus opened for work: its store, its models' names, its keys and its engine, all from the corpus file."""
+"""A corpus open_corpus for work: its store, its models' names, its keys and its engine, all from the corpus file."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,7 +37,7 @@ INDEX_FOLDER = "lance"
 
 @dataclass(frozen=True)
 class Workspace:
-    """A corpus opened for work; what its methods name is opened when they are called."""
+    """A corpus open_corpus for work; what its methods name is open_corpus when they are called."""
 
     corpus: Corpus
     file: Path
@@ -73,7 +73,7 @@ class Workspace:
         return open_index(self.store.root, self.corpus.name, version, self._reached(settled), languages)
 
     def index_options(self, version: str) -> IndexOptions:
-        """Return where a version's collection is: what ``settle_index`` wrote, not what the file says now.
+        """Return where a version's collection is: what ``write_index_options`` wrote, not what the file says now.
 
         Only how its server is reached comes from the file, where that names the same one.
         """
@@ -103,7 +103,7 @@ class Workspace:
         if self.corpus.index.engine == "weaviate":
             open_server(self.corpus.index).release()
 
-    def settle_index(self, version: str, languages: Iterable[str] = ()) -> None:
+    def write_index_options(self, version: str, languages: Iterable[str] = ()) -> None:
         """Write down where a version's collection is going to be, and in which languages, before there is anything of it."""
         collection = Collection(**self.corpus.index.model_dump(), languages=sorted(languages))
         self.store.replace(version_file(version, INDEX_FILE), collection.model_dump_json().encode())
@@ -147,10 +147,10 @@ def open_workspace(name_or_path: str) -> Workspace:
         UserError: The file is missing or wrong.
     """
     file = find_corpus_file(name_or_path)
-    return opened(load_corpus(str(file)), file)
+    return open_corpus(load_corpus(str(file)), file)
 
 
-def opened(corpus: Corpus, file: Path) -> Workspace:
+def open_corpus(corpus: Corpus, file: Path) -> Workspace:
     """Open a corpus as its file describes it.
 
     Raises:

@@ -4,12 +4,12 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from backends.stores.documents import parsed_file, read_parsed, reported
+from backends.stores.document_files import parsed_file, read_parsed, reported
 from backends.stores.object_store import open_store
 from backends.stores.sources import FolderSource
 from pipeline.inspection.view import write_view
 from ray_jobs.enrich import recognise, segment, structure_with
-from ray_jobs.rows import blaming_the_input
+from ray_jobs.outcomes import errors_as_bad_input
 from schemas.corpus.captions import CaptionOptions
 from schemas.corpus.parse import ParseOptions
 from schemas.documents import (
@@ -145,7 +145,7 @@ def _structured(parsed: ParsedDocument, captions: CaptionOptions, store: ObjectS
         for cut in segment(to_segment, captions, store.root, None):
             segmented.extend(cut)
             report(Step.SEGMENT, len(segmented), len(to_segment))
-    with blaming_the_input("structuring it"):
+    with errors_as_bad_input("structuring it"):
         return structure_with(parsed, recognised, segmented)
 
 

@@ -12,7 +12,7 @@ from pipeline.published.answering import Question, answer_events
 from pipeline.published.files import PublishedFiles
 from pipeline.published.version import OpenVersion
 from pipeline.published.versions import OpenVersions
-from pipeline.records.looks import Looks
+from pipeline.records.picture_hashes import PictureHashes
 from pipeline.records.publication import list_versions
 from schemas.answer_presets import AnswerPreset, AnswerPresetInfo
 from schemas.answers import AnswerEvent, AnswerFinished, AnswerResult
@@ -55,7 +55,7 @@ class PublishedCorpus:
         self._versions = OpenVersions(workspace)
         self._drawer = drawer or PageDrawer()
         self._closes_drawer = drawer is None
-        self._looks = Looks(workspace.store)
+        self._looks = PictureHashes(workspace.store)
         self.files = PublishedFiles(workspace, self._versions, self._drawer)
 
     @property

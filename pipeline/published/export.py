@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from backends.stores.documents import parsed_file, read_parsed
+from backends.stores.document_files import parsed_file, read_parsed
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.ledger import read_ledger
 from pipeline.records.publication import read_manifest, read_pointer

@@ -17,7 +17,7 @@ from pipeline.records.evidence import DocumentRows, pictured_rows, read_placemen
 from pipeline.records.inventory import check_index_files
 from pipeline.records.ledger import read_ledger
 from pipeline.records.publication import read_manifest
-from pipeline.records.tagged import tagged_copies
+from pipeline.records.tagged_copies import tagged_copies
 from schemas.corpus import Corpus
 from schemas.corpus.embeddings import EmbeddingOptions
 from schemas.corpus.parse import TagOptions

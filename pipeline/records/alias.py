@@ -10,10 +10,10 @@ from schemas.errors import TransientError
 from schemas.ids import alias_name, collection_name
 
 
-def follow(workspace: Workspace) -> bool:
+def update_alias(workspace: Workspace) -> bool:
     """Make the alias name the live version's collection; return whether it had to be moved.
 
-    The server can't compare and swap an alias, so the pointer is read again after each move: of two that follow at once, the
+    The server can't compare and swap an alias, so the pointer is read again after each move: of two concurrent moves the
     last to look leaves it right.
 
     Raises:
@@ -38,7 +38,7 @@ def follow(workspace: Workspace) -> bool:
     return moved
 
 
-def is_named(workspace: Workspace, version: str) -> bool:
+def alias_points_to(workspace: Workspace, version: str) -> bool:
     """Return whether the alias names a version's collection, so that it must not be removed.
 
     Raises:

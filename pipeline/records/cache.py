@@ -70,7 +70,7 @@ class RecordCache:
         """The folder of the shards in the store."""
         return self._folder
 
-    def lacking(self, count: int) -> DamagedError:
+    def missing_records(self, count: int) -> DamagedError:
         """Return the error that says that so many records that are needed are missing."""
         return damage(DamagedError, self._store.root, self._folder, f"lacks {count} records")
 

@@ -20,7 +20,7 @@ from tasks.enriching.spaces import Space
 ROWS_A_BATCH, LATE_ROWS_A_BATCH = 1_000, 100
 """Rows in memory with their vectors; the second where rows have many: those of a page take some 400 KB."""
 
-OF_THE_ENGINE = ("rows read back", "sample read back")
+ENGINE_GATES = ("rows read back", "sample read back")
 """Gates on what the engine did: what they refuse says nothing about the inputs, so it is built again."""
 
 
@@ -64,9 +64,9 @@ def _write_all(
             rows = passages(part)
             total += len(rows)
             for join in joins:
-                join.want(rows)
+                join.expect(rows)
         for join in joins:
-            join.settle()
+            join.write()
         report("build", 0, total)
         index.create(schema, {vectors.space.name: vectors.dimension for vectors in spaces}, tuple(fields))
         index.add(_batches(evidence(), spaces, joins, schema, total, report))
@@ -146,7 +146,7 @@ def read_back(index: SearchIndex, sample: Iterable[pa.Table], rows: int, spaces:
         unlike |= embedded ^ index.vectors(names, space.name).keys()
     other = [row for name, row in wanted.items() if name in unlike]
     alike = len(wanted) - len(other)
-    count, sampled = OF_THE_ENGINE
+    count, sampled = ENGINE_GATES
     compared = f"of {len(wanted)} rows asked for, the engine gives {alike} back as they were written"
     if other:
         places = dict.fromkeys(f"{row['sources'][0]} page {row['page']}" for row in other)

@@ -8,8 +8,8 @@ from backends.models.language import Py3LangId
 from backends.stores.objects import reading
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import RecordCache
-from pipeline.records.likenesses import Likenesses
-from pipeline.records.subjects import StructuredFiles, describables
+from pipeline.records.caption_targets import StructuredFiles, caption_targets
+from pipeline.records.near_duplicates import NearDuplicates
 from schemas.corpus.captions import PERSON
 from schemas.errors import TransientError, UserError
 from schemas.flags import Flag
@@ -49,7 +49,7 @@ class Descriptions:
         self._caches = {
             name: open_descriptions(workspace.store, used.captions.key) for name, used in workspace.captioners.items()
         }
-        self._likenesses = {name: Likenesses(workspace, used) for name, used in workspace.captioners.items()}
+        self._likenesses = {name: NearDuplicates(workspace, used) for name, used in workspace.captioners.items()}
         self._languages = Py3LangId()
         self._people = match(workspace, all_of_them()).by_id if workspace.corrections.entries else {}
 
@@ -66,13 +66,13 @@ class Descriptions:
             if label is not None:
                 found |= {(subject, name): wording for name, wording in self._by_model(label, files).items()}
             if people := self._people:
-                corrected = describables(subject, files).keys() & people.keys()
+                corrected = caption_targets(subject, files).keys() & people.keys()
                 found |= {(subject, name): DescriptionResult(PERSON, people[name]) for name in corrected}
         return found
 
     def _by_model(self, label: str, files: StructuredFiles) -> dict[str, DescriptionResult]:
         used = self._workspace.captioners[label]
-        asked = describables(used.subject, files, language=used.options.language or "")
+        asked = caption_targets(used.subject, files, language=used.options.language or "")
         stand_ins = self._likenesses[label].of(asked.keys())
         known = {made.id: made for made in rows_of(Description, self._caches[label].read([*stand_ins.values()]))}
         found = {}

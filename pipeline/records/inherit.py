@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.damage import read_damage_note
+from pipeline.records.damage_note import read_damage_note
 from pipeline.records.evidence import evidence_parts, placement_parts, row_files, version_rows
 from pipeline.records.ledger import indexed_pages, read_ledger
 from pipeline.records.notes import read_notes

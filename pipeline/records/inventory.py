@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 from backends.stores.objects import read_table
 from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.workspace import INDEX_FOLDER, Workspace
-from pipeline.records.damage import note_damage
+from pipeline.records.damage_note import note_damage
 from pipeline.records.evidence import PartWriter
 from pipeline.records.publication import manifest_name, readable_manifest
-from pipeline.records.shared import OBJECTS, SharedObjects
+from pipeline.records.shared_objects import OBJECTS, SharedObjects
 from schemas.errors import DamagedError, MissingError
 from schemas.ids import sha256, version_file
 from schemas.parquet import rows_of, schema_of, table_of, to_parquet
@@ -140,7 +140,7 @@ def missing_or_cut(store: ObjectStore, version: str, shared: SharedObjects) -> I
     sizes = store.sizes(version_file(version, ""))
     for item in own or ():
         if sizes.get(item.name) != item.bytes:
-            yield _other(store, item.name, item.bytes, sizes.get(item.name))
+            yield _size_damage(store, item.name, item.bytes, sizes.get(item.name))
     try:
         differing = list(shared.differing(_shared(store, version, own or ())))
     except DamagedError as error:
@@ -148,10 +148,10 @@ def missing_or_cut(store: ObjectStore, version: str, shared: SharedObjects) -> I
         return
     for name, size, found in differing:
         if found is None or not _is_whole(store, name):
-            yield _other(store, name, size, found)
+            yield _size_damage(store, name, size, found)
 
 
-def _other(store: ObjectStore, name: str, size: int, found: int | None) -> Damage:
+def _size_damage(store: ObjectStore, name: str, size: int, found: int | None) -> Damage:
     fault = "is missing" if found is None else f"has {found} bytes instead of {size}"
     return Damage(name, f"{store.root}/{name} {fault}")
 
@@ -186,20 +186,20 @@ def _changed(store: ObjectStore, item: Item) -> Iterator[Damage]:
         yield Damage(item.name, error.message)
 
 
-def check_index_files(workspace: Workspace, version: str, *, digests: bool = False, sparing: Container[str] = ()) -> None:
+def check_index_files(workspace: Workspace, version: str, *, digests: bool = False, skip: Container[str] = ()) -> None:
     """Raise where the files of a version's embedded index aren't what was built: the engine itself doesn't look.
 
     Args:
         workspace: The corpus.
         version: A finished version.
         digests: Read the files too where they lie on this machine, and don't only compare sizes.
-        sparing: Files that are left out.
+        skip: Files that are left out.
 
     Raises:
         DamagedError: A file is missing, cut or changed.
     """
     store = workspace.store
-    items = [item for item in _index_files(store, version) if item.name not in sparing]
+    items = [item for item in _index_files(store, version) if item.name not in skip]
     sizes = store.sizes(version_file(version, INDEX_FOLDER)) if items else {}
     for item in items:
         whole = sizes.get(item.name) == item.bytes
@@ -209,25 +209,25 @@ def check_index_files(workspace: Workspace, version: str, *, digests: bool = Fal
             raise _index_damaged(workspace, version, item)
 
 
-def taken_over(store: ObjectStore, version: str, parent: str) -> dict[str, Item]:
+def linked_index_files(store: ObjectStore, version: str, parent: str) -> dict[str, Item]:
     """Return the files of a version's index that are its parent's under a second name, each as the parent's inventory lists it.
 
     There are some where the index was derived on a file system that has links.
     """
     if "://" in store.root:
         return {}
-    root, own = Path(store.root), {_in_table(name): name for name in store.names(version_file(version, INDEX_FOLDER))}
+    root, own = Path(store.root), {_path_in_table(name): name for name in store.names(version_file(version, INDEX_FOLDER))}
     same = {
         name: own[place]
         for name in store.names(version_file(parent, INDEX_FOLDER))
-        if (place := _in_table(name)) in own and (root / own[place]).samefile(root / name)
+        if (place := _path_in_table(name)) in own and (root / own[place]).samefile(root / name)
     }
     # A damaged inventory of the parent's is in nobody's way who has nothing of it.
     items = _index_files(store, parent) if same else ()
     return {same[item.name]: item for item in items if item.name in same}
 
 
-def check_taken_over(workspace: Workspace, version: str, parent: str) -> None:
+def check_linked_index_files(workspace: Workspace, version: str, parent: str) -> None:
     """Raise where a version that has an inventory took a damaged file over from its parent's index; it is noted.
 
     Raises:
@@ -235,7 +235,7 @@ def check_taken_over(workspace: Workspace, version: str, parent: str) -> None:
     """
     store = workspace.store
     own = {item.name: item.sha256 for item in read_own(store, version) or ()}
-    for name, item in taken_over(store, version, parent).items():
+    for name, item in linked_index_files(store, version, parent).items():
         if own[name] != item.sha256:
             note_damage(store, [item.name])
             raise _index_damaged(workspace, parent, item)
@@ -247,7 +247,7 @@ def _index_files(store: ObjectStore, version: str) -> list[Item]:
     ]
 
 
-def _in_table(name: str) -> str:
+def _path_in_table(name: str) -> str:
     """Return a file's place within the engine's table, which is called otherwise in each version."""
     return name.split(f"/{INDEX_FOLDER}/", 1)[1].partition("/")[2]
 

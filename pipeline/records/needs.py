@@ -6,18 +6,18 @@ from itertools import islice
 
 import pyarrow as pa
 
-from backends.stores.documents import parsed_file, structured_file
+from backends.stores.document_files import parsed_file, structured_file
 from backends.stores.objects import read_names
 from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import RecordCache
+from pipeline.records.caption_targets import open_drawn, target_ids
 from pipeline.records.descriptions import open_descriptions
 from pipeline.records.evidence import evidence_parts, figures_of, page_rows, placement_parts
 from pipeline.records.inventory import read_inventory
 from pipeline.records.ledger import each_fate, read_fates
 from pipeline.records.publication import read_manifest
 from pipeline.records.quarantine import quarantine_file
-from pipeline.records.subjects import names_described, open_drawn
 from pipeline.records.vectors import open_vectors, passages
 from schemas.documents import Recognised, Segmented, drawn_page_id
 from schemas.errors import DamagedError
@@ -134,7 +134,7 @@ def _add_records(workspace: Workspace, manifest: Manifest, needed: Callable[[Rec
     for captions in manifest.captioners.values():
         described = needed(open_descriptions(store, captions.key))
         for part in evidence_parts(store, version):
-            described.add(names_described(captions.subject, part))
+            described.add(target_ids(captions.subject, part))
     if "drawn" in keys and manifest.counts.rows_by_modality.get(Modality.PAGE):
         drawn = needed(open_drawn(store, keys["drawn"]))
         for part in evidence_parts(store, version):

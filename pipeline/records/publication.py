@@ -199,11 +199,11 @@ def publish_version(store: ObjectStore, corpus: str, version: str, *, override: 
     try:
         live = read_pointer(store)
     except DamagedError:
-        return _point_anew(store, corpus, version)
+        return _replace_pointer(store, corpus, version)
     return _publish_again(store, corpus, version, live, held=False)
 
 
-def _point_anew(store: ObjectStore, corpus: str, version: str) -> Pointer:
+def _replace_pointer(store: ObjectStore, corpus: str, version: str) -> Pointer:
     """Write a pointer over one that can't be read: somebody says what is live, so nobody has to guess."""
     _publishable(store, corpus, version)
     copy = last_pointer(store)
@@ -250,11 +250,12 @@ def _publishable(store: ObjectStore, corpus: str, version: str) -> None:
     refusals = refusals_of(manifest)
     if refusals and read_override(store, version) is None:
         raise GateError(
-            f"corpus {corpus}: {version} was refused and can't go live: {'; '.join(refusals)}", way_past(corpus, version)
+            f"corpus {corpus}: {version} was refused and can't go live: {'; '.join(refusals)}",
+            override_hint(corpus, version),
         )
 
 
-def way_past(corpus: str, version: str) -> str:
+def override_hint(corpus: str, version: str) -> str:
     """Say how a version that gates refused goes live all the same."""
     return f'if it is to go live all the same: inset publish {corpus} {version} --override "REASON"'
 

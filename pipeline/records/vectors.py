@@ -88,7 +88,7 @@ class SpaceVectors:
         wanted = names.drop_null().unique()
         found = self.cache.read([str(name) for name in wanted.to_pylist()])
         if absent := len(wanted) - found.num_rows:
-            raise self.cache.lacking(absent)
+            raise self.cache.missing_records(absent)
         places = pc.index_in(names, found.column("id").combine_chunks())
         return found.column("vector").combine_chunks().take(places)
 
@@ -126,7 +126,7 @@ class VectorJoin:
         """The name of the space."""
         return self._vectors.space.name
 
-    def want(self, rows: Iterable[RowText]) -> None:
+    def expect(self, rows: Iterable[RowText]) -> None:
         """Name the next rows of the version."""
         names = self._vectors.names(rows)
         wanted = [(row, name) for row, name in enumerate(names, self._rows) if name is not None]
@@ -150,8 +150,8 @@ class VectorJoin:
                 rows = hits.column("row").to_numpy()
                 found[rows] = True
                 yield rows, *flattened(column.take(hits.column("place").combine_chunks()), self._vectors.dimension)
-        if lacking := self._with_vectors - int(np.count_nonzero(found)):
-            raise self._vectors.cache.lacking(lacking)
+        if missing_records := self._with_vectors - int(np.count_nonzero(found)):
+            raise self._vectors.cache.missing_records(missing_records)
 
     def norms(self) -> NDArray[np.float32]:
         """Return the length of each row's vector, of many that which is furthest from 1, and 1 where it has none.
@@ -166,7 +166,7 @@ class VectorJoin:
             norms[rows] = np.where(most - 1 > 1 - least, most, least)
         return norms
 
-    def settle(self) -> None:
+    def write(self) -> None:
         """Write the vectors to a file, for ``read``; raises as ``parts`` does."""
         self._starts, self._counts = np.zeros(self._rows, np.int64), np.zeros(self._rows, np.int64)
         written = 0

@@ -10,7 +10,7 @@ from types import MappingProxyType
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from backends.stores.documents import (
+from backends.stores.document_files import (
     read_failures,
     read_head,
     read_placements,
@@ -19,15 +19,15 @@ from backends.stores.documents import (
 )
 from backends.stores.temporary_tables import KeyedTable, TemporaryTables
 from pipeline.corpus.workspace import Workspace
+from pipeline.records.caption_targets import StructuredFiles, open_drawn
 from pipeline.records.delta import DeltaWriter
-from pipeline.records.documents import DocumentReader, parsed_documents
+from pipeline.records.document_reader import DocumentReader, parsed_documents
 from pipeline.records.evidence import evidence_writer, placement_parts, placement_writer
 from pipeline.records.inherit import Inherited, inherit
 from pipeline.records.ledger import indexed_pages, indexed_sources, write_ledger
 from pipeline.records.notes import IN, StageNote, read_notes, read_plan, write_note
 from pipeline.records.quarantine import document_failures, write_failures
-from pipeline.records.subjects import StructuredFiles, open_drawn
-from pipeline.records.tagged import make_tagged
+from pipeline.records.tagged_copies import make_tagged
 from schemas.documents import TAGGED
 from schemas.errors import ContractError, Failure, FailureCode
 from schemas.evidence import PLACEMENTS
@@ -44,7 +44,7 @@ def assemble(
     version: str,
     report: Report = silent,
     *,
-    anew: Collection[str] = (),
+    rebuild: Collection[str] = (),
     broken: Mapping[str, str] = MappingProxyType({}),
 ) -> StageNote:
     """Write evidence, placements, ledger and quarantine of a version, and tagged copies where the corpus file asks for them.
@@ -55,7 +55,7 @@ def assemble(
         workspace: The corpus.
         version: A version whose documents are structured.
         report: Called with documents read.
-        anew: Documents to make rows of, though the live version has rows of them.
+        rebuild: Documents to make rows of, though the live version has rows of them.
         broken: Documents that ``check`` puts in quarantine, with the laws that they break.
 
     Raises:
@@ -64,7 +64,7 @@ def assemble(
     started = time.monotonic()
     store, corpus = workspace.store, workspace.corpus
     plan = read_plan(store, version)
-    inherited = inherit(workspace, plan).without({*anew, *broken})
+    inherited = inherit(workspace, plan).without({*rebuild, *broken})
     ledger = _ledger(workspace, plan, inherited, broken)
     run_id = plan.run_id
     del plan  # its documents aren't needed any more, and there may be very many

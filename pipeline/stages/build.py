@@ -6,10 +6,10 @@ from collections.abc import Collection, Sequence
 
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.collection import derive, fill, holds, read_back
-from pipeline.records.damage import read_damage_note
+from pipeline.records.damage_note import read_damage_note
 from pipeline.records.delta import Delta, changed_rows, read_delta
 from pipeline.records.evidence import evidence_parts, evidence_sample
-from pipeline.records.inventory import check_index_files, taken_over
+from pipeline.records.inventory import check_index_files, linked_index_files
 from pipeline.records.notes import StageNote, counts_of, read_notes, write_note
 from pipeline.records.publication import readable_manifest
 from pipeline.records.vectors import SpaceVectors, open_vectors
@@ -31,7 +31,7 @@ def build(workspace: Workspace, version: str, report: Report = silent) -> StageN
     started = time.monotonic()
     store = workspace.store
     counted = counts_of(read_notes(store, version, [Stage.ASSEMBLE])[Stage.ASSEMBLE])
-    workspace.settle_index(version, counted.documents_by_language)
+    workspace.write_index_options(version, counted.documents_by_language)
     index, spaces, rows = workspace.index(version), open_vectors(store, workspace.spaces), counted.rows
     delta, written = _usable_delta(workspace, version), None
     if delta is not None:
@@ -69,18 +69,18 @@ def _derived(workspace: Workspace, version: str, delta: Delta, spaces: Sequence[
     try:
         written = derive(index, parent, delta.removed, changed, spaces, LEXICAL_FIELDS)
     except InsetError:
-        if _is_whole(workspace, delta.parent, sparing=()):
+        if _is_whole(workspace, delta.parent, skip=()):
             raise
         return None
     if written is None:
         return None
-    shared = {item.name for item in taken_over(workspace.store, version, delta.parent).values()}
-    return written if _is_whole(workspace, delta.parent, sparing=shared) else None
+    shared = {item.name for item in linked_index_files(workspace.store, version, delta.parent).values()}
+    return written if _is_whole(workspace, delta.parent, skip=shared) else None
 
 
-def _is_whole(workspace: Workspace, version: str, *, sparing: Collection[str]) -> bool:
+def _is_whole(workspace: Workspace, version: str, *, skip: Collection[str]) -> bool:
     try:
-        check_index_files(workspace, version, digests=True, sparing=sparing)
+        check_index_files(workspace, version, digests=True, skip=skip)
     except DamagedError:
         return False
     return True

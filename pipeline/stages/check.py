@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from backends.expectations import RowBatch, expect_evidence
 from backends.models.registry import TEXT_EMBEDDERS
-from backends.stores.documents import (
+from backends.stores.document_files import (
     parsed_file,
     read_blocks,
     read_failures,
@@ -25,7 +25,8 @@ from backends.stores.documents import (
 )
 from backends.stores.temporary_tables import KeyedTable, TemporaryTables
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.damage import note_damage, remade
+from pipeline.records.caption_targets import StructuredFiles, open_drawn
+from pipeline.records.damage_note import note_damage, remade
 from pipeline.records.evidence import evidence_parts, version_rows
 from pipeline.records.inherit import Inherited, inherit
 from pipeline.records.languages import known_languages
@@ -33,7 +34,6 @@ from pipeline.records.ledger import first_sources, indexed_pages, read_ledger
 from pipeline.records.notes import StageNote, counts_of, read_notes, read_plan, write_note
 from pipeline.records.publication import readable_manifest
 from pipeline.records.quarantine import document_failures
-from pipeline.records.subjects import StructuredFiles, open_drawn
 from pipeline.records.vectors import VectorJoin, open_vectors, passages
 from schemas.errors import DamagedError, MissingError
 from schemas.evidence import VersionRows
@@ -68,44 +68,44 @@ class _Findings:
 
     gates: list[GateResult]
     broken: dict[str, str]
-    looked_at: Set[str]
+    verified: Set[str]
     """Documents whose figures' pixels are what their names say."""
 
 
 class Assemble(Protocol):
-    """Writes the rows of a version, some documents made anew, some put in quarantine."""
+    """Writes the rows of a version, some documents made rebuild, some put in quarantine."""
 
     def __call__(  # noqa: D102
-        self, workspace: Workspace, version: str, report: Report, /, *, anew: Collection[str], broken: Mapping[str, str]
+        self, workspace: Workspace, version: str, report: Report, /, *, rebuild: Collection[str], broken: Mapping[str, str]
     ) -> StageNote: ...
 
 
 def check(workspace: Workspace, version: str, report: Report = silent, *, assemble: Assemble) -> StageNote:
     """Hold the version's rows to their contract, and to the laws of conservation. Data Docs go to its ``quality/``.
 
-    A document that breaks a law is made of finished work anew where it was taken over from the live version; else, and where
+    A document that breaks a law is made of finished work rebuild where it was taken over from the live version; else, and where
     that doesn't help, it goes to quarantine. The version is assembled again without it, and looked at again.
     """
     started = time.monotonic()
     store = workspace.store
     plan = read_plan(store, version)
     inherited = inherit(workspace, plan)
-    anew: set[str] = set()
+    rebuild: set[str] = set()
     broken: dict[str, str] = {}
-    looked_at = inherited.documents
+    verified = inherited.documents
     while True:
         ledger = read_ledger(store, version)
-        inherited = inherited.without({row.doc_id for row in ledger if row.status is Status.QUARANTINED} | anew)
+        inherited = inherited.without({row.doc_id for row in ledger if row.status is Status.QUARANTINED} | rebuild)
         with tempfile.TemporaryDirectory(prefix="inset-") as folder, TemporaryTables() as tables:
             docs = Path(folder)
-            found = _look(workspace, plan, ledger, inherited, looked_at, tables, docs, report)
+            found = _run_checks(workspace, plan, ledger, inherited, verified, tables, docs, report)
             if not found.broken:
                 _keep_docs(store, version, docs)
                 break
-        anew |= found.broken.keys() & inherited.documents
+        rebuild |= found.broken.keys() & inherited.documents
         broken |= {doc_id: laws for doc_id, laws in found.broken.items() if doc_id not in inherited.documents}
-        looked_at = found.looked_at - anew
-        assemble(workspace, version, report, anew=anew, broken=broken)
+        verified = found.verified - rebuild
+        assemble(workspace, version, report, rebuild=rebuild, broken=broken)
     carried = {row.source for row in plan.carried}  # these are no news
     failures = [
         failure
@@ -116,12 +116,12 @@ def check(workspace: Workspace, version: str, report: Report = silent, *, assemb
     return write_note(store, version, Stage.CHECK, note)
 
 
-def _look(
+def _run_checks(
     workspace: Workspace,
     plan: Plan,
     ledger: Sequence[LedgerRow],
     inherited: Inherited,
-    looked_at: Set[str],
+    verified: Set[str],
     tables: TemporaryTables,
     docs: Path,
     report: Report,
@@ -129,8 +129,8 @@ def _look(
     """Look at a version's rows, some documents at a time; what has to be known of all of them is in ``tables``."""
     store, corpus, version = workspace.store, workspace.corpus, plan.version
     report("check", 0, 3)
-    seen = _Seen(workspace, ledger, inherited, looked_at, tables)
-    seen.go_through(version_rows(store, version))
+    seen = _VersionData(workspace, ledger, inherited, verified, tables)
+    seen.read_rows(version_rows(store, version))
     report("check", 1, 3)
     suite = expect_evidence(
         seen.batches(lambda: evidence_parts(store, version)),
@@ -154,17 +154,17 @@ def _look(
         *(gate.judge_counts(counts, had, corpus.gates, compare) for gate in COUNTED),
     ]
     report("check", 3, 3)
-    return _Findings(gates, by_document(laws, seen.indexed), seen.indexed.keys() if pixels.gate.passed else looked_at)
+    return _Findings(gates, by_document(laws, seen.indexed), seen.indexed.keys() if pixels.gate.passed else verified)
 
 
-class _Seen:
+class _VersionData:
     """What is known of a version once its rows were gone through.
 
     Args:
         workspace: The corpus.
         ledger: Of the version.
         inherited: What it takes over from the live one.
-        looked_at: Documents whose figures' pixels were compared with their names before.
+        verified: Documents whose figures' pixels were compared with their names before.
         tables: A database for what has to be known of all rows.
     """
 
@@ -173,7 +173,7 @@ class _Seen:
         workspace: Workspace,
         ledger: Sequence[LedgerRow],
         inherited: Inherited,
-        looked_at: Set[str],
+        verified: Set[str],
         tables: TemporaryTables,
     ) -> None:
         self.indexed, self.names = indexed_pages(ledger), first_sources(ledger)
@@ -192,21 +192,21 @@ class _Seen:
         self._content, self._conserved = ContentConserved(), ReusedRows()
         self._placed, self._resolved = TagsArePlacements(template), TagsResolve(template)
         documents = _documents_in(workspace, self.indexed.keys() - inherited.documents)
-        self._fresh = _Until(documents, lambda document: document.doc_id)
-        self._earlier = _Until(inherited.rows(workspace.store), lambda rows: rows.first)
-        self._looked_at = looked_at
+        self._fresh = _Cursor(documents, lambda document: document.doc_id)
+        self._earlier = _Cursor(inherited.rows(workspace.store), lambda rows: rows.first)
+        self._looked_at = verified
         self._rows = 0
 
-    def go_through(self, parts: Iterable[VersionRows]) -> None:
+    def read_rows(self, parts: Iterable[VersionRows]) -> None:
         """Look at all rows of the version, beside what went into them."""
         for rows in parts:
             self._expect(rows.last)
-            self._content.look(self._went_in(rows.last), rows)
+            self._content.look(self._inputs(rows.last), rows)
             for law in (self._conserved, self._placed, self._resolved):
                 law.look(rows)
             self.unknown += self._unknown(rows)
             for join in self._joins:
-                join.want(passages(rows.evidence))
+                join.expect(passages(rows.evidence))
             places = range(self._rows, self._rows + rows.evidence.num_rows)
             self._tables.add("ids", keyed(places, rows.evidence.column("evidence_id").to_pylist()))
             self._tables.add("words", keyed_by_words(rows.evidence, self._rows))
@@ -216,7 +216,7 @@ class _Seen:
             self._by_number.add(figures.filter(pc.is_valid(figures.column("number"))))
             self._rows = places.stop
         self._expect(None)
-        self._content.look(self._went_in(None))
+        self._content.look(self._inputs(None))
 
     def _expect(self, last: str | None) -> None:
         for earlier in self._earlier.until(last):
@@ -230,7 +230,7 @@ class _Seen:
             known = self._known is None or language is None or language in self._known
             yield "" if known else f"{self.names.get(row['doc_id'], row['doc_id'])} ({language})"
 
-    def _went_in(self, last: str | None) -> Iterator[DocumentContent]:
+    def _inputs(self, last: str | None) -> Iterator[DocumentContent]:
         for document in self._fresh.until(last):
             if document.by_text:
                 self.by_text.append((self.names[document.doc_id], document.by_text))
@@ -276,7 +276,7 @@ class _Seen:
 Item = TypeVar("Item")
 
 
-class _Until(Generic[Item]):
+class _Cursor(Generic[Item]):
     """Things that come by document id, taken up to a document at a time."""
 
     def __init__(self, items: Iterable[Item], name: Callable[[Item], str | None]) -> None:

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from backends.stores.documents import parsed_file
+from backends.stores.document_files import parsed_file
 from evaluation.gates import OF_RETRIEVAL
 from pipeline.corpus.answers import check_answers
 from pipeline.corpus.presets import check_default_preset, default_preset
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.collection import OF_THE_ENGINE, holds
+from pipeline.records.collection import ENGINE_GATES, holds
 from pipeline.records.descriptions import read_spent
-from pipeline.records.expected import expected_calls
+from pipeline.records.expected_calls import expected_calls
 from pipeline.records.languages import unknown_languages
 from pipeline.records.ledger import readable_ledger
 from pipeline.records.publication import manifests, read_override, read_pointer, readable_manifest, refusals_of
@@ -27,7 +27,7 @@ from tasks.versions.plan import compare, cut_shards, summarise, was_disturbed
 MEBIBYTE = 1 << 20
 
 
-def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset(), anew: bool = False) -> Plan:
+def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset(), rebuild: bool = False) -> Plan:
     """Compare the source with the live version and return the work order of the next one; nothing is written.
 
     The plan's ``outcome`` says what is to be done; nothing is built again that was built, or refused, before.
@@ -36,7 +36,7 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
         workspace: The corpus.
         run_id: Who plans.
         retry: Quarantined documents to try again.
-        anew: Build a version whatever was built before, because the live one is damaged.
+        rebuild: Build a version whatever was built before, because the live one is damaged.
 
     Raises:
         UserError: The source isn't there, or holds no PDF and never did; or no version of these settings could be searched by the
@@ -61,7 +61,7 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
     parsed = _parsed(workspace, live, ledger, {document.doc_id for document in comparison.documents} - retry)
     to_parse = {document.doc_id: document.size for document in comparison.documents if document.doc_id not in parsed}
     # What is tried again may end otherwise than it did, so an earlier version of the same inputs proves nothing.
-    found = None if retry or anew else _built(workspace, fingerprint, live)
+    found = None if retry or rebuild else _built(workspace, fingerprint, live)
     summary = summarise(comparison, to_parse)
     parent = readable_manifest(store, live.version) if live else None
     if workspace.captioners and found is None:
@@ -101,7 +101,7 @@ def _built(workspace: Workspace, fingerprint: str, live: Pointer | None) -> tupl
             continue
         if refusals_of(manifest) and not is_live and read_override(workspace.store, manifest.version) is None:
             failed = {gate.gate for gate in manifest.gates if not gate.passed}
-            if failed.intersection(OF_THE_ENGINE) or (failed & OF_RETRIEVAL and _was_ranked_otherwise(workspace, manifest)):
+            if failed.intersection(ENGINE_GATES) or (failed & OF_RETRIEVAL and _was_ranked_otherwise(workspace, manifest)):
                 continue
             return manifest.version, "refused"
         if _is_unfinished(workspace, manifest):

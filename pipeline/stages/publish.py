@@ -3,9 +3,9 @@
 from datetime import UTC, datetime
 
 from pipeline.corpus.workspace import CODE_VERSION, Workspace
-from pipeline.records.alias import follow
+from pipeline.records.alias import update_alias
 from pipeline.records.differences import write_diff
-from pipeline.records.inventory import check_taken_over, write_inventory
+from pipeline.records.inventory import check_linked_index_files, write_inventory
 from pipeline.records.lease import still_held
 from pipeline.records.needs import objects_of
 from pipeline.records.notes import StageNote, counts_of, read_notes, read_plan
@@ -47,21 +47,21 @@ def publish(workspace: Workspace, version: str, lease: Lease) -> bool:
         write_diff(store, manifest)
         inventory = write_inventory(store, version, objects_of(workspace, manifest))
         if plan.parent is not None:
-            check_taken_over(workspace, version, plan.parent)
+            check_linked_index_files(workspace, version, plan.parent)
         manifest = manifest.model_copy(update={"inventory": inventory})
         store.put(manifest_name(version), manifest.model_dump_json(indent=1).encode())
     live = read_pointer(store)
     if live is not None and live.version == version:
-        follow(workspace)
+        update_alias(workspace)
         return True
     if refusals_of(manifest) or (live is not None and live.held):
         return False
     move_pointer(store, version, expected=plan.parent, held=False, lease=lease, since=datetime.now(UTC))
-    follow(workspace)
+    update_alias(workspace)
     return True
 
 
-def take_back(workspace: Workspace, version: str | None = None) -> Pointer:
+def roll_back_version(workspace: Workspace, version: str | None = None) -> Pointer:
     """Make an older version live again, None the one before, and hold the corpus; the alias follows.
 
     Raises:
@@ -69,11 +69,11 @@ def take_back(workspace: Workspace, version: str | None = None) -> Pointer:
         GateError: The version was refused by a gate.
     """
     pointer = roll_back(workspace.store, workspace.corpus.name, version)
-    follow(workspace)
+    update_alias(workspace)
     return pointer
 
 
-def put_live(workspace: Workspace, version: str, *, override: str | None = None) -> Pointer:
+def make_live(workspace: Workspace, version: str, *, override: str | None = None) -> Pointer:
     """Make a finished version live, and end a hold; the alias follows. ``override`` is why gates don't count this time.
 
     Raises:
@@ -81,7 +81,7 @@ def put_live(workspace: Workspace, version: str, *, override: str | None = None)
         GateError: The version was refused by a gate, and nobody overrode it.
     """
     pointer = publish_version(workspace.store, workspace.corpus.name, version, override=override)
-    follow(workspace)
+    update_alias(workspace)
     return pointer
 
 

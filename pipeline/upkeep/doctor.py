@@ -11,9 +11,9 @@ from pipeline.corpus.answers import check_answers
 from pipeline.corpus.corpora import corpora_folder, corpus_files
 from pipeline.corpus.presets import check_default_preset
 from pipeline.corpus.workspace import Workspace, open_server, open_workspace
-from pipeline.records.alias import follow
+from pipeline.records.alias import update_alias
 from pipeline.records.collection import holds
-from pipeline.records.damage import note_damage
+from pipeline.records.damage_note import note_damage
 from pipeline.records.inventory import Damage
 from pipeline.records.languages import unknown_languages
 from pipeline.records.lease import LEASE
@@ -237,5 +237,7 @@ def _repair(workspace: Workspace, damage: Damage, found: Damages) -> str:
 
 
 def _alias(workspace: Workspace) -> Finding:
-    repaired = "it lagged behind the live version and was repaired" if follow(workspace) else "up to date, or none needed"
+    repaired = (
+        "it lagged behind the live version and was repaired" if update_alias(workspace) else "up to date, or none needed"
+    )
     return Finding(subject=" alias", ok=True, message=repaired)

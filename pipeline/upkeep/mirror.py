@@ -138,7 +138,7 @@ def _made_there(version: str, name: str) -> bool:
 
 
 def _index(target: Workspace, manifest: Manifest, report: Report) -> None:
-    target.settle_index(manifest.version, manifest.counts.documents_by_language)
+    target.write_index_options(manifest.version, manifest.counts.documents_by_language)
     index = target.index(manifest.version)
     vectors = open_vectors(target.store, manifest.spaces)
     rows = fill(index, lambda: evidence_parts(target.store, manifest.version), vectors, LEXICAL_FIELDS, report)

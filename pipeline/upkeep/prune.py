@@ -12,11 +12,11 @@ from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import CACHES
 from pipeline.records.descriptions import open_descriptions
 from pipeline.records.lease import holding, release
-from pipeline.records.likenesses import likeness_cache
-from pipeline.records.looks import looks_cache
+from pipeline.records.near_duplicates import near_duplicate_cache
 from pipeline.records.needs import needs_of
-from pipeline.records.shared import SharedObjects
-from pipeline.upkeep.retain import doomed, sweep
+from pipeline.records.picture_hashes import hash_cache
+from pipeline.records.shared_objects import SharedObjects
+from pipeline.upkeep.retain import removable_versions, sweep
 from schemas.progress import Report, silent
 from schemas.versions import PruneResult
 
@@ -46,7 +46,7 @@ def prune(workspace: Workspace, *, dry_run: bool, report: Report = silent) -> Pr
 
 def _prune(workspace: Workspace, tables: TemporaryTables, *, dry_run: bool, report: Report) -> PruneResult:
     store = workspace.store
-    versions = doomed(workspace) if dry_run else sweep(workspace)
+    versions = removable_versions(workspace) if dry_run else sweep(workspace)
     kept = set(store.folders("versions")) - set(versions)
     needs = needs_of(workspace, kept, tables, report)
     spare = [*SharedObjects(tables, store).spare(needs.objects())]
@@ -54,10 +54,10 @@ def _prune(workspace: Workspace, tables: TemporaryTables, *, dry_run: bool, repo
     paid = {
         cache.folder
         for used in workspace.captioners.values()
-        for cache in (open_descriptions(store, used.captions.key), likeness_cache(workspace, used))
+        for cache in (open_descriptions(store, used.captions.key), near_duplicate_cache(workspace, used))
     }
     # Of caches that are needed, single records may be to spare.
-    kept_caches = paid | needs.records.keys() | {looks_cache(store).folder}
+    kept_caches = paid | needs.records.keys() | {hash_cache(store).folder}
     shards = [name for kind in CACHES for name in store.names(kind) if name.rpartition("/")[0] not in kept_caches]
     halves = store.abandoned("")
     counts = Counter(name.partition("/")[0] for name in (*spare, *shards))

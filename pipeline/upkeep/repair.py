@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import CACHES, RecordCache
-from pipeline.records.damage import NOTED, DamageNote, read_damage_note
+from pipeline.records.caption_targets import open_drawn
+from pipeline.records.damage_note import NOTED, DamageNote, read_damage_note
 from pipeline.records.descriptions import SPENT
 from pipeline.records.evidence import evidence_parts, page_rows, placement_parts
 from pipeline.records.inventory import FILE as INVENTORY
@@ -31,10 +32,9 @@ from pipeline.records.publication import (
     readable_manifest,
     repair_pointer,
 )
-from pipeline.records.shared import KINDS, SharedObjects
-from pipeline.records.subjects import open_drawn
+from pipeline.records.shared_objects import KINDS, SharedObjects
 from pipeline.records.vectors import open_vectors, passages
-from pipeline.upkeep.retain import doomed, sweep
+from pipeline.upkeep.retain import removable_versions, sweep
 from schemas.documents import Kind, Segmented
 from schemas.errors import DamagedError, MissingError
 from schemas.ids import version_file
@@ -89,7 +89,7 @@ def _find_damage(workspace: Workspace, tables: TemporaryTables, *, deep: bool, r
     if deep:
         shards = [name for kind in CACHES for name in store.names(kind)]
         found.loose += _unreadable(store, shards)
-        found.loose += _lacking_vectors(workspace, live)
+        found.loose += _missing_vectors(workspace, live)
     for done, version in enumerate(kept, 1):
         report("look", done - 1, len(kept))
         cut = missing_or_cut(store, version, shared)
@@ -146,7 +146,7 @@ def repair(workspace: Workspace) -> bool:
         store.delete(manifest_name(version))
     if gone:
         drop_previous(store, gone)
-        sweep(workspace, sparing=live)
+        sweep(workspace, except_version=live)
     store.delete(NOTED)
     # The live version's own files stay as they are until it is replaced.
     own = sorted(damage.name for damage in ours if damage.name.startswith("versions/"))
@@ -166,7 +166,7 @@ def _kept(workspace: Workspace) -> list[str]:
     store = workspace.store
     going: set[str] = set()
     with contextlib.suppress(DamagedError):  # nobody sweeps where nobody knows what is live
-        going = set(doomed(workspace))
+        going = set(removable_versions(workspace))
     finished = (version for version in store.folders("versions") if store.exists(manifest_name(version)))
     return [version for version in finished if version not in going or not _is_readable(store, version)]
 
@@ -254,7 +254,7 @@ def _is_held(pointer: Pointer | None) -> bool:
     return pointer is not None and pointer.held
 
 
-def _lacking_vectors(workspace: Workspace, version: str | None) -> Iterator[Damage]:
+def _missing_vectors(workspace: Workspace, version: str | None) -> Iterator[Damage]:
     """Yield the cache of vectors where it lacks some of a version's."""
     try:
         manifest = read_manifest(workspace.store, version) if version else None
@@ -267,7 +267,7 @@ def _lacking_vectors(workspace: Workspace, version: str | None) -> Iterator[Dama
                     needed.add(vectors.contents(passages(part)))
                 missing = needed.missing()
             if missing:
-                error = vectors.cache.lacking(missing)
+                error = vectors.cache.missing_records(missing)
                 yield Damage(error.name, error.message)
     except DamagedError:
         return
@@ -281,7 +281,7 @@ def _noted(workspace: Workspace, live: str | None) -> Iterator[Damage]:
             version = name.split("/")[1]
             yield from _read(store, next(_own(store, version, name), Item(name, 0, None)), {})
         elif name.startswith("vectors/") and not name.endswith(".parquet"):
-            yield from _lacking_vectors(workspace, live)
+            yield from _missing_vectors(workspace, live)
         else:
             yield from _unreadable(store, [name], optional=not name.startswith(KINDS))
 

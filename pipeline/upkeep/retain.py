@@ -3,14 +3,14 @@
 import contextlib
 
 from pipeline.corpus.workspace import INDEX_FILE, Workspace, open_index
-from pipeline.records.alias import follow, is_named
+from pipeline.records.alias import alias_points_to, update_alias
 from pipeline.records.publication import manifest_name, manifests, read_pointer
 from schemas.errors import ContractError, DamagedError, TransientError
 from schemas.ids import version_file
 from schemas.ports import SearchIndex
 
 
-def sweep(workspace: Workspace, *, sparing: str | None = None) -> list[str]:
+def sweep(workspace: Workspace, *, except_version: str | None = None) -> list[str]:
     """Remove versions that a dead run left unfinished, and finished ones beyond the corpus's retention.
 
     Call it under the lease only: an unfinished version is then nobody's. Finished work in the caches stays, and so does a
@@ -18,16 +18,16 @@ def sweep(workspace: Workspace, *, sparing: str | None = None) -> list[str]:
 
     Args:
         workspace: The corpus.
-        sparing: A version that is being made.
+        except_version: A version that is being made.
 
     Returns:
         What was removed.
     """
     with contextlib.suppress(TransientError, ContractError):
         # A server that is gone, or has lost its disk, must not stop the version that takes the place of what it held.
-        follow(workspace)
+        update_alias(workspace)
     store = workspace.store
-    removed = doomed(workspace, sparing=sparing)
+    removed = removable_versions(workspace, except_version=except_version)
     for version in removed:
         # What is left of a version without a manifest is swept by the next refresh; where its collection is, is told last.
         manifest, place = manifest_name(version), version_file(version, INDEX_FILE)
@@ -40,12 +40,12 @@ def sweep(workspace: Workspace, *, sparing: str | None = None) -> list[str]:
     return removed
 
 
-def doomed(workspace: Workspace, *, sparing: str | None = None) -> list[str]:
+def removable_versions(workspace: Workspace, *, except_version: str | None = None) -> list[str]:
     """Return the versions that ``sweep`` would remove, oldest first."""
     store, retention = workspace.store, workspace.corpus.retention
     finished = [manifest.version for manifest in manifests(store)]
     live = read_pointer(store)
-    kept = {sparing, *finished[: retention.versions], *retention.pinned}
+    kept = {except_version, *finished[: retention.versions], *retention.pinned}
     if live is not None:
         kept |= {live.version, live.previous}
     return [version for version in store.folders("versions") if version not in kept and _removable(workspace, version)]
@@ -61,7 +61,7 @@ def _index(workspace: Workspace, version: str) -> SearchIndex:
 
 def _removable(workspace: Workspace, version: str) -> bool:
     try:
-        return not is_named(workspace, version)
+        return not alias_points_to(workspace, version)
     except DamagedError:
         return True
     except TransientError:

@@ -215,14 +215,14 @@ def test_a_refused_version_exits_with_3_and_says_why(folder: Path, inset: Inset)
     (folder / "pdfs" / "empty.pdf").write_bytes(b"")
     refused = inset("refresh", "manuals")
     assert refused.code == 3
-    *_, reason, way_past = refused.err.splitlines()
+    *_, reason, override_hint = refused.err.splitlines()
     assert reason.startswith("  refused: quarantine ceiling: 1 of 3 documents are in quarantine (33%)")
     assert "empty.pdf (empty_file); to see why: inset quarantine manuals" in reason
     assert "empty_file" in inset("quarantine", "manuals").out
     (version,) = [row["version"] for row in inset("versions", "manuals", "--json").json["versions"]]
-    assert way_past == f'if it is to go live all the same: inset publish manuals {version} --override "REASON"'
+    assert override_hint == f'if it is to go live all the same: inset publish manuals {version} --override "REASON"'
     stopped = inset("publish", "manuals", version)
-    assert (stopped.code, way_past in stopped.err) == (3, True)
+    assert (stopped.code, override_hint in stopped.err) == (3, True)
     assert stopped.err.count("quarantine ceiling") == 1
     (folder / "corpora" / "manuals.yaml").write_text(
         (folder / "corpora" / "manuals.yaml").read_text().replace("0.0", "0.5")

@@ -22,8 +22,8 @@ import pyarrow as pa
 import pytest
 
 from backends.engines.analyser import terms
+from backends.engines.index_rows import FILTERED
 from backends.engines.lancedb_index import LanceIndex
-from backends.engines.rows import FILTERED
 from backends.engines.weaviate_index import WeaviateIndex
 from backends.engines.weaviate_server import WeaviateServer
 from backends.stores.object_store import s3_client

@@ -9,7 +9,7 @@ from pipeline.corpus.workspace import open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.lease import acquire
 from pipeline.refresh import refresh
-from pipeline.stages.publish import put_live, take_back
+from pipeline.stages.publish import make_live, roll_back_version
 from pipeline.upkeep.doctor import diagnose
 from pipeline.upkeep.prune import prune
 from schemas.errors import TransientError, UserError
@@ -49,9 +49,9 @@ def test_a_corpus_lives_in_s3(tmp_path: Path, s3_bucket: str) -> None:
     second = refresh(workspace)
     assert (second.plan.changed, second.plan.kept, second.plan.to_parse) == (1, 1, 1)
     assert published.search("tower crane screws", k=1).version == second.version
-    assert take_back(workspace).version == first.version
+    assert roll_back_version(workspace).version == first.version
     assert published.search("steel winch screws", k=1).version == first.version
-    put_live(workspace, str(second.version))
+    make_live(workspace, str(second.version))
     published.close()
 
     s3_client().delete_object(Bucket=s3_bucket, Key="pdfs/pump.pdf")

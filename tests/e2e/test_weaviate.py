@@ -18,7 +18,7 @@ from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.ledger import read_ledger
 from pipeline.records.publication import read_manifest, read_pointer
 from pipeline.refresh import refresh
-from pipeline.stages.publish import put_live, take_back
+from pipeline.stages.publish import make_live, roll_back_version
 from pipeline.upkeep.doctor import diagnose
 from pipeline.upkeep.mirror import mirror
 from query_service.app import create_app
@@ -82,7 +82,7 @@ def test_a_corpus_lives_on_a_server(corpus_file: Path, weaviate: WeaviateServer)
     assert len(kept) == 3  # two newest when the last refresh began, and that one
     assert _collections(weaviate) - others == kept
 
-    assert take_back(workspace).version == versions[-2]
+    assert roll_back_version(workspace).version == versions[-2]
     assert diagnose([str(corpus_file)]).ok
 
 
@@ -110,7 +110,7 @@ def test_a_version_is_mirrored_from_lancedb_to_a_server(corpus_file: Path, weavi
     target = open_workspace(str(elsewhere))
     copied = mirror(embedded, target)
     assert weaviate.alias("Manuals") is None, "a copy isn't live by being there"
-    put_live(target, copied.version)
+    make_live(target, copied.version)
     manifest = read_manifest(target.store, copied.version)
     assert manifest is not None
     assert weaviate.alias("Manuals") == manifest.collection
@@ -158,7 +158,7 @@ def test_the_alias_follows_the_pointer_and_is_repaired(corpus_file: Path, weavia
         assert manifest is not None
         collections.append(manifest.collection)
         assert weaviate.alias("Manuals") == manifest.collection
-    take_back(workspace)
+    roll_back_version(workspace)
     assert weaviate.alias("Manuals") == collections[0]
 
     # A crash after the commit and before the alias was moved:
@@ -215,7 +215,7 @@ def test_switching_under_load_loses_no_request_and_mixes_no_versions(corpus_file
         try:
             for turn in range(SWITCHES):
                 before = len(seen)
-                put_live(workspace, versions[turn % 2])
+                make_live(workspace, versions[turn % 2])
                 while len(seen) < before + 10 and not any(reader.done() for reader in readers):
                     done.wait(0.01)
         finally:

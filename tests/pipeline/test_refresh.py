@@ -26,7 +26,7 @@ from schemas.versions import RefreshResult
 from tests.manuals import write_manual, write_scan
 from tests.pipeline.conftest import write_corpus
 from tests.versions import read_evidence
-from workers.children import Refused
+from workers.child_processes import Refused
 
 
 def _work(workspace: Workspace, result: RefreshResult) -> dict[str, int]:
@@ -144,10 +144,10 @@ def test_a_copy_that_can_not_be_made_stops_nothing(corpus_file: Path, monkeypatc
     write_corpus(corpus_file.parent.parent, "tags: {pdf: true}\n")
     workspace = open_workspace(str(corpus_file))
 
-    def run_each(_work: Any, orders: Any, _limits: Any) -> Any:
+    def run_all(_work: Any, orders: Any, _limits: Any) -> Any:
         yield from ((order, Refused(FailureCode.TIME_LIMIT, "it was stopped")) for order in orders)
 
-    monkeypatch.setattr("workers.tag_shard.run_each", run_each)
+    monkeypatch.setattr("workers.tag_shard.run_all", run_all)
     result = refresh(workspace)
     assert (result.published, result.counts.documents, result.counts.quarantined) == (True, 2, 0)
     assert [(failure.source, failure.step, failure.code) for failure in result.failures] == [

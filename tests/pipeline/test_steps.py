@@ -8,14 +8,14 @@ import pytest
 from pipeline import steps
 from pipeline.corpus.workspace import Workspace
 from pipeline.refresh import refresh
-from pipeline.stages.publish import put_live
+from pipeline.stages.publish import make_live
 
 
 def test_a_version_that_an_operator_let_pass_is_no_refusal(published: Workspace) -> None:
     page, corpus = Path(published.corpus.source) / "page.pdf", str(published.file)
     page.write_bytes(b"<html>")
     refused = refresh(published).version or ""
-    put_live(published, refused, override="nobody needs that page")
+    make_live(published, refused, override="nobody needs that page")
     planned = steps.plan(corpus, "run-1")
     assert (planned.version, planned.outcome) == (refused, "unchanged")
     assert steps.publish_version(corpus, "run-1", planned).live

@@ -10,7 +10,7 @@ import pytest
 from backends.stores.object_store import open_store
 from ray_jobs.cluster import connected
 from ray_jobs.embed import EmbedderActor, embed
-from ray_jobs.rows import Outcome
+from ray_jobs.outcomes import Outcome
 from schemas.corpus.cluster import RayOptions
 from schemas.corpus.embeddings import EmbeddingOptions, ImageModelOptions
 from schemas.errors import DamagedError, FailureCode

@@ -12,8 +12,8 @@ import pytest
 from backends.models.pictures import stumbling
 from ray_jobs.cluster import connected
 from ray_jobs.enrich import recognise
+from ray_jobs.outcomes import Outcome
 from ray_jobs.pools import cut_batches, run_pool
-from ray_jobs.rows import Outcome
 from schemas.corpus.captions import CaptionOptions
 from schemas.corpus.cluster import RayOptions
 from schemas.documents import RecognisedLine

@@ -4,11 +4,11 @@ import gc
 
 import pytest
 
-from workers.garbage import collected_rarely
+from workers.garbage import infrequent_gc
 
 
 def _fail_while_it_is_rare(before: int) -> None:
-    with collected_rarely():
+    with infrequent_gc():
         assert gc.get_threshold()[0] > before
         assert gc.isenabled()
         raise ValueError("broken")

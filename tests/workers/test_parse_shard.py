@@ -9,7 +9,7 @@ from pathlib import Path
 import pymupdf
 import pytest
 
-from backends.stores.documents import parsed_file, read_parsed
+from backends.stores.document_files import parsed_file, read_parsed
 from backends.stores.object_store import open_store
 from backends.stores.sources import open_source
 from schemas.corpus.parse import ParseOptions

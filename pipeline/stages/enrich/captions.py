@@ -8,12 +8,12 @@ from itertools import chain, islice
 
 from pipeline.corpus.captioners import CaptionerInUse
 from pipeline.corpus.workspace import Workspace
+from pipeline.records.caption_targets import CaptionTarget, StructuredFiles, caption_targets, describable_by, open_drawn
 from pipeline.records.descriptions import add_spent, open_descriptions, read_spent
-from pipeline.records.likenesses import Likenesses
-from pipeline.records.subjects import Describable, StructuredFiles, askable, describables, open_drawn
+from pipeline.records.near_duplicates import NearDuplicates
 from pipeline.stages.enrich.keep import Writer
-from ray_jobs.caption import Asked, Calls, caption
-from ray_jobs.rows import Outcome
+from ray_jobs.caption import Calls, CaptionRequest, caption
+from ray_jobs.outcomes import Outcome
 from schemas.errors import Failure, FailureCode
 from schemas.generation import Description, Reply, Usage
 from schemas.parquet import table_of
@@ -38,7 +38,7 @@ class Captioned:
     failures: list[Failure] = field(default_factory=list)
 
 
-def have_described(
+def describe_targets(
     workspace: Workspace, documents: Sequence[str], sources: Mapping[str, str], run_id: str, report: Report
 ) -> Captioned:
     """Have models describe the figures, pages and texts of structured documents that they haven't described yet.
@@ -79,7 +79,7 @@ class _Work:
         self.unanswered: dict[str, str] = {}
         self._workspace, self._used, self._budget = workspace, used, budget
         self._cache, self._lock = open_descriptions(workspace.store, used.captions.key), threading.Lock()
-        self._likenesses = Likenesses(workspace, used)
+        self._likenesses = NearDuplicates(workspace, used)
         key = workspace.keys.drawn
         self._drawn = None if key is None else open_drawn(workspace.store, key)
         self._reserved: dict[str, Spent] = {}
@@ -90,7 +90,7 @@ class _Work:
         """How many there are, as far as those documents say that were looked at."""
         return round(self._found * len(self.documents) / self._looked) if self._looked else 0
 
-    def __iter__(self) -> Iterator[Asked]:
+    def __iter__(self) -> Iterator[CaptionRequest]:
         seen: set[bytes] = set()
         for found, missing in self.missing():
             for missed in missing:
@@ -99,7 +99,7 @@ class _Work:
                     continue
                 seen.add(name)
                 one = found[missed]
-                asked = Asked(missed, self._used.prompt.render(one.around()), one.picture)
+                asked = CaptionRequest(missed, self._used.prompt.render(one.around()), one.picture)
                 price = most(self._used.options, asked.prompt, self._used.subject)
                 if self._budget.reserve(price):
                     self._found += 1
@@ -113,14 +113,14 @@ class _Work:
         if self._used.subject == "figure" and self._workspace.corpus.captions.near_duplicates is not None:
             self._likenesses.compare(name for doc_id in self.documents for name in self.of(doc_id))
 
-    def missing(self) -> Iterator[tuple[dict[str, Describable], list[str]]]:
+    def missing(self) -> Iterator[tuple[dict[str, CaptionTarget], list[str]]]:
         """Yield what of some documents is described, where each comes first, and which of them have no answer yet.
 
         A figure that looks nearly like another goes by the name of that one.
         """
         coming = iter(self.documents)
         while group := list(islice(coming, DOCUMENTS_AT_ONCE)):
-            found: dict[str, Describable] = {}
+            found: dict[str, CaptionTarget] = {}
             for doc_id in group:
                 own = self.of(doc_id)
                 for name, stand_in in self._likenesses.of(own.keys()).items():
@@ -136,10 +136,10 @@ class _Work:
             self._cache.append(table_of(Description, made))
             self._cache.compact()
 
-    def of(self, doc_id: str) -> dict[str, Describable]:
+    def of(self, doc_id: str) -> dict[str, CaptionTarget]:
         """Return what of a document the captioner can say something of, each where it stands first."""
         files, options = StructuredFiles(self._workspace, doc_id, self._drawn), self._used.options
-        return askable(options.kind, describables(self._used.subject, files, language=options.language or ""))
+        return describable_by(options.kind, caption_targets(self._used.subject, files, language=options.language or ""))
 
     def settle(self, outcome: Outcome[Reply]) -> Description | None:
         """Return what is kept of an answer, and count what it cost; None where the same question may be answered later."""
@@ -206,7 +206,7 @@ def _undescribed(
     workspace: Workspace, used: CaptionerInUse, work: _Work, sources: Mapping[str, str], run_id: str
 ) -> Iterator[Failure]:
     """Yield a failure for each document with figures, pages or texts that have no answer yet, on the page of the first."""
-    cache, likenesses = open_descriptions(workspace.store, used.captions.key), Likenesses(workspace, used)
+    cache, likenesses = open_descriptions(workspace.store, used.captions.key), NearDuplicates(workspace, used)
     for doc_id in work.documents:
         found = work.of(doc_id)
         stand_ins = likenesses.of(found.keys())

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from itertools import islice
 
-from backends.stores.documents import parsed_file, read_pages
+from backends.stores.document_files import parsed_file, read_pages
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.subjects import open_drawn
+from pipeline.records.caption_targets import open_drawn
 from pipeline.stages.enrich.keep import keep
 from schemas.documents import DrawnPage, drawn_page_id
 from schemas.parquet import table_of

@@ -11,8 +11,8 @@ from itertools import chain, islice
 
 import pyarrow as pa
 
-from backends.stores.documents import (
-    is_settled,
+from backends.stores.document_files import (
+    is_finished,
     parsed_file,
     read_labelled,
     read_pages,
@@ -20,11 +20,11 @@ from backends.stores.documents import (
 )
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import RecordCache
-from pipeline.records.documents import DocumentReader, parsed_documents
+from pipeline.records.document_reader import DocumentReader, parsed_documents
 from pipeline.records.inherit import Inherited, inherit
 from pipeline.records.notes import StageNote, read_plan, write_note
 from pipeline.records.vectors import SpaceVectors, open_vectors, passages
-from pipeline.stages.enrich.captions import have_described
+from pipeline.stages.enrich.captions import describe_targets
 from pipeline.stages.enrich.draw import draw
 from pipeline.stages.enrich.keep import keep
 from ray_jobs.cluster import connected
@@ -38,7 +38,7 @@ from ray_jobs.enrich import (
     segment,
     structure_all,
 )
-from ray_jobs.rows import Outcome, RowFailure
+from ray_jobs.outcomes import Outcome, RowFailure
 from schemas.documents import Recognised, Segmented
 from schemas.errors import Failure, FailureCode, TransientError
 from schemas.parquet import rows_of, schema_of, table_of
@@ -71,7 +71,7 @@ def enrich(workspace: Workspace, version: str, report: Report = silent) -> Stage
         counts, failed = _structure(workspace, doc_ids, plan.again, ray, report)
         structured = [doc_id for doc_id in doc_ids if doc_id not in failed]
         counts |= draw(workspace, structured, report)
-        captioned = have_described(workspace, structured, sources, plan.run_id, report)
+        captioned = describe_targets(workspace, structured, sources, plan.run_id, report)
         counts["embedded"] = _embed(workspace, inherited, structured, sources, ray, report)
     failures = [
         Failure(
@@ -113,7 +113,7 @@ def _structure(
     """Structure what isn't yet, and what is tried again; return what was done in numbers, and why documents can't be."""
     store, keys, corpus = workspace.store, workspace.keys, workspace.corpus
     todo = [
-        doc_id for doc_id in doc_ids if doc_id in again or not is_settled(store, structured_file(doc_id, keys.structured))
+        doc_id for doc_id in doc_ids if doc_id in again or not is_finished(store, structured_file(doc_id, keys.structured))
     ]
     recognised = RecordCache(store, f"recognised/{keys.recognised}", schema_of(Recognised))
     segmented = RecordCache(store, f"recognised/{keys.segmented}", schema_of(Segmented))

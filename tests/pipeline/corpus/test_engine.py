@@ -30,7 +30,7 @@ def test_no_server_is_told_before_anything_is_spent(corpus_file: Path) -> None:
 
 def test_a_version_keeps_to_its_engine_whatever_the_file_says_since(corpus_file: Path) -> None:
     before = open_workspace(str(write_corpus(corpus_file.parent.parent, NOWHERE)))
-    before.settle_index("v1")
+    before.write_index_options("v1")
     after = open_workspace(str(write_corpus(corpus_file.parent.parent)))
     assert after.index_options("v1") == before.corpus.index
     assert after.index_options("from before any of this") == IndexOptions()
@@ -38,7 +38,7 @@ def test_a_version_keeps_to_its_engine_whatever_the_file_says_since(corpus_file:
 
 def test_how_a_server_is_reached_is_what_the_file_says_now(corpus_file: Path) -> None:
     folder = corpus_file.parent.parent
-    open_workspace(str(write_corpus(folder, NOWHERE))).settle_index("v1")
+    open_workspace(str(write_corpus(folder, NOWHERE))).write_index_options("v1")
     reached = "index: {engine: weaviate, url: 'http://127.0.0.1:9', grpc_port: 7, api_key_env: KEY}\n"
     options = open_workspace(str(write_corpus(folder, reached))).index_options("v1")
     assert (options.grpc_port, options.api_key_env, options.replicas) == (7, "KEY", 2)
@@ -75,7 +75,7 @@ def test_a_server_that_is_gone_for_good_stops_no_refresh_elsewhere(published: Wo
     live = read_pointer(published.store)
     assert live is not None
     gone = open_workspace(str(write_corpus(tmp_path, NOWHERE)))
-    gone.settle_index(live.version)
+    gone.write_index_options(live.version)
     made = refresh(open_workspace(str(write_corpus(tmp_path, "chunks: {tokens: 64}\n"))))
     assert made.published
 

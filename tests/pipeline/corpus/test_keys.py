@@ -6,8 +6,8 @@ import pytest
 
 from backends.models import endpoint, local_model
 from pipeline.corpus.workspace import Workspace, open_workspace
-from pipeline.records import likenesses
-from pipeline.records.likenesses import likeness_cache
+from pipeline.records import near_duplicates
+from pipeline.records.near_duplicates import near_duplicate_cache
 from schemas.ids import key
 from tasks.enriching.prompts import PROMPT_VERSION
 
@@ -55,7 +55,7 @@ def test_whose_description_serves_whom_is_decided_anew_once_hashes_are_made_othe
 ) -> None:
     workspace = opened(tmp_path)
     used = workspace.captioners["far"]
-    first = likeness_cache(workspace, used).folder
+    first = near_duplicate_cache(workspace, used).folder
     assert first == f"likenesses/{key(captions=used.captions.key, bits=4, step='1')}"
-    monkeypatch.setattr(likenesses, "HASH_VERSION", "2")
-    assert likeness_cache(workspace, used).folder != first
+    monkeypatch.setattr(near_duplicates, "HASH_VERSION", "2")
+    assert near_duplicate_cache(workspace, used).folder != first

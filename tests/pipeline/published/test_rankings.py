@@ -12,7 +12,7 @@ from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.publication import read_manifest
 from pipeline.refresh import refresh
 from pipeline.stages.plan import plan
-from pipeline.stages.publish import take_back
+from pipeline.stages.publish import roll_back_version
 from schemas.ports import Vector
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
@@ -44,7 +44,7 @@ def test_another_ranking_is_used_at_once_and_builds_nothing(serving: PublishedCo
     write_manual(tmp_path / "pdfs" / "gate.pdf", "iron gate", seed=3)
     newer = refresh(changed)
     assert newer.published
-    older = take_back(changed).version
+    older = roll_back_version(changed).version
     assert older != newer.version
     assert serving.search("winch").version == older
     assert _screws(serving) == 0, "it holds for the older version too"

@@ -13,7 +13,7 @@ from PIL import Image
 from backends.models.perceptual_hash import perceptual_hash
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
-from pipeline.records.looks import Looks, looks_cache
+from pipeline.records.picture_hashes import PictureHashes, hash_cache
 from pipeline.records.publication import read_pointer
 from pipeline.refresh import refresh
 from pipeline.upkeep.prune import prune
@@ -95,12 +95,12 @@ def test_hashes_are_computed_once_and_kept(
 ) -> None:
     figure = _figures(published)[0]
     found = corpus.similar(figure, by="hash", wait_s=math.inf)
-    assert looks_cache(published.store).ids() == set(_figures(published))
+    assert hash_cache(published.store).ids() == set(_figures(published))
 
     def compute(_picture: bytes) -> int:
         raise AssertionError("nobody asked for it")
 
-    monkeypatch.setattr("pipeline.records.looks.perceptual_hash", compute)
+    monkeypatch.setattr("pipeline.records.picture_hashes.perceptual_hash", compute)
     assert corpus.similar(figure, by="hash", wait_s=math.inf) == found
     with closing(PublishedCorpus(published)) as another:
         assert another.similar(figure, by="hash", wait_s=math.inf) == found
@@ -125,7 +125,7 @@ def test_a_store_that_can_not_be_written_to_is_compared_all_the_same(
     monkeypatch.setattr(published.store, "put", put)
     figure = _figures(published)[0]
     assert len(corpus.similar(figure, by="hash", wait_s=math.inf).hits) == 3
-    assert not looks_cache(published.store).ids()
+    assert not hash_cache(published.store).ids()
 
 
 def test_a_figure_that_can_not_be_read_is_left_out(published: Workspace, corpus: PublishedCorpus) -> None:
@@ -143,7 +143,7 @@ def test_a_store_that_is_away_is_said_to_be(published: Workspace, monkeypatch: p
 
     monkeypatch.setattr(published.store, "names", names)
     with pytest.raises(TransientError, match="the store does not answer"):
-        Looks(published.store).of(["f" * 64], wait_s=math.inf)
+        PictureHashes(published.store).of(["f" * 64], wait_s=math.inf)
 
 
 @pytest.mark.parametrize("by", ["vector", "hash"])

@@ -8,7 +8,7 @@ import pytest
 from backends.stores.object_store import open_store
 from backends.stores.temporary_tables import TemporaryTables
 from pipeline.records.inventory import SHARED, Damage, Item, missing_or_cut, read_inventory, read_own, write_inventory
-from pipeline.records.shared import ABSENT, SharedObjects
+from pipeline.records.shared_objects import ABSENT, SharedObjects
 from schemas.ids import sha256, version_file
 from schemas.parquet import table_of
 from schemas.ports import ObjectStore

@@ -301,8 +301,8 @@ def test_vectors_are_joined_to_their_rows_whatever_the_order_of_the_cache(
     rows = passages(read_evidence(workspace.store, str(made.version)))
     join = VectorJoin(tables, own)
     for start in range(0, len(rows), 3):
-        join.want(rows[start : start + 3])
-    join.settle()
+        join.expect(rows[start : start + 3])
+    join.write()
     wanted = own.of(rows)
     assert wanted.type == own.column.type
     assert [value is None for value in wanted.to_pylist()] == [row.figure_id is None for row in rows]
@@ -323,7 +323,7 @@ def test_of_many_vectors_the_length_furthest_from_one_is_judged(
         kept.records({"well": unit, "none": unit * np.nan, "short": unit * 0.5, "long": np.vstack([unit, 2 * unit])})
     )
     join = VectorJoin(tables, kept)
-    join.want(rows)
+    join.expect(rows)
     assert join.norms() == pytest.approx([2, 0.5, np.nan, 1], nan_ok=True)
 
 

@@ -20,7 +20,7 @@ from pipeline.records.notes import read_notes
 from pipeline.records.publication import manifest_name, read_manifest
 from pipeline.records.vectors import SpaceVectors, open_vectors, passages
 from pipeline.refresh import refresh
-from pipeline.stages.publish import put_live
+from pipeline.stages.publish import make_live
 from pipeline.upkeep.mirror import mirror
 from pipeline.upkeep.prune import prune
 from pipeline.upkeep.repair import find_damage
@@ -205,7 +205,7 @@ def test_copies_sweeps_and_repairs_go_through_every_space(published: Workspace, 
     elsewhere.write_text(f"{workspace.file.read_text()}store: {tmp_path / 'elsewhere'}\n")
     target = open_workspace(str(elsewhere))
     mirror(workspace, target, version)
-    put_live(target, version)
+    make_live(target, version)
     assert _sections(target).cache.ids() == contents.keys()
     answers = [PublishedCorpus(one).search(QUESTION, preset="section").hits for one in (workspace, target)]
     assert answers[0] == answers[1] != []

@@ -9,7 +9,7 @@ import pytest
 
 from backends.engines.lancedb_index import LanceIndex
 from pipeline.corpus.workspace import Workspace, open_workspace
-from pipeline.records.collection import OF_THE_ENGINE, read_back
+from pipeline.records.collection import ENGINE_GATES, read_back
 from pipeline.records.collection import fill as fill_collection
 from pipeline.records.evidence import evidence_parts
 from pipeline.records.inventory import changed
@@ -37,7 +37,7 @@ def _gates(evidence: list[Row], held: list[Row]) -> list[GateResult]:
     fill(index, held, VECTORS[: len(held)])
     rows = pa.Table.from_pylist(evidence, schema=EVIDENCE)
     gates = read_back(index, [rows.slice(0, 2), rows.slice(2)], rows.num_rows, [TEXT])
-    assert tuple(gate.gate for gate in gates) == OF_THE_ENGINE
+    assert tuple(gate.gate for gate in gates) == ENGINE_GATES
     return gates
 
 
@@ -68,7 +68,7 @@ def test_what_an_engine_lost_is_built_again(corpus_file: Path, monkeypatch: pyte
 
     monkeypatch.setattr(LanceIndex, "add", add)
     refused = refresh(workspace)
-    assert [gate.gate for gate in refused.gates if not gate.passed] == list(OF_THE_ENGINE)
+    assert [gate.gate for gate in refused.gates if not gate.passed] == list(ENGINE_GATES)
     monkeypatch.undo()
     made = refresh(workspace)
     assert made.published

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import tasks.enriching.chunk
-from backends.stores import documents
+from backends.stores import document_files
 from pipeline import steps
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.records.inherit import Inherited, inherit
@@ -141,12 +141,12 @@ def test_only_the_ceiling_refuses_and_it_names_the_source(
     with pytest.raises(GateError) as refused:
         steps.publish_version(corpus, run_id, planned)
     steps.release(corpus, run_id)
-    reason, way_past = refused.value.message.split("\n")
+    reason, override_hint = refused.value.message.split("\n")
     assert (
         "quarantine ceiling: 1 of 3 documents are in quarantine (33%); the ceiling is 0%: crane.pdf (law_broken)" in reason
     )
     assert "inset quarantine manuals" in reason
-    assert way_past.endswith(f'inset publish manuals {planned.version} --override "REASON"')
+    assert override_hint.endswith(f'inset publish manuals {planned.version} --override "REASON"')
 
     result = refresh(workspace)
     assert (result.version, is_refused(workspace, result)) == (planned.version, True), "it is not built again"
@@ -162,12 +162,12 @@ def test_a_document_of_the_live_version_that_breaks_a_law_leaves_it_and_comes_ba
 ) -> None:
     workspace = _opened(tmp_path, 0.5, "tags: {template: paper}\n")
     (winch,) = (row.doc_id for row in read_ledger(published.store, _live(published)) if row.source == "winch.pdf")
-    real = documents.read_chunks
+    real = document_files.read_chunks
 
     def read_chunks(store: ObjectStore, folder: str) -> tuple[Chunk, ...]:
         return tuple(piece for piece in real(store, folder) if winch not in folder or piece.modality != "figure")
 
-    monkeypatch.setattr("pipeline.records.subjects.read_chunks", read_chunks)
+    monkeypatch.setattr("pipeline.records.caption_targets.read_chunks", read_chunks)
     result = refresh(workspace)
     assert result.published
     assert [(failure.source, failure.code) for failure in result.failures] == [("winch.pdf", FailureCode.LAW_BROKEN)]

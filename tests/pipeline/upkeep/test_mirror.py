@@ -9,7 +9,7 @@ from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.notes import read_notes
 from pipeline.records.publication import read_manifest, read_pointer
 from pipeline.refresh import refresh
-from pipeline.stages.publish import put_live
+from pipeline.stages.publish import make_live
 from pipeline.upkeep.mirror import mirror
 from pipeline.upkeep.prune import prune
 from schemas.errors import ContractError, UserError
@@ -49,7 +49,7 @@ def test_a_copy_answers_alike_and_refreshes_without_work(published: Workspace, t
     assert copied.version == version
     assert copied.rows == target.index(version).count() > 0
     assert read_pointer(target.store) is None, "a copy isn't live by being there"
-    put_live(target, copied.version)
+    make_live(target, copied.version)
     assert (copied.live, mirror(published, target).live) == (False, True)
     assert _answer(target) == _answer(published)
 
@@ -110,7 +110,7 @@ def test_only_what_the_version_needs_is_copied(published: Workspace, tmp_path: P
 def test_a_version_goes_from_a_folder_to_s3(published: Workspace, s3_bucket: str) -> None:
     version = _live(published)
     target = _other(published, f"s3://{s3_bucket}/inset")
-    put_live(target, mirror(published, target).version)
+    make_live(target, mirror(published, target).version)
     assert _answer(target) == _answer(published)
     assert _live(target) == version
 

@@ -13,7 +13,7 @@ from pipeline import steps
 from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.cache import RecordCache
-from pipeline.records.damage import NOTED
+from pipeline.records.damage_note import NOTED
 from pipeline.records.evidence import evidence_writer
 from pipeline.records.inventory import read_inventory
 from pipeline.records.ledger import read_ledger
@@ -306,7 +306,7 @@ def test_a_damaged_shard_holds_nothing_and_goes(published: Workspace) -> None:
 def test_versions_follow_each_other_though_the_clock_was_set_back(published: Workspace) -> None:
     published.store.replace("versions/20990101T000000Z-00000000/plan.json", b"{}")
     assert plan(published, "r").version == _live(published)
-    assert plan(published, "r", anew=True).version.startswith("20990101T000001Z-")
+    assert plan(published, "r", rebuild=True).version.startswith("20990101T000001Z-")
 
 
 @pytest.mark.parametrize(("budget_then", "at_once"), [(1, 1), (None, 10_000)])

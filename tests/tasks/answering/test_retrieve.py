@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.engines.rows import PAGES as PAGE_COLUMN
-from backends.engines.rows import filtered
+from backends.engines.index_rows import PAGES as PAGE_COLUMN
+from backends.engines.index_rows import filtered
 from schemas.corpus.retrieval import Ranking
 from schemas.errors import ContractError, UserError
 from schemas.evidence import Filters, Modality

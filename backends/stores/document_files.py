@@ -62,7 +62,7 @@ def structured_file(doc_id: str, key: str) -> str:
     return f"structured/{doc_id}/{key}.parquet"
 
 
-def is_settled(store: ObjectStore, file: str) -> bool:
+def is_finished(store: ObjectStore, file: str) -> bool:
     """Return whether a document is structured, and no model has work left for it."""
     return store.exists(file) and not any(failure.code in UNFINISHED for failure in read_failures(store, file))
 

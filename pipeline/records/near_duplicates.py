@@ -20,7 +20,7 @@ _FIGURES_AT_ONCE = 1_000
 """Figures that the threads are given together; each that waits is an object."""
 
 
-class Likenesses:
+class NearDuplicates:
     """The figures that a captioner is asked about, each with the one that stands for it.
 
     What was decided once stays, so that a description that was paid for isn't another figure's tomorrow.
@@ -34,7 +34,7 @@ class Likenesses:
         self._store = workspace.store
         # Pages of one layout look alike, whatever they say.
         self._bits = workspace.corpus.captions.near_duplicates if used.subject == "figure" else None
-        self._cache = likeness_cache(workspace, used)
+        self._cache = near_duplicate_cache(workspace, used)
 
     def compare(self, figures: Iterable[str]) -> None:
         """Look at figures that were never looked at; each is given to one that stands already, where one is near enough."""
@@ -67,7 +67,7 @@ class Likenesses:
         return perceptual_hash(self._store.get(figure_file(figure_id)))
 
 
-def likeness_cache(workspace: Workspace, used: CaptionerInUse) -> RecordCache:
+def near_duplicate_cache(workspace: Workspace, used: CaptionerInUse) -> RecordCache:
     """Open the cache of what a captioner's figures look like, and how near is near enough."""
     bits = workspace.corpus.captions.near_duplicates
     # Whose description serves whom stays as it was decided: hashes count once they are made otherwise.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from backends.engines.rows import deciding, first
+from backends.engines.index_rows import first, with_ties
 
 SCORES = [("a", 3.0), *((f"b{number:03}", 2.0) for number in range(40)), ("c", 1.0)]
 
@@ -21,8 +21,8 @@ def test_ties_go_by_id_though_the_engine_gives_any_of_them(k: int, expected: lis
 
 
 def test_only_rows_that_a_tie_may_bring_in_are_looked_at_further() -> None:
-    assert {name for name, _ in deciding(lambda limit: SCORES[:limit], 1)} == {"a"}
-    assert len(deciding(lambda limit: SCORES[:limit], 2)) == 41
+    assert {name for name, _ in with_ties(lambda limit: SCORES[:limit], 1)} == {"a"}
+    assert len(with_ties(lambda limit: SCORES[:limit], 2)) == 41
 
 
 @pytest.mark.parametrize(
@@ -35,5 +35,5 @@ def test_an_engine_is_asked_for_few_rows_and_some_to_spare(k: int, least: int, l
         asked.append(limit)
         return [(str(place), -float(place)) for place in range(limit)]
 
-    deciding(search, k, least)
+    with_ties(search, k, least)
     assert asked == [limit]

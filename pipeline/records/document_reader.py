@@ -5,16 +5,16 @@ from dataclasses import dataclass
 
 from backends.models.language import Py3LangId
 from backends.models.registry import TEXT_EMBEDDERS
-from backends.stores.documents import (
+from backends.stores.document_files import (
     parsed_file,
     read_placements,
     structured_file,
 )
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import RecordCache
+from pipeline.records.caption_targets import StructuredFiles, caption_targets, open_drawn, target_ids
 from pipeline.records.descriptions import Descriptions
 from pipeline.records.inherit import Inherited
-from pipeline.records.subjects import StructuredFiles, describables, names_described, open_drawn
 from schemas.documents import Chunk, DrawnPage, Figure, PlacedFigure, Placement
 from schemas.generation import Subject
 from tasks.enriching.caption import DescriptionResults, as_printed, describe, described, fitting
@@ -103,10 +103,10 @@ def _describable(
         figures, _ = read_placements(workspace.store, structured_file(doc_id, workspace.keys.structured))
         yield from ((figure.figure_id, int(figure.sha1, 16)) for figure in figures)
         files = StructuredFiles(workspace, doc_id, drawn)
-        yield from ((name, None) for subject in WITHOUT_TAG for name in describables(subject, files))
+        yield from ((name, None) for subject in WITHOUT_TAG for name in caption_targets(subject, files))
     for part in inherited.placements(workspace.store):
         for row in part.select(["figure_id", "number"]).to_pylist():
             if row["number"] is not None:
                 yield row["figure_id"], int(row["number"])
     for part in inherited.evidence(workspace.store):
-        yield from ((name, None) for subject in WITHOUT_TAG for name in names_described(subject, part))
+        yield from ((name, None) for subject in WITHOUT_TAG for name in target_ids(subject, part))

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from backends.pdf.document import open_document
-from backends.stores.documents import (
+from backends.stores.document_files import (
     pack_parsed,
     pack_structured,
     parsed_file,

@@ -26,12 +26,12 @@ _TICK_S = 0.2
 _logger = logging.getLogger("inset.looks")
 
 
-def looks_cache(store: ObjectStore) -> RecordCache:
+def hash_cache(store: ObjectStore) -> RecordCache:
     """Open the cache of what a corpus's figures look like."""
     return RecordCache(store, f"looks/{key(step=HASH_VERSION)}", LOOKS)
 
 
-class Looks:
+class PictureHashes:
     """The hashes of a corpus's figures. Safe to call from several threads.
 
     What lacks is computed once, some 35 ms of a core a figure, behind whoever asks first, and kept in the store.
@@ -92,7 +92,7 @@ class _Work(threading.Thread):
             self.problem = error
 
     def _look(self) -> None:
-        cache = looks_cache(self._store)
+        cache = hash_cache(self._store)
         lacking = set(self._lacking)
         for shard in cache.shards():
             kept = zip(shard.column("id").to_pylist(), shard.column("hash").to_pylist(), strict=True)

@@ -155,10 +155,10 @@ def first(search: Callable[[int], Ranked], k: int) -> Ranked:
     """Return the best ``k`` of an engine that orders ties as it likes, and finds the same rows however many are asked for.
 
     Args:
-        search: As for ``deciding``.
+        search: As for ``with_ties``.
         k: Rows wanted; [] where it isn't positive.
     """
-    return in_order(deciding(search, k))[:k]
+    return in_order(with_ties(search, k))[:k]
 
 
 def in_order(found: Ranked) -> Ranked:
@@ -166,7 +166,7 @@ def in_order(found: Ranked) -> Ranked:
     return sorted(found, key=lambda pair: (-pair[1], pair[0]))
 
 
-def deciding(search: Callable[[int], list[tuple[Name, float]]], k: int, least: int = 0) -> list[tuple[Name, float]]:
+def with_ties(search: Callable[[int], list[tuple[Name, float]]], k: int, least: int = 0) -> list[tuple[Name, float]]:
     """Return the rows that score as high as the ``k``-th best, in no order: those among which ties decide.
 
     More rows are asked for until the last one scores below the ``k``-th, so that no tie is cut by chance.

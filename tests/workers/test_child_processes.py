@@ -7,7 +7,7 @@ import pytest
 
 from schemas.corpus.parse import ParseOptions
 from schemas.errors import ContractError, FailureCode, InsetError, NotFoundError, TransientError, UserError
-from workers.children import Done, Refused, prepare, run_each
+from workers.child_processes import Done, Refused, prepare, run_all
 
 
 def _variable(name: str, _opened: Callable[[int], None]) -> str | None:
@@ -16,7 +16,7 @@ def _variable(name: str, _opened: Callable[[int], None]) -> str | None:
 
 def test_a_child_sees_the_environment_of_now(monkeypatch: pytest.MonkeyPatch) -> None:
     def seen() -> list[object]:
-        orders = run_each(_variable, ["INSET_TEST_CREDENTIAL"], ParseOptions(workers=1))
+        orders = run_all(_variable, ["INSET_TEST_CREDENTIAL"], ParseOptions(workers=1))
         return [last.result for _, last in orders if isinstance(last, Done)]
 
     assert seen() == [None]
@@ -41,7 +41,7 @@ def _credential(client: _Client, _opened: Callable[[int], None]) -> str | None:
 def test_what_an_order_holds_is_made_in_the_environment_of_now(monkeypatch: pytest.MonkeyPatch) -> None:
     prepare()
     monkeypatch.setenv("INSET_TEST_CREDENTIAL", "set since")
-    outcomes = [last for _, last in run_each(_credential, [_Client()], ParseOptions(workers=1))]
+    outcomes = [last for _, last in run_all(_credential, [_Client()], ParseOptions(workers=1))]
     assert outcomes == [Done("set since")]
 
 
@@ -53,11 +53,11 @@ def _raise(error: Exception, _opened: Callable[[int], None]) -> None:
 def test_an_error_of_ours_is_the_same_here_as_in_the_child(kind: type[InsetError]) -> None:
     """A user's mistake that came out as transient would be tried again and again."""
     with pytest.raises(InsetError) as caught:
-        list(run_each(_raise, [kind("the store may not be written to\x1b[2J")], ParseOptions(workers=1)))
+        list(run_all(_raise, [kind("the store may not be written to\x1b[2J")], ParseOptions(workers=1)))
     assert type(caught.value) is kind
     assert caught.value.message == r"the store may not be written to\x1b[2J"
 
 
 def test_what_nobody_foresaw_costs_the_order_and_is_one_line() -> None:
-    ((_, last),) = run_each(_raise, [ZeroDivisionError("no\ncolumns")], ParseOptions(workers=1))
+    ((_, last),) = run_all(_raise, [ZeroDivisionError("no\ncolumns")], ParseOptions(workers=1))
     assert last == Refused(FailureCode.CRASHED, r"reading it failed: ZeroDivisionError: no\ncolumns")

@@ -29,12 +29,12 @@ from backends.pdf.opening import LIBRARY
 from schemas.corpus.parse import ParseOptions
 from schemas.errors import BadInputError, FailureCode, InsetError
 from schemas.printing import line
-from workers.garbage import collected_rarely
+from workers.garbage import infrequent_gc
 
-Order = TypeVar("Order")
+Task = TypeVar("Task")
 Result = TypeVar("Result")
 
-Work = Callable[[Order, Callable[[int], None]], Result]
+Work = Callable[[Task, Callable[[int], None]], Result]
 """Takes an order, and what to call with the number of pages once the document is open: a long one may take longer."""
 
 POLL_S = 0.2
@@ -75,17 +75,17 @@ class _Opened:
 
 
 @dataclass(frozen=True)
-class Hiccup:
+class ChildError:
     """The last word of a child: an error that is not the order's, such as of a store that did not answer or refused."""
 
     error: InsetError
 
 
 @dataclass
-class Running(Generic[Order]):
+class RunningTask(Generic[Task]):
     """An order and the child that carries it out; ``reply`` is ready when there may be a last word."""
 
-    order: Order
+    order: Task
     limits: ParseOptions
     process: ForkServerProcess
     reply: Connection
@@ -99,9 +99,9 @@ class Running(Generic[Order]):
         self.process.join()
 
 
-def run_each(
-    work: Work[Order, Result], orders: Sequence[Order], limits: ParseOptions
-) -> Generator[tuple[Order, Done[Result] | Refused], None, None]:
+def run_all(
+    work: Work[Task, Result], orders: Sequence[Task], limits: ParseOptions
+) -> Generator[tuple[Task, Done[Result] | Refused], None, None]:
     """Carry out orders, and yield each with its last word as it is done, in no particular order.
 
     An order that breaks its process, or outlives its limits, is refused; the others never notice.
@@ -116,15 +116,15 @@ def run_each(
     """
     waiting = list(reversed(orders))
     workers = limits.workers or os.cpu_count() or 1
-    running: list[Running[Order]] = []
+    running: list[RunningTask[Task]] = []
     try:
         while waiting or running:
             while waiting and len(running) < workers:
                 running.append(start(work, waiting.pop(), limits))
             multiprocessing.connection.wait([item.reply for item in running], timeout=POLL_S)
             for item in list(running):
-                reply = last_word(item)
-                if isinstance(reply, Hiccup):
+                reply = poll(item)
+                if isinstance(reply, ChildError):
                     raise reply.error
                 if reply is not None:
                     running.remove(item)
@@ -134,8 +134,8 @@ def run_each(
             item.kill()
 
 
-def start(work: Work[Order, Result], order: Order, limits: ParseOptions) -> Running[Order]:
-    """Carry out an order in a child of its own; ``last_word`` says what became of it.
+def start(work: Work[Task, Result], order: Task, limits: ParseOptions) -> RunningTask[Task]:
+    """Carry out an order in a child of its own; ``poll`` says what became of it.
 
     Args:
         work: A function of a module, so that a child finds it.
@@ -150,7 +150,7 @@ def start(work: Work[Order, Result], order: Order, limits: ParseOptions) -> Runn
     with _STARTING, _no_main_module():
         process.start()
     theirs.close()
-    return Running(order, limits, process, ours, limits.timeout_s)
+    return RunningTask(order, limits, process, ours, limits.timeout_s)
 
 
 def prepare() -> None:
@@ -202,11 +202,11 @@ def _no_main_module() -> Iterator[None]:
         sys.modules["__main__"] = main
 
 
-def last_word(item: Running[Any]) -> Done[Any] | Refused | Hiccup | None:
+def poll(item: RunningTask[Any]) -> Done[Any] | Refused | ChildError | None:
     """Return the child's last word; None while it works. One that is out of time is killed, so ask every ``POLL_S``."""
     try:
         while item.reply.poll():
-            message: _Began | _Opened | Done[Any] | Refused | Hiccup = item.reply.recv()
+            message: _Began | _Opened | Done[Any] | Refused | ChildError = item.reply.recv()
             if isinstance(message, _Began):
                 item.began = time.monotonic()
             elif isinstance(message, _Opened):
@@ -225,7 +225,7 @@ def last_word(item: Running[Any]) -> Done[Any] | Refused | Hiccup | None:
     return None
 
 
-def _died(item: Running[Any]) -> Refused:
+def _died(item: RunningTask[Any]) -> Refused:
     """Say why a child ended without a last word; out of memory, MuPDF may crash instead of saying so."""
     exitcode, limit = item.process.exitcode, item.limits.memory_mb
     held = item.most_bytes // _MEBIBYTE
@@ -248,18 +248,18 @@ def _used(pid: int | None) -> tuple[int, float]:
 
 
 def _in_child(
-    work: Work[Order, Result], pickled: bytes, memory_mb: int, environment: dict[str, str], reply: Connection
+    work: Work[Task, Result], pickled: bytes, memory_mb: int, environment: dict[str, str], reply: Connection
 ) -> None:
     # The server that forks children keeps the environment that it was started in; credentials may have come since, and what
     # an order holds, such as a client of S3, is made of them.
     os.environ.clear()
     os.environ.update(environment)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the parent, which ends its children
-    last: Done[Result] | Refused | Hiccup
+    last: Done[Result] | Refused | ChildError
     try:
         _limit_memory(memory_mb)
         reply.send(_Began())
-        with collected_rarely():
+        with infrequent_gc():
             order = pickle.loads(pickled)  # noqa: S301  the parent made it
             last = Done(work(order, lambda pages: reply.send(_Opened(pages))))
     except BadInputError as error:
@@ -267,7 +267,7 @@ def _in_child(
     except MemoryError:
         last = Refused(FailureCode.MEMORY_LIMIT, f"it needs more than parse.memory_mb ({memory_mb})")
     except InsetError as error:
-        last = Hiccup(error)
+        last = ChildError(error)
     except Exception as error:  # noqa: BLE001  what nobody foresaw is this document's failure, not the refresh's
         last = Refused(FailureCode.CRASHED, line(f"reading it failed: {type(error).__name__}: {error}")[:300])
     reply.send(last)

@@ -40,7 +40,7 @@ def attempt(rows: Sequence[tuple[str, I]], do: Callable[[I], O]) -> list[Outcome
 
 
 @contextlib.contextmanager
-def blaming_the_input(what: str) -> Iterator[None]:
+def errors_as_bad_input(what: str) -> Iterator[None]:
     """Let whatever pure work raises be the doing of its input: it has nothing else. Errors of ours stay what they are.
 
     Args:

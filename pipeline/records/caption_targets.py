@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from backends.stores.documents import (
+from backends.stores.document_files import (
     DocumentHead,
     parsed_file,
     read_blocks,
@@ -112,7 +112,7 @@ class StructuredFiles:
 
 
 @dataclass(frozen=True)
-class Describable:
+class CaptionTarget:
     """A figure, page or text that a model may describe, where it stands first.
 
     Attributes:
@@ -130,7 +130,7 @@ class Describable:
     around: Callable[[], Surroundings]
 
 
-def describables(subject: Subject, files: StructuredFiles, *, language: str = "") -> dict[str, Describable]:
+def caption_targets(subject: Subject, files: StructuredFiles, *, language: str = "") -> dict[str, CaptionTarget]:
     """Return the figures, pages or texts of a document that have a row of their own, by id.
 
     Args:
@@ -138,24 +138,24 @@ def describables(subject: Subject, files: StructuredFiles, *, language: str = ""
         files: The document.
         language: What descriptions must be in; "" for that of the document.
     """
-    found: dict[str, Describable] = {}
+    found: dict[str, CaptionTarget] = {}
     match subject:
         case "figure":
-            for name, figure in figures_to_describe(files.figures).items():
+            for name, figure in _figures_to_describe(files.figures).items():
                 around = functools.partial(_around_figure, files, figure, language)
-                found[name] = Describable(name, figure.placement.page, name, figure.inner_text, around)
+                found[name] = CaptionTarget(name, figure.placement.page, name, figure.inner_text, around)
         case "page":
             for page, picture in files.pictures.items():
                 words = files.words[page]
                 around = functools.partial(_around_page, files, words, language)
-                found.setdefault(picture, Describable(picture, page, picture, words.text, around))
+                found.setdefault(picture, CaptionTarget(picture, page, picture, words.text, around))
         case "text":
             for piece in files.chunks:
                 kind, name = described(piece)
                 if kind == subject and piece.text.strip():
                     around = functools.partial(_around_text, files, piece, language)
                     page = piece.regions[0].page if piece.regions else 0
-                    found.setdefault(name, Describable(name, page, None, piece.text, around))
+                    found.setdefault(name, CaptionTarget(name, page, None, piece.text, around))
     return found
 
 
@@ -171,7 +171,7 @@ def _around_text(files: StructuredFiles, piece: Chunk, language: str) -> Surroun
     return surroundings_of_text(files.title, piece, language=language)
 
 
-def names_described(subject: Subject, evidence: pa.Table) -> Iterator[str]:
+def target_ids(subject: Subject, evidence: pa.Table) -> Iterator[str]:
     """Yield the ids of what of a version's rows a captioner of a subject was asked about; some more than once."""
     columns = (evidence.column(name).to_pylist() for name in ("modality", "figure_id", "text"))
     for modality, picture, text in zip(*columns, strict=True):
@@ -180,7 +180,7 @@ def names_described(subject: Subject, evidence: pa.Table) -> Iterator[str]:
             yield name
 
 
-def figures_to_describe(figures: Iterable[PlacedFigure]) -> dict[str, PlacedFigure]:
+def _figures_to_describe(figures: Iterable[PlacedFigure]) -> dict[str, PlacedFigure]:
     """Return the figures that have a row of their own, each where it stands first; no model sees decorations and icons."""
     found: dict[str, PlacedFigure] = {}
     for figure in figures:
@@ -189,6 +189,6 @@ def figures_to_describe(figures: Iterable[PlacedFigure]) -> dict[str, PlacedFigu
     return found
 
 
-def askable(kind: CaptionerKind, found: Mapping[str, Describable]) -> dict[str, Describable]:
+def describable_by(kind: CaptionerKind, found: Mapping[str, CaptionTarget]) -> dict[str, CaptionTarget]:
     """Return what of them a kind of captioner can say something of: one that reads words needs some."""
     return {name: one for name, one in found.items() if unaskable(kind, Surroundings(words=one.words)) is None}

@@ -3,13 +3,13 @@
 from collections.abc import Collection, Iterable
 from itertools import islice
 
-from backends.stores.documents import structured_file
+from backends.stores.document_files import structured_file
 from pipeline.corpus.captioners import CaptionerInUse
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import RecordCache
+from pipeline.records.caption_targets import StructuredFiles, caption_targets, describable_by, open_drawn
 from pipeline.records.descriptions import open_descriptions, read_spent
-from pipeline.records.likenesses import Likenesses
-from pipeline.records.subjects import StructuredFiles, askable, describables, open_drawn
+from pipeline.records.near_duplicates import NearDuplicates
 from schemas.generation import Description, Subject
 from schemas.parquet import rows_of
 from schemas.versions import ExpectedCalls, Manifest, PlannedDocument, Spent
@@ -75,14 +75,14 @@ def _a_byte(subject: Subject, live: Manifest | None) -> float:
 def _missing(workspace: Workspace, used: CaptionerInUse, doc_ids: Iterable[str], cache: RecordCache) -> tuple[int, int]:
     """Count what of structured documents the captioner hasn't described yet, and the pages that aren't drawn yet."""
     missing: set[bytes] = set()
-    likenesses, undrawn = Likenesses(workspace, used), 0
+    likenesses, undrawn = NearDuplicates(workspace, used), 0
     drawn = open_drawn(workspace.store, workspace.keys.drawn) if workspace.keys.drawn else None
     coming = iter(doc_ids)
     while group := list(islice(coming, DOCUMENTS_AT_ONCE)):
         found: set[str] = set()
         for doc_id in group:
             files = StructuredFiles(workspace, doc_id, drawn)
-            found |= askable(used.options.kind, describables(used.subject, files)).keys()
+            found |= describable_by(used.options.kind, caption_targets(used.subject, files)).keys()
             if used.subject == "page":
                 undrawn += len(files.pages) - len(files.drawn)
         missing.update(bytes.fromhex(name)[:16] for name in cache.missing(likenesses.of(found).values()))

@@ -38,8 +38,9 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar, cast
 from urllib.parse import quote
 
-from fastapi import APIRouter, Depends, FastAPI, Header, Query, Request, Response
+from fastapi import APIRouter, Depends, FastAPI, Header, Request, Response
 from fastapi import Path as PathParameter
+from fastapi import Query as QueryParameter
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse, StreamingResponse
 from fastapi.routing import APIRoute
@@ -56,20 +57,20 @@ from pydantic import (
     model_validator,
 )
 
+from pipeline.published.corpus import PublishedCorpus
+from pipeline.published.files import Box
 from query_service import errors
 from query_service.errors import ErrorBody, one_line
 from query_service.guard import PICTURE_LIMIT, Guard
 from query_service.hosts import LOOPBACK, TrustedHosts
-from query_service.ports import Box, PublishedCorpus
 from query_service.stream import as_server_sent, events_of, gone
 from schemas.answer_presets import AnswerPresetInfo, AnswerSettings
 from schemas.answers import AnswerFinished, AnswerResult
 from schemas.errors import InsetError, NotFoundError
 from schemas.evidence import Filters, Resemblance, SearchResult, SimilarFigures
 from schemas.overview import CorpusOverview
-from schemas.retrieval import ChangedSteps, PresetInfo
+from schemas.retrieval import AnswerQuery, ChangedSteps, GroupBy, PresetInfo, Query
 from schemas.versions import VersionList
-from tasks.answering.group import GroupBy
 from tasks.answering.presets import packaged, preset_info
 
 API_VERSION = "1.0.0"
@@ -107,7 +108,7 @@ FigureId = Annotated[str, PathParameter(pattern=_DIGEST, description="SHA-256 of
 PageNumber = Annotated[int, PathParameter(ge=1, le=100_000, description="From 1.")]
 VersionName = Annotated[str, StringConstraints(pattern=_VERSION)]
 VersionParameter = Annotated[
-    str | None, Query(pattern=_VERSION, description="The version that it is found in; without it the live one.")
+    str | None, QueryParameter(pattern=_VERSION, description="The version that it is found in; without it the live one.")
 ]
 Question = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=QUERY_LIMIT)]
 BoxText = Annotated[str, StringConstraints(max_length=120), AfterValidator(_is_box)]
@@ -190,6 +191,22 @@ class SearchRequest(BaseModel):
             raise ValueError("give a query, a picture, or both")
         return self
 
+    def as_query(self) -> Query:
+        """Return the query that it stands for."""
+        return Query(
+            text=self.query,
+            picture=self.picture,
+            preset=self.preset,
+            steps=self.steps.given,
+            k=self.k,
+            offset=self.offset,
+            filters=self.filters,
+            version=self.version,
+            group_by=self.group,
+            highlight=self.highlight,
+            trace=self.trace,
+        )
+
 
 class AnswerRequest(BaseModel):
     """What to answer. Without ``version`` the live one is asked."""
@@ -215,6 +232,20 @@ class AnswerRequest(BaseModel):
     version: VersionName | None = None
     stream: bool = Field(False, description="Send the answer as server-sent events while it is written.")
     trace: bool = Field(False, description="Return what each step did, too.")
+
+    def as_query(self) -> AnswerQuery:
+        """Return the query that it stands for."""
+        return AnswerQuery(
+            text=self.question,
+            answer=self.answer,
+            settings=self.settings.model_dump(exclude_unset=True),
+            preset=self.preset,
+            steps=self.steps.given,
+            picture=self.picture,
+            filters=self.filters,
+            version=self.version,
+            trace=self.trace,
+        )
 
 
 class Health(BaseModel):
@@ -338,19 +369,7 @@ def versions(corpus: Opened) -> VersionList:
 @_v1.post("/{corpus}/search", tags=["questions"])
 def search(corpus: Opened, asked: SearchRequest) -> SearchResult:
     """Evidence for a query, best first: chunks of text, tables and figures, each with its page and bbox."""
-    return corpus.search(
-        asked.query,
-        picture=asked.picture,
-        preset=asked.preset,
-        steps=asked.steps.given,
-        k=asked.k,
-        offset=asked.offset,
-        filters=asked.filters,
-        version=asked.version,
-        group_by=asked.group,
-        highlight=asked.highlight,
-        trace=asked.trace,
-    )
+    return corpus.search(asked.as_query())
 
 
 @_v1.post(
@@ -367,21 +386,7 @@ async def answer(request: Request, corpus: Opened, asked: AnswerRequest) -> Resp
     words of a part) and ``part`` (a whole part, in place of its words), and ``result`` at last, which is the whole answer and
     replaces what came before; or ``error``. A client that leaves ends the calls of models.
     """
-    events = events_of(
-        request,
-        lambda stopped: corpus.answer_events(
-            asked.question,
-            answer=asked.answer,
-            settings=asked.settings.model_dump(exclude_unset=True),
-            preset=asked.preset,
-            steps=asked.steps.given,
-            picture=asked.picture,
-            filters=asked.filters,
-            version=asked.version,
-            trace=asked.trace,
-            stopped=stopped,
-        ),
-    )
+    events = events_of(request, lambda stopped: corpus.answer_events(asked.as_query(), stopped))
     if asked.stream or "text/event-stream" in request.headers.get("accept", ""):
         first = await anext(events, None)  # what is wrong with a request is an error as anywhere
         if first is None:
@@ -432,12 +437,12 @@ def similar(
     figure_id: FigureId,
     by: Annotated[
         Resemblance,
-        Query(
+        QueryParameter(
             description="vector: by what it shows, or by what is said of it where the version has no vectors of pictures; the "
             "reply says which. hash: by its look, as a perceptual hash sees it."
         ),
     ] = "vector",
-    k: Annotated[int, Query(ge=1, le=100, description="Figures at most.")] = 10,
+    k: Annotated[int, QueryParameter(ge=1, le=100, description="Figures at most.")] = 10,
     version: VersionParameter = None,
 ) -> SimilarFigures:
     """Figures like one, best first, each once.
@@ -465,9 +470,11 @@ async def page_image(
     page: PageNumber,
     box: Annotated[
         list[BoxText] | None,
-        Query(max_length=50, description="x0,y0,x1,y1 in PDF points from the top left: highlighted. May be repeated."),
+        QueryParameter(
+            max_length=50, description="x0,y0,x1,y1 in PDF points from the top left: highlighted. May be repeated."
+        ),
     ] = None,
-    dpi: Annotated[int, Query(ge=36, le=200)] = 110,
+    dpi: Annotated[int, QueryParameter(ge=36, le=200)] = 110,
     version: VersionParameter = None,
 ) -> Response:
     """A page of a document as an image, cited boxes highlighted.

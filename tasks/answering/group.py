@@ -1,18 +1,10 @@
 """Show the best of each page or document, and say how many more there are."""
 
 from collections.abc import Hashable, Iterable
-from enum import StrEnum
 from typing import NamedTuple
 
 GROUPED = 1_000
 """Rows that groups are made of, the best of a ranking: always as many, so that page after page is of the same groups."""
-
-
-class GroupBy(StrEnum):
-    """What hits are grouped by."""
-
-    PAGE = "page"
-    DOCUMENT = "document"
 
 
 class Leader(NamedTuple):

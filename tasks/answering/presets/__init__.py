@@ -7,7 +7,6 @@ from here.
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 import yaml
@@ -18,10 +17,6 @@ from schemas.errors import RequestError
 from schemas.models import DEFAULT_SPACE
 from schemas.retrieval import Preset, PresetInfo, Steps
 from tasks.enriching.spaces import SPACES
-
-NO_CHANGES: Mapping[str, Any] = MappingProxyType({})
-"""The steps of those who take a preset as it is."""
-
 
 Named = TypeVar("Named")
 

@@ -24,6 +24,7 @@ from schemas.flags import Flag
 from schemas.generation import Description
 from schemas.ids import figure_file
 from schemas.inspection import CaptionSheet
+from schemas.retrieval import Query
 from schemas.versions import Spent
 from tests.endpoint_server import Call, EndpointServer, status
 from tests.pipeline.conftest import write_corpus
@@ -214,10 +215,12 @@ def test_pages_and_texts_that_are_described_have_cards_and_a_persons_words_for_t
     assert made.unmatched == [f"line 3: {'f' * 12}"]
     assert len(endpoint.calls) == calls
     with closing(PublishedCorpus(workspace)) as searched:
-        hit = searched.search("grease the bearing", preset="bm25", k=1).hits[0]
+        hit = searched.search(Query("grease the bearing", preset="bm25", k=1)).hits[0]
         assert hit.modality == "text"
         assert "grease" not in hit.text
-        asked = searched.search("blue corner", preset="bm25", k=1, filters=Filters(modalities=[Modality.PAGE])).hits[0]
+        asked = searched.search(Query("blue corner", preset="bm25", k=1, filters=Filters(modalities=[Modality.PAGE]))).hits[
+            0
+        ]
         assert (asked.figure_id, asked.text) == (page, "The sheet with the blue corner.")
 
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast, get_args
 import typer
 from pydantic import BaseModel
 
-from cli.start import leave_pandas_out
 from cli.terminal import print_json, print_markdown, print_table, reporting, say, show, show_marked, show_text, show_title
 from schemas.errors import OF_THE_SOURCE, BadInputError, Failure, GateError, InsetError, UserError
 from schemas.stages import Step
@@ -46,9 +45,6 @@ CorpusArgument = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
 
 REFUSED = 3
-
-ASKING = (["search"], ["ask"])
-"""Commands that put a question and end: people wait for them to start."""
 
 _RETRY = "correct what is in quarantine, or try it again: inset quarantine {corpus} --replay"
 
@@ -843,8 +839,6 @@ def doctor(
 def main() -> NoReturn:
     """Run the command; an error of ours is one line and an exit code, never a traceback."""
     try:
-        if sys.argv[1:2] in ASKING:
-            leave_pandas_out()
         app()
     except GateError as error:
         _fail(error, REFUSED)

@@ -73,7 +73,7 @@ def test_what_was_refused_is_shown_and_struck_out() -> None:
     made = Description("1", "I'm sorry, I can't\nassist.", "tiny-vlm", 1, 900, 8)
     card = _card(1, description="", described_by="context", flags=("refusal",), made=made, model="vlm")
     (article,) = _articles(_sheet([card]))
-    assert '<p class="refused" dir="auto">I&#x27;m sorry, I can&#x27;t assist.</p>' in article
+    assert '<p class="refused" dir="auto">I&#39;m sorry, I can&#39;t assist.</p>' in article
     assert '<span class="flag refuses">refusal</span>' in article
     assert "by context instead of vlm" in article
 
@@ -89,7 +89,7 @@ def test_nothing_that_a_document_or_a_model_says_is_markup() -> None:
     page = _sheet([card], facts)
     assert "<script>alert" not in page
     assert len(re.findall("<script>", page)) == 1
-    assert "' onload='" not in page.replace("&#x27;", "")
+    assert "' onload='" not in page.replace("&#39;", "")
 
 
 def test_the_summary_counts_all_and_says_what_is_left_out() -> None:

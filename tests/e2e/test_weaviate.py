@@ -185,7 +185,7 @@ def test_switching_under_load_loses_no_request_and_mixes_no_versions(corpus_file
     assert holding[0].isdisjoint(holding[1])
 
     published = PublishedCorpus(workspace)
-    client = TestClient(create_app(lambda _: published, lambda: ["manuals"]), base_url="http://localhost")
+    client = TestClient(create_app({"manuals": published}), base_url="http://localhost")
     question = "How many screws has the steel pump?"
     vector = embedder(TEXT, workspace.spaces[TEXT.name]).embed_query(question).tolist()
     alias = weaviate.client().collections.use("Manuals").query

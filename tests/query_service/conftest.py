@@ -12,4 +12,4 @@ def corpus() -> FakeCorpus:
 
 @pytest.fixture
 def client(corpus: FakeCorpus) -> TestClient:
-    return client_of(create_app(lambda _: corpus, lambda: ["pumps"]))
+    return client_of(create_app({"pumps": corpus}))

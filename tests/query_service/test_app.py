@@ -15,6 +15,7 @@ from query_service.hosts import trusted
 from schemas.answers import AnswerResult
 from schemas.errors import UserError
 from schemas.evidence import Filters, Modality, SearchResult, SimilarFigures
+from schemas.overview import CorpusOverview
 from schemas.retrieval import GroupBy, Query
 from tests.query_service.fake_corpus import CITATION, DOC_ID, FIGURE_ID, HIT, LIKE, LIVE, FakeCorpus, client_of
 
@@ -141,11 +142,8 @@ class TestQuestions:
 
 
 class TestErrors:
-    def test_a_corpus_that_is_not_served_is_not_opened(self) -> None:
-        def never(name: str) -> FakeCorpus:
-            raise AssertionError(name)
-
-        client = client_of(create_app(never, lambda: ["pumps", "valves"]))
+    def test_a_corpus_that_is_not_served_is_not_found(self) -> None:
+        client = client_of(create_app({name: FakeCorpus(name) for name in ("pumps", "valves")}))
         assert error_of(client.get("/v1/corpora/other")) == (
             404,
             "not_found",
@@ -280,7 +278,7 @@ class TestArtifacts:
         assert int(response.headers["retry-after"]) > 0
 
     def test_a_page_whose_reader_left_is_no_longer_drawn(self, corpus: FakeCorpus) -> None:
-        app = create_app(lambda _: corpus, lambda: ["pumps"])
+        app = create_app({"pumps": corpus})
         path = f"{BASE}/documents/{DOC_ID}/pages/9.png"
         messages: list[Message] = [{"type": "http.request", "body": b"", "more_body": False}, {"type": "http.disconnect"}]
 
@@ -333,11 +331,11 @@ class TestHosts:
 
     def test_further_names_are_named(self, corpus: FakeCorpus) -> None:
         names = trusted("0.0.0.0", ["search.example.org", "*.example.net", "fe80::1"])
-        client = client_of(create_app(lambda _: corpus, lambda: ["pumps"], hosts=names))
+        client = client_of(create_app({"pumps": corpus}, hosts=names))
         hosts = ["search.example.org:8750", "a.example.net", "[fe80::1]", "example.org", "example.net", "0.0.0.0"]
         answers = [client.get("/healthz", headers={"host": host}).status_code for host in hosts]
         assert answers == [200, 200, 200, 400, 400, 400]
-        anyone = client_of(create_app(lambda _: corpus, lambda: ["pumps"], hosts=trusted("127.0.0.1", ["*"])))
+        anyone = client_of(create_app({"pumps": corpus}, hosts=trusted("127.0.0.1", ["*"])))
         assert anyone.get("/healthz", headers={"host": "any.example"}).status_code == 200
 
     def test_the_address_listened_on_is_a_name_of_its_own(self) -> None:
@@ -380,14 +378,17 @@ class TestHead:
         assert client.head(f"{BASE}/search").status_code == 405
 
 
+class Broken(FakeCorpus):
+    def overview(self) -> CorpusOverview:
+        raise RuntimeError("a secret")
+
+    def ready(self) -> None:
+        raise RuntimeError("a secret")
+
+
 class TestCorpora:
     def test_one_corpus_that_fails_unforeseen_hides_no_other(self, caplog: pytest.LogCaptureFixture) -> None:
-        def opened(name: str) -> FakeCorpus:
-            if name == "broken":
-                raise RuntimeError("a secret")
-            return FakeCorpus(name)
-
-        response = client_of(create_app(opened, lambda: ["broken", "pumps"])).get("/v1/corpora")
+        response = client_of(create_app({"broken": Broken("broken"), "pumps": FakeCorpus("pumps")})).get("/v1/corpora")
         assert [(found["name"], found["version"]) for found in response.json()] == [("broken", None), ("pumps", LIVE)]
         assert response.json()[0]["problem"] == "it can't be opened; the service's log says why"
         assert "a secret" in caplog.text
@@ -399,7 +400,7 @@ class TestCorpora:
 
     def test_every_corpus_is_listed_and_one_out_of_order_hides_no_other(self) -> None:
         live, empty = FakeCorpus("pumps"), FakeCorpus("valves", live=False)
-        client = client_of(create_app({"pumps": live, "valves": empty}.__getitem__, lambda: ["pumps", "valves"]))
+        client = client_of(create_app({"pumps": live, "valves": empty}))
         first, second = client.get("/v1/corpora").json()
         assert (first["version"], first["problem"]) == (LIVE, "")
         assert (second["name"], second["version"], second["problem"]) == ("valves", None, "nothing is published yet")
@@ -409,10 +410,7 @@ class TestCorpora:
         assert client.get(f"{BASE}/versions").json()["versions"][0]["state"] == "live"
 
     def test_health_asks_nothing_of_the_corpora(self) -> None:
-        def broken(name: str) -> FakeCorpus:
-            raise RuntimeError(name)
-
-        client = client_of(create_app(broken, lambda: ["pumps"]))
+        client = client_of(create_app({"pumps": Broken("pumps")}))
         assert client.get("/healthz").json() == {"status": "up"}
         assert client.get("/readyz").json() == {
             "ready": False,
@@ -425,10 +423,10 @@ class TestCorpora:
 
     def test_not_ready_says_why(self) -> None:
         corpora = {"pumps": FakeCorpus("pumps"), "valves": FakeCorpus("valves", live=False)}
-        response = client_of(create_app(corpora.__getitem__, lambda: list(corpora))).get("/readyz")
+        response = client_of(create_app(corpora)).get("/readyz")
         reasons = {"valves": "nothing is published yet; run: inset refresh"}
         assert (response.status_code, response.json()) == (503, {"ready": False, "reasons": reasons})
-        none = client_of(create_app(corpora.__getitem__, list)).get("/readyz")
+        none = client_of(create_app({})).get("/readyz")
         assert (none.status_code, none.json()["reasons"]) == (503, {"*": "no corpus is configured"})
 
 
@@ -445,6 +443,6 @@ def test_every_corpus_is_asked_a_question_before_a_person_asks_the_first() -> No
             super().ready()
 
     corpora = {"manuals": Corpus("manuals"), "empty": Corpus("empty", live=False)}
-    with client_of(create_app(corpora.__getitem__, lambda: sorted(corpora))) as client:
+    with client_of(create_app(corpora)) as client:
         assert client.get("/healthz").status_code == 200
-    assert asked == ["empty", "manuals"]
+    assert asked == ["manuals", "empty"]

@@ -100,7 +100,7 @@ def _page_after(
 
     The script calls ``release`` with a request for ``release``.
     """
-    app = create_app(lambda _: corpus, lambda: ["pumps"])
+    app = create_app({"pumps": corpus})
     app.get("/release")(release)
     app.get("/click.js")(lambda: Response(WANTED + script + CLICK, media_type="text/javascript"))
     app.get("/watch.js")(lambda: Response(WATCH, media_type="text/javascript"))

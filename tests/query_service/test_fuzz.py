@@ -53,7 +53,7 @@ def apis(corpus: PublishedCorpus) -> dict[GenerationMode, Any]:
 
 
 def _api(corpus: PublishedCorpus, mode: GenerationMode) -> Any:
-    app = create_app(lambda _: corpus, lambda: ["manuals"])
+    app = create_app({"manuals": corpus})
     schema = schemathesis.openapi.from_asgi("/openapi.json", app, headers=HEADERS)
     hit = next(hit for hit in corpus.search(Query("steel winch", k=50)).hits if hit.figure_refs)
     known = {"corpus": "manuals", "doc_id": hit.doc_id, "figure_id": hit.figure_refs[0]}

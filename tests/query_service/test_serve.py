@@ -65,7 +65,7 @@ def _serving(client: Callable[[Connect], Awaitable[None]]) -> None:
     async def run() -> None:
         corpus = FakeCorpus("pumps")
         with listen("127.0.0.1", 0) as bound:
-            server = server_of(create_app(lambda _: corpus, lambda: ["pumps"]))
+            server = server_of(create_app({"pumps": corpus}))
             serving = asyncio.create_task(server.serve(sockets=[bound]))
             writers = []
 

@@ -36,7 +36,7 @@ def writing(write: Callable[[Callable[[], bool]], Iterator[AnswerEvent]]) -> Fak
 
 
 def client(corpus: FakeCorpus) -> TestClient:
-    return client_of(create_app(lambda _: corpus, lambda: ["pumps"]))
+    return client_of(create_app({"pumps": corpus}))
 
 
 def events_in(body: str) -> list[tuple[str, Any]]:
@@ -126,7 +126,7 @@ def test_a_client_that_leaves_ends_the_answer(stream: bool, first: bool) -> None
 
     async def ask_and_leave() -> None:
         with listen("127.0.0.1", 0) as bound:
-            server = server_of(create_app(lambda _: writing(write), lambda: ["pumps"]))
+            server = server_of(create_app({"pumps": writing(write)}))
             serving = asyncio.ensure_future(server.serve(sockets=[bound]))
             _, writer = await asyncio.open_connection("127.0.0.1", bound.getsockname()[1])
             writer.write(head.encode() + body)

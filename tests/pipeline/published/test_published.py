@@ -287,7 +287,7 @@ def test_damage_is_one_line_and_costs_what_needs_it(published: Workspace, opened
     for corpus, refused in ((running, refused_running), (opened(published), refused_started)):
         if not refused:
             continue
-        app = create_app(lambda _, corpus=corpus: corpus, lambda: ["manuals"])  # type: ignore[misc]
+        app = create_app({"manuals": corpus})
         client = TestClient(app, base_url="http://localhost", raise_server_exceptions=False)
         answers = _answers(client, hit.doc_id, hit.figure_refs[0])
         codes = {route: answer.status_code for route, answer in answers.items()}

@@ -182,7 +182,7 @@ def test_a_live_version_of_another_revision_is_neither_searched_nor_compared_wit
     loaded.cache_clear()  # another release of a model comes with another process
     workspace = open_workspace(file)
     published = PublishedCorpus(workspace)
-    client = TestClient(create_app(lambda _: published, lambda: ["manuals"]), base_url="http://localhost")
+    client = TestClient(create_app({"manuals": published}), base_url="http://localhost")
     answer = client.post("/v1/corpora/manuals/search", json={"query": QUESTION})
     assert (answer.status_code, "retry-after" in answer.headers) == (503, False)
     line = "the vectors are of hashed at revision 1, and here it has 2; refresh"

@@ -30,7 +30,7 @@ from pipeline.records.publication import read_pointer
 from schemas.answers import FigurePart, Part, TablePart
 from schemas.evidence import Filters, Hit
 from schemas.geometry import BBox
-from schemas.retrieval import Preset
+from schemas.retrieval import Preset, Query
 from tasks.answering.confidence import NEARNESS
 from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.search import POOL
@@ -123,7 +123,7 @@ def _ways(opened: OpenVersion, plan: Preset, words: str, filters: Filters) -> di
     )
     started = time.perf_counter()
     asked = opened.question(words)
-    hits = opened.search(asked, plan, k=PASSAGES * 3, filters=filters).hits
+    hits = opened.search(Query(words, k=PASSAGES * 3, filters=filters), plan, asked).hits
     took = time.perf_counter() - started
     near = _near(opened, asked, filters, hits)
     return {OURS: ours, ONE_COSINE: _rows(near, time.perf_counter() - started), FIRST_ROW: _rows(hits[:1], took)}

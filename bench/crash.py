@@ -39,6 +39,7 @@ from pipeline.refresh import refresh
 from pipeline.upkeep.prune import prune
 from schemas.errors import InsetError
 from schemas.ids import collection_name, document_file, figure_file
+from schemas.retrieval import Query
 from schemas.versions import Status
 from tests.synthetic import PRESETS, synthesize
 
@@ -313,7 +314,7 @@ class _Readers:
 
     def _ask(self) -> None:
         """Ask for every row; all must be there, and of one version."""
-        result = self._published.search(_QUESTION, preset="dense", k=_ALL_ROWS)
+        result = self._published.search(Query(_QUESTION, preset="dense", k=_ALL_ROWS))
         manifest = read_manifest(self._workspace.store, result.version)
         rows = manifest.counts.rows if manifest else -1
         documents = {row.doc_id for row in read_ledger(self._workspace.store, result.version)}

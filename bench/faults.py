@@ -37,6 +37,7 @@ from pipeline.records.publication import read_manifest, read_pointer
 from pipeline.refresh import refresh
 from pipeline.upkeep.doctor import diagnose
 from schemas.errors import InsetError
+from schemas.retrieval import Query
 from schemas.versions import Lease, Status
 from tests.synthetic import PRESETS, synthesize
 
@@ -494,7 +495,7 @@ def _ask(workspace: Workspace, what: str, outcome: Outcome) -> None:
     """Ask for every row of the live version; all must be there, and those of one version, and every source accounted for."""
     published = PublishedCorpus(workspace)
     try:
-        result = published.search(_QUESTION, preset="dense", k=10_000)
+        result = published.search(Query(_QUESTION, preset="dense", k=10_000))
         manifest = read_manifest(workspace.store, result.version)
         ledger = read_ledger(workspace.store, result.version)
         indexed = {row.doc_id for row in ledger if row.status is Status.INDEXED}

@@ -35,6 +35,7 @@ from schemas.corpus.retrieval import DEFAULT_PRESET
 from schemas.evidence import EVIDENCE, Filters, Modality
 from schemas.ids import document_file, sha256
 from schemas.ports import TextEmbedder, Vector
+from schemas.retrieval import Query
 from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.presets import packaged
 from tasks.answering.retrieve import retrieve
@@ -173,7 +174,7 @@ def _ours(opened: OpenVersion, names: Iterable[str]) -> Iterator[tuple[str, Sear
     def search(preset: str) -> Search:
         def pages(words: str, filters: Filters) -> Sequence[Page]:
             question = asked.setdefault(words, opened.question(words))
-            hits = opened.search(question, packaged()[preset], k=DEPTH, filters=filters).hits
+            hits = opened.search(Query(words, k=DEPTH, filters=filters), packaged()[preset], question).hits
             return list(dict.fromkeys((_name(hit.source), page) for hit in hits for page in hit.pages))
 
         return pages

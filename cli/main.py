@@ -7,6 +7,7 @@ by a gate.
 import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
@@ -15,7 +16,6 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast, get_args
 import typer
 from pydantic import BaseModel
 
-from cli.start import leave_pandas_out
 from cli.terminal import print_json, print_markdown, print_table, reporting, say, show, show_marked, show_text, show_title
 from schemas.errors import OF_THE_SOURCE, BadInputError, Failure, GateError, InsetError, UserError
 from schemas.stages import Step
@@ -45,9 +45,6 @@ CorpusArgument = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
 
 REFUSED = 3
-
-ASKING = (["search"], ["ask"])
-"""Commands that put a question and end: people wait for them to start."""
 
 _RETRY = "correct what is in quarantine, or try it again: inset quarantine {corpus} --replay"
 
@@ -383,7 +380,7 @@ def search(
     from pipeline.published.corpus import open_published
     from pipeline.published.rankings import rank_questions
     from schemas.evidence import Filters, Modality
-    from tasks.answering.group import GroupBy
+    from schemas.retrieval import GroupBy, Query
 
     for option, asked, known in (("modality", modality, set(Modality)), ("group", [group] if group else [], set(GroupBy))):
         if unknown := [name for name in asked or [] if name not in known]:
@@ -402,7 +399,6 @@ def search(
         languages=language or [],
         phrases=phrase or [],
     )
-    otherwise = _changes(steps or [])
     query = None if query is None else _question(query)
     shown = {"--group": group, "--highlight": highlight, "--trace": trace}
     if like is not None:
@@ -410,39 +406,17 @@ def search(
         _refuse("--like", {"QUERY": query, "--image": image, "--questions": questions, **narrowed, **shown})
     elif questions is not None:
         _refuse("--questions", {"QUERY": query, "--image": image, **shown})
-    elif rankings is not None:
-        raise UserError("--out is where the rankings of --questions go; give that, or leave --out out")
-    published = open_published(corpus)
-    if like is not None:
-        _show_similar(published, like, by, k, version, as_json=as_json)
-        return
-    if questions is not None:
         if rankings is None:
             raise UserError("--questions needs --out RANKINGS.jsonl")
-        with reporting() as report:
-            summary = rank_questions(
-                published,
-                questions,
-                rankings,
-                preset=preset,
-                steps=otherwise,
-                k=k or 50,
-                filters=filters,
-                version=version,
-                report=report,
-            )
-        if as_json:
-            print_json(summary)
-        else:
-            say(f"{summary['questions']} questions ranked in {rankings}")
-        return
-    if not query and image is None:
+    elif rankings is not None:
+        raise UserError("--out is where the rankings of --questions go; give that, or leave --out out")
+    elif not query and image is None:
         raise UserError("what should be searched for? Give a QUERY, an --image, or --questions FILE.jsonl with --out")
-    result = published.search(
-        query or "",
+    search_query = Query(
+        text=query or "",
         picture=None if image is None else _read(image),
         preset=preset,
-        steps=otherwise,
+        steps=_changes(steps or []),
         k=k,
         filters=filters,
         version=version,
@@ -450,6 +424,19 @@ def search(
         highlight=highlight,
         trace=trace,
     )
+    published = open_published(corpus)
+    if like is not None:
+        _show_similar(published, like, by, k, version, as_json=as_json)
+        return
+    if questions is not None and rankings is not None:
+        with reporting() as report:
+            summary = rank_questions(published, questions, rankings, replace(search_query, k=k or 50), report)
+        if as_json:
+            print_json(summary)
+        else:
+            say(f"{summary['questions']} questions ranked in {rankings}")
+        return
+    result = published.search(search_query)
     if as_json:
         print_json(result)
     else:
@@ -615,6 +602,7 @@ def ask(
     from cli.answers import show_answer
     from pipeline.published.corpus import open_published
     from schemas.evidence import Filters
+    from schemas.retrieval import AnswerQuery
 
     if not (asked := _question(question)):
         raise UserError("what should be answered? Give a QUESTION")
@@ -622,21 +610,22 @@ def ask(
     overridden = changes.pop("answer", {})
     if not isinstance(overridden, dict):
         raise UserError("--set answer=…: write answer.KEY=VALUE, such as answer.max_images=4; --answer names a preset")
-    options: dict[str, Any] = {
-        "answer": answer,
-        "settings": overridden,
-        "preset": preset,
-        "steps": changes,
-        "picture": None if image is None else _read(image),
-        "filters": Filters(documents=document or [], page_ranges=[_page_range(written) for written in pages or []]),
-        "version": version,
-        "trace": trace,
-    }
+    query = AnswerQuery(
+        text=asked,
+        answer=answer,
+        settings=overridden,
+        preset=preset,
+        steps=changes,
+        picture=None if image is None else _read(image),
+        filters=Filters(documents=document or [], page_ranges=[_page_range(written) for written in pages or []]),
+        version=version,
+        trace=trace,
+    )
     published = open_published(corpus)
     if as_json:
-        print_json(published.answer(asked, **options))
+        print_json(published.answer(query))
         return
-    result = show_answer(published.answer_events(asked, **options), everything=everything)
+    result = show_answer(published.answer_events(query), everything=everything)
     _show_trace(result.trace or [])
 
 
@@ -831,8 +820,6 @@ def doctor(
 def main() -> NoReturn:
     """Run the command; an error of ours is one line and an exit code, never a traceback."""
     try:
-        if sys.argv[1:2] in ASKING:
-            leave_pandas_out()
         app()
     except GateError as error:
         _fail(error, REFUSED)

@@ -1,1 +1,1 @@
-"""The read side: HTTP and the web page. Thin."""
+"""The query service: HTTP API and web page."""

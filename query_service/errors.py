@@ -1,4 +1,4 @@
-"""Errors as the service says them: ``{"error": {"code": ..., "message": one line for a person}}``."""
+"""Error responses: ``{"error": {"code": ..., "message": one line for a person}}``."""
 
 import logging
 
@@ -33,7 +33,7 @@ _HTTP_CODES = {404: "not_found", 405: "method_not_allowed", 413: "too_large", 42
 
 
 def install(app: FastAPI) -> None:
-    """Make ``app`` say errors this way. What is not the caller's doing is left to ``Guard``."""
+    """Install the handlers of errors; unexpected ones are handled by ``Guard``."""
 
     @app.exception_handler(NotFoundError)
     async def not_found(_: Request, error: NotFoundError) -> JSONResponse:
@@ -70,12 +70,12 @@ def install(app: FastAPI) -> None:
 
 
 def one_line(message: str) -> str:
-    """Return ``message`` on one line, fit for a log, without the secrets of addresses in it."""
+    """Return ``message`` on one line, without control characters and secrets of URLs."""
     return line(without_secrets(" ".join(message.split())))
 
 
 def explained(error: RequestValidationError) -> str:
-    """Return the first mistake of a request in one line, and how many more there are."""
+    """Return the first mistake of a request in one line, with the number of others."""
     mistakes = error.errors()
     first = mistakes[0]
     if first["type"] == "json_invalid":
@@ -87,6 +87,6 @@ def explained(error: RequestValidationError) -> str:
 
 
 def error_response(status: int, code: str, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
-    """Return an error as the service says it."""
+    """Return an error response."""
     body = ErrorBody(error=Problem(code=code, message=one_line(message)))
     return JSONResponse(body.model_dump(), status, headers)

@@ -1,5 +1,6 @@
-"""What every response passes: security headers, a limit on bodies, HEAD, and one plain line for what nobody expected."""
+"""Middleware of every request: limits on the body, security headers, HEAD, and JSON for unexpected errors."""
 
+import asyncio
 import json
 import logging
 import secrets
@@ -9,10 +10,13 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 BODY_LIMIT = 256 * 1024
-"""Bytes a request body may have; the longest honest one, filters included, is far below."""
+"""Maximum bytes of a request body without a picture."""
 
 PICTURE_LIMIT = 8 * 1024 * 1024
-"""Bytes of a picture that is searched by, before base64 makes four of three: what a telephone's camera writes."""
+"""Maximum bytes of a picture in a request, before base64: enough for a photograph of a telephone."""
+
+BODY_TIMEOUT_S = 20.0
+"""Longest time to receive a request body."""
 
 HEADERS = {
     "content-security-policy": "default-src 'self'; base-uri 'none'; form-action 'self'; object-src 'none'; "
@@ -24,7 +28,7 @@ HEADERS = {
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
     "cache-control": "no-cache",
 }
-"""Set where a response does not set its own."""
+"""Defaults of response headers."""
 
 _logger = logging.getLogger("inset.query_service")
 
@@ -40,34 +44,41 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        started = False
+        started = is_complete = False
         received = 0
         limit = _limit(scope)
-        bodiless = scope["method"] == "HEAD"
-        if bodiless:  # what is there for GET is there for HEAD
+        deadline = asyncio.get_running_loop().time() + BODY_TIMEOUT_S
+        is_head = scope["method"] == "HEAD"
+        if is_head:
             scope = {**scope, "method": "GET"}
 
         async def limited() -> Message:
-            nonlocal received
-            message = await receive()
+            nonlocal received, is_complete
+            try:
+                async with asyncio.timeout_at(None if is_complete else deadline):
+                    message = await receive()
+            except TimeoutError:
+                line = f"the request body took longer than {BODY_TIMEOUT_S:g} s"
+                raise HTTPException(408, line, {"connection": "close"}) from None
+            is_complete = not message.get("more_body", False)
             received += len(message.get("body", b""))
             if received > limit or _announced(scope) > limit:
                 raise HTTPException(413, f"the request body is larger than {limit // 1024} KiB")
             return message
 
-        async def dressed(message: Message) -> None:
+        async def with_headers(message: Message) -> None:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
-            elif bodiless:
+            elif is_head:
                 message = {**message, "body": b""}
             await send(message)
 
         try:
-            await self._app(scope, limited, dressed)
+            await self._app(scope, limited, with_headers)
         except Exception:
             reference = secrets.token_hex(4)
             _logger.exception("%s %r failed (reference %s)", scope["method"], scope["path"], reference)
@@ -76,8 +87,8 @@ class Guard:
             line = f"something went wrong here; the service's log has it under {reference}"
             body = json.dumps({"error": {"code": "internal", "message": line}}).encode()
             start_headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-            await dressed({"type": "http.response.start", "status": 500, "headers": start_headers})
-            await dressed({"type": "http.response.body", "body": body})
+            await with_headers({"type": "http.response.start", "status": 500, "headers": start_headers})
+            await with_headers({"type": "http.response.body", "body": body})
 
 
 def _limit(scope: Scope) -> int:

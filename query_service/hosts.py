@@ -1,7 +1,7 @@
-"""The names that the service answers to: without such a list any web page can read it through a name of its own.
+"""Trusted host names, against DNS rebinding.
 
-A page of evil.example may have its name resolve to 127.0.0.1 (DNS rebinding); the browser then takes the service for evil.example
-and lets the page read it. Its requests still say ``Host: evil.example``.
+A page of evil.example may let its name resolve to 127.0.0.1; the browser then lets the page read the service. Its requests still
+have ``Host: evil.example``.
 """
 
 import re
@@ -18,7 +18,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
 class TrustedHosts:
-    """ASGI middleware that lets through what asks for a trusted name; the others get one line that says what to do."""
+    """ASGI middleware that refuses untrusted hosts with a message that gives the remedy."""
 
     def __init__(self, app: ASGIApp, names: Sequence[str]) -> None:
         self._app = app
@@ -29,9 +29,9 @@ class TrustedHosts:
         if scope["type"] not in {"http", "websocket"}:
             await self._app(scope, receive, send)
             return
-        looked_at = dict(scope)
-        await self._check(looked_at, receive, _nowhere)
-        if looked_at.get(_TRUSTED):
+        checked = dict(scope)
+        await self._check(checked, receive, _discard)
+        if checked.get(_TRUSTED):
             await self._app(scope, receive, send)
             return
         named = one_line(Headers(scope=scope).get("host", ""))[:100]
@@ -46,25 +46,25 @@ async def _trust(scope: Scope, _receive: Receive, _send: Send) -> None:
     scope[_TRUSTED] = True
 
 
-async def _nowhere(_message: Message) -> None:
-    """Take the library's own refusal, which doesn't say what to do."""
+async def _discard(_message: Message) -> None:
+    """Drop the library's own refusal, which gives no remedy."""
 
 
 def trusted(listens_on: str, names: Sequence[str]) -> list[str]:
-    """Return the names that a service may be asked for by, as patterns: the address that it listens on, and further ones.
+    """Return the trusted host patterns of a service.
 
     Args:
-        listens_on: An address or name; one that stands for every address of the machine names none.
-        names: Such as ``search.example.org``, ``*.example.org`` for all names below that, or ``*`` for any name.
+        listens_on: Its address, which is trusted unless it is a wildcard.
+        names: Further ones: ``search.example.org``, ``*.example.org`` for all names below, or ``*`` for any.
 
     Raises:
-        UserError: A name isn't one.
+        UserError: A name is no host name.
     """
     own = [] if listens_on in _EVERY_ADDRESS else [listens_on]
     return [_pattern(name) for name in [*own, *names]]
 
 
-_EVERY_ADDRESS = {"", "0.0.0.0", "::"}  # noqa: S104  what is listened on is decided elsewhere
+_EVERY_ADDRESS = {"", "0.0.0.0", "::"}  # noqa: S104 - compared, not bound
 _NAME = re.compile(r"\*|(\*\.)?[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]")
 
 

@@ -1,4 +1,4 @@
-"""Answers while they come into being: a worker thread makes them, and it ends when the client leaves."""
+"""Stream answers from a worker thread, which ends when the client disconnects."""
 
 import asyncio
 import logging
@@ -18,15 +18,15 @@ _logger = logging.getLogger("inset.query_service")
 async def events_of(
     request: Request, make: Callable[[Callable[[], bool]], Iterator[AnswerEvent]]
 ) -> AsyncGenerator[AnswerEvent, None]:
-    """Yield the events of an answer; they end where the client has left.
+    """Yield the events of an answer until the client disconnects.
 
     Args:
-        request: The client's.
-        make: Returns the events; it is given a function that says whether nobody waits any more, and is called, as the events
-            are, in one worker thread.
+        request: The client's request.
+        make: Returns the events, given a function that returns true once the client has disconnected; called in a worker
+            thread, where the events are also consumed.
 
     Raises:
-        Exception: What making them raises.
+        Exception: Whatever ``make`` raises.
     """
     loop = asyncio.get_running_loop()
     queue: asyncio.Queue[AnswerEvent | Exception | None] = asyncio.Queue()
@@ -44,11 +44,11 @@ async def events_of(
         else:
             put(None)
 
-    async def until_gone() -> None:
-        await gone(request)
+    async def until_disconnected() -> None:
+        await disconnected(request)
         queue.put_nowait(None)
 
-    working, leaving = asyncio.ensure_future(run_in_threadpool(work)), asyncio.ensure_future(until_gone())
+    working, leaving = asyncio.ensure_future(run_in_threadpool(work)), asyncio.ensure_future(until_disconnected())
     try:
         while (item := await queue.get()) is not None:
             if isinstance(item, Exception):
@@ -60,26 +60,26 @@ async def events_of(
         del working
 
 
-async def gone(request: Request) -> None:
-    """Return when the client has left."""
+async def disconnected(request: Request) -> None:
+    """Return when the client has disconnected."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
 async def as_server_sent(first: AnswerEvent, others: AsyncIterator[AnswerEvent]) -> AsyncIterator[str]:
-    """Yield events as server-sent ones; an error after the first is the last event."""
-    yield _written(first.event, first.model_dump_json())
+    """Yield events in the format of server-sent events; an error after the first becomes the last event."""
+    yield _server_sent(first.event, first.model_dump_json())
     try:
         async for event in others:
-            yield _written(event.event, event.model_dump_json())
+            yield _server_sent(event.event, event.model_dump_json())
     except InsetError as error:
-        yield _written("error", _problem("unavailable", error.message))
+        yield _server_sent("error", _problem("unavailable", error.message))
     except Exception:
         _logger.exception("an answer failed while it was streamed")
-        yield _written("error", _problem("internal", "something went wrong here; the service's log says what"))
+        yield _server_sent("error", _problem("internal", "something went wrong here; the service's log says what"))
 
 
-def _written(event: str, data: str) -> str:
+def _server_sent(event: str, data: str) -> str:
     return f"event: {event}\ndata: {data}\n\n"
 
 

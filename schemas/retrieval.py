@@ -1,6 +1,8 @@
 """Retrieval plans: the steps of a search, as data. A preset is a plan with a name."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -348,3 +350,68 @@ class PresetInfo(ListedPreset):
     needs: list[str] = Field([], description="What a version must have for it, such as vectors image.")
     missing: list[str] = Field([], description="What this version lacks of that, each with the setting that brings it.")
     steps: Steps
+
+
+class GroupBy(StrEnum):
+    """What hits are grouped by."""
+
+    PAGE = "page"
+    DOCUMENT = "document"
+
+
+@dataclass(frozen=True)
+class Query:
+    """A search request.
+
+    Attributes:
+        text: What to search for; "" to search by picture alone.
+        picture: An encoded picture, for presets that search by pictures.
+        preset: A retrieval preset; None for the default.
+        steps: Steps of the preset to override, as in a preset file.
+        k: Maximum hits; None for the preset's number.
+        offset: Hits to skip.
+        filters: Which rows to search.
+        version: None for the live version.
+        group_by: Return the best hit of each group; ``k`` and ``offset`` then count groups.
+        highlight: Mark the sentence of each hit that is nearest in meaning.
+        trace: Report what each step did.
+    """
+
+    text: str
+    picture: bytes | None = None
+    preset: str | None = None
+    steps: Mapping[str, Any] = field(default_factory=dict)
+    k: int | None = None
+    offset: int = 0
+    filters: Filters = NO_FILTERS
+    version: str | None = None
+    group_by: GroupBy | None = None
+    highlight: bool = False
+    trace: bool = False
+
+
+@dataclass(frozen=True)
+class AnswerQuery:
+    """A request for an answer.
+
+    Attributes:
+        text: The question.
+        answer: An answer preset; None for the default.
+        settings: Settings of the answer preset to override.
+        picture: An encoded picture that goes with the question.
+        preset: A retrieval preset; None for that of the answer preset, or else the default.
+        steps: Steps of the retrieval preset to override.
+        filters: Which rows to answer from.
+        version: None for the live version.
+        trace: Report what each step did.
+    """
+
+    text: str
+    answer: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    picture: bytes | None = None
+    preset: str | None = None
+    steps: Mapping[str, Any] = field(default_factory=dict)
+    filters: Filters = NO_FILTERS
+    version: str | None = None
+    trace: bool = False

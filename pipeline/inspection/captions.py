@@ -1,12 +1,10 @@
-"""A contact sheet: what of a version is described, by what words of whom, and at what cost, in one HTML file."""
+"""The caption sheet of a version: descriptions, their authors, flags and costs in one HTML file."""
 
 import base64
-import html
 import io
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.resources import files
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
@@ -17,6 +15,7 @@ import pyarrow.compute as pc
 from backends.models.pictures import fit
 from pipeline.corpus.captioners import label
 from pipeline.corpus.workspace import Workspace
+from pipeline.inspection.render import render
 from pipeline.records.descriptions import match, open_descriptions
 from pipeline.records.evidence import evidence_parts
 from pipeline.records.publication import read_manifest, read_pointer
@@ -30,22 +29,22 @@ from schemas.ids import figure_file
 from schemas.inspection import CaptionSheet
 from schemas.parquet import rows_of
 from schemas.progress import Report, silent
-from schemas.tags import TagTemplate, restore
+from schemas.tags import TagTemplate
 from schemas.versions import Manifest, Spent
 from tasks.enriching.caption import described_of
 from tasks.enriching.corrections import Correction
 from tasks.enriching.spending import spent_on
 
 SHEET_CARDS = 10_000
-"""Figures, pages and texts on one sheet at most, flagged ones first: a browser opens as many in some seconds."""
+"""Maximum cards on a sheet, flagged ones first: a browser opens as many in some seconds."""
 
 EMBED_BYTES = 50_000_000
-"""Bytes of thumbnails that a sheet holds, some 6,000; behind those, pictures are links."""
+"""Bytes of embedded thumbnails, about 6,000; further pictures are links."""
 
 _THUMBNAIL_PX = 320
 _THUMBNAIL_QUALITY = 60
 _BEGINNING = 400
-"""Characters that are shown of a text."""
+"""Characters shown of a text."""
 
 ShowPicture = Callable[[str], str | None]
 """Returns the address of a figure's picture, for an ``img``; None where there is none."""
@@ -53,10 +52,22 @@ ShowPicture = Callable[[str], str | None]
 
 @dataclass(slots=True)
 class Card:
-    """A figure, page or text of the sheet: where it stands first, what describes it, and what a model wrote of it, used or not.
+    """A figure, page or text on the sheet.
 
-    ``id`` is that of the picture, or of the text, which ``caption`` begins then; ``described_by`` is as captioners are called,
-    such as ``vlm (pages)``.
+    Attributes:
+        id: Of the picture, or of the text.
+        subject: Figure, page or text.
+        tag: Tag number of a figure.
+        source: Where it occurs first.
+        page: Where it occurs first.
+        section: Where it occurs first.
+        caption: Of a figure; the beginning of a text.
+        description: The description in use.
+        described_by: Label of the captioner, such as ``vlm (pages)``.
+        flags: Doubts about the description.
+        places: Occurrences.
+        model: Captioner that wrote ``made``.
+        made: What a model wrote, in use or not.
     """
 
     id: str
@@ -75,17 +86,24 @@ class Card:
 
     @property
     def is_refused(self) -> bool:
-        """Whether a model's answer isn't used."""
+        """Whether the model's answer is not in use."""
         return not REFUSING.isdisjoint(self.flags)
 
 
 @dataclass
 class SheetFacts:
-    """What the figures, described pages and described texts of a version come to, those included that the sheet has no room for.
+    """Totals of a version, cards beyond ``SHEET_CARDS`` included.
 
-    ``counts`` are by subject, each counted once for each way that it is described. ``spent`` is what their descriptions cost when
-    they were made, ``refresh`` what the version's refresh spent, both by captioner. ``unmatched`` are corrections that are of
-    nothing in the version.
+    Attributes:
+        version: The version.
+        counts: Figures, pages and texts.
+        described_by: Descriptions by captioner.
+        flags: Flags.
+        flagged: Descriptions with a flag.
+        models: Model by captioner.
+        spent: Cost of the descriptions by captioner.
+        refresh: Cost of the version's refresh by captioner.
+        unmatched: Corrections that match nothing in the version.
     """
 
     version: str
@@ -105,7 +123,7 @@ def write_captions(workspace: Workspace, out: Path, *, flagged: bool = False, re
     Args:
         workspace: The corpus.
         out: The HTML file.
-        flagged: Show only what has a flag.
+        flagged: Show only flagged descriptions.
         report: Called with the cards drawn.
 
     Raises:
@@ -146,7 +164,7 @@ def write_captions(workspace: Workspace, out: Path, *, flagged: bool = False, re
 
 
 def _look_up(workspace: Workspace, manifest: Manifest, *, flagged: bool) -> tuple[SheetFacts, list[Card]]:
-    """Return what all of a version comes to, and what of it to show, by source and page."""
+    """Return the totals of a version, and the cards to show, by source and page."""
     store = workspace.store
     facts = SheetFacts(manifest.version, refresh=manifest.spent)
     facts.models = {name: f"{used.model.name} {used.model.revision}" for name, used in manifest.captioners.items()}
@@ -191,7 +209,7 @@ def _look_up(workspace: Workspace, manifest: Manifest, *, flagged: bool) -> tupl
 
 
 class _Room:
-    """As many cards as a sheet has room for, the first that come."""
+    """The first ``SHEET_CARDS`` cards."""
 
     def __init__(self) -> None:
         self.cards: list[Card] = []
@@ -204,14 +222,14 @@ class _Room:
 
 
 def _is_by(card: Card, captioner: str, subject: Subject) -> bool:
-    """Return whether a captioner's answer may be what describes a figure, page or text, or what was refused for it."""
+    """Return whether a captioner's answer may describe a card, or was refused for it."""
     if card.subject != subject:
         return False
     return card.described_by == captioner or (card.described_by == label(CONTEXT, subject) and card.is_refused)
 
 
 def _rows(part: pa.Table, *, every: bool) -> list[dict[str, Any]]:
-    """Return rows that may have a place on the sheet, or all."""
+    """Return rows that may be on the sheet, or all rows."""
     is_figure = pc.equal(part.column("modality"), pa.scalar(str(Modality.FIGURE)))
     wanted = part if every else part.filter(pc.or_(is_figure, pc.is_valid(part.column("described_by"))))
     found: list[dict[str, Any]] = wanted.select(_COLUMNS).to_pylist()
@@ -219,7 +237,7 @@ def _rows(part: pa.Table, *, every: bool) -> list[dict[str, Any]]:
 
 
 def _is_shown(card: Card, row: Mapping[str, Any]) -> bool:
-    """Return whether a row has a place on the sheet: every figure, and those pages and texts that anybody was to describe."""
+    """Return whether a row is on the sheet: figures, and pages and texts that have a captioner."""
     return card.subject == "figure" or (row["described_by"] or CONTEXT) != CONTEXT or bool(card.flags)
 
 
@@ -247,7 +265,7 @@ def _card(row: Mapping[str, Any], template: TagTemplate) -> Card:
 
 
 class _Pictures:
-    """Thumbnails as data addresses, as many as a sheet holds; then links, where the store is a folder."""
+    """Thumbnails as data URLs up to ``EMBED_BYTES``; then links, where the store is a folder."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._store = workspace.store
@@ -275,29 +293,27 @@ class _Pictures:
 def caption_sheet(
     corpus: str, facts: SheetFacts, cards: Sequence[Card], show: ShowPicture, *, flagged: bool
 ) -> Iterator[str]:
-    """Yield the HTML of a contact sheet, a card at a time. Pure, but for what ``show`` does.
+    """Yield the HTML of a sheet in pieces.
 
     Args:
-        corpus: Its name.
-        facts: What all of the version comes to.
-        cards: Those on the sheet, in order.
-        show: Gives a picture by its id.
-        flagged: Whether what has no flag was left out on purpose.
+        corpus: The corpus's name.
+        facts: Totals of the version.
+        cards: The cards, in order.
+        show: Returns the URL of a picture by its id.
+        flagged: Whether only flagged cards are shown.
     """
-    here = files("pipeline.inspection")
-    style, script = (here.joinpath(name).read_text(encoding="utf-8") for name in ("captions.css", "captions.js"))
-    title = html.escape(f"{corpus}: figures and their captions")
-    yield (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>\n'
-        f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<style>\n{style}</style></head>\n<body>\n'
-        f"<header><h1>{title}</h1>\n<p>{html.escape(_sentence(facts, len(cards), flagged=flagged))}</p>\n"
+    names = {*facts.described_by, *facts.models, *facts.refresh}
+    yield from render(
+        "captions.html",
+        title=f"{corpus}: figures and their captions",
+        sentence=_sentence(facts, len(cards), flagged=flagged),
+        facts=facts,
+        captioners=sorted(names, key=lambda name: (-facts.described_by[name], name)),
+        by=Counter(card.described_by for card in cards),
+        flags=Counter(flag for card in cards for flag in card.flags),
+        cards=cards,
+        show=show,
     )
-    yield from _summary(facts)
-    yield from _filters(cards)
-    yield "</header>\n<main>\n"
-    for card in cards:
-        yield from _shown(card, facts, None if card.subject == "text" else show(card.id))
-    yield f"</main>\n<script>\n{script}</script>\n</body></html>\n"
 
 
 def _sentence(facts: SheetFacts, shown: int, *, flagged: bool) -> str:
@@ -307,88 +323,3 @@ def _sentence(facts: SheetFacts, shown: int, *, flagged: bool) -> str:
     if shown < wanted:
         return f"{all_of_them} Here are {shown:,}, flagged ones first."
     return f"{all_of_them} Here are the flagged ones." if flagged else all_of_them
-
-
-def _summary(facts: SheetFacts) -> Iterator[str]:
-    head = ("described by", "model", "described", "calls", "tokens read", "tokens written", "cost", "spent by this refresh")
-    yield "<table><thead><tr>" + "".join(f"<th>{name}</th>" for name in head) + "</tr></thead><tbody>\n"
-    for name in sorted(
-        {*facts.described_by, *facts.models, *facts.refresh}, key=lambda name: (-facts.described_by[name], name)
-    ):
-        spent, refresh = facts.spent.get(name), facts.refresh.get(name)
-        cells = [facts.models.get(name, ""), f"{facts.described_by[name]:,}"]
-        cells += [*_cost(spent)] if spent and spent.calls else [""] * 4
-        cells.append(f"{refresh.calls:,} calls, {_money(refresh.money)}" if refresh else "")
-        yield f"<tr><th>{html.escape(name)}</th>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>\n"
-    yield "</tbody></table>\n"
-
-
-def _cost(spent: Spent) -> tuple[str, str, str, str]:
-    return f"{spent.calls:,}", f"{spent.input_tokens:,}", f"{spent.output_tokens:,}", _money(spent.money)
-
-
-def _money(money: float) -> str:
-    return f"{money:,.4f}" if 0 < money < 1 else f"{money:,.2f}"
-
-
-def _filters(cards: Sequence[Card]) -> Iterator[str]:
-    """Yield buttons that narrow the sheet, by what describes a figure and by its flags."""
-    by = Counter(card.described_by for card in cards)
-    flags = Counter(flag for card in cards for flag in card.flags)
-    yield '<nav aria-label="Show only">\n'
-    for kind, counts in (("by", by), ("flag", flags)):
-        for name, count in counts.most_common():
-            known = html.escape(name)
-            css = f' class="{_weight(name)}"' if kind == "flag" else ""
-            yield (
-                f'<button type="button" data-{kind}="{known}" aria-pressed="false"{css}>{_in_words(known)} '
-                f"<b>{count:,}</b></button>\n"
-            )
-    yield "<output hidden></output></nav>\n"
-
-
-def _shown(card: Card, facts: SheetFacts, picture: str | None) -> Iterator[str]:
-    flags = " ".join(card.flags)
-    more = f", and {card.places - 1} more places" if card.places > 1 else ""
-    yield f'<article data-by="{html.escape(card.described_by)}" data-flags="{html.escape(flags)}">\n<figure>'
-    if picture:
-        yield f'<img src="{html.escape(picture)}" alt="" loading="lazy" decoding="async">'
-    else:
-        yield f"<p>{'text' if card.subject == 'text' else 'no picture here'}</p>"
-    yield "</figure>\n<div>"
-    place = f"{card.source}, page {card.page}{more}"
-    yield f'<h2>{html.escape(place)}</h2><p class="section" dir="auto">{_words(card.section)}</p>\n'
-    yield from (f'<span class="flag {_weight(flag)}">{_in_words(html.escape(flag))}</span>' for flag in card.flags)
-    yield f'<p class="caption" dir="auto">{_words(card.caption)}</p>\n' if card.caption else ""
-    if card.description:
-        yield f'<p class="description" dir="auto">{_words(card.description)}</p>\n'
-    elif card.made is not None and card.made.text.strip():
-        yield f'<p class="refused" dir="auto">{_words(" ".join(card.made.text.split()))}</p>\n'
-    elif card.made is not None and card.made.failure:
-        yield f'<p class="refused">{_words(card.made.failure)}</p>\n'
-    yield f'<p class="facts">{html.escape(" · ".join(_facts(card, facts)))}</p>\n'
-    number = f"tag <code>{html.escape(card.tag)}</code> " if card.tag else ""
-    yield f'<p class="names">{number}id <code>{card.id}</code></p></div></article>\n'
-
-
-def _facts(card: Card, facts: SheetFacts) -> Iterable[str]:
-    instead = f" instead of {card.model}" if card.model not in ("", card.described_by) else ""
-    yield f"by {card.described_by}{instead}"
-    if card.made is not None:
-        yield card.made.model or facts.models.get(card.model, "")
-        calls = f"{card.made.calls} calls, " if card.made.calls != 1 else ""
-        yield f"{calls}{card.made.input_tokens:,} + {card.made.output_tokens:,} tokens"
-        if card.made.money:
-            yield _money(card.made.money)
-
-
-def _weight(flag: str) -> str:
-    return "refuses" if flag in REFUSING else "marks"
-
-
-def _in_words(flag: str) -> str:
-    return flag.replace("_", " ")
-
-
-def _words(text: str) -> str:
-    return html.escape(restore(text))

@@ -1,13 +1,14 @@
-"""A parse to look at: a picture a page with what was found on it, and one page of HTML that shows it beside the text."""
+"""A parsed document as HTML: each page drawn with what was found on it, beside its text."""
 
 import base64
-import html
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib.resources import files
 from pathlib import Path
 from textwrap import shorten
 
+from markupsafe import Markup
+
 from backends.pdf.page_renderer import Mark
+from pipeline.inspection.render import render
 from schemas.corpus.parse import ParseOptions
 from schemas.documents import Block, BlockKind, Node, NodeKind, Page, Placement, Role, StructuredDocument
 from schemas.errors import UserError
@@ -20,7 +21,7 @@ from tasks.tables.mark_up import as_html, caption_of, escaped, rows_on, text_on
 from workers.draw_pages import Drawing, draw_pages
 
 EMBED_BYTES = 30_000_000
-"""Pictures of more bytes than that stay files beside the HTML, which then loads them as they scroll into sight."""
+"""Maximum bytes of embedded pictures; beyond that they stay files beside the HTML."""
 
 _ENTRY_CHARACTERS = 90
 
@@ -36,7 +37,7 @@ COLOURS: dict[str, str] = {
     BlockKind.TEXT: "#5b6472",
     BlockKind.MARGIN: "#8a8f98",
 }
-"""What each role of a figure and each kind of block is drawn in; figures without a tag and margins are dashed."""
+"""Colour of each role of a figure and each kind of block."""
 
 _LEGEND = {
     Role.CONTENT: "figure",
@@ -64,25 +65,36 @@ def write_view(
     """Write ``page-0001.png`` and so on, and ``index.html``, into a folder that has the figures already.
 
     Args:
-        out: The folder; its ``figures/<tag number>.png`` are shown in the text.
+        out: The folder, with ``figures/<tag number>.png``.
         source: The document's name.
         store_address: The store that holds the PDF.
-        structured: What its pages hold, in reading order.
+        structured: The document.
         tree: Its evidence tree.
         numbers: Tag numbers by figure id.
-        limits: Time and memory that drawing a page may take, and how many pages at once.
+        limits: Limits of drawing a page.
         report: Called with the pages drawn.
 
     Raises:
         UserError: The folder can't be written to.
     """
     try:
-        unseen = dict(_draw(out, store_address, structured, limits, report))
+        undrawn = dict(_draw(out, store_address, structured, limits, report))
         pictures = [*out.glob("page-*.png"), *(out / "figures" / f"{number}.png" for number in numbers.values())]
         show = _embedded if sum(path.stat().st_size for path in pictures) <= EMBED_BYTES else _linked
-        writer = _Writer(out, structured, numbers, show)
+        page = render(
+            "view.html",
+            source=source,
+            title=Markup(escaped(structured.title)),  # noqa: S704 - escaped
+            facts=_facts(structured),
+            colours=COLOURS,
+            legend=_LEGEND,
+            contents=list(_contents(tree)),
+            pages=structured.pages,
+            undrawn=undrawn,
+            view=_View(out, structured, numbers, show),
+        )
         with (out / "index.html").open("w", encoding="utf-8") as file:
-            file.writelines(writer.lines(source, tree, unseen))
+            file.writelines(page)
     except OSError as error:
         raise UserError(f"can't write to {out}: {error.strerror}") from error
 
@@ -90,7 +102,7 @@ def write_view(
 def _draw(
     out: Path, store_address: str, structured: StructuredDocument, limits: ParseOptions, report: Report
 ) -> Iterator[tuple[int, str]]:
-    """Write a picture a page; yield the pages that can't be drawn, and why."""
+    """Write a picture of each page; yield the pages that can't be drawn with the reason."""
     pages = {page.page: page for page in structured.pages}
     name = document_file(structured.doc_id)
     drawings = [Drawing(store_address, name, page, marks=tuple(marks(page, structured))) for page in pages]
@@ -107,15 +119,15 @@ def _picture_of(out: Path, page: Page) -> Path:
 
 
 def numbered(structured: StructuredDocument, page: int) -> list[tuple[int, Block]]:
-    """Return the blocks of a page in reading order, numbered from 1; margins have no number."""
+    """Return the blocks of a page but for margins, in reading order, numbered from 1."""
     blocks = (block for block in structured.blocks if block.kind is not BlockKind.MARGIN and text_on(block, page))
     return list(enumerate(blocks, 1))
 
 
 def marks(page: int, structured: StructuredDocument) -> list[Mark]:
-    """Return what is drawn over a page: a numbered box a block, and a box for each figure that is no block of its own.
+    """Return the marks of a page: a numbered box per block, and a box per figure that is no block.
 
-    From each figure without a caption a line leads to the text that it is read with.
+    A line leads from each figure without a caption to the text that it is read with.
     """
     boxes = {block.order: block.bbox for block in structured.blocks if block.page == page}
     lines = {
@@ -157,8 +169,23 @@ def _linked(path: Path, out: Path) -> str:
     return path.relative_to(out).as_posix()
 
 
-class _Writer:
-    """Writes the HTML."""
+def _facts(document: StructuredDocument) -> str:
+    tables = sum(block.kind is BlockKind.TABLE for block in document.blocks)
+    by_text = read_with_neighbours(document.pages, document.blocks, document.figures).values()
+    uncaptioned = f" · {sum(by_text)} of {len(by_text)} pictures without a caption by their text" if by_text else ""
+    return f"{len(document.pages)} pages · {len(document.figures)} tags · {tables} tables{uncaptioned}"
+
+
+def _contents(tree: Sequence[Node]) -> Iterator[tuple[Node, int, Markup]]:
+    depth = depths(tree)
+    for node in tree:
+        if node.kind is not NodeKind.TEXT:
+            title = escaped(shorten(title_of(node), _ENTRY_CHARACTERS, placeholder=" …"))
+            yield node, depth[node.node_id], Markup(title)  # noqa: S704 - escaped
+
+
+class _View:
+    """What the template calls for each page."""
 
     def __init__(
         self,
@@ -171,81 +198,39 @@ class _Writer:
         self._structured = structured
         self._numbers = numbers
         self._show = show
+        self._tagged = {figure.placement.order for figure in structured.figures}
+        self._roles = {place.order: place.role for place in structured.placements}
 
-    def lines(self, source: str, tree: Sequence[Node], unseen: Mapping[int, str]) -> Iterator[str]:
-        """Yield the page piece by piece: memory holds one picture at a time."""
-        document = self._structured
-        tables = sum(block.kind is BlockKind.TABLE for block in document.blocks)
-        answers = read_with_neighbours(document.pages, document.blocks, document.figures).values()
-        by_text = f" · {sum(answers)} of {len(answers)} pictures without a caption by their text" if answers else ""
-        facts = f"{len(document.pages)} pages · {len(document.figures)} tags · {tables} tables{by_text}"
-        style = files("pipeline.inspection").joinpath("view.css").read_text(encoding="utf-8")
-        legend = "".join(f'<li class="{what}">{name}</li>' for what, name in _LEGEND.items())
-        colours = "".join(f".{what}{{--mark:{colour}}}" for what, colour in COLOURS.items())
-        yield (
-            f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{html.escape(source)}</title>\n'
-            f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<style>\n{style}{colours}</style></head>\n'
-            f"<body><header><h1>{html.escape(source)}</h1><p>{escaped(document.title)}</p><p>{facts}</p>\n"
-            f"<ul>{legend}</ul></header>\n"
-        )
-        yield f"<nav><h2>Contents</h2>\n<ol>{''.join(self._entries(tree))}</ol></nav>\n<main>\n"
-        for page in document.pages:
-            yield from self._page(page, unseen.get(page.page))
-        yield "</main></body></html>\n"
+    def page_picture(self, page: Page) -> str:
+        return self._show(_picture_of(self._out, page), self._out)
 
-    def _entries(self, tree: Sequence[Node]) -> Iterator[str]:
-        depth = depths(tree)
-        for node in tree:
-            if node.kind is not NodeKind.TEXT:
-                mark = "" if node.kind is NodeKind.SECTION else f"<i>[{node.kind}]</i> "
-                title = escaped(shorten(title_of(node), _ENTRY_CHARACTERS, placeholder=" …"))
-                target = f"#p{node.page}-{node.block}"
-                yield (
-                    f'<li style="--depth:{depth[node.node_id]}"><a href="{target}">{mark}{title}</a>'
-                    f" <small>[{node.node_id}]</small></li>"
-                )
+    def blocks(self, page: int) -> list[tuple[Block, int | str]]:
+        numbers = {block.order: number for number, block in numbered(self._structured, page)}
+        return [(block, numbers.get(block.order, "")) for block in self._structured.blocks if text_on(block, page)]
 
-    def _page(self, page: Page, unseen: str | None) -> Iterator[str]:
-        yield f'<section id="p{page.page}"><h2>Page {page.page}</h2>\n<div class="sheet">'
-        if unseen is None:
-            source = self._show(_picture_of(self._out, page), self._out)
-            yield f'<img src="{source}" alt="Page {page.page} with what was found on it" loading="lazy">'
-        else:
-            yield f"<p>{html.escape(unseen)}</p>"
-        yield '</div>\n<div class="words">\n'
-        numbers = {block.order: number for number, block in numbered(self._structured, page.page)}
-        for block in self._structured.blocks:
-            if text_on(block, page.page):
-                number = numbers.get(block.order, "")
-                yield (
-                    f'<div class="block {self._kind(block)}" id="p{page.page}-{block.order}">'
-                    f"<b>{number}</b>{self._block(block, page.page)}</div>\n"
-                )
-        untagged = [place for place in self._structured.placements if place.page == page.page and not self._has_tag(place)]
-        if untagged:
-            reasons = "".join(f"<li>{place.role}: {html.escape(place.reason)}</li>" for place in untagged)
-            yield f"<details><summary>{len(untagged)} without a tag</summary><ul>{reasons}</ul></details>\n"
-        yield "</div></section>\n"
+    def untagged(self, page: int) -> list[Placement]:
+        return [
+            place
+            for place in self._structured.placements
+            if place.page == page and not (place.figure_id in self._numbers and place.order in self._tagged)
+        ]
 
-    def _has_tag(self, place: Placement) -> bool:
-        return place.figure_id in self._numbers and place.order in {
-            figure.placement.order for figure in self._structured.figures
-        }
-
-    def _kind(self, block: Block) -> str:
-        if block.kind is not BlockKind.FIGURE:
+    def kind(self, block: Block) -> str:
+        if block.kind is not BlockKind.FIGURE or block.placement is None:
             return str(block.kind)
-        place = next(place for place in self._structured.placements if place.order == block.placement)
-        return f"figure {place.role}"
+        return f"figure {self._roles[block.placement]}"
 
-    def _block(self, block: Block, page: int) -> str:
+    def content(self, block: Block, page: int) -> Markup:
+        """Return a block as HTML with its figures in place."""
         if block.kind is BlockKind.TABLE:
             caption = caption_of(block) if page == block.page else f"{caption_of(block)} (continued)".strip()
-            return f'<div dir="auto">{fill(as_html(rows_on(block, page), caption), self._picture)}</div>'
-        return f'<p dir="auto">{fill(escaped(block.text), self._picture)}</p>'
+            content = f'<div dir="auto">{as_html(rows_on(block, page), caption)}</div>'
+        else:
+            content = f'<p dir="auto">{escaped(block.text)}</p>'
+        return Markup(fill(content, self._figure))  # noqa: S704 - escaped
 
-    def _picture(self, figure_id: str) -> str:
+    def _figure(self, figure_id: str) -> str:
         number = self._numbers[figure_id]
         source = self._show(self._out / "figures" / f"{number}.png", self._out)
-        tag = html.escape(TagTemplate().write(number))
-        return f'<span class="tagged"><img src="{source}" alt="" loading="lazy"><code>{tag}</code></span>'
+        figure = Markup('<span class="tagged"><img src="{}" alt="" loading="lazy"><code>{}</code></span>')
+        return figure.format(source, TagTemplate().write(number))

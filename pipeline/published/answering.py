@@ -32,78 +32,82 @@ from tasks.answering.cite import citation
 from tasks.answering.compose import AnswerPrompt, ModelInput, answer_prompt, compose
 from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.generate import WrittenAnswer, write
-from tasks.answering.narrow import NOTHING
 from tasks.answering.presets import packaged
-from tasks.answering.retrievers import without_pages
 from tasks.answering.rounds import Sufficiency, read_sufficiency, retrieve_in_rounds
 from tasks.answering.trace import Trace
 from tasks.enriching.spending import Budget, most_of
 
 ORDERED_BY = "hybrid"
-"""The retrieval preset that ranks the evidence of several rounds: by words and meaning, without a generative model."""
+"""Preset that ranks the evidence of several rounds: it needs no generative model."""
 
 JUDGED_CHARS = 12_000
-"""Characters of evidence that a judge of sufficiency reads: some 3,000 tokens."""
+"""Characters of evidence that a judge of sufficiency reads, about 3,000 tokens."""
 
 
 @dataclass(frozen=True)
-class Question:
-    """A question, and how it is answered.
+class AnswerPlan:
+    """How one question is answered.
 
     Attributes:
-        asked: The question.
+        question: The question.
         preset: The answer preset.
-        plan: How passages are retrieved.
-        fallback: How they are retrieved where no model writes.
-        prompt: What the model is asked; None where none writes.
-        filters: What the answer is narrowed to, as the caller gives them.
+        retrieval: The retrieval preset.
+        fallback: The retrieval preset where the model fails.
+        prompt: The model's prompt; None without a model.
+        filters: Unresolved filters.
     """
 
-    asked: EmbeddedQuery
+    question: EmbeddedQuery
     preset: AnswerPreset
-    plan: Preset
+    retrieval: Preset
     fallback: Preset
     prompt: AnswerPrompt | None
     filters: Filters
 
 
 def answer_events(
-    opened: OpenVersion, question: Question, *, traced: bool = False, stopped: Callable[[], bool] = lambda: False
+    opened: OpenVersion, plan: AnswerPlan, *, traced: bool = False, stopped: Callable[[], bool] = lambda: False
 ) -> Iterator[AnswerEvent]:
-    """Yield an answer as it comes into being; the last event is the whole of it.
+    """Yield an answer as it is written; the last event is the whole answer.
 
-    Where the model fails, in the middle or from the start, the last event is the extractive answer with a note that says why.
+    Where the model fails, the last event is the extractive answer with a note that gives the reason.
 
     Args:
         opened: The version.
-        question: What is asked, and how it is answered.
-        traced: Whether the result has what each step did.
-        stopped: Whether nobody waits any more: then calls of models end.
+        plan: The question and how it is answered.
+        traced: Report what each step did.
+        stopped: Returns true when nobody waits for the answer any more; calls of models then end.
 
     Raises:
         RequestError: The version or the request lacks what the preset needs.
     """
     trace = Trace(time.perf_counter)
-    if question.preset.model is None or question.prompt is None:
-        result = extractive_answer(opened, question.asked, question.plan, filters=question.filters, trace=trace)
-        result = result.model_copy(update={"preset": question.preset.name})
-        yield AnswerStarted(version=opened.version, preset=question.preset.name, citations=result.citations)
+    if plan.preset.model is None or plan.prompt is None:
+        result = extractive_answer(opened, plan.question, plan.retrieval, filters=plan.filters, trace=trace)
+        result = result.model_copy(update={"preset": plan.preset.name})
+        yield AnswerStarted(version=opened.version, preset=plan.preset.name, citations=result.citations)
         yield from (PartFinished(part=place, value=part) for place, part in enumerate(result.parts))
         yield AnswerFinished(result=result.model_copy(update={"trace": trace.steps if traced else None}))
         return
-    yield from _Generated(opened, question, trace, traced, stopped).events()
+    yield from _Generated(opened, plan, plan.prompt, trace, traced, stopped).events()
 
 
 class _Generated:
-    """One answer by a model."""
+    """An answer that a model writes."""
 
     def __init__(
-        self, opened: OpenVersion, question: Question, trace: Trace, traced: bool, stopped: Callable[[], bool]
+        self,
+        opened: OpenVersion,
+        plan: AnswerPlan,
+        prompt: AnswerPrompt,
+        trace: Trace,
+        traced: bool,
+        stopped: Callable[[], bool],
     ) -> None:
-        self._opened, self._question, self._trace = opened, question, trace
+        self._opened, self._plan, self._prompt, self._trace = opened, plan, prompt, trace
         self._traced, self._stopped = traced, stopped
-        self._preset = question.preset
-        self._corpus = opened.asked()
+        self._preset = plan.preset
+        self._corpus = opened.settings()
         self._models = QueryModels(self._corpus.retrieval, opened.embedders, stopped)
         self._model = self._preset.model or ""
         self._options = cast(ModelConfig, self._corpus.retrieval.models[self._model])
@@ -124,7 +128,7 @@ class _Generated:
                 model=self._options.model,
                 citations=self._citations(sent),
             )
-            with self._trace.step("answer", self._question.asked.words) as doing:
+            with self._trace.step("answer", self._plan.question.words) as doing:
                 before = self._models.spent
                 readable = sent if self._preset.figures == "in_place" else sent.without_figures()
                 for event in self._written(readable):
@@ -138,7 +142,7 @@ class _Generated:
         yield self._finished(written, sent, rounds)
 
     def _written(self, sent: ModelInput) -> Iterator[TextDelta | PartFinished | WrittenAnswer]:
-        """Yield what the model writes; one that can't be used as the corpus file names it is a failure like any other."""
+        """Yield what the model writes; a model that is misconfigured is a failure like any other."""
         try:
             yield from write(self._models[self._model], sent)
         except UserError as error:
@@ -154,9 +158,9 @@ class _Generated:
         if written.failure:
             result = extractive_answer(
                 self._opened,
-                self._question.asked,
-                self._question.fallback,
-                filters=self._question.filters,
+                self._plan.question,
+                self._plan.fallback,
+                filters=self._plan.filters,
                 trace=self._trace,
             )
             result = result.model_copy(update=shared | {"note": f"answered without a model: {written.failure}"})
@@ -179,7 +183,7 @@ class _Generated:
         return [citation(hit, n, corpus=name, version=version) for n, hit in enumerate(sent.passages, 1)]
 
     def _figures_after(self, sent: ModelInput) -> list[FigurePart]:
-        """Return the pictures of the rows that are figures, for answers that show them behind the text."""
+        """Return the figures that an answer shows after its text."""
         if self._preset.figures != "after":
             return []
         known = {part.figure_id: part for part in sent.figures.values()}
@@ -187,20 +191,19 @@ class _Generated:
         return [known[name] for name in rows if name in known]
 
     def _compose(self, hits: Sequence[Hit]) -> ModelInput:
-        question = self._question
-        assert question.prompt is not None
+        question = self._plan.question
         return compose(
-            question.asked.words,
+            question.words,
             hits,
-            question.prompt,
+            self._prompt,
             self._opened.template,
             images=self._pictures(hits),
             context_chars=self._corpus.answer.context_chars,
-            query_picture=question.asked.picture,
+            query_picture=question.picture,
         )
 
     def _pictures(self, hits: Sequence[Hit]) -> list[tuple[str, bytes]]:
-        """Return the pictures that the model sees: those of the best rows first, each once."""
+        """Return the pictures that the model sees, those of the best rows first."""
         names = (name for hit in hits for name in ([hit.figure_id] if hit.figure_id else hit.figure_refs))
         wanted = list(dict.fromkeys(names))[: self._preset.max_images]
         return [(name, self._opened.workspace.store.get(figure_file(name))) for name in wanted]
@@ -213,7 +216,7 @@ class _Generated:
                 return self._given(), []
             case _:
                 return retrieve_in_rounds(
-                    self._question.asked.words,
+                    self._plan.question.words,
                     self._search,
                     self._judged,
                     self._ranked_again,
@@ -225,7 +228,7 @@ class _Generated:
 
     def _given(self) -> list[Hit]:
         """Return the rows that the request's filters name, in reading order."""
-        filters = self._question.filters
+        filters = self._plan.filters
         if not (filters.evidence_ids or (filters.documents and (filters.pages or filters.page_ranges))):
             raise RequestError(
                 f"answer preset {self._preset.name} takes its context from the request: give filters.evidence_ids, or "
@@ -235,32 +238,28 @@ class _Generated:
         return self._opened.hits([(name, 1.0) for name in found[: self._preset.passages]])
 
     def _search(self, query: str) -> list[Hit]:
-        asked = self._question.asked.reworded(query)
-        return self._hits(asked, self._question.plan, self._preset.passages, self._narrowed)
+        return self._hits(self._plan.question.reworded(query), self._plan.retrieval, self._preset.passages, self._filters)
 
     def _ranked_again(self, hits: Sequence[Hit]) -> list[Hit]:
-        """Return all rows of several rounds, ranked against the original question."""
+        """Return the rows of all rounds, ranked against the original question."""
         known = {hit.evidence_id: hit for hit in hits}
         narrowed = Filters(evidence_ids=list(known))
-        ranked = self._hits(self._question.asked, packaged()[ORDERED_BY], len(known), narrowed)
+        ranked = self._hits(self._plan.question, packaged()[ORDERED_BY], len(known), narrowed)
         return list(({hit.evidence_id: known[hit.evidence_id] for hit in ranked} | known).values())
 
-    def _hits(self, asked: EmbeddedQuery, plan: Preset, k: int, narrowed: Filters) -> list[Hit]:
+    def _hits(self, question: EmbeddedQuery, plan: Preset, k: int, filters: Filters) -> list[Hit]:
         opened = self._opened
-        return opened.hits(opened.ranked(asked, plan, k, narrowed, self._trace, models=self._models))
+        return opened.hits(opened.ranked(question, plan, k, filters, self._trace, models=self._models))
 
     @property
-    def _narrowed(self) -> Filters:
-        """The request's filters; rows of whole pages repeat others, so they are left out unless the plan looks at them."""
-        opened, plan = self._opened, self._question.plan
-        narrowed = opened.resolved(self._question.filters)
-        if opened.has_pages and not narrowed.modalities and not plan.looks_at_pages_alone and narrowed != NOTHING:
-            return without_pages(narrowed)
-        return narrowed
+    def _filters(self) -> Filters:
+        opened = self._opened
+        resolve = opened.resolved if self._plan.retrieval.looks_at_pages_alone else opened.resolved_without_pages
+        return resolve(self._plan.filters)
 
     def _judged(self, queries: Sequence[str], hits: Sequence[Hit]) -> Sufficiency | None:
         sent = compose(
-            self._question.asked.words,
+            self._plan.question.words,
             hits,
             answer_prompt("sufficient"),
             self._opened.template,
@@ -268,8 +267,7 @@ class _Generated:
             queries=queries,
         )
         with self._trace.step(f"sufficient? round {len(queries)}", queries[-1]) as doing:
-            said = reply(self._models[self._model], sent.messages, doing)
-            verdict = read_sufficiency(said)
+            verdict = read_sufficiency(reply(self._models[self._model], sent.messages, doing))
             if verdict is None:
                 doing.note = doing.note or "the judge gave no verdict; retrieval ends"
             elif not verdict.sufficient:
@@ -277,7 +275,7 @@ class _Generated:
         return verdict
 
     def _may_go_on(self) -> bool:
-        """Return whether a judge may be asked and the answer still be written after it."""
+        """Return whether the budget covers another judgement and the answer after it."""
         each = most_of(self._options, max(JUDGED_CHARS, self._corpus.answer.context_chars), self._preset.max_images)
         return not self._stopped() and self._affords(each.times(2))
 

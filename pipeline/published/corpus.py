@@ -1,6 +1,7 @@
-"""The read side of a corpus: what is live, searched, answered and shown."""
+"""Read a published corpus: search it, answer from it, show its files."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from backends.models.pictures import receive
@@ -8,9 +9,9 @@ from pipeline.corpus.answers import answer_preset_of, answers_of, lacking_for_an
 from pipeline.corpus.presets import default_preset, preset_of, presets_of
 from pipeline.corpus.prompts import find_answer_prompt
 from pipeline.corpus.workspace import Workspace, open_workspace
-from pipeline.published.answering import Question, answer_events
+from pipeline.published.answering import AnswerPlan, answer_events
 from pipeline.published.files import PublishedFiles
-from pipeline.published.version import OpenVersion
+from pipeline.published.version import DEFAULT_K, OpenVersion
 from pipeline.published.versions import OpenVersions
 from pipeline.records.picture_hashes import PictureHashes
 from pipeline.records.publication import list_versions
@@ -18,43 +19,43 @@ from schemas.answer_presets import AnswerPreset, AnswerPresetInfo
 from schemas.answers import AnswerEvent, AnswerFinished, AnswerResult
 from schemas.corpus import Corpus
 from schemas.errors import RequestError, TransientError
-from schemas.evidence import NO_FILTERS, Filters, Modality, Resemblance, SearchResult, SimilarFigures
+from schemas.evidence import Filters, Modality, Resemblance, SearchResult, SimilarFigures
 from schemas.overview import CorpusOverview, SearchPreset
 from schemas.progress import Report, silent
-from schemas.retrieval import Preset, PresetInfo
+from schemas.retrieval import AnswerQuery, Preset, PresetInfo, Query
 from schemas.versions import VersionList
 from tasks.answering.answer_presets import answer_preset_info, with_settings
 from tasks.answering.compose import answer_prompts
-from tasks.answering.group import GroupBy
-from tasks.answering.presets import NO_CHANGES, changed, preset_info
+from tasks.answering.presets import changed, preset_info
 from tasks.answering.retrieve import looks, takes_pictures
 from workers.draw_pages import PageDrawer
 
-K = 10
-"""Hits of those who ask for no number, by a preset that names none."""
+SIMILAR_WAIT_S = 3.0
+"""Longest wait for perceptual hashes that are still being computed."""
 
-LOOKING_S = 3.0
-"""How long somebody who asks for look-alikes waits, where hashes are still to be computed."""
-
-QUERIES_AT_ONCE = 256
+EMBED_BATCH = 256
 
 _SUGGESTIONS = 6
 _SOURCES_LISTED = 500
 
 
 class PublishedCorpus:
-    """The read side of one corpus. Safe to call from several threads; the pointer is read once a call.
+    """The published versions of one corpus. Thread-safe.
+
+    ``version`` is the live one where None. Methods raise ``NotFoundError`` for what the version doesn't hold, ``RequestError``
+    for other mistakes of the caller, ``TransientError`` where the engine or the store doesn't answer or is damaged, and other
+    ``UserError``s for mistakes in the configuration.
 
     Args:
         workspace: The corpus.
-        drawer: Draws pages; several corpora may share one, and then the one who made it closes it.
+        drawer: Draws pages; a shared one is closed by whoever made it.
     """
 
     def __init__(self, workspace: Workspace, drawer: PageDrawer | None = None) -> None:
         self._workspace = workspace
         self._versions = OpenVersions(workspace)
         self._drawer = drawer or PageDrawer()
-        self._closes_drawer = drawer is None
+        self._owns_drawer = drawer is None
         self._looks = PictureHashes(workspace.store)
         self.files = PublishedFiles(workspace, self._versions, self._drawer)
 
@@ -69,45 +70,37 @@ class PublishedCorpus:
             self._versions.live()
             return list_versions(self._workspace.store, self.name)
 
-    def search(
-        self,
-        query: str,
-        *,
-        picture: bytes | None = None,
-        preset: str | None = None,
-        steps: Mapping[str, Any] = NO_CHANGES,
-        k: int | None = None,
-        offset: int = 0,
-        filters: Filters = NO_FILTERS,
-        version: str | None = None,
-        group_by: GroupBy | None = None,
-        highlight: bool = False,
-        trace: bool = False,
-    ) -> SearchResult:
-        """Return the best ``k`` rows behind the first ``offset``, of the live version or of ``version``.
+    def search(self, query: Query) -> SearchResult:
+        """Return the best rows.
 
-        A picture without a preset is searched by the first preset that looks at pictures and of which the version lacks nothing,
-        unless the default does.
+        A query with a picture and no preset uses the default preset, or else the first that takes pictures.
 
         Raises:
-            RequestError: No preset that the version can be searched by takes a picture; the message names the settings.
+            RequestError: The version has no preset that takes a picture; the message names the settings.
         """
-        plan = self._plan(preset, steps)
-        seen = None if picture is None else receive(picture)
-        with self._versions.opened(version) as opened:
-            if seen is not None and preset is None and not takes_pictures(plan):
-                plan = self._plan(self._for_pictures(opened), steps)
-            asked, most = opened.question(query, seen), k or plan.select.k or K
-            return opened.search(
-                asked,
-                plan,
-                k=most,
-                offset=offset,
-                filters=filters,
-                group_by=group_by,
-                highlight=highlight,
-                traced=trace,
-            )
+        plan = self._plan(query.preset, query.steps)
+        if query.picture is not None:
+            query = replace(query, picture=receive(query.picture))
+        with self._versions.opened(query.version) as opened:
+            if query.picture is not None and query.preset is None and not takes_pictures(plan):
+                plan = self._plan(self._for_pictures(opened), query.steps)
+            return opened.search(query, plan)
+
+    def search_each(self, shared: Query, questions: Sequence[tuple[str, Filters]]) -> Iterator[SearchResult]:
+        """Yield the result of each question, all from one version; questions are embedded in batches.
+
+        Args:
+            shared: The query apart from text and filters.
+            questions: Texts and filters.
+        """
+        plan, version = self._plan(shared.preset, shared.steps), shared.version
+        for start in range(0, len(questions), EMBED_BATCH):
+            batch = questions[start : start + EMBED_BATCH]
+            with self._versions.opened(version) as opened:
+                version = opened.version  # even if another is published meanwhile
+                embedded = opened.questions([text for text, _ in batch], plan)
+                for (text, filters), question in zip(batch, embedded, strict=True):
+                    yield opened.search(replace(shared, text=text, filters=filters), plan, question)
 
     def similar(
         self,
@@ -116,17 +109,17 @@ class PublishedCorpus:
         by: Resemblance = "vector",
         k: int | None = None,
         version: str | None = None,
-        wait_s: float = LOOKING_S,
+        wait_s: float = SIMILAR_WAIT_S,
         report: Report = silent,
     ) -> SimilarFigures:
-        """Return the ``k`` figures most like one, of the live version or of ``version``.
+        """Return the ``k`` figures most like one.
 
-        Of a version whose figures nobody compared before, hashes are computed, for ``wait_s`` seconds at most before
-        ``TransientError`` says how far that is; ``report`` is called meanwhile.
+        Perceptual hashes that are missing are computed, for at most ``wait_s`` before ``TransientError`` gives the progress;
+        ``report`` receives it too.
         """
         with self._versions.opened(version) as opened:
             if by == "vector":
-                return opened.similar(figure_id, k=k or K)
+                return opened.similar(figure_id, k=k or DEFAULT_K)
             figures, version = opened.comparable(figure_id), opened.version
         with self._versions.reading():
             hashes = self._looks.of(figures, wait_s=wait_s, report=report)
@@ -135,124 +128,82 @@ class PublishedCorpus:
                 f"corpus {self.name}: the store can't give figure {figure_id}; to see why: inset doctor {self.name}"
             )
         with self._versions.opened(version) as opened:
-            return opened.look_alikes(figure_id, hashes, k=k or K)
+            return opened.look_alikes(figure_id, hashes, k=k or DEFAULT_K)
 
-    def search_each(
-        self,
-        queries: Sequence[tuple[str, Filters]],
-        *,
-        preset: str | None = None,
-        steps: Mapping[str, Any] = NO_CHANGES,
-        k: int,
-        version: str | None = None,
-    ) -> Iterator[SearchResult]:
-        """Yield the best ``k`` rows for each query, all of one version: the live one, or ``version``.
-
-        Queries are embedded together, some hundred at once.
-        """
-        plan = self._plan(preset, steps)
-        for start in range(0, len(queries), QUERIES_AT_ONCE):
-            some = queries[start : start + QUERIES_AT_ONCE]
-            with self._versions.opened(version) as opened:
-                version = opened.version  # whatever is published meanwhile
-                found = zip(opened.questions([query for query, _ in some], plan), some, strict=True)
-                for asked, (_, filters) in found:
-                    yield opened.search(asked, plan, k=k, filters=filters)
-
-    def answer(self, question: str, **options: Any) -> AnswerResult:
-        """Answer from one version: the result that ``answer_events`` ends with; arguments and errors as there."""
-        *_, last = self.answer_events(question, **options)
+    def answer(self, query: AnswerQuery) -> AnswerResult:
+        """Return the result that ``answer_events`` ends with."""
+        *_, last = self.answer_events(query)
         return cast(AnswerFinished, last).result
 
-    def answer_events(
-        self,
-        question: str,
-        *,
-        answer: str | None = None,
-        settings: Mapping[str, Any] = NO_CHANGES,
-        preset: str | None = None,
-        steps: Mapping[str, Any] = NO_CHANGES,
-        picture: bytes | None = None,
-        filters: Filters = NO_FILTERS,
-        version: str | None = None,
-        trace: bool = False,
-        stopped: Callable[[], bool] = lambda: False,
-    ) -> Iterator[AnswerEvent]:
-        """Yield an answer from the live version, or from ``version``, as it comes into being; the last event is all of it.
+    def answer_events(self, query: AnswerQuery, stopped: Callable[[], bool] = lambda: False) -> Iterator[AnswerEvent]:
+        """Yield an answer as it is written; the last event is the whole answer.
 
         Args:
-            question: In plain words.
-            answer: The answer preset; the corpus's default where None.
-            settings: Settings of the answer preset that are overridden.
-            preset: The retrieval preset; that of the answer preset, or else the corpus's default, where None.
-            steps: Steps of the retrieval preset that are overridden.
-            picture: An encoded picture that goes with the question, for retrieval presets that look at pictures.
-            filters: What the answer is narrowed to.
-            version: Which; the live one where None.
-            trace: Whether the result has what each step did.
-            stopped: Whether nobody waits any more: then calls of models end.
+            query: The question.
+            stopped: Returns true when nobody waits for the answer any more; calls of models then end.
         """
-        corpus = self._versions.asked()
-        how = answer_preset_of(corpus.answer, answer)
-        if settings.get("prompt", how.prompt) not in (
-            how.prompt,
-            *answer_prompts(),
-        ):  # a path would read files of this machine
+        corpus = self._versions.settings()
+        preset = answer_preset_of(corpus.answer, query.answer)
+        # A request never names a file of this machine.
+        if query.settings.get("prompt", preset.prompt) not in (preset.prompt, *answer_prompts()):
             raise RequestError(
-                f"there is no prompt {settings['prompt']!r}; a request names a packaged one: {', '.join(answer_prompts())}"
+                f"there is no prompt {query.settings['prompt']!r}; "
+                f"a request names a packaged one: {', '.join(answer_prompts())}"
             )
-        how = with_settings(how, settings) if settings else how
-        if absent := lacking_for_answer(how, corpus):
+        preset = with_settings(preset, query.settings) if query.settings else preset
+        if absent := lacking_for_answer(preset, corpus):
             raise RequestError(
-                f"answer preset {how.name} needs {', '.join(absent)}; set {', '.join(absent.values())} in the corpus file, "
+                f"answer preset {preset.name} needs {', '.join(absent)}; set {', '.join(absent.values())} in the corpus file, "
                 "or use another answer preset"
             )
         prompt = None
-        if how.model is not None:
+        if preset.model is not None:
             setting = f"{self._workspace.file}: answer.prompt"
-            prompt = find_answer_prompt(how.prompt, self._workspace.file.parent, setting)
-        seen = None if picture is None else receive(picture)
-        with self._versions.opened(version) as opened:
-            asked = Question(
-                asked=opened.question(question, seen),
-                preset=how,
-                plan=self._plan(preset or how.retrieval, steps),
-                fallback=self._plan(preset, steps),
+            prompt = find_answer_prompt(preset.prompt, self._workspace.file.parent, setting)
+        picture = None if query.picture is None else receive(query.picture)
+        with self._versions.opened(query.version) as opened:
+            plan = AnswerPlan(
+                question=opened.question(query.text, picture),
+                preset=preset,
+                retrieval=self._plan(query.preset or preset.retrieval, query.steps),
+                fallback=self._plan(query.preset, query.steps),
                 prompt=prompt,
-                filters=filters,
+                filters=query.filters,
             )
-            yield from answer_events(opened, asked, traced=trace, stopped=stopped)
+            yield from answer_events(opened, plan, traced=query.trace, stopped=stopped)
 
     def answer_presets(self, version: str | None = None) -> list[AnswerPresetInfo]:
-        """Return every way to answer, the default first, and what the corpus file or the version lacks for it."""
-        corpus = self._versions.asked()
+        """Return all answer presets, the default first, with what the corpus file or the version lacks for each."""
+        corpus = self._versions.settings()
         default = answer_preset_of(corpus.answer, None)
         with self._versions.opened(version) as opened:
             known = [default, *(one for name, one in answers_of(corpus.answer).items() if name != default.name)]
             return [self._answer_info(one, corpus, opened) for one in known]
 
-    def _answer_info(self, how: AnswerPreset, corpus: Corpus, opened: OpenVersion) -> AnswerPresetInfo:
-        plan = self._plan(how.retrieval, NO_CHANGES)
-        needs = preset_info(plan).needs if how.context == "retrieved" else []
-        missing = opened.lacks(plan) if how.context == "retrieved" else []
-        if how.model is not None:
-            needs = [*needs, f"a model {how.model} that writes"]
-            missing = [*missing, *(f"{what} (set {setting})" for what, setting in lacking_for_answer(how, corpus).items())]
-        return answer_preset_info(how, needs, missing)
+    def _answer_info(self, preset: AnswerPreset, corpus: Corpus, opened: OpenVersion) -> AnswerPresetInfo:
+        plan = self._plan(preset.retrieval, {})
+        needs = preset_info(plan).needs if preset.context == "retrieved" else []
+        missing = opened.lacks(plan) if preset.context == "retrieved" else []
+        if preset.model is not None:
+            needs = [*needs, f"a model {preset.model} that writes"]
+            missing = [
+                *missing,
+                *(f"{what} (set {setting})" for what, setting in lacking_for_answer(preset, corpus).items()),
+            ]
+        return answer_preset_info(preset, needs, missing)
 
     def presets(self, version: str | None = None) -> list[PresetInfo]:
-        """Return every way to search, the default first, and what the live version or ``version`` lacks for it."""
+        """Return all retrieval presets, the default first, with what the version lacks for each."""
         with self._versions.opened(version) as opened:
             return [preset_info(preset, opened.lacks(preset)) for preset in self._presets()]
 
     def _presets(self) -> list[Preset]:
-        """Return all presets, the corpus's default first."""
-        options = self._versions.asked().retrieval
+        options = self._versions.settings().retrieval
         default = default_preset(options)
         return [default, *(preset for preset in presets_of(options).values() if preset.name != default.name)]
 
     def _plan(self, preset: str | None, steps: Mapping[str, Any]) -> Preset:
-        options = self._versions.asked().retrieval
+        options = self._versions.settings().retrieval
         named = preset_of(options, preset) if preset else default_preset(options)
         return changed(named, steps) if steps else named
 
@@ -263,11 +214,11 @@ class PublishedCorpus:
                 "this version can't be searched by a picture: name a model of pictures as embeddings.image in the corpus file "
                 "and refresh, or a vision-language model that describes the picture as retrieval.models.vlm"
             )
-        # A description takes a call of a generative model, and says less than what it describes.
+        # Describing the picture costs a call of a generative model, and loses detail.
         return min(able, key=lambda preset: not looks(preset)).name
 
     def overview(self) -> CorpusOverview:
-        """Return what its live version holds."""
+        """Return a summary of the live version."""
         with self._versions.reading():
             pointer = self._versions.live()
         if pointer is None:
@@ -292,14 +243,12 @@ class PublishedCorpus:
         )
 
     def ready(self) -> None:
-        """Raise where no version is live, or where it can't be searched: one question is put to it."""
-        with self._versions.opened(None) as opened:
-            plan = default_preset(self._versions.asked().retrieval)
-            opened.search(opened.question("ready"), plan, k=1, filters=NO_FILTERS)
+        """Run one search; raise an ``InsetError`` where no version is live, or it can't be searched."""
+        self.search(Query("ready", k=1))
 
     def close(self) -> None:
-        """End the processes that draw pages, unless others share them."""
-        if self._closes_drawer:
+        """End the processes that draw pages, unless they are shared."""
+        if self._owns_drawer:
             self._drawer.close()
 
     def _suggestions(self) -> list[str]:
@@ -323,5 +272,5 @@ def _shown(preset: Preset) -> SearchPreset:
 
 
 def open_published(name_or_path: str, drawer: PageDrawer | None = None) -> PublishedCorpus:
-    """Open the read side of a corpus by name or file; ``drawer`` draws its pages, and is shared with others."""
+    """Open a published corpus by name or file; a ``drawer`` is shared with others."""
     return PublishedCorpus(open_workspace(name_or_path), drawer)

@@ -1,76 +1,105 @@
-"""The extractive answer of a version: every word is the documents'."""
+"""Extractive answers: passages of the documents, word for word."""
 
 import time
+from collections import defaultdict
+from collections.abc import Sequence
 from typing import cast
 
 from backends.engines.analyser import query_terms
-from pipeline.published.extracted import extracted
 from pipeline.published.version import OpenVersion
 from schemas.answers import AnswerResult
-from schemas.evidence import Filters, Hit
+from schemas.evidence import Filters, Hit, Modality
 from schemas.ports import TextEmbedder
 from schemas.retrieval import Preset, Scored
 from tasks.answering.confidence import NEARNESS, Evidence, confidence, gather, thresholds
 from tasks.answering.embedded_query import EmbeddedQuery
+from tasks.answering.extract import candidates, extract, scores
 from tasks.answering.narrow import NOTHING
-from tasks.answering.retrievers import without_pages
+from tasks.answering.passages import RowPosition, around, read_passage
 from tasks.answering.trace import Trace
+from tasks.enriching.spaces import DEFAULT
 
 RANKED = 3
-"""Rows that are ranked for each passage of an answer: some show what another shows."""
+"""Rows ranked for each passage of an answer: some rows overlap."""
 
 
 def extractive_answer(
     opened: OpenVersion, asked: EmbeddedQuery, plan: Preset, *, filters: Filters, trace: Trace | None = None
 ) -> AnswerResult:
-    """Answer out of the best passages; show the nearest one where that is not sure; abstain where nothing answers.
+    """Answer with the best passages, with the nearest one where confidence is low, or abstain.
 
     Args:
         opened: The version.
         asked: The question.
         plan: How passages are retrieved.
-        filters: What the answer is narrowed to, as the caller gives them.
-        trace: Keeps what each step did.
+        filters: Unresolved filters.
+        trace: Records what each step did.
     """
     trace = trace or Trace(time.perf_counter)
-    options = opened.asked().answer
-    hits, sure = weighed(opened, asked, plan, filters=filters, trace=trace)
+    options = opened.settings().answer
+    hits, evidence = evidence_for(opened, asked, plan, filters=filters, trace=trace)
+    sure = confidence(evidence, opened.calibration)
     abstain_below, sure_above = thresholds(options, opened.calibration)
     if sure < abstain_below:
-        return extracted(opened, asked, [], passages=1).model_copy(update={"confidence": sure})
-    unsure = sure < sure_above
-    made = extracted(opened, asked, hits, passages=options.passages)
-    return made.model_copy(update={"confidence": sure, "unsure": unsure and not made.abstained})
-
-
-def weighed(
-    opened: OpenVersion, asked: EmbeddedQuery, plan: Preset, *, filters: Filters, trace: Trace
-) -> tuple[list[Hit], float]:
-    """Return the passages that an answer may be made of, best first, and how sure it is that they answer."""
-    hits, evidence = evidence_for(opened, asked, plan, filters=filters, trace=trace)
-    return hits, confidence(evidence, opened.calibration)
+        return _extracted(opened, asked, [], passages=1).model_copy(update={"confidence": sure})
+    made = _extracted(opened, asked, hits, passages=options.passages)
+    return made.model_copy(update={"confidence": sure, "unsure": sure < sure_above and not made.abstained})
 
 
 def evidence_for(
     opened: OpenVersion, asked: EmbeddedQuery, plan: Preset, *, filters: Filters, trace: Trace
 ) -> tuple[list[Hit], Evidence]:
-    """Return the passages that an answer may be made of, and what speaks for it that they answer.
-
-    Rows of whole pages are left out unless they are asked for: they repeat the words of others.
-    """
-    narrowed = opened.resolved(filters)
-    if narrowed == NOTHING:
+    """Return the hits that an answer may use, and the evidence for confidence in it."""
+    resolved = opened.resolved_without_pages(filters)
+    if resolved == NOTHING:
         return [], {}
-    if opened.has_pages and not narrowed.modalities:
-        narrowed = without_pages(narrowed)
-    hits = opened.hits(opened.ranked(asked, plan, opened.asked().answer.passages * RANKED, narrowed, trace))
+    hits = opened.hits(opened.ranked(asked, plan, opened.settings().answer.passages * RANKED, resolved, trace))
     with trace.step("confidence", asked.words):
         return hits, gather(
             asked,
             opened.index,
             hits,
-            narrowed,
+            resolved,
             analyse=lambda text: query_terms(text, opened.counts.documents_by_language),
             embedder=cast(TextEmbedder, opened.embedders[NEARNESS.name]),
             judged=bool(plan.rerank) and isinstance(plan.rerank[-1], Scored),
         )
+
+
+def _extracted(opened: OpenVersion, asked: EmbeddedQuery, hits: Sequence[Hit], *, passages: int) -> AnswerResult:
+    """Extract an answer of at most some passages from hits and their neighbouring rows; no hits make an abstention."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for hit in hits:
+        found[hit.doc_id].append(hit.evidence_id)
+    runs: list[list[str]] = []
+    tags: dict[str, str] = {}
+    for doc_id, own in found.items():
+        columns = ["evidence_id", "modality", "section_path", "figure_id", "tagged_text"]
+        rows = opened.document_rows.of(doc_id).select(columns).to_pylist()
+        runs += around([RowPosition(row["evidence_id"], row["modality"], tuple(row["section_path"])) for row in rows], own)
+        for row in rows:
+            if row["modality"] == Modality.FIGURE:
+                tags.setdefault(row["figure_id"], opened.template.split(row["tagged_text"])[0][0])
+    read = {hit.evidence_id: hit for hit in opened.hits([(name, 0.0) for run in runs for name in run])}
+    ranks = {hit.evidence_id: rank for rank, hit in enumerate(hits)}
+    texts = sorted(
+        (read_passage([read[name] for name in run], ranks, opened.template) for run in runs),
+        key=lambda passage: passage.rank,
+    )
+    some = candidates(texts, opened.template)
+    near: list[float] = []
+    if some:
+        embedder = cast(TextEmbedder, opened.embedders[DEFAULT.name])
+        vectors = embedder.embed_documents([candidate.context for candidate in some])
+        near = (vectors @ asked.vector(DEFAULT.name)).tolist()
+    return extract(
+        asked.words,
+        texts,
+        some,
+        scores(asked.words, some, near, texts),
+        opened.template,
+        corpus=opened.workspace.corpus.name,
+        version=opened.version,
+        most=passages,
+        tags=tags,
+    )

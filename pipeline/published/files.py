@@ -9,9 +9,12 @@ from schemas.errors import TransientError, UserError
 from schemas.ids import document_file, figure_file
 from workers.draw_pages import Drawing, PageDrawer
 
+Box = tuple[float, float, float, float]
+"""x0, y0, x1, y1 in PDF points from the top left."""
+
 
 class PublishedFiles:
-    """What readers open: each file only where the version that they read holds it, whatever the store still has."""
+    """Files of one corpus, each only where the version holds it, even if the store has more."""
 
     def __init__(self, workspace: Workspace, versions: OpenVersions, drawer: PageDrawer) -> None:
         self._workspace, self._versions, self._drawer = workspace, versions, drawer
@@ -27,11 +30,14 @@ class PublishedFiles:
         doc_id: str,
         page: int,
         *,
-        highlight: Sequence[tuple[float, float, float, float]] = (),
+        highlight: Sequence[Box] = (),
         dpi: int = 110,
         version: str | None = None,
     ) -> "Future[bytes]":
-        """Return what will be a page as PNG, the given boxes highlighted; cancel it where the caller goes."""
+        """Return a future of a page as PNG with highlighted boxes; cancel it when nobody waits for it any more.
+
+        The future raises ``BadInputError`` where the page can't be drawn.
+        """
         with self._versions.opened(version) as opened:
             opened.require(doc_id)
             store = self._workspace.store.root
@@ -45,14 +51,13 @@ class PublishedFiles:
             return self._stored(document_file(doc_id)), source.rpartition("/")[2]
 
     def tagged_document(self, doc_id: str, *, version: str | None = None) -> tuple[bytes, str]:
-        """Return the copy of a PDF in which every figure's tag is written at its place, and its file name."""
+        """Return the copy of a PDF with a tag at each figure, and its file name."""
         with self._versions.opened(version) as opened:
             name = opened.tagged_name(doc_id)
             stem = opened.require(doc_id)[0].rpartition("/")[2].removesuffix(".pdf")
             return self._stored(name), f"{stem}.tagged.pdf"
 
     def _stored(self, name: str) -> bytes:
-        """Return an object that the opened version names."""
         try:
             return self._workspace.store.get(name)
         except FileNotFoundError as error:
@@ -63,5 +68,5 @@ class PublishedFiles:
     def _passwords(self) -> tuple[str, ...]:
         try:
             return tuple(self._workspace.passwords())
-        except UserError:  # the variable isn't set where this runs: pages of encrypted documents say that they need one
+        except UserError:  # not set here: pages of encrypted documents then report it
             return ()

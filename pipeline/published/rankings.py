@@ -1,49 +1,47 @@
-"""Answer many questions at once, for those who score retrieval."""
+"""Rank the evidence of many questions, to score retrieval."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from evaluation.questions import load_questions
 from pipeline.published.corpus import PublishedCorpus
 from schemas.errors import UserError
-from schemas.evidence import Filters, Hit
+from schemas.evidence import Hit
 from schemas.progress import Report
+from schemas.retrieval import Query
 
 
 def rank_questions(
-    published: PublishedCorpus,
-    questions: Path,
-    rankings: Path,
-    *,
-    preset: str | None,
-    steps: Mapping[str, Any],
-    k: int,
-    filters: Filters,
-    version: str | None,
-    report: Report,
+    published: PublishedCorpus, questions: Path, rankings: Path, query: Query, report: Report
 ) -> dict[str, object]:
     """Write a line a question: ``{id, ranking}``, best-first ``[source, page]`` pairs without repeats.
 
-    A question's ``doc`` narrows its search to sources of that file name.
+    Args:
+        published: The corpus.
+        questions: A JSONL file; ``doc`` of a question narrows its search to sources of that file name.
+        rankings: The JSONL file to write.
+        query: The query apart from its text.
+        report: Called with the questions done.
 
     Raises:
-        UserError: The questions can't be read, or the rankings not be written.
+        UserError: The questions can't be read, or the rankings can't be written.
     """
-    asked = load_questions(str(questions))
-    queries = [(one.question, filters.model_copy(update={"documents": [one.doc]}) if one.doc else filters) for one in asked]
-    found = published.search_each(queries, preset=preset, steps=steps, k=k, version=version)
+    loaded = load_questions(str(questions))
+    filters = query.filters
+    queries = [
+        (one.question, filters.model_copy(update={"documents": [one.doc]}) if one.doc else filters) for one in loaded
+    ]
     lines: list[str] = []
-    used, named = version, preset or ""
-    for done, (question, result) in enumerate(zip(asked, found, strict=True), 1):
-        used, named = result.version, result.preset
+    version, preset = query.version, query.preset or ""
+    for done, (question, result) in enumerate(zip(loaded, published.search_each(query, queries), strict=True), 1):
+        version, preset = result.version, result.preset
         if not lines:
-            _write(rankings, [])  # what can't be written to is known before all others are searched
+            _write(rankings, [])  # fail now, not after the last search
         lines.append(json.dumps({"id": question.id, "ranking": _pages(result.hits)}, ensure_ascii=False))
-        report("search", done, len(asked))
+        report("search", done, len(loaded))
     _write(rankings, lines)
-    return {"version": used, "preset": named, "questions": len(asked), "rankings": str(rankings)}
+    return {"version": version, "preset": preset, "questions": len(loaded), "rankings": str(rankings)}
 
 
 def _write(rankings: Path, lines: Sequence[str]) -> None:

@@ -25,39 +25,53 @@ from schemas.errors import NotFoundError
 from schemas.evidence import CitedRegion, Filters, Hit, Modality, SearchResult, SimilarFigures, Span
 from schemas.models import Embeds
 from schemas.ports import Embedder, SearchIndex, TextEmbedder
-from schemas.retrieval import Preset
+from schemas.retrieval import GroupBy, Preset, Query
 from schemas.tags import TagTemplate
 from schemas.versions import Calibration, Counts, Status
 from tasks.answering.confidence import DEFAULT_CALIBRATION, NEARNESS, default_calibration
 from tasks.answering.embedded_query import EmbeddedQuery
-from tasks.answering.group import GROUPED, BestOfGroup, GroupBy, group
+from tasks.answering.group import GROUPED, BestOfGroup, group
 from tasks.answering.highlight import highlights, nearest_sentences, telling
 from tasks.answering.localise import localise
 from tasks.answering.narrow import NOTHING, names_of, resolve, with_filters
 from tasks.answering.phrases import holding
 from tasks.answering.resemble import look_alikes, neighbours
 from tasks.answering.retrieve import lacking_models, lacking_rows, lacking_vectors, retrieve
+from tasks.answering.retrievers import without_pages
 from tasks.answering.search import Resources
 from tasks.answering.sections import ContentsRow
 from tasks.answering.trace import Trace
 from tasks.enriching.spaces import DEFAULT, SPACES
+
+DEFAULT_K = 10
+"""Hits where neither query nor preset gives a number."""
 
 _OF_PICTURES = (Embeds.PICTURES, Embeds.PAIRS)
 
 
 @dataclass(frozen=True)
 class OpenVersion:
-    """One version, opened for reading; everything it says comes from this version alone.
+    """One version, opened for reading.
 
-    ``asked`` gives the settings that a question is put with, such as ranking, which are no part of a version. ``longest`` is
-    the pages of its longest document, and ``has_pages`` says whether it has rows of whole pages. ``calibration`` is what
-    confidence in its answers is measured against.
+    Attributes:
+        workspace: The corpus.
+        version: Which version.
+        index: Its rows in the engine.
+        settings: Returns the current settings of the corpus file, such as ranking, that belong to no version.
+        embedders: Model of each space.
+        template: How tags are written.
+        counts: Documents, pages, rows.
+        sources: Sources by document id.
+        longest: Pages of the longest document.
+        tagged: Names of tagged copies by document id; None where the version was made without.
+        has_pages: Whether it has rows of whole pages.
+        calibration: Thresholds of answer confidence.
     """
 
     workspace: Workspace
     version: str
     index: SearchIndex
-    asked: Callable[[], Corpus]
+    settings: Callable[[], Corpus]
     embedders: Mapping[str, Embedder]
     template: TagTemplate
     counts: Counts
@@ -67,42 +81,36 @@ class OpenVersion:
     has_pages: bool = False
     calibration: Calibration = DEFAULT_CALIBRATION
 
-    def search(
-        self,
-        asked: EmbeddedQuery,
-        plan: Preset,
-        *,
-        k: int,
-        filters: Filters,
-        offset: int = 0,
-        group_by: GroupBy | None = None,
-        highlight: bool = False,
-        traced: bool = False,
-    ) -> SearchResult:
-        """Return the best ``k`` rows behind the first ``offset``; where they are grouped, the best one of each group.
+    def search(self, query: Query, plan: Preset, question: EmbeddedQuery | None = None) -> SearchResult:
+        """Return the best rows of a query; of each group the best, where the query groups.
 
-        Where ``highlight``, each hit says which of its sentences is nearest to the question.
+        Args:
+            query: The query; its version, preset and steps are not read.
+            plan: The steps.
+            question: The query's text and picture, where they are embedded already.
 
         Raises:
-            RequestError: The version has not what the plan or the filters need, or no source fits a glob.
+            RequestError: The version lacks what the plan or the filters need, or no source matches a glob.
         """
         trace = Trace(time.perf_counter)
-        narrowed, others = self.resolved(filters), dict[str, int]()
-        if group_by is None:
-            ranked = self.ranked(asked, plan, offset + k, narrowed, trace)
+        question = question or self.question(query.text, query.picture)
+        last = query.offset + (query.k or plan.select.k or DEFAULT_K)
+        filters, others = self.resolved(query.filters), dict[str, int]()
+        if query.group_by is None:
+            ranked = self.ranked(question, plan, last, filters, trace)
         else:
-            best = self._grouped(self.ranked(asked, plan, GROUPED, narrowed, trace), group_by)[: offset + k]
+            best = self._grouped(self.ranked(question, plan, GROUPED, filters, trace), query.group_by)[:last]
             ranked = [(leader.evidence_id, leader.score) for leader in best]
             others = {leader.evidence_id: leader.others for leader in best}
-        found = self.hits(ranked[offset:], self._marker(asked.words, filters.phrases))
+        found = self.hits(ranked[query.offset :], self._marker(query.text, query.filters.phrases))
         hits = [hit.model_copy(update={"more": others.get(hit.evidence_id, 0)}) for hit in found]
-        if highlight and asked.words:
-            with trace.step(f"highlight: {NEARNESS.name}", asked.words):
-                hits = self._with_sentences(hits, asked)
-        return SearchResult(version=self.version, preset=plan.name, hits=hits, trace=trace.steps if traced else None)
+        if query.highlight and query.text:
+            with trace.step(f"highlight: {NEARNESS.name}", query.text):
+                hits = self._with_sentences(hits, question)
+        return SearchResult(version=self.version, preset=plan.name, hits=hits, trace=trace.steps if query.trace else None)
 
     def similar(self, figure_id: str, *, k: int) -> SimilarFigures:
-        """Return figures whose vectors are near to a figure's: by its picture where the version has such vectors, or its words.
+        """Return the figures nearest by vector: of the picture where the version has such vectors, or else of the words.
 
         Raises:
             NotFoundError: The version has no row of it.
@@ -124,37 +132,31 @@ class OpenVersion:
         return [str(name) for name in self._first_rows.column("figure_id").to_pylist()]
 
     def look_alikes(self, figure_id: str, hashes: Mapping[str, int], *, k: int) -> SimilarFigures:
-        """Return figures whose perceptual hashes differ little from a figure's.
-
-        Args:
-            figure_id: The figure.
-            hashes: Those of figures that have a row, its own among them.
-            k: Figures at most.
-        """
+        """Return the figures nearest by perceptual hash; ``hashes`` are those of all comparable figures."""
         names, values = list(hashes), np.fromiter(hashes.values(), np.uint64, len(hashes))
         found = look_alikes(values, names.index(figure_id), k)
         ranked = [(self._first_row(names[place]), score) for place, score in found]
         return SimilarFigures(version=self.version, figure_id=figure_id, by="hash", hits=self.hits(ranked))
 
     def question(self, words: str, picture: bytes | None = None) -> EmbeddedQuery:
-        """Return a question as the models of this version embed it."""
+        """Return a question that this version's models embed."""
         return EmbeddedQuery(self.embedders, words, picture)
 
     def questions(self, questions: Sequence[str], plan: Preset) -> list[EmbeddedQuery]:
-        """Return many questions as a plan asks for them, embedded together."""
+        """Return many questions, embedded in one batch in the spaces of a plan."""
         return EmbeddedQuery.embed_all(self.embedders, questions, plan.spaces)
 
     def lacks(self, plan: Preset) -> list[str]:
-        """Return what a plan needs and this version has not, each with the setting that brings it."""
+        """Return what a plan needs and this version lacks, each with the setting that adds it."""
         absent = lacking_vectors(plan, self.embedders) | lacking_models(plan, self._models())
         absent |= lacking_rows(plan, has_pages=self.has_pages)
         return [f"{what} (set {option})" for what, option in absent.items()]
 
     def _models(self) -> QueryModels:
-        return QueryModels(self.asked().retrieval, self.embedders)
+        return QueryModels(self.settings().retrieval, self.embedders)
 
     def _contents(self, doc_ids: Sequence[str]) -> list[ContentsRow]:
-        """Return the rows of documents, as a table of contents takes them, the documents as they are given."""
+        """Return the rows of documents for a table of contents, in the order of the documents."""
         columns = ["evidence_id", "doc_id", "title", "section_path", "modality"]
         found = (row for doc_id in doc_ids for row in self.document_rows.of(doc_id).select(columns).to_pylist())
         return [
@@ -164,12 +166,18 @@ class OpenVersion:
         ]
 
     def resolved(self, filters: Filters) -> Filters:
-        """Return filters that an engine understands, and that find the same rows."""
+        """Return equivalent filters that every engine understands: without globs, page ranges and phrases."""
         plain = resolve(filters, self.sources, self.longest)
         if not plain.phrases:
             return plain
         held = holding(self.index, plain)
         return plain.model_copy(update={"phrases": [], "evidence_ids": held}) if held else NOTHING
+
+    def resolved_without_pages(self, filters: Filters) -> Filters:
+        """Return resolved filters that leave out rows of whole pages, which repeat other rows, unless modalities are given."""
+        resolved = self.resolved(filters)
+        keeps = not self.has_pages or resolved.modalities or resolved == NOTHING
+        return resolved if keeps else without_pages(resolved)
 
     def _grouped(self, ranked: Sequence[tuple[str, float]], by: GroupBy) -> list[BestOfGroup]:
         rows = self.index.fetch([evidence_id for evidence_id, _ in ranked])
@@ -191,15 +199,15 @@ class OpenVersion:
         *,
         models: QueryModels | None = None,
     ) -> list[tuple[str, float]]:
-        """Return the best rows under filters that are resolved; those of the plan's steps are resolved here.
+        """Return the best rows.
 
         Args:
             asked: The question.
-            plan: The steps.
-            k: Rows at most.
-            filters: What the search is narrowed to, resolved.
-            trace: Keeps what each step did.
-            models: The models that steps may use, where the caller wants to know what they cost, or to end their calls.
+            plan: The steps; their own filters are resolved here.
+            k: Maximum rows.
+            filters: Resolved filters.
+            trace: Records what each step did.
+            models: Models of the steps, for callers that count their cost or cancel their calls.
         """
         if filters == NOTHING:
             return []
@@ -209,17 +217,15 @@ class OpenVersion:
             with_filters(plan, self.resolved),
             k=k,
             filters=filters,
-            ranking=self.asked().ranking,
+            ranking=self.settings().ranking,
             resources=Resources(models or self._models(), self._contents, self.has_pages),
             trace=trace,
         )
 
     def named_rows(self, filters: Filters, modalities: Sequence[Modality]) -> list[str]:
-        """Return the rows that filters name by id, or by documents and pages, in reading order; those of whole pages last.
+        """Return the rows that filters name by id, or by document and page, in reading order, whole pages last.
 
-        Args:
-            filters: As a caller gives them.
-            modalities: What rows are wanted; [] is all but whole pages.
+        ``modalities`` selects rows; [] means all but whole pages.
         """
         narrowed = self.resolved(filters)
         if filters.evidence_ids:
@@ -237,19 +243,19 @@ class OpenVersion:
         """Return the sources of a document.
 
         Raises:
-            NotFoundError: The version doesn't hold it, whatever the store still has.
+            NotFoundError: The version doesn't hold it, even if the store does.
         """
         if doc_id not in self.sources:
             raise NotFoundError(f"{self._place} has no document {doc_id}")
         return self.sources[doc_id]
 
     def require_figure(self, figure_id: str) -> None:
-        """Raise ``NotFoundError`` where the version holds no such figure or picture of a page, whatever the store has."""
+        """Raise ``NotFoundError`` where the version has no such figure or page picture, even if the store does."""
         if not _has_figure(self._figures, figure_id) and not (self.has_pages and _has_figure(self._page_rows, figure_id)):
             raise NotFoundError(f"{self._place} has no figure {figure_id}")
 
     def tagged_name(self, doc_id: str) -> str:
-        """Return the name of a document's tagged copy in the store.
+        """Return the store name of a document's tagged copy.
 
         Raises:
             NotFoundError: There is none, with the reason.
@@ -289,7 +295,7 @@ class OpenVersion:
 
     @functools.cached_property
     def _first_rows(self) -> pa.Table:
-        """Each figure that has a row, once, with the row where it stands first."""
+        """The first row of each figure that has one."""
         names = self._figure_rows.column("figure_id").combine_chunks()
         each = names.unique()
         return self._figure_rows.take(pc.index_in(each, names))
@@ -308,7 +314,7 @@ class OpenVersion:
         ]
 
     def _marker(self, words: str, phrases: Sequence[str]) -> Callable[[str, str | None], list[Span]]:
-        """Return what finds the places to mark in a text of a language, or of one that isn't known."""
+        """Return a function from text and language to the spans that match."""
         wanted = query_terms(telling(words), self.counts.documents_by_language)
         return lambda text, language: highlights(text, spans(text, language, wanted), phrases)
 
@@ -317,7 +323,7 @@ class OpenVersion:
         ranked: Sequence[tuple[str, float]],
         marked: Callable[[str, str | None], list[Span]] = lambda _text, _language: [],
     ) -> list[Hit]:
-        """Return the rows of a ranking as hits, best first; ``marked`` finds what to mark in a text of a language."""
+        """Return a ranking as hits, best first; ``marked`` finds the matching spans of a text in a language."""
         scores = dict(ranked)
         rows: list[dict[str, Any]] = self.index.fetch(list(scores))
         figures = sorted({figure_id for row in rows for figure_id in row["figure_refs"]})
@@ -359,19 +365,19 @@ def _has_figure(rows: pa.Table, figure_id: str) -> bool:
     return int(pc.index(rows.column("figure_id"), pa.scalar(figure_id)).as_py()) >= 0
 
 
-def open_version(workspace: Workspace, version: str, asked: Callable[[], Corpus] | None = None) -> OpenVersion:
-    """Open a built version: as its manifest says, or where there is none yet, as the corpus file does.
+def open_version(workspace: Workspace, version: str, settings: Callable[[], Corpus] | None = None) -> OpenVersion:
+    """Open a built version, with the parameters of its manifest, or of the corpus file where it has no manifest yet.
 
     Args:
         workspace: The corpus.
         version: Which.
-        asked: Gives the settings that questions are put with; those that the workspace was opened with where None.
+        settings: Returns the current corpus file; that of the workspace where None.
 
     Raises:
         NotFoundError: There is no such version.
     """
     manifest = read_manifest(workspace.store, version)
-    asked = asked or (lambda: workspace.corpus)
+    settings = settings or (lambda: workspace.corpus)
     spaces, tags, embeddings, counts = workspace.spaces, workspace.corpus.tags, workspace.corpus.embeddings, Counts()
     has_pages = workspace.keys.drawn is not None
     if manifest is not None:
@@ -396,8 +402,8 @@ def open_version(workspace: Workspace, version: str, asked: Callable[[], Corpus]
         workspace=workspace,
         version=version,
         index=workspace.index(version),
-        asked=asked,
-        embedders=Embedders(spaces, then=embeddings, now=lambda: asked().embeddings),
+        settings=settings,
+        embedders=Embedders(spaces, then=embeddings, now=lambda: settings().embeddings),
         template=TagTemplate(tags.template),
         counts=counts,
         sources=sources,

@@ -1,4 +1,4 @@
-"""The versions of a corpus that are open for reading: the live one, and those that somebody asks for by name."""
+"""Open versions of a corpus: the live one and those that requests name."""
 
 import contextlib
 import threading
@@ -27,26 +27,26 @@ _VERSIONS_OPEN = 4
 
 
 class OpenVersions:
-    """The versions of one corpus that are open, a few at most. Safe to call from several threads."""
+    """The open versions of one corpus, least recently used closed first. Thread-safe."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
         self._name = workspace.corpus.name
-        self.asked = QuerySettings(workspace.file, workspace.corpus)
+        self.settings = QuerySettings(workspace.file, workspace.corpus)
         self._lock = threading.Lock()
         self._open: OrderedDict[str, OpenVersion] = OrderedDict()
         self._was_live = False
 
     @property
     def nothing_live(self) -> str:
-        """What those hear who ask a corpus of which nothing was published."""
+        """Message for a corpus without a published version."""
         return f"corpus {self._name}: nothing is published yet; run: inset refresh {self._name}"
 
     def live(self) -> Pointer | None:
-        """Return what is live; None where nothing has been, as far as this process knows.
+        """Return the live version; None where this process has seen none.
 
         Raises:
-            TransientError: Something was live: the store is away, or has lost its pointer.
+            TransientError: A version was live before: the store is unavailable, or lost its pointer.
         """
         pointer = read_pointer(self._workspace.store)
         if pointer is None and self._was_live:
@@ -58,7 +58,7 @@ class OpenVersions:
 
     @contextlib.contextmanager
     def reading(self, version: str | None = None) -> Iterator[None]:
-        """Turn what a damaged or absent store or index raises into one error that says so.
+        """Translate errors of a damaged or unavailable store or index.
 
         Raises:
             NotFoundError: The version was removed meanwhile.
@@ -71,7 +71,7 @@ class OpenVersions:
         except (InsetError, OSError, RuntimeError, ValueError, pa.ArrowException) as error:
             if version is not None:
                 with self._lock:
-                    self._open.pop(version, None)  # what is opened anew may be whole
+                    self._open.pop(version, None)  # opened again, it may be whole
                 if self._is_gone(version):
                     raise NotFoundError(f"corpus {self._name}: there is no version {version} any more") from error
             if isinstance(error, TransientError):
@@ -83,7 +83,7 @@ class OpenVersions:
 
     @contextlib.contextmanager
     def opened(self, wanted: str | Pointer | None) -> Iterator[OpenVersion]:
-        """Open a version, the live one where None, for one call; errors as ``reading`` has them."""
+        """Open a version, the live one where None; errors are translated as by ``reading``."""
         if wanted is None:
             with self.reading():
                 wanted = self.live()
@@ -91,7 +91,7 @@ class OpenVersions:
                 raise NotFoundError(self.nothing_live)
         version = wanted.version if isinstance(wanted, Pointer) else wanted
         with self.reading(version):
-            # What somebody named may have been removed while it was open here; what is live is not.
+            # A named version may have been removed while it was open here; the live one is never removed.
             if isinstance(wanted, str) and ("/" in wanted or self._is_gone(version)):
                 raise NotFoundError(f"corpus {self._name}: there is no version {version}")
             yield self._open_once(version)
@@ -110,7 +110,7 @@ class OpenVersions:
             if version not in self._open:
                 if not self._workspace.store.exists(manifest_name(version)):
                     raise self._no_manifest(version)
-                self._open[version] = open_version(self._workspace, version, self.asked)
+                self._open[version] = open_version(self._workspace, version, self.settings)
             self._open.move_to_end(version)
             while len(self._open) > _VERSIONS_OPEN:
                 self._open.popitem(last=False)

@@ -29,7 +29,7 @@ from schemas.gates import NO_QUESTIONS, RECALL_KEPT
 from schemas.geometry import BBox
 from schemas.ids import version_file
 from schemas.progress import Report, silent
-from schemas.retrieval import Preset
+from schemas.retrieval import Preset, Query
 from schemas.stages import Stage
 from schemas.versions import Calibration, GateResult, Manifest
 from tasks.answering.confidence import NEARNESS, confidence, default_calibration, thresholds
@@ -109,7 +109,7 @@ def _reports(
 
 
 def _hits(opened: OpenVersion, asked: Mapping[str, EmbeddedQuery], preset: Preset, query: str, k: int) -> Sequence[Hit]:
-    return opened.search(asked[query], preset, k=k, filters=NO_FILTERS).hits
+    return opened.search(Query(query, k=k), preset, asked[query]).hits
 
 
 def _calibrated(

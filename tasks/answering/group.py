@@ -1,18 +1,10 @@
 """Group hits by page or document: the best of each group, and how many others there are."""
 
 from collections.abc import Hashable, Iterable
-from enum import StrEnum
 from typing import NamedTuple
 
 GROUPED = 1_000
 """Rows that are grouped, the best of a ranking: a constant, so that every page of hits is of the same groups."""
-
-
-class GroupBy(StrEnum):
-    """What hits are grouped by."""
-
-    PAGE = "page"
-    DOCUMENT = "document"
 
 
 class BestOfGroup(NamedTuple):

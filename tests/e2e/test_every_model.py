@@ -10,6 +10,7 @@ from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.records.notes import read_notes
 from pipeline.refresh import refresh
+from schemas.retrieval import Query
 from schemas.stages import Stage
 from tests.endpoint_server import Call, EndpointServer
 from tests.tiny_models import write_clip, write_colqwen2
@@ -49,7 +50,7 @@ def test_every_model_works_once(tmp_path: Path, endpoint: EndpointServer) -> Non
     asked = len(endpoint.calls)
     assert asked > 80
     for mode in ("image", "late", "hybrid"):
-        assert PublishedCorpus(workspace).search("a line drawing with arrows", preset=mode, k=3).hits
+        assert PublishedCorpus(workspace).search(Query("a line drawing with arrows", preset=mode, k=3)).hits
 
     assert refresh(workspace).version == made.version
     assert len(endpoint.calls) == asked

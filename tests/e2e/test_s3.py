@@ -13,6 +13,7 @@ from pipeline.stages.publish import make_live, roll_back_version
 from pipeline.upkeep.doctor import diagnose
 from pipeline.upkeep.prune import prune
 from schemas.errors import TransientError, UserError
+from schemas.retrieval import AnswerQuery, Query
 from tests.manuals import write_manual
 from tests.versions import ALWAYS
 
@@ -38,8 +39,9 @@ def test_a_corpus_lives_in_s3(tmp_path: Path, s3_bucket: str) -> None:
 
     published = PublishedCorpus(workspace)
     for mode in ALWAYS:
-        assert {hit.source for hit in published.search("screws of the steel winch", preset=mode, k=3).hits} == {"winch.pdf"}
-    answer = published.answer("How many bar does the steel winch take?")
+        hits = published.search(Query("screws of the steel winch", preset=mode, k=3)).hits
+        assert {hit.source for hit in hits} == {"winch.pdf"}
+    answer = published.answer(AnswerQuery("How many bar does the steel winch take?"))
     assert all(published.files.figure(part.figure_id)[0] for part in answer.parts if part.type == "figure")
     doc_id = answer.citations[0].doc_id
     assert published.files.page_image(doc_id, 1, dpi=36).result()
@@ -48,9 +50,9 @@ def test_a_corpus_lives_in_s3(tmp_path: Path, s3_bucket: str) -> None:
     _upload(tmp_path, s3_bucket, "winch.pdf", "tower crane", 3)
     second = refresh(workspace)
     assert (second.plan.changed, second.plan.kept, second.plan.to_parse) == (1, 1, 1)
-    assert published.search("tower crane screws", k=1).version == second.version
+    assert published.search(Query("tower crane screws", k=1)).version == second.version
     assert roll_back_version(workspace).version == first.version
-    assert published.search("steel winch screws", k=1).version == first.version
+    assert published.search(Query("steel winch screws", k=1)).version == first.version
     make_live(workspace, str(second.version))
     published.close()
 
@@ -74,7 +76,7 @@ def test_a_corpus_lives_in_s3(tmp_path: Path, s3_bucket: str) -> None:
     with pytest.raises(
         TransientError, match=r"try again, and where that doesn't help: inset doctor manuals --deep, then inset"
     ):
-        published.search("gear box", preset="bm25")
+        published.search(Query("gear box", preset="bm25"))
     published.close()
     assert not diagnose([str(file)], deep=True).ok
     assert refresh(workspace).published

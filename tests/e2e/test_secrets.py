@@ -79,7 +79,7 @@ def test_planted_secrets_stay_where_they_are(
     assert [(name, found) for name, text in _texts(tmp_path) if (found := _found(text))] == []
 
     published = PublishedCorpus(workspace)
-    client = TestClient(create_app(lambda _: published, lambda: ["manuals"]), base_url="http://localhost")
+    client = TestClient(create_app({"manuals": published}), base_url="http://localhost")
     base = "/v1/corpora/manuals"
     hits = client.post(f"{base}/search", json={"query": "steel winch", "k": 50}).json()["hits"]
     locked = next(hit["doc_id"] for hit in hits if hit["source"] == "opened.pdf")

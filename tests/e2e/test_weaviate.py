@@ -25,6 +25,7 @@ from query_service.app import create_app
 from schemas.answers import FigurePart
 from schemas.errors import UserError
 from schemas.evidence import Filters
+from schemas.retrieval import AnswerQuery, Query
 from tasks.enriching.spaces import TEXT
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
@@ -66,10 +67,10 @@ def test_a_corpus_lives_on_a_server(corpus_file: Path, weaviate: WeaviateServer)
     published = PublishedCorpus(workspace)
     try:
         for mode in ALWAYS:
-            hits = published.search("screws of the steel winch", preset=mode, k=3).hits
+            hits = published.search(Query("screws of the steel winch", preset=mode, k=3)).hits
             assert {hit.source for hit in hits} == {"winch.pdf"}
-        assert published.search("pump", filters=Filters(documents=["winch.pdf"], pages=[1])).hits[0].page == 1
-        answer = published.answer("How many bar does the steel winch take?")
+        assert published.search(Query("pump", filters=Filters(documents=["winch.pdf"], pages=[1]))).hits[0].page == 1
+        answer = published.answer(AnswerQuery("How many bar does the steel winch take?"))
         assert any(isinstance(part, FigurePart) for part in answer.parts)
     finally:
         published.close()
@@ -92,10 +93,10 @@ def test_a_version_is_searched_where_it_was_built(corpus_file: Path, weaviate: W
     workspace = open_workspace(str(corpus_file))
     published = PublishedCorpus(workspace)
     try:
-        assert published.search("steel winch", k=1).hits[0].source == "winch.pdf"
+        assert published.search(Query("steel winch", k=1)).hits[0].source == "winch.pdf"
         moved = refresh(workspace)
         assert moved.published
-        result = published.search("steel winch", k=1)
+        result = published.search(Query("steel winch", k=1))
         assert (result.version, result.hits[0].source) == (moved.version, "winch.pdf")
     finally:
         published.close()
@@ -117,9 +118,9 @@ def test_a_version_is_mirrored_from_lancedb_to_a_server(corpus_file: Path, weavi
     here, there = PublishedCorpus(embedded), PublishedCorpus(target)
     for mode in ALWAYS:
         question = "How many bar does the steel winch take?"
-        found, copied_hits = (each.search(question, preset=mode, k=3).hits for each in (here, there))
+        found, copied_hits = (each.search(Query(question, preset=mode, k=3)).hits for each in (here, there))
         assert found[0].evidence_id == copied_hits[0].evidence_id
-    ours, theirs = here.answer(question), there.answer(question)
+    ours, theirs = here.answer(AnswerQuery(question)), there.answer(AnswerQuery(question))
     assert ours.parts[0] == theirs.parts[0], "engines weigh words alike, not equally, so the rest may differ"
     assert ours.version == theirs.version
     here.close()
@@ -184,7 +185,7 @@ def test_switching_under_load_loses_no_request_and_mixes_no_versions(corpus_file
     assert holding[0].isdisjoint(holding[1])
 
     published = PublishedCorpus(workspace)
-    client = TestClient(create_app(lambda _: published, lambda: ["manuals"]), base_url="http://localhost")
+    client = TestClient(create_app({"manuals": published}), base_url="http://localhost")
     question = "How many screws has the steel pump?"
     vector = embedder(TEXT, workspace.spaces[TEXT.name]).embed_query(question).tolist()
     alias = weaviate.client().collections.use("Manuals").query

@@ -20,6 +20,7 @@ from schemas.differences import VersionDiff
 from schemas.errors import FailureCode, NotFoundError, UserError
 from schemas.evidence import Filters, Modality
 from schemas.geometry import BBox
+from schemas.retrieval import AnswerQuery, Query
 from schemas.stages import Stage
 from schemas.tags import TagTemplate
 from schemas.versions import RefreshResult
@@ -72,7 +73,7 @@ def test_the_figure_of_a_scanned_page_is_found_once_and_tagged(tmp_path: Path) -
 
 
 def _answers_with_figures(published: PublishedCorpus, version: str | None) -> None:
-    answer = published.answer("What does the steel winch look like from side 2?")
+    answer = published.answer(AnswerQuery("What does the steel winch look like from side 2?"))
     assert answer.version == version
     assert not answer.abstained
     figures = [part for part in answer.parts if part.type == "figure"]
@@ -85,15 +86,15 @@ def _answers_with_figures(published: PublishedCorpus, version: str | None) -> No
 
 def _filters_hold(published: PublishedCorpus) -> None:
     for mode in ("bm25", "dense", "hybrid"):
-        hits = published.search("screws of the pump", preset=mode, filters=Filters(documents=["winch.pdf"])).hits
+        hits = published.search(Query("screws of the pump", preset=mode, filters=Filters(documents=["winch.pdf"]))).hits
         assert hits
         assert {hit.source for hit in hits} == {"winch.pdf"}
-    figures = published.search("pump", filters=Filters(modalities=[Modality.FIGURE], pages=[2])).hits
+    figures = published.search(Query("pump", filters=Filters(modalities=[Modality.FIGURE], pages=[2]))).hits
     assert {(hit.modality, hit.page) for hit in figures} == {(Modality.FIGURE, 2)}
 
 
 def _pages_and_documents_are_served(published: PublishedCorpus, file: Path) -> None:
-    (hit, *_) = published.search("steel winch screws", k=1).hits
+    (hit, *_) = published.search(Query("steel winch screws", k=1)).hits
     assert published.files.page_image(hit.doc_id, hit.page, highlight=[hit.bbox], dpi=50).result().startswith(b"\x89PNG")
     data, name = published.files.document(hit.doc_id)
     assert (data, name) == (file.read_bytes(), "winch.pdf")
@@ -104,8 +105,8 @@ def _tagged(workspace: Workspace) -> dict[str, list[str]]:
     published = PublishedCorpus(workspace)
     template = TagTemplate(workspace.corpus.tags.template)
     try:
-        hits = published.search("screws", k=50).hits
-        citations = published.answer("How many screws has the water pump?").citations
+        hits = published.search(Query("screws", k=50)).hits
+        citations = published.answer(AnswerQuery("How many screws has the water pump?")).citations
         assert all([*(hit.tagged_pdf for hit in hits), *(citation.tagged_pdf for citation in citations)])
         copies = [published.files.tagged_document(hit.doc_id) for hit in hits]
     finally:
@@ -155,7 +156,7 @@ def test_a_copy_that_can_not_be_made_stops_nothing(corpus_file: Path, monkeypatc
         ("winch.pdf", "tag", FailureCode.TIME_LIMIT),
     ]
     published = PublishedCorpus(workspace)
-    hits = published.search("steel winch", k=1).hits
+    hits = published.search(Query("steel winch", k=1)).hits
     assert not hits[0].tagged_pdf
     with pytest.raises(NotFoundError, match=r"has no tagged copy of winch\.pdf; to see why: inset quarantine"):
         published.files.tagged_document(hits[0].doc_id)
@@ -169,7 +170,9 @@ def test_a_version_without_tagged_copies_says_so_and_how_the_next_gets_them(corp
     assert refresh(open_workspace(str(corpus_file))).published
     published = PublishedCorpus(workspace)  # opened before its file asked for copies, as a running service is
     question = "How many screws has the water pump?"
-    (live, *_), (pinned, *_) = (published.answer(question, version=version).citations for version in (None, first))
+    (live, *_), (pinned, *_) = (
+        published.answer(AnswerQuery(question, version=version)).citations for version in (None, first)
+    )
     assert (live.tagged_pdf, pinned.tagged_pdf) == (True, False)
     assert published.files.tagged_document(live.doc_id)[1] == "pump.tagged.pdf"
     with pytest.raises(NotFoundError, match=r"made without tagged copies; .*'tags: {pdf: true}'.* run: inset refresh"):
@@ -184,7 +187,7 @@ def test_a_mention_elsewhere_carries_the_figure(corpus_file: Path) -> None:
     refresh(workspace)
     published = PublishedCorpus(workspace)
     hits = published.search(
-        "As Figure 1 shows the water pump has 1 screws", filters=Filters(modalities=[Modality.TEXT])
+        Query("As Figure 1 shows the water pump has 1 screws", filters=Filters(modalities=[Modality.TEXT]))
     ).hits
     published.close()
     assert hits[0].figure_refs
@@ -215,7 +218,7 @@ def test_a_changed_document_is_redone_alone(corpus_file: Path) -> None:
     assert (work["parsed"], work["structured"]) == (1, 1)
     assert 0 < work["embedded"] < _work(workspace, first)["embedded"]
     published = PublishedCorpus(workspace)
-    assert not [hit for hit in published.search("steel winch", k=50).hits if "steel" in hit.text]
+    assert not [hit for hit in published.search(Query("steel winch", k=50)).hits if "steel" in hit.text]
     published.close()
     told = VersionDiff.model_validate_json(workspace.store.get(f"versions/{second.version}/diff.json"))
     assert (told.base, told.documents.changed) == (first.version, ["winch.pdf"])

@@ -2,14 +2,14 @@ import pytest
 from fastapi.testclient import TestClient
 
 from query_service.app import create_app
-from tests.query_service.stand_in import StandIn, client_of
+from tests.query_service.fake_corpus import FakeCorpus, client_of
 
 
 @pytest.fixture
-def corpus() -> StandIn:
-    return StandIn("pumps")
+def corpus() -> FakeCorpus:
+    return FakeCorpus("pumps")
 
 
 @pytest.fixture
-def client(corpus: StandIn) -> TestClient:
-    return client_of(create_app(lambda _: corpus, lambda: ["pumps"]))
+def client(corpus: FakeCorpus) -> TestClient:
+    return client_of(create_app({"pumps": corpus}))

@@ -15,8 +15,9 @@ from query_service.hosts import trusted
 from schemas.answers import AnswerResult
 from schemas.errors import UserError
 from schemas.evidence import Filters, Modality, SearchResult, SimilarFigures
-from tasks.answering.group import GroupBy
-from tests.query_service.stand_in import CITATION, DOC_ID, FIGURE_ID, HIT, LIKE, LIVE, StandIn, client_of
+from schemas.overview import CorpusOverview
+from schemas.retrieval import GroupBy, Query
+from tests.query_service.fake_corpus import CITATION, DOC_ID, FIGURE_ID, HIT, LIKE, LIVE, FakeCorpus, client_of
 
 BASE = "/v1/corpora/pumps"
 PAGE = f"{BASE}/documents/{DOC_ID}/pages/3.png"
@@ -30,7 +31,7 @@ def error_of(response: Any) -> tuple[int, str, str]:
 
 
 class TestQuestions:
-    def test_a_search_reaches_the_corpus_as_it_was_asked(self, client: TestClient, corpus: StandIn) -> None:
+    def test_a_search_reaches_the_corpus_as_it_was_asked(self, client: TestClient, corpus: FakeCorpus) -> None:
         filters = {"documents": ["pump.pdf"], "pages": [3], "modalities": ["table"]}
         asked = {"query": "  valve ", "mode": "bm25", "k": 100, "offset": 20, "filters": filters, "version": LIVE}
         asked |= {"steps": {"select": {"diversity": 0.5}}}
@@ -38,19 +39,19 @@ class TestQuestions:
         assert response.status_code == 200
         assert SearchResult.model_validate(response.json()).hits == [HIT]
         expected = Filters(documents=["pump.pdf"], pages=[3], modalities=[Modality.TABLE])
-        assert corpus.asked == [
-            {"query": "valve", "preset": "bm25", "k": 100, "offset": 20, "filters": expected, "version": LIVE}
-            | {"steps": {"select": {"diversity": 0.5}}}
+        steps = {"select": {"diversity": 0.5}}
+        assert corpus.queries == [
+            Query("valve", preset="bm25", steps=steps, k=100, offset=20, filters=expected, version=LIVE)
         ]
 
-    def test_null_takes_a_step_away_and_what_is_left_out_stays(self, client: TestClient, corpus: StandIn) -> None:
+    def test_null_takes_a_step_away_and_what_is_left_out_stays(self, client: TestClient, corpus: FakeCorpus) -> None:
         steps = {"describe": None, "rewrite": None, "expand": None, "documents": None}
         assert client.post(f"{BASE}/search", json={"query": "valve", "steps": steps}).status_code == 200
         assert client.post(f"{BASE}/search", json={"query": "valve", "steps": {"documents": {"k": 1}}}).status_code == 200
         assert client.post(f"{BASE}/search", json={"query": "valve", "steps": {"fuse": None}}).status_code == 200
-        assert [asked.get("steps", {}) for asked in corpus.asked] == [steps, {"documents": {"k": 1}}, {}]
+        assert [query.steps for query in corpus.queries] == [steps, {"documents": {"k": 1}}, {}]
 
-    def test_every_filter_reaches_the_corpus(self, client: TestClient, corpus: StandIn) -> None:
+    def test_every_filter_reaches_the_corpus(self, client: TestClient, corpus: FakeCorpus) -> None:
         filters = {
             "sources": ["phones/**"],
             "page_ranges": [{"first": 3, "last": 9}, {"first": 12}],
@@ -62,32 +63,28 @@ class TestQuestions:
         }
         asked = {"query": "valve", "filters": filters, "group": "page", "highlight": True}
         assert client.post(f"{BASE}/search", json=asked).status_code == 200
-        (reached,) = corpus.asked
-        assert reached["filters"] == Filters.model_validate(filters)
-        assert (reached["group_by"], reached["highlight"]) == (GroupBy.PAGE, True)
+        query = Query("valve", filters=Filters.model_validate(filters), group_by=GroupBy.PAGE, highlight=True)
+        assert corpus.queries == [query]
 
-    def test_a_search_needs_nothing_but_a_query(self, client: TestClient, corpus: StandIn) -> None:
+    def test_a_search_needs_nothing_but_a_query(self, client: TestClient, corpus: FakeCorpus) -> None:
         assert client.post(f"{BASE}/search", json={"query": "valve"}).json()["version"] == LIVE
-        assert corpus.asked == [
-            {"query": "valve", "preset": None, "k": None, "offset": 0, "filters": Filters(), "version": None}
-        ]
+        assert corpus.queries == [Query("valve")]
 
     @pytest.mark.parametrize("words", [{}, {"query": "valve"}])
     def test_a_picture_is_searched_by_alone_or_with_words(
-        self, client: TestClient, corpus: StandIn, words: dict[str, str]
+        self, client: TestClient, corpus: FakeCorpus, words: dict[str, str]
     ) -> None:
         picture = b"\x89PNG" * (PICTURE_LIMIT // 4)
         response = client.post(f"{BASE}/search", json={**words, "picture": base64.b64encode(picture).decode()})
         assert response.status_code == 200
-        (asked,) = corpus.asked
-        assert (asked["query"], asked["picture"]) == (words.get("query", ""), picture)
+        assert corpus.queries == [Query(words.get("query", ""), picture=picture)]
 
-    def test_figures_like_one_are_asked_for_by_its_id(self, client: TestClient, corpus: StandIn) -> None:
+    def test_figures_like_one_are_asked_for_by_its_id(self, client: TestClient, corpus: FakeCorpus) -> None:
         found = SimilarFigures.model_validate(client.get(f"{BASE}/figures/{FIGURE_ID}/similar").json())
         assert (found.by, found.space, found.hits) == ("vector", "image", [LIKE])
         by_hash = client.get(f"{BASE}/figures/{FIGURE_ID}/similar", params={"by": "hash", "k": 3, "version": LIVE})
         assert SimilarFigures.model_validate(by_hash.json()).space is None
-        assert corpus.asked == [
+        assert corpus.similar_calls == [
             {"like": FIGURE_ID, "by": "vector", "k": 10, "version": None},
             {"like": FIGURE_ID, "by": "hash", "k": 3, "version": LIVE},
         ]
@@ -145,11 +142,8 @@ class TestQuestions:
 
 
 class TestErrors:
-    def test_a_corpus_that_is_not_served_is_not_opened(self) -> None:
-        def never(name: str) -> StandIn:
-            raise AssertionError(name)
-
-        client = client_of(create_app(never, lambda: ["pumps", "valves"]))
+    def test_a_corpus_that_is_not_served_is_not_found(self) -> None:
+        client = client_of(create_app({name: FakeCorpus(name) for name in ("pumps", "valves")}))
         assert error_of(client.get("/v1/corpora/other")) == (
             404,
             "not_found",
@@ -217,12 +211,12 @@ class TestErrors:
 
 
 class TestArtifacts:
-    def test_a_figure_of_a_version_may_be_kept_for_good(self, client: TestClient, corpus: StandIn) -> None:
+    def test_a_figure_of_a_version_may_be_kept_for_good(self, client: TestClient, corpus: FakeCorpus) -> None:
         response = client.get(f"{BASE}/figures/{FIGURE_ID}", params={"version": LIVE})
         assert (response.content, response.headers["content-type"]) == (b"pixels", "image/png")
         assert "immutable" in response.headers["cache-control"]
         assert "sandbox" in response.headers["content-security-policy"]
-        assert corpus.asked == [{"figure": FIGURE_ID, "version": LIVE}]
+        assert corpus.files.calls == [{"figure": FIGURE_ID, "version": LIVE}]
 
     def test_what_is_live_is_asked_for_again_and_comes_back_unless_it_is_there_already(self, client: TestClient) -> None:
         response = client.get(f"{BASE}/figures/{FIGURE_ID}")
@@ -245,11 +239,11 @@ class TestArtifacts:
     def test_a_figure_that_is_not_there_is_not_found(self, client: TestClient) -> None:
         assert error_of(client.get(f"{BASE}/figures/{'00' * 32}"))[:2] == (404, "not_found")
 
-    def test_a_page_is_drawn_with_its_boxes(self, client: TestClient, corpus: StandIn) -> None:
+    def test_a_page_is_drawn_with_its_boxes(self, client: TestClient, corpus: FakeCorpus) -> None:
         response = client.get(PAGE, params={"box": ["1,2,3.5,4", "-1,0,1e2,5"], "dpi": 36})
         assert (response.content, response.headers["content-type"]) == (b"page", "image/png")
         boxes = [(1.0, 2.0, 3.5, 4.0), (-1.0, 0.0, 100.0, 5.0)]
-        assert corpus.asked == [{"doc_id": DOC_ID, "page": 3, "highlight": boxes, "dpi": 36, "version": None}]
+        assert corpus.files.calls == [{"doc_id": DOC_ID, "page": 3, "highlight": boxes, "dpi": 36, "version": None}]
 
     @pytest.mark.parametrize(
         ("query", "line"),
@@ -283,8 +277,8 @@ class TestArtifacts:
         assert error_of(response) == (503, "unavailable", "too many pages are waiting")
         assert int(response.headers["retry-after"]) > 0
 
-    def test_a_page_whose_reader_left_is_no_longer_drawn(self, corpus: StandIn) -> None:
-        app = create_app(lambda _: corpus, lambda: ["pumps"])
+    def test_a_page_whose_reader_left_is_no_longer_drawn(self, corpus: FakeCorpus) -> None:
+        app = create_app({"pumps": corpus})
         path = f"{BASE}/documents/{DOC_ID}/pages/9.png"
         messages: list[Message] = [{"type": "http.request", "body": b"", "more_body": False}, {"type": "http.disconnect"}]
 
@@ -297,23 +291,23 @@ class TestArtifacts:
         scope = {"type": "http", "method": "GET", "path": path, "raw_path": path.encode(), "query_string": b""}
         scope |= {"headers": [(b"host", b"localhost")], "http_version": "1.1", "scheme": "http", "root_path": ""}
         anyio.run(app, scope, receive, send)
-        assert corpus.drawing is not None
-        assert corpus.drawing.cancelled()
+        assert corpus.files.drawing is not None
+        assert corpus.files.drawing.cancelled()
 
-    def test_the_original_opens_in_the_browser_whatever_its_name(self, client: TestClient, corpus: StandIn) -> None:
+    def test_the_original_opens_in_the_browser_whatever_its_name(self, client: TestClient, corpus: FakeCorpus) -> None:
         response = client.get(f"{BASE}/documents/{DOC_ID}.pdf", params={"version": LIVE})
         assert (response.content, response.headers["content-type"]) == (b"%PDF-1.7", "application/pdf")
         name = response.headers["content-disposition"]
         assert name.startswith('inline; filename="p_mp _7___X-Evil: 1.pdf"; ')
         assert name.endswith("filename*=UTF-8''p%C3%BCmp%20%227%22%0D%0AX-Evil%3A%201.pdf")
         assert "x-evil" not in response.headers
-        assert corpus.asked == [{"doc_id": DOC_ID, "version": LIVE}]
+        assert corpus.files.calls == [{"doc_id": DOC_ID, "version": LIVE}]
 
-    def test_the_tagged_copy_opens_in_the_browser_where_there_is_one(self, client: TestClient, corpus: StandIn) -> None:
+    def test_the_tagged_copy_opens_in_the_browser_where_there_is_one(self, client: TestClient, corpus: FakeCorpus) -> None:
         response = client.get(f"{BASE}/documents/{DOC_ID}/tagged.pdf", params={"version": LIVE})
         assert (response.content, response.headers["content-type"]) == (b"%PDF-1.7 tagged", "application/pdf")
         assert 'filename="pump.tagged.pdf"' in response.headers["content-disposition"]
-        assert corpus.asked == [{"tagged": DOC_ID, "version": LIVE}]
+        assert corpus.files.calls == [{"tagged": DOC_ID, "version": LIVE}]
         assert error_of(client.get(f"{BASE}/documents/{'ab' * 32}/tagged.pdf"))[:2] == (404, "not_found")
 
 
@@ -335,13 +329,13 @@ class TestHosts:
         assert message == f"this service doesn't go by the name {host!r}; if it should: inset serve --allow-host NAME"
         assert response.headers["x-content-type-options"] == "nosniff"
 
-    def test_further_names_are_named(self, corpus: StandIn) -> None:
+    def test_further_names_are_named(self, corpus: FakeCorpus) -> None:
         names = trusted("0.0.0.0", ["search.example.org", "*.example.net", "fe80::1"])
-        client = client_of(create_app(lambda _: corpus, lambda: ["pumps"], hosts=names))
+        client = client_of(create_app({"pumps": corpus}, hosts=names))
         hosts = ["search.example.org:8750", "a.example.net", "[fe80::1]", "example.org", "example.net", "0.0.0.0"]
         answers = [client.get("/healthz", headers={"host": host}).status_code for host in hosts]
         assert answers == [200, 200, 200, 400, 400, 400]
-        anyone = client_of(create_app(lambda _: corpus, lambda: ["pumps"], hosts=trusted("127.0.0.1", ["*"])))
+        anyone = client_of(create_app({"pumps": corpus}, hosts=trusted("127.0.0.1", ["*"])))
         assert anyone.get("/healthz", headers={"host": "any.example"}).status_code == 200
 
     def test_the_address_listened_on_is_a_name_of_its_own(self) -> None:
@@ -384,14 +378,17 @@ class TestHead:
         assert client.head(f"{BASE}/search").status_code == 405
 
 
+class Broken(FakeCorpus):
+    def overview(self) -> CorpusOverview:
+        raise RuntimeError("a secret")
+
+    def ready(self) -> None:
+        raise RuntimeError("a secret")
+
+
 class TestCorpora:
     def test_one_corpus_that_fails_unforeseen_hides_no_other(self, caplog: pytest.LogCaptureFixture) -> None:
-        def opened(name: str) -> StandIn:
-            if name == "broken":
-                raise RuntimeError("a secret")
-            return StandIn(name)
-
-        response = client_of(create_app(opened, lambda: ["broken", "pumps"])).get("/v1/corpora")
+        response = client_of(create_app({"broken": Broken("broken"), "pumps": FakeCorpus("pumps")})).get("/v1/corpora")
         assert [(found["name"], found["version"]) for found in response.json()] == [("broken", None), ("pumps", LIVE)]
         assert response.json()[0]["problem"] == "it can't be opened; the service's log says why"
         assert "a secret" in caplog.text
@@ -402,8 +399,8 @@ class TestCorpora:
         assert error_of(response) == (503, "unavailable", message)
 
     def test_every_corpus_is_listed_and_one_out_of_order_hides_no_other(self) -> None:
-        live, empty = StandIn("pumps"), StandIn("valves", live=False)
-        client = client_of(create_app({"pumps": live, "valves": empty}.__getitem__, lambda: ["pumps", "valves"]))
+        live, empty = FakeCorpus("pumps"), FakeCorpus("valves", live=False)
+        client = client_of(create_app({"pumps": live, "valves": empty}))
         first, second = client.get("/v1/corpora").json()
         assert (first["version"], first["problem"]) == (LIVE, "")
         assert (second["name"], second["version"], second["problem"]) == ("valves", None, "nothing is published yet")
@@ -413,10 +410,7 @@ class TestCorpora:
         assert client.get(f"{BASE}/versions").json()["versions"][0]["state"] == "live"
 
     def test_health_asks_nothing_of_the_corpora(self) -> None:
-        def broken(name: str) -> StandIn:
-            raise RuntimeError(name)
-
-        client = client_of(create_app(broken, lambda: ["pumps"]))
+        client = client_of(create_app({"pumps": Broken("pumps")}))
         assert client.get("/healthz").json() == {"status": "up"}
         assert client.get("/readyz").json() == {
             "ready": False,
@@ -428,11 +422,11 @@ class TestCorpora:
         assert (response.status_code, response.json()) == (200, {"ready": True, "reasons": {}})
 
     def test_not_ready_says_why(self) -> None:
-        corpora = {"pumps": StandIn("pumps"), "valves": StandIn("valves", live=False)}
-        response = client_of(create_app(corpora.__getitem__, lambda: list(corpora))).get("/readyz")
+        corpora = {"pumps": FakeCorpus("pumps"), "valves": FakeCorpus("valves", live=False)}
+        response = client_of(create_app(corpora)).get("/readyz")
         reasons = {"valves": "nothing is published yet; run: inset refresh"}
         assert (response.status_code, response.json()) == (503, {"ready": False, "reasons": reasons})
-        none = client_of(create_app(corpora.__getitem__, list)).get("/readyz")
+        none = client_of(create_app({})).get("/readyz")
         assert (none.status_code, none.json()["reasons"]) == (503, {"*": "no corpus is configured"})
 
 
@@ -443,12 +437,12 @@ def test_the_api_is_what_it_was(client: TestClient, golden: Callable[[str, str],
 def test_every_corpus_is_asked_a_question_before_a_person_asks_the_first() -> None:
     asked: list[str] = []
 
-    class Corpus(StandIn):
+    class Corpus(FakeCorpus):
         def ready(self) -> None:
             asked.append(self.name)
             super().ready()
 
     corpora = {"manuals": Corpus("manuals"), "empty": Corpus("empty", live=False)}
-    with client_of(create_app(corpora.__getitem__, lambda: sorted(corpora))) as client:
+    with client_of(create_app(corpora)) as client:
         assert client.get("/healthz").status_code == 200
-    assert asked == ["empty", "manuals"]
+    assert asked == ["manuals", "empty"]

@@ -37,7 +37,7 @@ from schemas.answers import (
 from schemas.errors import TransientError
 from schemas.evidence import CitedRegion, Filters, PageRange
 from schemas.overview import SearchPreset
-from tests.query_service.stand_in import CITATION, DOC_ID, FIGURE_ID, LIVE, OTHER_ID, Released, StandIn
+from tests.query_service.fake_corpus import CITATION, DOC_ID, FIGURE_ID, LIVE, OTHER_ID, FakeCorpus, Released
 from tests.tiny_models import draw
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -77,7 +77,7 @@ def _serving(app: FastAPI) -> Iterator[str]:
             thread.join()
 
 
-def _links_after(corpus: StandIn, clicks: list[str], folder: Path) -> dict[str, str]:
+def _links_after(corpus: FakeCorpus, clicks: list[str], folder: Path) -> dict[str, str]:
     """Ask a question, click, and return the addresses of the links to PDFs that are shown then, by what they say."""
     links = re.findall(r"<a (id=\"viewer-[^>]*)>(.*?)</a>", _page_after(corpus, clicks, folder))
     return {
@@ -88,7 +88,7 @@ def _links_after(corpus: StandIn, clicks: list[str], folder: Path) -> dict[str, 
 
 
 def _page_after(
-    corpus: StandIn,
+    corpus: FakeCorpus,
     clicks: list[str],
     folder: Path,
     address: str = "q=valve",
@@ -100,7 +100,7 @@ def _page_after(
 
     The script calls ``release`` with a request for ``release``.
     """
-    app = create_app(lambda _: corpus, lambda: ["pumps"])
+    app = create_app({"pumps": corpus})
     app.get("/release")(release)
     app.get("/click.js")(lambda: Response(WANTED + script + CLICK, media_type="text/javascript"))
     app.get("/watch.js")(lambda: Response(WATCH, media_type="text/javascript"))
@@ -125,24 +125,24 @@ TAGGED = f"v1/corpora/pumps/documents/{DOC_ID}/tagged.pdf?version={LIVE}"
 
 @pytest.mark.parametrize("place", [".source", ".cite", ".place"], ids=["cited", "mark", "evidence"])
 def test_a_cited_page_leads_to_the_original_and_to_the_tagged_copy_there(place: str, tmp_path: Path) -> None:
-    assert _links_after(StandIn("pumps"), [place], tmp_path) == {
+    assert _links_after(FakeCorpus("pumps"), [place], tmp_path) == {
         "Open the PDF at this page ↗": f"{ORIGINAL}#page=3",
         "PDF with figure tags ↗": f"{TAGGED}#page=3",
     }
 
 
 def test_both_follow_the_reader_to_the_next_page(tmp_path: Path) -> None:
-    links = _links_after(StandIn("pumps"), [".source", "%23viewer[open] %23next"], tmp_path)
+    links = _links_after(FakeCorpus("pumps"), [".source", "%23viewer[open] %23next"], tmp_path)
     assert list(links.values()) == [f"{ORIGINAL}#page=4", f"{TAGGED}#page=4"]
 
 
 def test_no_link_leads_to_a_copy_that_the_version_does_not_have(tmp_path: Path) -> None:
-    links = _links_after(StandIn("pumps", tagged=False), [".source"], tmp_path)
+    links = _links_after(FakeCorpus("pumps", tagged=False), [".source"], tmp_path)
     assert links == {"Open the PDF at this page ↗": f"{ORIGINAL}#page=3"}
 
 
 def test_words_of_a_document_never_become_markup(tmp_path: Path) -> None:
-    html = _page_after(StandIn("pumps"), [], tmp_path)
+    html = _page_after(FakeCorpus("pumps"), [], tmp_path)
     assert "&lt;b&gt;Turn&lt;/b&gt; the valve." in html
     assert "<b>Turn" not in html
 
@@ -154,20 +154,20 @@ addEventListener("unhandledrejection", (event) => document.body.setAttribute("da
 
 
 def test_similar_figures_are_shown_below_a_figure_and_each_leads_on(tmp_path: Path) -> None:
-    corpus = StandIn("pumps")
-    corpus.pixels = draw(1)
+    corpus = FakeCorpus("pumps")
+    corpus.files.pixels = draw(1)
     asked = ["figure .picture", "%23lightbox[open] %23similar-ask"]
     html = _page_after(corpus, asked, tmp_path)
     assert "Figures that show the like" in html
     assert re.search(r'aria-label="Show Figure (<|&lt;)2(>|&gt;), pump.pdf, page 5"', html)
     assert f"figures/{OTHER_ID}?version={LIVE}" in html
-    assert [one["by"] for one in corpus.asked if "like" in one] == ["vector"]
+    assert [call["by"] for call in corpus.similar_calls] == ["vector"]
     html = _page_after(corpus, [*asked, "%23similar-figures .picture"], tmp_path)
     assert re.search(r'<h2 id="lightbox-caption">Figure (<|&lt;)2(>|&gt;)</h2>', html)
     assert "See it on its page (page 5)" in html
     html = _page_after(corpus, [*asked, "%23similar-otherwise:not([hidden])"], tmp_path)
     assert "Figures that look alike from afar" in html
-    assert corpus.asked[-1]["by"] == "hash"
+    assert corpus.similar_calls[-1]["by"] == "hash"
 
 
 @pytest.mark.parametrize(
@@ -184,21 +184,21 @@ def test_similar_figures_are_shown_below_a_figure_and_each_leads_on(tmp_path: Pa
     ids=["asked", "page", "figure", "similar", "filters", "more filters", "home"],
 )
 def test_no_script_of_the_page_fails(clicks: list[str], tmp_path: Path) -> None:
-    corpus = StandIn("pumps")
-    corpus.pixels = draw(1)  # a figure that can't be shown can't be clicked on
+    corpus = FakeCorpus("pumps")
+    corpus.files.pixels = draw(1)  # a figure that can't be shown can't be clicked on
     html = _page_after(corpus, clicks, tmp_path)
     assert "data-failed" not in html
 
 
 def test_a_failing_script_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(f"{__name__}.CLICK", 'document.body.innerHTML = "<b>markup</b>";')
-    html = _page_after(StandIn("pumps"), [], tmp_path)
+    html = _page_after(FakeCorpus("pumps"), [], tmp_path)
     assert "data-failed" in html, "the policy lets no script make markup of a text"
     assert "<b>markup" not in html
 
 
 def test_a_table_is_drawn_of_its_cells_with_its_figures_in_them(tmp_path: Path) -> None:
-    html = _page_after(StandIn("pumps", table=True), [], tmp_path)
+    html = _page_after(FakeCorpus("pumps", table=True), [], tmp_path)
     answered, listed = (_cells(found) for found in re.findall(r"<table.*?</table>", html))
     assert [[re.sub(r"<(button|span).*</\1>", "FIGURE", cell) for cell in row] for row in answered] == [
         ["Key", "Does"],
@@ -213,7 +213,7 @@ def _cells(table: str) -> list[list[str]]:
 
 
 def test_what_matched_is_marked_and_stays_text(tmp_path: Path) -> None:
-    corpus = StandIn("pumps", text="𝛼 <b>Turn</b> the *valve* slowly.\n\nAnother <i>line</i>.")
+    corpus = FakeCorpus("pumps", text="𝛼 <b>Turn</b> the *valve* slowly.\n\nAnother <i>line</i>.")
     html = _page_after(corpus, [], tmp_path, "q=valve&sentences=1&group=page")
     assert (
         '<p dir="auto"><span class="nearest">𝛼 &lt;b&gt;Turn&lt;/b&gt; the </span>'
@@ -223,18 +223,17 @@ def test_what_matched_is_marked_and_stays_text(tmp_path: Path) -> None:
 
 
 def test_words_that_matched_are_marked_in_the_cells_of_a_table(tmp_path: Path) -> None:
-    html = _page_after(StandIn("pumps", table=True, text="It *Turns* so"), [], tmp_path)
+    html = _page_after(FakeCorpus("pumps", table=True, text="It *Turns* so"), [], tmp_path)
     assert "&lt;i&gt;<mark>turns</mark>&lt;/i&gt;" in html
 
 
-def _filters(corpus: StandIn) -> list[object]:
-    """Return what the last answer and the last search were narrowed to."""
-    last = {("answer" if "question" in asked else "search"): asked for asked in corpus.asked if "filters" in asked}
-    return [last["answer"]["filters"], last["search"]["filters"]]
+def _filters(corpus: FakeCorpus) -> list[object]:
+    """Return the filters of the last answer and the last search."""
+    return [corpus.answer_queries[-1].filters, corpus.queries[-1].filters]
 
 
 def test_filters_of_the_address_narrow_the_answer_and_the_evidence_and_are_shown(tmp_path: Path) -> None:
-    corpus = StandIn("pumps")
+    corpus = FakeCorpus("pumps")
     given = "document=pump.pdf&source=phones/**&section=Service&pages=3-9&pages=12-&pages=x&pages=9-3&phrase=oil+filter"
     html = _page_after(corpus, [], tmp_path, f"q=valve&{given}&figures=with&since=2024-01-31&until=soon")
     expected = Filters(
@@ -255,16 +254,15 @@ def test_filters_of_the_address_narrow_the_answer_and_the_evidence_and_are_shown
 
 
 def test_a_filter_is_taken_away_by_its_chip(tmp_path: Path) -> None:
-    corpus = StandIn("pumps")
+    corpus = FakeCorpus("pumps")
     _page_after(corpus, [".chip button", ".chip button"], tmp_path, "q=valve&section=Service&phrase=oil+filter")
     assert _filters(corpus) == [Filters(), Filters()]
 
 
 def test_what_a_question_quotes_is_offered_as_a_phrase(tmp_path: Path) -> None:
-    corpus = StandIn("pumps")
+    corpus = FakeCorpus("pumps")
     _page_after(corpus, ["%23documents > .link"], tmp_path, "q=What+is+%22the+valve%22+of+the+5%22+pipe+and+3%22+pipe?")
-    searched = [asked["filters"] for asked in corpus.asked if "query" in asked]
-    assert searched == [Filters(), Filters(phrases=["the valve"])]
+    assert [query.filters for query in corpus.queries] == [Filters(), Filters(phrases=["the valve"])]
 
 
 # A picture as a reader gives it: a file of the figure that the service serves, or words in a file of text.
@@ -294,23 +292,23 @@ BY_PICTURES = [
 ]
 
 
-def _with_pictures() -> StandIn:
-    corpus = StandIn("pumps")
-    corpus.pixels = draw(1)
-    corpus.ways = [BY_WORDS, *BY_PICTURES]
+def _with_pictures() -> FakeCorpus:
+    corpus = FakeCorpus("pumps")
+    corpus.files.pixels = draw(1)
+    corpus.search_presets = [BY_WORDS, *BY_PICTURES]
     return corpus
 
 
-def _searches(corpus: StandIn) -> list[tuple[object, object, object]]:
-    return [(asked["query"], asked["preset"], asked.get("picture")) for asked in corpus.asked if "query" in asked]
+def _searches(corpus: FakeCorpus) -> list[tuple[object, object, object]]:
+    return [(query.text, query.preset, query.picture) for query in corpus.queries]
 
 
 @pytest.mark.parametrize("way", ["choose", "drop", "paste"])
 def test_a_picture_is_searched_by_alone_and_its_preview_shown(way: str, tmp_path: Path) -> None:
     corpus = _with_pictures()
     html = _page_after(corpus, [], tmp_path, f"way={way}", GIVEN)
-    assert _searches(corpus) == [("", None, corpus.pixels)]
-    assert not [asked for asked in corpus.asked if "question" in asked], "answers are of words"
+    assert _searches(corpus) == [("", None, corpus.files.pixels)]
+    assert not corpus.answer_queries, "answers are of words"
     assert re.search(r'<div id="picture" class="given">', html), "not hidden"
     assert "photo.png" in html
     assert re.findall(r'name="preset" value="(.*?)"', html) == ["image", "unified"], "those that look at pictures"
@@ -323,8 +321,8 @@ def test_a_picture_goes_with_the_words_until_it_is_removed(tmp_path: Path) -> No
     html = _page_after(corpus, clicks, tmp_path, "q=valve&way=choose", GIVEN)
     assert _searches(corpus) == [
         ("valve", None, None),
-        ("valve", None, corpus.pixels),
-        ("valve", "unified", corpus.pixels),
+        ("valve", None, corpus.files.pixels),
+        ("valve", "unified", corpus.files.pixels),
         ("valve", "unified", None),
     ]
     assert re.search(r'<div id="picture" class="given" hidden="">', html)
@@ -333,7 +331,7 @@ def test_a_picture_goes_with_the_words_until_it_is_removed(tmp_path: Path) -> No
 
 def test_a_version_without_vectors_of_pictures_says_so_in_a_line_that_names_the_setting(tmp_path: Path) -> None:
     corpus = _with_pictures()
-    corpus.ways = [BY_WORDS]
+    corpus.search_presets = [BY_WORDS]
     html = _page_after(corpus, [], tmp_path, "way=choose", GIVEN)
     assert "This version can't be searched by a picture: name a model of pictures as embeddings.image" in html
 
@@ -346,7 +344,7 @@ def test_a_file_that_is_no_picture_is_refused_before_it_is_sent(tmp_path: Path) 
 
 
 def test_languages_are_a_filter_by_name_where_a_version_has_several(tmp_path: Path) -> None:
-    corpus = StandIn("pumps")
+    corpus = FakeCorpus("pumps")
     corpus.languages = {"en": 7, "de": 2, "ar": 1}
     html = _page_after(corpus, [], tmp_path, "q=valve&language=de&language=<x>")
     assert _filters(corpus) == [Filters(languages=["de"]), Filters(languages=["de"])]
@@ -359,7 +357,7 @@ def test_languages_are_a_filter_by_name_where_a_version_has_several(tmp_path: Pa
 
 
 def test_pages_are_named_as_they_are_printed_and_opened_as_the_pdf_counts_them(tmp_path: Path) -> None:
-    corpus = StandIn("pumps", labels=["iv", None])
+    corpus = FakeCorpus("pumps", labels=["iv", None])
     html = _page_after(corpus, [".source", "%23viewer[open] %23next"], tmp_path)
     assert "Page iv (PDF page 3)" in re.findall(r'<span class="cited-page">(.*?)</span>', html)
     assert "pump.pdf, pages iv–4 (PDF pages 3–4)" in html
@@ -412,7 +410,7 @@ def _colours(folder: Path, *, dark: bool) -> dict[str, Colour]:
     names = sorted({name for pair in TEXTS + BOUNDS for name in pair})
     address = "&".join(f"colour={name}" for name in names)
     scheme = f"--blink-settings=preferredColorScheme={0 if dark else 1}"
-    html = _page_after(StandIn("pumps"), [], folder, address, COLOURS, scheme)
+    html = _page_after(FakeCorpus("pumps"), [], folder, address, COLOURS, scheme)
     assert f'data-is-dark="{str(dark).lower()}"' in html
     found: dict[str, Colour] = {}
     for name in names:
@@ -449,9 +447,9 @@ def _answer(parts: Sequence[Part], **rest: Any) -> AnswerFinished:
     return AnswerFinished(result=AnswerResult(version=LIVE, abstained=False, parts=list(parts), citations=[CITED], **rest))
 
 
-def _answering(*events: AnswerEvent) -> StandIn:
-    corpus = StandIn("pumps")
-    corpus.pixels = draw(1)
+def _answering(*events: AnswerEvent) -> FakeCorpus:
+    corpus = FakeCorpus("pumps")
+    corpus.files.pixels = draw(1)
     corpus.streams["valve"] = lambda _: iter(events)
     return corpus
 
@@ -658,11 +656,11 @@ def _choices(html: str) -> list[str]:
 
 
 def test_ways_to_answer_are_offered_where_a_version_has_what_they_need(tmp_path: Path) -> None:
-    corpus = StandIn("pumps")
+    corpus = FakeCorpus("pumps")
     offered = _choices(_page_after(corpus, [], tmp_path, "q=valve&answer=ilt"))
     assert {"", "ilt", "omgqa-multi"} <= set(offered)
     assert not [name for name in offered if "gold" in name], "a given context is what filters name"
-    assert [asked["answer"] for asked in corpus.asked if "question" in asked] == ["ilt"]
+    assert [query.answer for query in corpus.answer_queries] == ["ilt"]
     corpus.lacking = ["retrieval.models.llm, or answer.model"]
     assert _choices(_page_after(corpus, [], tmp_path / "none")) == []
 

@@ -17,6 +17,7 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 from pipeline.corpus.workspace import open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from query_service.app import create_app
+from schemas.retrieval import Query
 from tests.conftest import GOLDEN
 from tests.pipeline.conftest import refreshed_once
 from tests.versions import ALWAYS
@@ -52,9 +53,9 @@ def apis(corpus: PublishedCorpus) -> dict[GenerationMode, Any]:
 
 
 def _api(corpus: PublishedCorpus, mode: GenerationMode) -> Any:
-    app = create_app(lambda _: corpus, lambda: ["manuals"])
+    app = create_app({"manuals": corpus})
     schema = schemathesis.openapi.from_asgi("/openapi.json", app, headers=HEADERS)
-    hit = next(hit for hit in corpus.search("steel winch", k=50).hits if hit.figure_refs)
+    hit = next(hit for hit in corpus.search(Query("steel winch", k=50)).hits if hit.figure_refs)
     known = {"corpus": "manuals", "doc_id": hit.doc_id, "figure_id": hit.figure_refs[0]}
 
     @schema.hook

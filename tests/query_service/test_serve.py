@@ -1,11 +1,18 @@
+import asyncio
 import logging
 import socket
+from collections.abc import Awaitable, Callable
 
 import pytest
 from fastapi import FastAPI
 
+from query_service import guard, serve
+from query_service.app import create_app
 from query_service.serve import listen, server_of
 from schemas.errors import UserError
+from tests.query_service.fake_corpus import FakeCorpus
+
+POST = b"POST /v1/corpora/pumps/search HTTP/1.1\r\nhost: localhost\r\ncontent-length: 99\r\n\r\n"
 
 
 def test_a_taken_port_is_one_line() -> None:
@@ -47,3 +54,67 @@ def test_a_traceback_in_the_log_runs_no_escape_sequence(capsys: pytest.CaptureFi
     assert r"the text of a PDF: \x1b[2J\u202eends" in log
     assert "\x1b" not in log
     assert "Traceback" in log.splitlines()[1]
+
+
+Connect = Callable[[bytes], Awaitable[asyncio.StreamReader]]
+
+
+def _serving(client: Callable[[Connect], Awaitable[None]]) -> None:
+    """Run a client against the service; it connects by sending bytes."""
+
+    async def run() -> None:
+        corpus = FakeCorpus("pumps")
+        with listen("127.0.0.1", 0) as bound:
+            server = server_of(create_app({"pumps": corpus}))
+            serving = asyncio.create_task(server.serve(sockets=[bound]))
+            writers = []
+
+            async def connect(sent: bytes) -> asyncio.StreamReader:
+                reader, writer = await asyncio.open_connection("127.0.0.1", bound.getsockname()[1])
+                writers.append(writer)
+                writer.write(sent)
+                return reader
+
+            async with asyncio.timeout(30):
+                await client(connect)
+            for writer in writers:
+                writer.close()
+            server.should_exit = True
+            await serving
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("sent", [POST, POST + b"half"], ids=["no body", "half a body"])
+def test_a_body_that_is_late_is_refused_and_the_connection_closed(monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
+    monkeypatch.setattr(guard, "BODY_TIMEOUT_S", 0.1)
+
+    async def client(connect: Connect) -> None:
+        reply = await (await connect(sent)).read()
+        assert reply.startswith(b"HTTP/1.1 408 ")
+        assert b"the request body took longer than 0.1 s" in reply
+
+    _serving(client)
+
+
+def test_a_page_that_is_drawn_for_longer_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "BODY_TIMEOUT_S", 0.1)
+
+    async def client(connect: Connect) -> None:
+        page = f"/v1/corpora/pumps/documents/{'d0' * 32}/pages/9.png"  # never drawn
+        reader = await connect(f"GET {page} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(reader.read(1), 0.5)
+
+    _serving(client)
+
+
+def test_too_many_connections_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serve, "CONNECTIONS", 2)
+
+    async def client(connect: Connect) -> None:
+        get = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"
+        assert (await (await connect(get)).readline()).startswith(b"HTTP/1.1 200 ")
+        assert (await (await connect(get)).readline()).startswith(b"HTTP/1.1 503 ")
+
+    _serving(client)

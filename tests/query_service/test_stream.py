@@ -3,7 +3,7 @@
 import asyncio
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jsonschema_rs
@@ -14,7 +14,8 @@ from query_service.app import create_app
 from query_service.serve import listen, server_of
 from schemas.answers import AnswerEvent, AnswerFinished, AnswerResult, AnswerStarted, PartFinished, TextDelta, TextPart
 from schemas.errors import TransientError
-from tests.query_service.stand_in import LIVE, StandIn, client_of
+from schemas.retrieval import AnswerQuery
+from tests.query_service.fake_corpus import LIVE, FakeCorpus, client_of
 
 BASE = "/v1/corpora/pumps"
 PART = TextPart(text="Turn the valve.", citations=[])
@@ -28,26 +29,17 @@ EVENTS: list[AnswerEvent] = [
 ]
 
 
-class Writing(StandIn):
-    """A corpus whose answers are written by hand."""
-
-    def __init__(self, write: Callable[[Callable[[], bool]], Iterator[AnswerEvent]]) -> None:
-        super().__init__("pumps")
-        self._write = write
-        self.options: Mapping[str, Any] = {}
-
-    def answer_events(
-        self, question: str, *, stopped: Callable[[], bool] = lambda: False, **options: Any
-    ) -> Iterator[AnswerEvent]:
-        self.options = {"question": question, **options}
-        yield from self._write(stopped)
+def writing(write: Callable[[Callable[[], bool]], Iterator[AnswerEvent]]) -> FakeCorpus:
+    corpus = FakeCorpus("pumps")
+    corpus.streams["?"] = write
+    return corpus
 
 
-def client(corpus: StandIn) -> TestClient:
-    return client_of(create_app(lambda _: corpus, lambda: ["pumps"]))
+def client(corpus: FakeCorpus) -> TestClient:
+    return client_of(create_app({"pumps": corpus}))
 
 
-def told(body: str) -> list[tuple[str, Any]]:
+def events_in(body: str) -> list[tuple[str, Any]]:
     """Return the events of a body, in order."""
     found = []
     for block in body.strip().split("\n\n"):
@@ -61,15 +53,15 @@ def told(body: str) -> list[tuple[str, Any]]:
     [({"stream": True}, {}), ({}, {"accept": "text/event-stream"}), ({"stream": True}, {"accept": "*/*"})],
 )
 def test_events_come_in_order_and_the_last_is_the_whole_answer(body: dict[str, Any], headers: dict[str, str]) -> None:
-    response = client(Writing(lambda _: iter(EVENTS))).post(
+    response = client(writing(lambda _: iter(EVENTS))).post(
         f"{BASE}/answer", json={"question": "?", **body}, headers=headers
     )
     assert response.headers["content-type"].startswith("text/event-stream")
-    assert told(response.text) == [(event.event, event.model_dump(mode="json")) for event in EVENTS]
+    assert events_in(response.text) == [(event.event, event.model_dump(mode="json")) for event in EVENTS]
 
 
 def test_every_event_follows_the_schema_of_the_api() -> None:
-    document = client(Writing(lambda _: iter(EVENTS))).get("/openapi.json").json()
+    document = client(writing(lambda _: iter(EVENTS))).get("/openapi.json").json()
     content = document["paths"]["/v1/corpora/{corpus}/answer"]["post"]["responses"]["200"]["content"]
     for event in EVENTS:
         sent = {"event": event.event, "data": event.model_dump_json()}
@@ -77,7 +69,7 @@ def test_every_event_follows_the_schema_of_the_api() -> None:
 
 
 def test_without_a_stream_the_answer_is_the_result_alone() -> None:
-    response = client(Writing(lambda _: iter(EVENTS))).post(f"{BASE}/answer", json={"question": "?"})
+    response = client(writing(lambda _: iter(EVENTS))).post(f"{BASE}/answer", json={"question": "?"})
     assert response.json() == RESULT.model_dump(mode="json")
 
 
@@ -87,7 +79,7 @@ def test_what_goes_wrong_before_the_first_event_is_an_error_as_anywhere(stream: 
         raise TransientError("the engine is away")
         yield
 
-    response = client(Writing(fails)).post(f"{BASE}/answer", json={"question": "?", "stream": stream})
+    response = client(writing(fails)).post(f"{BASE}/answer", json={"question": "?", "stream": stream})
     assert (response.status_code, response.json()["error"]["message"]) == (503, "the engine is away")
 
 
@@ -100,18 +92,18 @@ def test_what_goes_wrong_later_is_the_last_event(error: Exception, code: str, sa
         yield EVENTS[0]
         raise error
 
-    events = told(client(Writing(fails)).post(f"{BASE}/answer", json={"question": "?", "stream": True}).text)
+    events = events_in(client(writing(fails)).post(f"{BASE}/answer", json={"question": "?", "stream": True}).text)
     assert [name for name, _ in events] == ["start", "error"]
     assert events[-1][1]["error"]["code"] == code
     assert says in events[-1][1]["error"]["message"]
 
 
 def test_what_a_request_says_reaches_the_corpus() -> None:
-    corpus = Writing(lambda _: iter(EVENTS))
+    corpus = writing(lambda _: iter(EVENTS))
     body = {"question": " ? ", "answer": "bt-text", "settings": {"rounds": 2}, "preset": "hybrid", "picture": "AAAA"}
     assert client(corpus).post(f"{BASE}/answer", json=body).status_code == 200
-    wanted = {"question": "?", "answer": "bt-text", "settings": {"rounds": 2}, "preset": "hybrid", "picture": b"\0\0\0"}
-    assert {name: corpus.options[name] for name in wanted} == wanted
+    wanted = AnswerQuery("?", answer="bt-text", settings={"rounds": 2}, preset="hybrid", picture=b"\0\0\0")
+    assert corpus.answer_queries == [wanted]
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -134,7 +126,7 @@ def test_a_client_that_leaves_ends_the_answer(stream: bool, first: bool) -> None
 
     async def ask_and_leave() -> None:
         with listen("127.0.0.1", 0) as bound:
-            server = server_of(create_app(lambda _: Writing(write), lambda: ["pumps"]))
+            server = server_of(create_app({"pumps": writing(write)}))
             serving = asyncio.ensure_future(server.serve(sockets=[bound]))
             _, writer = await asyncio.open_connection("127.0.0.1", bound.getsockname()[1])
             writer.write(head.encode() + body)

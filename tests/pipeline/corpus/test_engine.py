@@ -13,6 +13,7 @@ from pipeline.refresh import refresh
 from pipeline.upkeep.doctor import diagnose
 from schemas.corpus.index import IndexOptions
 from schemas.errors import TransientError
+from schemas.retrieval import Query
 from schemas.stages import Stage
 from tests.pipeline.conftest import write_corpus
 from tests.versions import ALWAYS
@@ -83,8 +84,10 @@ def test_a_server_that_is_gone_for_good_stops_no_refresh_elsewhere(published: Wo
 def test_pages_follow_each_other_without_gap_or_repeat(published: Workspace) -> None:
     opened = PublishedCorpus(published)
     for mode in ALWAYS:
-        whole = opened.search("screws of the steel winch", preset=mode, k=9).hits
-        pages = [opened.search("screws of the steel winch", preset=mode, k=3, offset=offset).hits for offset in (0, 3, 6)]
+        whole = opened.search(Query("screws of the steel winch", preset=mode, k=9)).hits
+        pages = [
+            opened.search(Query("screws of the steel winch", preset=mode, k=3, offset=offset)).hits for offset in (0, 3, 6)
+        ]
         assert [hit for page in pages for hit in page] == whole
     opened.close()
 
@@ -95,7 +98,7 @@ def test_ranking_by_the_corpus_file(corpus_file: Path) -> None:
     published = PublishedCorpus(workspace)
     try:
         for mode in ALWAYS:
-            hits = published.search("what does the steel winch take", preset=mode, k=3).hits
+            hits = published.search(Query("what does the steel winch take", preset=mode, k=3)).hits
             assert hits[0].source == "winch.pdf"
             assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
     finally:

@@ -24,6 +24,7 @@ from schemas.flags import Flag
 from schemas.generation import Description
 from schemas.ids import figure_file
 from schemas.inspection import CaptionSheet
+from schemas.retrieval import Query
 from schemas.versions import Spent
 from tests.endpoint_server import Call, EndpointServer, status
 from tests.pipeline.conftest import write_corpus
@@ -72,7 +73,7 @@ def test_what_was_refused_is_shown_and_struck_out() -> None:
     made = Description("1", "I'm sorry, I can't\nassist.", "tiny-vlm", 1, 900, 8)
     card = _card(1, description="", described_by="context", flags=("refusal",), made=made, model="vlm")
     (article,) = _articles(_sheet([card]))
-    assert '<p class="refused" dir="auto">I&#x27;m sorry, I can&#x27;t assist.</p>' in article
+    assert '<p class="refused" dir="auto">I&#39;m sorry, I can&#39;t assist.</p>' in article
     assert '<span class="flag refuses">refusal</span>' in article
     assert "by context instead of vlm" in article
 
@@ -88,7 +89,7 @@ def test_nothing_that_a_document_or_a_model_says_is_markup() -> None:
     page = _sheet([card], facts)
     assert "<script>alert" not in page
     assert len(re.findall("<script>", page)) == 1
-    assert "' onload='" not in page.replace("&#x27;", "")
+    assert "' onload='" not in page.replace("&#39;", "")
 
 
 def test_the_summary_counts_all_and_says_what_is_left_out() -> None:
@@ -214,10 +215,12 @@ def test_pages_and_texts_that_are_described_have_cards_and_a_persons_words_for_t
     assert made.unmatched == [f"line 3: {'f' * 12}"]
     assert len(endpoint.calls) == calls
     with closing(PublishedCorpus(workspace)) as searched:
-        hit = searched.search("grease the bearing", preset="bm25", k=1).hits[0]
+        hit = searched.search(Query("grease the bearing", preset="bm25", k=1)).hits[0]
         assert hit.modality == "text"
         assert "grease" not in hit.text
-        asked = searched.search("blue corner", preset="bm25", k=1, filters=Filters(modalities=[Modality.PAGE])).hits[0]
+        asked = searched.search(Query("blue corner", preset="bm25", k=1, filters=Filters(modalities=[Modality.PAGE]))).hits[
+            0
+        ]
         assert (asked.figure_id, asked.text) == (page, "The sheet with the blue corner.")
 
 

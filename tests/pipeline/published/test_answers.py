@@ -17,6 +17,7 @@ from pipeline.upkeep.doctor import diagnose
 from schemas.answers import AnswerEvent, AnswerFinished, AnswerResult, AnswerStarted, TextDelta
 from schemas.errors import RequestError, UserError
 from schemas.evidence import Filters, Modality
+from schemas.retrieval import AnswerQuery, Query
 from tasks.answering.answer_presets import packaged_answers
 from tests import endpoint_server
 from tests.endpoint_server import Call, EndpointServer, answer, cut, hang, status
@@ -93,8 +94,10 @@ def test_an_answer_has_the_figures_that_the_model_copies_and_the_passages_that_i
     corpus: PublishedCorpus, model: EndpointServer
 ) -> None:
     model.replies = copying
-    found = corpus.answer(QUESTION, answer="ilt")
-    held = {figure.figure_id for hit in corpus.search(QUESTION, preset="ilt-mmr", k=4).hits for figure in hit.figures}
+    found = corpus.answer(AnswerQuery(QUESTION, answer="ilt"))
+    held = {
+        figure.figure_id for hit in corpus.search(Query(QUESTION, preset="ilt-mmr", k=4)).hits for figure in hit.figures
+    }
     assert set(figures(found)) <= held
     assert figures(found), "the passages of these manuals hold figures"
     assert [part.type for part in found.parts][:2] == ["text", "figure"]
@@ -109,7 +112,7 @@ def test_the_prompt_of_every_preset_holds_what_was_retrieved(
 ) -> None:
     preset = packaged_answers()[name]
     filters = Filters(documents=["winch.pdf"], pages=[1]) if preset.context == "given" else Filters()
-    found = corpus.answer(QUESTION, answer=name, filters=filters)
+    found = corpus.answer(AnswerQuery(QUESTION, answer=name, filters=filters))
     assert found.preset == name
     if preset.model is None:
         assert model.calls == []
@@ -121,7 +124,7 @@ def test_the_prompt_of_every_preset_holds_what_was_retrieved(
         assert "bar." not in asked.prompt
         return
     cited = {one.evidence_id: one for one in found.citations}
-    started = next(event for event in corpus.answer_events(QUESTION, answer=name, filters=filters))
+    started = next(event for event in corpus.answer_events(AnswerQuery(QUESTION, answer=name, filters=filters)))
     assert isinstance(started, AnswerStarted)
     assert started.citations
     assert set(cited) <= {one.evidence_id for one in started.citations}
@@ -136,23 +139,25 @@ def test_given_contexts_are_all_that_the_filters_name_and_nothing_is_retrieved(
     corpus: PublishedCorpus, model: EndpointServer
 ) -> None:
     filters = Filters(documents=["winch.pdf"], pages=[2])
-    found = corpus.answer(QUESTION, answer="bt-gold-both", filters=filters, settings={"max_images": 4}, trace=True)
+    found = corpus.answer(
+        AnswerQuery(QUESTION, answer="bt-gold-both", filters=filters, settings={"max_images": 4}, trace=True)
+    )
     assert [step.step for step in found.trace or []] == ["answer"]
     assert "22 bar" in model.calls[-1].prompt
     assert "21 bar" not in model.calls[-1].prompt
     assert [part.page for part in found.parts if part.type == "figure"] == [2]
-    corpus.answer(QUESTION, answer="bt-gold-text", filters=filters)
+    corpus.answer(AnswerQuery(QUESTION, answer="bt-gold-text", filters=filters))
     assert model.calls[-1].pictures == []
-    rows = corpus.search(QUESTION, filters=Filters(modalities=[Modality.FIGURE])).hits
+    rows = corpus.search(Query(QUESTION, filters=Filters(modalities=[Modality.FIGURE]))).hits
     named = Filters(evidence_ids=[rows[0].evidence_id])
-    assert figures(corpus.answer(QUESTION, answer="bt-gold-images", filters=named)) == [rows[0].figure_id]
+    assert figures(corpus.answer(AnswerQuery(QUESTION, answer="bt-gold-images", filters=named))) == [rows[0].figure_id]
     with pytest.raises(RequestError, match="takes its context from the request"):
-        corpus.answer(QUESTION, answer="bt-gold-text")
+        corpus.answer(AnswerQuery(QUESTION, answer="bt-gold-text"))
 
 
 def test_a_baseline_shows_one_figure_behind_the_text(corpus: PublishedCorpus, model: EndpointServer) -> None:
     model.replies = copying
-    found = corpus.answer(QUESTION, answer="ilt-ocr-llm")
+    found = corpus.answer(AnswerQuery(QUESTION, answer="ilt-ocr-llm"))
     assert [part.type for part in found.parts][-1] == "figure"
     assert len(figures(found)) == 1
 
@@ -161,7 +166,7 @@ def test_words_come_as_they_are_written_and_no_name_of_a_figure_is_among_them(
     corpus: PublishedCorpus, model: EndpointServer
 ) -> None:
     model.replies = lambda call: answer(copying(call), pieces=list(copying(call)))
-    events = list(corpus.answer_events(QUESTION, answer="ilt"))
+    events = list(corpus.answer_events(AnswerQuery(QUESTION, answer="ilt")))
     assert [event.event for event in events][:2] == ["start", "text"]
     told = "".join(event.text for event in events if isinstance(event, TextDelta))
     assert "[" not in told
@@ -183,9 +188,9 @@ def test_words_come_as_they_are_written_and_no_name_of_a_figure_is_among_them(
 def test_a_model_that_fails_leaves_the_extractive_answer_and_says_why(
     corpus: PublishedCorpus, model: EndpointServer, reaction: Any, why: str
 ) -> None:
-    plain = corpus.answer(QUESTION)
+    plain = corpus.answer(AnswerQuery(QUESTION))
     model.script(reaction)
-    found = corpus.answer(QUESTION, answer="ilt")
+    found = corpus.answer(AnswerQuery(QUESTION, answer="ilt"))
     assert (found.parts, found.model, found.preset) == (plain.parts, None, "ilt")
     assert found.note.startswith("answered without a model: ")
     assert why in found.note
@@ -198,7 +203,7 @@ def test_a_model_that_is_not_here_leaves_the_extractive_answer(folder: Path) -> 
     other = folder / "corpora" / "absent.yaml"
     other.write_text(f"{more}answer: {{model: llm}}\n")
     with closing(PublishedCorpus(open_workspace(str(other)))) as corpus:
-        found = corpus.answer(QUESTION)
+        found = corpus.answer(AnswerQuery(QUESTION))
     assert found.parts
     assert "not on this machine" in found.note
 
@@ -207,20 +212,20 @@ def test_a_model_that_says_that_nothing_answers_is_taken_at_its_word(
     corpus: PublishedCorpus, model: EndpointServer
 ) -> None:
     model.replies = lambda _call: "<think>Nothing fits.</think>NO ANSWER"
-    found = corpus.answer(QUESTION, answer="ilt")
+    found = corpus.answer(AnswerQuery(QUESTION, answer="ilt"))
     assert (found.abstained, found.parts, found.citations, found.note) == (True, [], [], "")
 
 
 def test_a_reply_that_is_cut_at_its_limit_is_shown_and_marked(corpus: PublishedCorpus, model: EndpointServer) -> None:
     model.script(answer("It takes 21 bar [P1]. And it", finish_reason="length"))
-    found = corpus.answer(QUESTION, answer="ilt")
+    found = corpus.answer(AnswerQuery(QUESTION, answer="ilt"))
     assert "limit of tokens" in found.note
     assert "21 bar" in " ".join(words(found))
 
 
 def test_a_caller_that_stops_waiting_ends_the_call(corpus: PublishedCorpus, model: EndpointServer) -> None:
     model.script(hang())
-    events = list(corpus.answer_events(QUESTION, answer="ilt", stopped=lambda: bool(model.calls)))
+    events = list(corpus.answer_events(AnswerQuery(QUESTION, answer="ilt"), stopped=lambda: bool(model.calls)))
     model.wait_until_gone()
     assert _result(events).model is None
 
@@ -235,7 +240,7 @@ def test_three_rounds_judge_refine_and_keep_what_was_found(corpus: PublishedCorp
     )
     model.replies = lambda _call: next(said)
     settings = {"rounds": 3, "retrieval": "ilt-mmr", "passages": 2}
-    found = corpus.answer(QUESTION, answer="omgqa-multi", settings=settings, trace=True)
+    found = corpus.answer(AnswerQuery(QUESTION, answer="omgqa-multi", settings=settings, trace=True))
     assert [one.query for one in found.rounds] == [QUESTION, "water pump bar", "screws of the water pump"]
     assert [one.sufficient for one in found.rounds] == [False, False, None]
     assert [one.spent.calls for one in found.rounds] == [1, 1, 0]
@@ -255,10 +260,10 @@ def test_an_answer_stays_within_its_budget(folder: Path, model: EndpointServer) 
     model.calls.clear()
     with closing(opened(folder, "answer: {budget: {calls: 1}}\n")) as corpus:
         settings = {"retrieval": "ilt-mmr"}
-        assert len(corpus.answer(QUESTION, answer="omgqa-multi", settings=settings).rounds) == 1
+        assert len(corpus.answer(AnswerQuery(QUESTION, answer="omgqa-multi", settings=settings)).rounds) == 1
         assert len(model.calls) == 1
     with closing(opened(folder, "answer: {budget: {tokens: 10}}\n")) as corpus:
-        assert "budget" in corpus.answer(QUESTION, answer="ilt").note
+        assert "budget" in corpus.answer(AnswerQuery(QUESTION, answer="ilt")).note
         assert len(model.calls) == 1
 
 
@@ -268,11 +273,11 @@ def test_the_corpus_file_names_model_prompt_and_pictures_for_all_presets(folder:
     with closing(opened(folder, "answer: {model: vlm, prompt: ./own.md, max_images: 2}\n")) as corpus:
         default = corpus.answer_presets()[0]
         assert (default.name, default.settings.model, default.missing) == ("ilt", "vlm", [])
-        corpus.answer(QUESTION)
+        corpus.answer(AnswerQuery(QUESTION))
         assert [message["role"] for message in model.calls[-1].json["messages"]] == ["system", "user"]
         assert model.calls[-1].prompt.startswith("Answer in rhyme.")
         assert model.calls[-1].pictures == []
-        corpus.answer(QUESTION, answer="bt-images-clip")
+        corpus.answer(AnswerQuery(QUESTION, answer="bt-images-clip"))
         assert len(model.calls[-1].pictures) == 2
 
 
@@ -282,7 +287,7 @@ def test_presets_of_ones_own_stand_beside_the_packaged_ones(folder: Path, model:
     (own / "short.yaml").write_text("label: Short\nsentence: one passage\nmodel: llm\npassages: 1\nretrieval: bm25\n")
     with closing(opened(folder, "answer: {presets: ways, preset: short}\n")) as corpus:
         model.replies = lambda _call: "It takes 21 bar [P1]."
-        assert corpus.answer(QUESTION).preset == "short"
+        assert corpus.answer(AnswerQuery(QUESTION)).preset == "short"
         assert re.findall(r"(?m)^\[P\d+\]", model.calls[-1].prompt) == ["[P1]"]
 
 
@@ -299,7 +304,7 @@ def test_presets_of_ones_own_stand_beside_the_packaged_ones(folder: Path, model:
 )
 def test_what_is_lacking_or_unknown_is_named(corpus: PublishedCorpus, options: dict[str, Any], says: str) -> None:
     with pytest.raises((RequestError, UserError), match=re.escape(says)):
-        corpus.answer(QUESTION, **options)
+        corpus.answer(AnswerQuery(QUESTION, **options))
 
 
 def test_a_prompt_that_a_request_names_is_a_packaged_one(corpus: PublishedCorpus, folder: Path) -> None:
@@ -307,7 +312,7 @@ def test_a_prompt_that_a_request_names_is_a_packaged_one(corpus: PublishedCorpus
     (folder / "secret.md").write_text("a secret: $question")
     for path in ("../secret.md", str(folder / "secret.md"), "./own.md"):
         with pytest.raises(RequestError, match="packaged"):
-            corpus.answer(QUESTION, answer="ilt", settings={"prompt": path})
+            corpus.answer(AnswerQuery(QUESTION, answer="ilt", settings={"prompt": path}))
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from pipeline.published.corpus import PublishedCorpus
 from pipeline.published.version import open_version
 from pipeline.records.publication import read_manifest, read_pointer
 from pipeline.refresh import refresh
+from schemas.retrieval import AnswerQuery
 from schemas.versions import Calibration
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
@@ -30,7 +31,7 @@ def test_thresholds_of_the_corpus_file_decide(published: Workspace, options: str
     folder = published.file.parent.parent
     workspace = open_workspace(str(write_corpus(folder, f"answer: {options}\n")))
     with closing(PublishedCorpus(workspace)) as serving:
-        answer = serving.answer(ASKED)
+        answer = serving.answer(AnswerQuery(ASKED))
     assert (answer.abstained, answer.unsure) == (abstained, unsure)
     assert answer.confidence is not None
     assert 0 < answer.confidence < 1
@@ -39,7 +40,7 @@ def test_thresholds_of_the_corpus_file_decide(published: Workspace, options: str
 
 def test_a_question_of_another_field_gets_no_sure_answer(published: Workspace) -> None:
     with closing(PublishedCorpus(published)) as serving:
-        foreign, own = serving.answer("Who composed the opera Tosca?"), serving.answer(ASKED)
+        foreign, own = serving.answer(AnswerQuery("Who composed the opera Tosca?")), serving.answer(AnswerQuery(ASKED))
     assert foreign.abstained or foreign.unsure
     assert not own.abstained
     assert (foreign.confidence or 0.0) < (own.confidence or 0.0)

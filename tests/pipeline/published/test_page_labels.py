@@ -8,6 +8,7 @@ from pipeline.corpus.workspace import open_workspace
 from pipeline.published.corpus import PublishedCorpus
 from pipeline.refresh import refresh
 from schemas.evidence import Filters, PageRange
+from schemas.retrieval import AnswerQuery, Query
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
 
@@ -22,7 +23,7 @@ def test_a_citation_names_the_page_as_it_is_printed_and_as_the_pdf_counts_it(tmp
     assert refresh(workspace).published
     corpus = PublishedCorpus(workspace)
     try:
-        hits = corpus.search("pump or winch", k=100).hits
+        hits = corpus.search(Query("pump or winch", k=100)).hits
         named = {(hit.source, region.page): region.page_name for hit in hits for region in hit.regions}
         assert named == {
             ("labelled.pdf", 1): "page i (PDF page 1)",
@@ -33,10 +34,10 @@ def test_a_citation_names_the_page_as_it_is_printed_and_as_the_pdf_counts_it(tmp
             ("plain.pdf", 2): "page 2",
         }
         narrowed = corpus.search(
-            "pump", filters=Filters(documents=["labelled.pdf"], page_ranges=[PageRange(first=3, last=3)])
+            Query("pump", filters=Filters(documents=["labelled.pdf"], page_ranges=[PageRange(first=3, last=3)]))
         )
         assert {hit.regions[0].page_name for hit in narrowed.hits} == {"page 1 (PDF page 3)"}
-        cited = corpus.answer(hits[0].text[:200]).citations[0]
+        cited = corpus.answer(AnswerQuery(hits[0].text[:200])).citations[0]
         assert cited.regions[0].page_name == named[cited.source, cited.page]
     finally:
         corpus.close()

@@ -16,6 +16,7 @@ from pipeline.stages.plan import plan
 from pipeline.upkeep.doctor import diagnose
 from schemas.errors import RequestError, UserError
 from schemas.evidence import Hit
+from schemas.retrieval import Query
 from tasks.answering.presets import packaged
 from tests import endpoint_server
 from tests.endpoint_server import Call, EndpointServer, status
@@ -74,7 +75,7 @@ def kinds(hits: list[Hit]) -> list[str]:
 @pytest.mark.parametrize("name", [*packaged()])
 def test_every_preset_finds_something_in_a_version_that_has_what_it_needs(corpus: PublishedCorpus, name: str) -> None:
     assert {preset.name: preset.missing for preset in corpus.presets()}[name] == []
-    result = corpus.search(QUESTION, preset=name, trace=True)
+    result = corpus.search(Query(QUESTION, preset=name, trace=True))
     assert result.preset == name
     assert result.hits or name == "tables", "these manuals have no tables"
     assert len({hit.evidence_id for hit in result.hits}) == len(result.hits) <= 10
@@ -83,27 +84,27 @@ def test_every_preset_finds_something_in_a_version_that_has_what_it_needs(corpus
 
 def test_separate_stores_give_two_of_each_and_a_common_one_any_mixture(corpus: PublishedCorpus) -> None:
     for name in ("bt-clip-separate", "bt-summaries-separate"):
-        assert kinds(corpus.search(QUESTION, preset=name).hits) == ["text", "text", "figure", "figure"]
-    texts = corpus.search("The steel winch takes bar", preset="bt-summaries-combined").hits
+        assert kinds(corpus.search(Query(QUESTION, preset=name)).hits) == ["text", "text", "figure", "figure"]
+    texts = corpus.search(Query("The steel winch takes bar", preset="bt-summaries-combined")).hits
     assert len(texts) == 4
     assert set(kinds(texts)) <= {"text", "figure"}
-    assert set(kinds(corpus.search(QUESTION, preset="bt-clip-combined", k=50).hits)) == {"text", "figure"}
+    assert set(kinds(corpus.search(Query(QUESTION, preset="bt-clip-combined", k=50)).hits)) == {"text", "figure"}
     for name in ("bt-images-clip", "bt-images-summaries"):
-        assert kinds(corpus.search(QUESTION, preset=name).hits) == ["figure"] * 4
+        assert kinds(corpus.search(Query(QUESTION, preset=name)).hits) == ["figure"] * 4
 
 
 def test_one_figure_goes_with_the_texts_unless_none_is_near_enough(corpus: PublishedCorpus) -> None:
-    found = corpus.search(QUESTION, preset="ilt-captions", trace=True)
+    found = corpus.search(Query(QUESTION, preset="ilt-captions", trace=True))
     assert kinds(found.hits).count("figure") == 1
     assert found.trace
     assert found.trace[1].asked.startswith(f"{QUESTION}\n"), "the caption is searched by the text's words, too"
     retrievers = [step.model_dump() for step in packaged()["ilt-captions"].retrieve]
     retrievers[1]["floor"] = 0.99
-    assert "figure" not in kinds(corpus.search(QUESTION, preset="ilt-captions", steps={"retrieve": retrievers}).hits)
+    assert "figure" not in kinds(corpus.search(Query(QUESTION, preset="ilt-captions", steps={"retrieve": retrievers})).hits)
 
 
 def test_an_image_found_by_its_description_is_returned_as_the_image(corpus: PublishedCorpus) -> None:
-    for hit in corpus.search(QUESTION, preset="bt-images-summaries").hits:
+    for hit in corpus.search(Query(QUESTION, preset="bt-images-summaries")).hits:
         assert hit.figure_id
         body, media_type = corpus.files.figure(hit.figure_id)
         assert body
@@ -119,10 +120,10 @@ def test_sections_are_picked_from_the_contents_and_read_in_the_order_of_the_choi
         return f"9999, {numbers[-1]}, {numbers[0]}"
 
     llm.replies = pick
-    found = corpus.search(QUESTION, preset="omgqa-generative", k=100)
+    found = corpus.search(Query(QUESTION, preset="omgqa-generative", k=100))
     picked = list(dict.fromkeys((hit.doc_id, *hit.section_path[:1]) for hit in found.hits))
     assert len(picked) == 2, "a number that is no section's is ignored"
-    near = corpus.search(QUESTION, preset="omgqa-section-hybrid", k=100).hits
+    near = corpus.search(Query(QUESTION, preset="omgqa-section-hybrid", k=100)).hits
     assert {hit.evidence_id for hit in near} == {hit.evidence_id for hit in found.hits}
     assert [hit.score for hit in near] == sorted((hit.score for hit in near), reverse=True)
 
@@ -133,21 +134,21 @@ def test_sections_are_picked_from_the_contents_and_read_in_the_order_of_the_choi
 def test_whatever_a_model_says_nothing_is_lost(corpus: PublishedCorpus, llm: EndpointServer, said: str) -> None:
     llm.replies = lambda _call: said
     steps: dict[str, Any] = {"rerank": [{"by": "llm"}]}
-    plain, judged = corpus.search(QUESTION), corpus.search(QUESTION, steps=steps, trace=True)
+    plain, judged = corpus.search(Query(QUESTION)), corpus.search(Query(QUESTION, steps=steps, trace=True))
     assert [hit.evidence_id for hit in judged.hits] == [hit.evidence_id for hit in plain.hits]
     assert judged.trace
     assert "keep their order" in judged.trace[-1].note
     for name in ("omgqa-generative", "omgqa-section-hybrid"):
-        found = corpus.search(QUESTION, preset=name, trace=True)
+        found = corpus.search(Query(QUESTION, preset=name, trace=True))
         assert found.hits
         assert found.trace
         assert any("no section" in step.note for step in found.trace)
 
 
 def test_a_model_that_orders_orders_and_the_others_stand_behind(corpus: PublishedCorpus, llm: EndpointServer) -> None:
-    plain = [hit.evidence_id for hit in corpus.search(QUESTION).hits]
+    plain = [hit.evidence_id for hit in corpus.search(Query(QUESTION)).hits]
     llm.replies = lambda _call: "<think>1 is no good</think> 3, 1, 3, 77"
-    found = corpus.search(QUESTION, steps={"rerank": [{"by": "llm"}]}, trace=True)
+    found = corpus.search(Query(QUESTION, steps={"rerank": [{"by": "llm"}]}, trace=True))
     assert [hit.evidence_id for hit in found.hits] == [plain[2], plain[0], plain[1], *plain[3:]]
     assert found.trace
     assert found.trace[-1].input_tokens > 0
@@ -157,8 +158,8 @@ def test_a_model_that_orders_orders_and_the_others_stand_behind(corpus: Publishe
     "step", [{"by": "late"}, {"by": "late", "model": "colbert"}, {"by": "cross_encoder", "model": "reranker"}]
 )
 def test_a_scorer_gives_a_permutation_of_its_pool(corpus: PublishedCorpus, step: dict[str, Any]) -> None:
-    plain = corpus.search(QUESTION, k=8).hits
-    found = corpus.search(QUESTION, k=8, steps={"rerank": [{**step, "pool": 8}]}).hits
+    plain = corpus.search(Query(QUESTION, k=8)).hits
+    found = corpus.search(Query(QUESTION, k=8, steps={"rerank": [{**step, "pool": 8}]})).hits
     assert {hit.evidence_id for hit in found} == {hit.evidence_id for hit in plain}
     assert [hit.score for hit in found] == sorted((hit.score for hit in found), reverse=True)
 
@@ -173,12 +174,12 @@ def test_a_scorer_gives_a_permutation_of_its_pool(corpus: PublishedCorpus, step:
 )
 def test_a_model_of_the_wrong_kind_is_named(corpus: PublishedCorpus, steps: dict[str, Any], needed: str) -> None:
     with pytest.raises(RequestError, match=rf"retrieval\.models\.{needed}"):
-        corpus.search(QUESTION, steps=steps)
+        corpus.search(Query(QUESTION, steps=steps))
 
 
 def test_the_packaged_models_own_tokens_find_the_text_that_says_the_same(corpus: PublishedCorpus) -> None:
-    wanted = corpus.search(QUESTION, preset="bt-text").hits[1]
-    best = corpus.search(wanted.text, preset="late-tokens", k=1).hits[0]
+    wanted = corpus.search(Query(QUESTION, preset="bt-text")).hits[1]
+    best = corpus.search(Query(wanted.text, preset="late-tokens", k=1)).hits[0]
     assert best.evidence_id == wanted.evidence_id
 
 
@@ -198,7 +199,7 @@ def test_a_question_is_rewritten_unless_the_reply_is_no_query(
     corpus: PublishedCorpus, llm: EndpointServer, said: str, asked: str
 ) -> None:
     llm.replies = lambda _call: said
-    found = corpus.search(QUESTION, steps={"rewrite": {}}, trace=True)
+    found = corpus.search(Query(QUESTION, steps={"rewrite": {}}, trace=True))
     assert found.trace
     assert found.trace[1].asked == asked
     assert bool(found.trace[0].note) == (asked == QUESTION)
@@ -206,7 +207,7 @@ def test_a_question_is_rewritten_unless_the_reply_is_no_query(
 
 def test_a_server_that_is_down_costs_its_step_and_not_the_search(corpus: PublishedCorpus, llm: EndpointServer) -> None:
     llm.replies = lambda _call: status(500)
-    found = corpus.search(QUESTION, preset="omgqa-best", trace=True)
+    found = corpus.search(Query(QUESTION, preset="omgqa-best", trace=True))
     assert found.hits
     assert found.trace
     assert sum("500" in step.note for step in found.trace) == 3
@@ -223,11 +224,11 @@ def test_what_is_lacking_is_named_with_the_setting_that_brings_it(published: Wor
             name for name, lacks in missing.items() if not lacks
         }
         with pytest.raises(RequestError, match=r"needs a model llm; .* as retrieval\.models\.llm in the corpus file"):
-            plain.search(QUESTION, preset="omgqa-generative")
+            plain.search(Query(QUESTION, preset="omgqa-generative"))
         with pytest.raises(RequestError, match=r"needs a model reranker"):
-            plain.search(QUESTION, preset="article-page-captions", steps={"retrieve": [{"by": "bm25"}]})
+            plain.search(Query(QUESTION, preset="article-page-captions", steps={"retrieve": [{"by": "bm25"}]}))
         with pytest.raises(RequestError, match=r"needs rows of pages.*captions\.pages"):
-            plain.search(QUESTION, preset="article-page-captions")
+            plain.search(Query(QUESTION, preset="article-page-captions"))
 
 
 def test_a_folder_of_presets_is_read_when_it_changes_and_a_mistake_in_it_names_its_file(published: Workspace) -> None:
@@ -237,36 +238,36 @@ def test_a_folder_of_presets_is_read_when_it_changes_and_a_mistake_in_it_names_i
     (folder / "mine.yaml").write_text("label: Mine\nsentence: by words\nretrieve: [{by: bm25}]\n")
     with closing(PublishedCorpus(open_workspace(str(published.file)))) as corpus:
         assert [preset.name for preset in corpus.overview().presets][:2] == ["mine", "pages"]
-        assert corpus.search(QUESTION).preset == "mine"
+        assert corpus.search(Query(QUESTION)).preset == "mine"
         (folder / "mine.yaml").write_text("label: Mine\nsentence: by words\nretrieve: [{by: bm24}]\n")
         with pytest.raises(UserError, match=r"mine\.yaml: retrieve\.0: .*bm24"):
-            corpus.search(QUESTION)
+            corpus.search(Query(QUESTION))
         (folder / "mine.yaml").write_text("label: Mine\nsentence: by words\nretrieve: [{by: dense, space: pixels}]\n")
         with pytest.raises(UserError, match=r"mine\.yaml: space: there are no vectors 'pixels'; use text, tables"):
-            corpus.search(QUESTION)
-        assert corpus.search(QUESTION, preset="bm25").preset == "bm25", "a packaged one is of no folder"
+            corpus.search(Query(QUESTION))
+        assert corpus.search(Query(QUESTION, preset="bm25")).preset == "bm25", "a packaged one is of no folder"
         (folder / "mine.yaml").write_text("name: other\nlabel: Mine\nsentence: by words\nretrieve: [{by: bm25}]\n")
         with pytest.raises(UserError, match=r"mine\.yaml: name: it is called by its file, mine; leave 'name' out"):
-            corpus.search(QUESTION)
+            corpus.search(Query(QUESTION))
         (folder / "mine.yaml").write_text("label: Mine\nsentence: by words\nretrieve: [{by: bm25}]\n")
         (folder / "mine.yaml").rename(folder / "mine.yml")
-        assert corpus.search(QUESTION).preset == "mine"
+        assert corpus.search(Query(QUESTION)).preset == "mine"
         (folder / "mine.yaml").write_text("label: Mine\nsentence: by words\nretrieve: [{by: dense}]\n")
         with pytest.raises(UserError, match=r"mine\.yml: there is a mine\.yaml, too"):
-            corpus.search(QUESTION)
+            corpus.search(Query(QUESTION))
         (folder / "mine.yml").unlink()
         (folder / "mine.yaml").rename(folder / "Mine.yaml")
         with pytest.raises(UserError, match=r"Mine\.yaml: name: a preset is named by small letters"):
-            corpus.search(QUESTION)
+            corpus.search(Query(QUESTION))
         (folder / "Mine.yaml").rename(folder / "dense.yaml")
         with pytest.raises(UserError, match=r"dense\.yaml: dense is the name of a packaged preset"):
-            corpus.search(QUESTION)
+            corpus.search(Query(QUESTION))
         (folder / "dense.yaml").unlink()
         with pytest.raises(UserError, match=r"retrieval\.preset of the corpus file: there is no preset 'mine'; use one of"):
-            corpus.search(QUESTION)
+            corpus.search(Query(QUESTION))
         (folder / "gone.yaml").symlink_to("nowhere")
         with pytest.raises(UserError, match=r"gone\.yaml can't be read"):
-            corpus.search(QUESTION)
+            corpus.search(Query(QUESTION))
 
 
 @pytest.mark.parametrize(

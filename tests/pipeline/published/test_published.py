@@ -20,7 +20,7 @@ from schemas.answers import FigurePart, TablePart
 from schemas.errors import BadInputError, DamagedError, NotFoundError, RequestError, TransientError
 from schemas.evidence import Filters, Modality, PageRange
 from schemas.parquet import to_parquet
-from tasks.answering.group import GroupBy
+from schemas.retrieval import AnswerQuery, GroupBy, Query
 from tests.manuals import write_long_table, write_manual
 from tests.pipeline.conftest import write_corpus
 from tests.versions import read_evidence
@@ -50,7 +50,7 @@ def test_tags_are_read_as_the_version_spells_them_whatever_the_file_says_since(
     published: Workspace, tmp_path: Path, opened: Open
 ) -> None:
     file = write_corpus(tmp_path, 'tags: {template: "<image:{number}|{page}>"}\n')
-    answer = opened(open_workspace(str(file))).answer("How many screws has the steel winch?")
+    answer = opened(open_workspace(str(file))).answer(AnswerQuery("How many screws has the steel winch?"))
     figures = [part for part in answer.parts if isinstance(part, FigurePart)]
     assert figures
     assert not any("<image" in part.text for part in answer.parts if part.type == "text")
@@ -58,13 +58,13 @@ def test_tags_are_read_as_the_version_spells_them_whatever_the_file_says_since(
 
 def test_a_figure_leads_to_its_own_page(published: Workspace, opened: Open) -> None:
     corpus = opened(published)
-    answer = corpus.answer("How many screws has the steel winch?")
+    answer = corpus.answer(AnswerQuery("How many screws has the steel winch?"))
     figures = [part for part in answer.parts if isinstance(part, FigurePart)]
-    hits = corpus.search("winch and pump", k=50, filters=Filters(modalities=[Modality.FIGURE])).hits
+    hits = corpus.search(Query("winch and pump", k=50, filters=Filters(modalities=[Modality.FIGURE]))).hits
     places = {hit.figure_refs[0]: (hit.page, hit.bbox) for hit in hits}
     assert figures
     assert [(part.page, part.bbox) for part in figures] == [places[part.figure_id] for part in figures]
-    for hit in corpus.search("screws", k=50).hits:
+    for hit in corpus.search(Query("screws", k=50)).hits:
         assert [figure.figure_id for figure in hit.figures] == hit.figure_refs
 
 
@@ -92,7 +92,7 @@ EVERY = {("pump.pdf", 1), ("pump.pdf", 2), ("winch.pdf", 1), ("winch.pdf", 2)}
     ],
 )
 def test_a_search_is_narrowed(published: Workspace, opened: Open, preset: str, filters: Filters, pages: set[Any]) -> None:
-    hits = opened(published).search("service of the winch and the pump", preset=preset, k=50, filters=filters).hits
+    hits = opened(published).search(Query("service of the winch and the pump", preset=preset, k=50, filters=filters)).hits
     assert {(hit.source, hit.page) for hit in hits} == pages
 
 
@@ -103,11 +103,11 @@ def test_a_step_of_a_plan_is_narrowed_too(published: Workspace, opened: Open) ->
         {"phrases": ["the steel winch has"]},
         {"sources": ["w*"], "page_ranges": [{"last": 2}]},
     ):
-        hits = corpus.search("service", preset="bm25", steps={"retrieve": [{"by": "bm25", "filters": filters}]}).hits
+        hits = corpus.search(Query("service", preset="bm25", steps={"retrieve": [{"by": "bm25", "filters": filters}]})).hits
         assert {hit.source for hit in hits} == {"winch.pdf"}
     assert (
         corpus.search(
-            "service", preset="bm25", steps={"retrieve": [{"by": "bm25", "filters": {"phrases": ["no such"]}}]}
+            Query("service", preset="bm25", steps={"retrieve": [{"by": "bm25", "filters": {"phrases": ["no such"]}}]})
         ).hits
         == []
     )
@@ -115,21 +115,21 @@ def test_a_step_of_a_plan_is_narrowed_too(published: Workspace, opened: Open) ->
 
 def test_an_answer_is_narrowed(published: Workspace, opened: Open) -> None:
     corpus, question = opened(published), "How many screws has the steel winch?"
-    assert not corpus.answer(question, filters=Filters(sources=["w*"])).abstained
-    assert corpus.answer(question, filters=Filters(phrases=["no such words"])).abstained
+    assert not corpus.answer(AnswerQuery(question, filters=Filters(sources=["w*"]))).abstained
+    assert corpus.answer(AnswerQuery(question, filters=Filters(phrases=["no such words"]))).abstained
     with pytest.raises(RequestError, match=r"no source of this version fits 'x\*'"):
-        corpus.answer(question, filters=Filters(sources=["x*"]))
+        corpus.answer(AnswerQuery(question, filters=Filters(sources=["x*"])))
 
 
 def test_a_hit_says_what_matched(published: Workspace, opened: Open) -> None:
     corpus = opened(published)
     winch = Filters(documents=["winch.pdf"], modalities=[Modality.TEXT])
-    (hit, *_) = corpus.search("How many screws has the winch?", filters=winch).hits
+    (hit, *_) = corpus.search(Query("How many screws has the winch?", filters=winch)).hits
     assert hit.date == "2024-03-01"
     assert {hit.text[start:end].lower() for start, end in hit.highlights} >= {"winch", "screws"}
     assert hit.nearest_sentence is None
     narrowed = Filters(phrases=["winch has 1 screws"])
-    (hit, *_) = corpus.search("How many screws?", filters=narrowed, highlight=True).hits
+    (hit, *_) = corpus.search(Query("How many screws?", filters=narrowed, highlight=True)).hits
     assert "winch has 1 screws" in [" ".join(hit.text[start:end].split()) for start, end in hit.highlights]
     assert hit.nearest_sentence is not None
     assert hit.text[slice(*hit.nearest_sentence)].endswith("the steel winch has 1 screws.")
@@ -141,14 +141,15 @@ def test_hits_are_grouped_and_pages_of_groups_follow_one_another(
     published: Workspace, opened: Open, by: GroupBy, preset: str
 ) -> None:
     corpus = opened(published)
-    alone = corpus.search("service of the winch", preset=preset, k=100).hits
-    grouped = corpus.search("service of the winch", preset=preset, k=100, group_by=by).hits
+    alone = corpus.search(Query("service of the winch", preset=preset, k=100)).hits
+    grouped = corpus.search(Query("service of the winch", preset=preset, k=100, group_by=by)).hits
     names = [(hit.source, hit.page if by is GroupBy.PAGE else 0) for hit in alone]
     assert [(hit.source, hit.page if by is GroupBy.PAGE else 0) for hit in grouped] == list(dict.fromkeys(names))
     assert [hit.more + 1 for hit in grouped] == [names.count(name) for name in dict.fromkeys(names)]
     assert {hit.more for hit in alone} == {0}
     pages = [
-        corpus.search("service of the winch", preset=preset, k=1, offset=n, group_by=by).hits for n in range(len(grouped))
+        corpus.search(Query("service of the winch", preset=preset, k=1, offset=n, group_by=by)).hits
+        for n in range(len(grouped))
     ]
     assert [hit for page in pages for hit in page] == grouped
 
@@ -158,11 +159,11 @@ def test_a_table_has_its_cells_from_the_page_to_the_answer(tmp_path: Path, opene
     workspace = open_workspace(str(write_corpus(tmp_path)))
     assert refresh(workspace).published
     corpus = opened(workspace)
-    (hit, *_) = corpus.search("torque of screw 3", filters=Filters(modalities=[Modality.TABLE])).hits
+    (hit, *_) = corpus.search(Query("torque of screw 3", filters=Filters(modalities=[Modality.TABLE]))).hits
     assert hit.rows == [["Part", "Torque", "Sign"], *([f"Screw {n}", f"{n} Nm", ""] for n in range(8))]
     (figure,) = hit.figures
     assert hit.tagged_rows == [*hit.rows[:-1], ["Screw 7", "7 Nm", f"<image:{figure.number}.png>"]]
-    parts = corpus.answer("What is the torque of screw 3?").parts
+    parts = corpus.answer(AnswerQuery("What is the torque of screw 3?")).parts
     (table,) = [part for part in parts if isinstance(part, TablePart)]
     assert table.rows == hit.tagged_rows
     assert [(part.tag, part.figure_id) for part in table.figures] == [(table.rows[-1][-1], figure.figure_id)]
@@ -184,7 +185,9 @@ def test_what_a_version_does_not_hold_is_not_served_from_it(
     published: Workspace, tmp_path: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     corpus, before = opened(published), _live(published)
-    (pump, *_) = corpus.search("water pump", filters=Filters(documents=["pump.pdf"], modalities=[Modality.FIGURE])).hits
+    (pump, *_) = corpus.search(
+        Query("water pump", filters=Filters(documents=["pump.pdf"], modalities=[Modality.FIGURE]))
+    ).hits
     (tmp_path / "pdfs" / "pump.pdf").unlink()
     with pymupdf.open(write_manual(tmp_path / "plain.pdf", "gate", seed=3)) as pdf:
         pdf.save(tmp_path / "pdfs" / "locked.pdf", encryption=pymupdf.PDF_ENCRYPT_AES_256, user_pw="wombat")
@@ -203,19 +206,19 @@ def test_what_a_version_does_not_hold_is_not_served_from_it(
             ask(None)
         assert ask(before)
 
-    (found, *_) = corpus.search("gate", filters=Filters(documents=["locked.pdf"])).hits
+    (found, *_) = corpus.search(Query("gate", filters=Filters(documents=["locked.pdf"]))).hits
     assert opened(locked).files.page_image(found.doc_id, 1, dpi=36).result().startswith(b"\x89PNG")
     monkeypatch.delenv("PASSWORDS")
     with pytest.raises(BadInputError, match="page 2 can't be drawn: the file needs a password"):
         opened(locked).files.page_image(found.doc_id, 2, dpi=36).result()
 
-    assert corpus.search("pump", version=before).hits
+    assert corpus.search(Query("pump", version=before)).hits
     shutil.rmtree(Path(published.store.root) / "versions" / before)
-    asked.append(lambda version: corpus.search("pump", version=version))
+    asked.append(lambda version: corpus.search(Query("pump", version=version)))
     for ask in asked:
         with pytest.raises(NotFoundError, match=f"there is no version {before}"):
             ask(before)
-    assert corpus.search("gate").hits
+    assert corpus.search(Query("gate")).hits
 
 
 def _placements(version: Path) -> Path:
@@ -277,14 +280,14 @@ def _answers(client: TestClient, doc_id: str, figure_id: str) -> dict[str, Any]:
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_damage_is_one_line_and_costs_what_needs_it(published: Workspace, opened: Open, damage: str) -> None:
     running, version = opened(published), _live(published)
-    (hit,) = running.search("steel winch", k=1, filters=Filters(modalities=[Modality.FIGURE])).hits
+    (hit,) = running.search(Query("steel winch", k=1, filters=Filters(modalities=[Modality.FIGURE]))).hits
     do, refused_running, refused_started = DAMAGE[damage]
     root = Path(published.store.root)
     do(root, root / "versions" / version)
     for corpus, refused in ((running, refused_running), (opened(published), refused_started)):
         if not refused:
             continue
-        app = create_app(lambda _, corpus=corpus: corpus, lambda: ["manuals"])  # type: ignore[misc]
+        app = create_app({"manuals": corpus})
         client = TestClient(app, base_url="http://localhost", raise_server_exceptions=False)
         answers = _answers(client, hit.doc_id, hit.figure_refs[0])
         codes = {route: answer.status_code for route, answer in answers.items()}
@@ -306,7 +309,7 @@ def test_a_lost_manifest_is_one_line_and_nothing_is_logged(
 ) -> None:
     (Path(published.store.root) / "versions" / _live(published) / "manifest.json").unlink()
     with pytest.raises(DamagedError, match=r"/manifest.json is missing; to make it again: inset refresh manuals$"):
-        opened(published).search("winch")
+        opened(published).search(Query("winch"))
     assert caplog.records == [], "a command shows what is logged, with its traceback"
 
 

@@ -20,6 +20,7 @@ from schemas.errors import UserError
 from schemas.ids import key
 from schemas.models import ModelName, TextModel
 from schemas.ports import Vector
+from schemas.retrieval import Query
 from schemas.stages import Stage
 from schemas.versions import ModelCard
 from tasks.enriching.spaces import TEXT
@@ -62,7 +63,7 @@ def write(folder: Path, prompt: str | None, more: str = "", **options: str) -> P
 
 
 def scores(corpus: PublishedCorpus) -> dict[str, float]:
-    return {hit.evidence_id: hit.score for hit in corpus.search(QUESTION, preset="dense", k=1000).hits}
+    return {hit.evidence_id: hit.score for hit in corpus.search(Query(QUESTION, preset="dense", k=1000)).hits}
 
 
 def test_another_prompt_is_used_at_once_and_embeds_nothing(corpus_file: Path) -> None:

@@ -14,6 +14,7 @@ from pipeline.refresh import refresh
 from pipeline.stages.plan import plan
 from pipeline.stages.publish import roll_back_version
 from schemas.ports import Vector
+from schemas.retrieval import Query
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
 
@@ -30,7 +31,7 @@ def serving(published: Workspace) -> Iterator[PublishedCorpus]:
 
 
 def _screws(corpus: PublishedCorpus) -> int:
-    return len(corpus.search("screws", preset="bm25").hits)
+    return len(corpus.search(Query("screws", preset="bm25")).hits)
 
 
 def test_another_ranking_is_used_at_once_and_builds_nothing(serving: PublishedCorpus, tmp_path: Path) -> None:
@@ -39,18 +40,18 @@ def test_another_ranking_is_used_at_once_and_builds_nothing(serving: PublishedCo
     assert not refresh(changed).published
     with closing(PublishedCorpus(changed)) as opened:
         assert _screws(opened) == _screws(serving) == 0
-        assert opened.search("winch", preset="bm25").hits
+        assert opened.search(Query("winch", preset="bm25")).hits
 
     write_manual(tmp_path / "pdfs" / "gate.pdf", "iron gate", seed=3)
     newer = refresh(changed)
     assert newer.published
     older = roll_back_version(changed).version
     assert older != newer.version
-    assert serving.search("winch").version == older
+    assert serving.search(Query("winch")).version == older
     assert _screws(serving) == 0, "it holds for the older version too"
     write_corpus(tmp_path)
     assert _screws(serving) > 0
-    assert _screws(serving) == len(serving.search("screws", preset="bm25", version=older).hits)
+    assert _screws(serving) == len(serving.search(Query("screws", preset="bm25", version=older)).hits)
 
 
 def test_a_file_that_is_wrong_for_a_moment_leaves_the_ranking_as_it_was(serving: PublishedCorpus, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from pipeline.upkeep.prune import prune
 from schemas.errors import NotFoundError, TransientError
 from schemas.evidence import Filters, Modality
 from schemas.ids import figure_file, figure_id
+from schemas.retrieval import Query
 from tests.manuals import picture
 from tests.versions import read_evidence
 
@@ -47,7 +48,7 @@ def test_without_vectors_of_pictures_figures_are_alike_by_what_is_said_of_them(
 ) -> None:
     (pump,) = [
         hit
-        for hit in corpus.search("pump seen from side 1", k=50, filters=Filters(modalities=[Modality.FIGURE])).hits
+        for hit in corpus.search(Query("pump seen from side 1", k=50, filters=Filters(modalities=[Modality.FIGURE]))).hits
         if "water pump seen from side 1" in hit.text
     ]
     found = corpus.similar(str(pump.figure_id))

@@ -14,6 +14,7 @@ from pipeline.refresh import refresh
 from pipeline.stages.plan import plan
 from pipeline.upkeep.doctor import diagnose
 from schemas.ids import version_file
+from schemas.retrieval import Query
 from schemas.versions import Counts
 from tests.pipeline.conftest import write_corpus
 from tests.versions import read_evidence
@@ -75,7 +76,7 @@ def test_each_row_has_the_language_of_its_document(workspace: Workspace, version
 def test_words_are_found_by_the_languages_of_the_version(workspace: Workspace, question: str, source: str) -> None:
     corpus = PublishedCorpus(workspace)
     try:
-        assert corpus.search(question, preset="bm25", k=1).hits[0].source == source
+        assert corpus.search(Query(question, preset="bm25", k=1)).hits[0].source == source
     finally:
         corpus.close()
 

@@ -23,6 +23,7 @@ from pipeline.refresh import refresh
 from schemas.errors import ContractError, RequestError, UserError
 from schemas.ids import figure_file, key
 from schemas.models import Embeds, ModelName
+from schemas.retrieval import AnswerQuery, Query
 from schemas.stages import Stage
 from schemas.versions import ModelCard, RefreshResult
 from tasks.enriching.spaces import IMAGE, LATE, UNIFIED, RowText, Space
@@ -84,9 +85,9 @@ def test_figures_and_they_alone_are_found_by_their_pictures(made_once: tuple[Wor
     late = LATE_EMBEDDERS.find(LATE.model(options) or ModelName("")).load(1)
     published = PublishedCorpus(workspace)
     try:
-        found = {mode: published.search(QUESTION, preset=mode, k=50).hits for mode in ("image", "unified", "late")}
+        found = {mode: published.search(Query(QUESTION, preset=mode, k=50)).hits for mode in ("image", "unified", "late")}
         assert {"image", "late", "tables", "unified", *ALWAYS} <= {preset.name for preset in published.overview().presets}
-        assert published.search(QUESTION, preset="tables").hits == [], "these manuals have no tables"
+        assert published.search(Query(QUESTION, preset="tables")).hits == [], "these manuals have no tables"
     finally:
         published.close()
     for mode, hits in found.items():
@@ -115,7 +116,9 @@ def test_a_picture_finds_itself_and_figures_are_alike_by_what_they_show(
             figure = str(row["figure_id"])
             picture = workspace.store.get(figure_file(figure))
             for preset in ("image", "late"):
-                scores = {hit.figure_id: hit.score for hit in published.search("", picture=picture, preset=preset).hits}
+                scores = {
+                    hit.figure_id: hit.score for hit in published.search(Query("", picture=picture, preset=preset)).hits
+                }
                 assert scores[figure] == pytest.approx(max(scores.values()), abs=1e-3), "nothing is nearer to it"
             found = published.similar(figure)
             assert found.space == "image"
@@ -123,14 +126,14 @@ def test_a_picture_finds_itself_and_figures_are_alike_by_what_they_show(
             own = vectors[str(row["evidence_id"])]
             near = {name: float(own @ vectors[name]) for name in rows if name != row["evidence_id"]}
             assert {hit.evidence_id: hit.score for hit in found.hits} == pytest.approx(near, abs=1e-3)
-        assert published.search("", picture=picture).preset == "image", "the default, pages, looks at no picture"
-        assert published.search("a pump", picture=picture, preset="late").preset == "late"
+        assert published.search(Query("", picture=picture)).preset == "image", "the default, pages, looks at no picture"
+        assert published.search(Query("a pump", picture=picture, preset="late")).preset == "late"
         takes = [preset.name for preset in published.overview().presets if preset.takes_picture and not preset.source]
         assert takes == ["image", "late", "unified"], "nothing describes pictures here"
         with pytest.raises(RequestError, match="preset pages looks at no picture"):
-            published.search("", picture=picture, preset="pages")
+            published.search(Query("", picture=picture, preset="pages"))
         with pytest.raises(RequestError, match="the picture can't be read"):
-            published.search("", picture=b"GIF89a", preset="image")
+            published.search(Query("", picture=b"GIF89a", preset="image"))
     finally:
         published.close()
 
@@ -146,10 +149,10 @@ def test_a_search_by_words_loads_no_model_of_pictures(
     loaded.cache_clear()
     published = PublishedCorpus(made_once[0])
     try:
-        assert published.search(QUESTION).hits
-        assert published.answer("How many bar does the steel winch take?").parts
+        assert published.search(Query(QUESTION)).hits
+        assert published.answer(AnswerQuery("How many bar does the steel winch take?")).parts
         with pytest.raises(AssertionError):
-            published.search(QUESTION, preset="image")
+            published.search(Query(QUESTION, preset="image"))
     finally:
         published.close()
         loaded.cache_clear()
@@ -189,13 +192,13 @@ def test_what_a_version_lacks_is_named_with_its_setting(published: Workspace) ->
         with pytest.raises(
             RequestError, match=r"preset image needs vectors image.* name a model as embeddings\.image in the"
         ):
-            corpus.search(QUESTION, preset="image")
+            corpus.search(Query(QUESTION, preset="image"))
         with pytest.raises(RequestError, match=r"embeddings\.late"):
-            corpus.search(QUESTION, preset="late")
+            corpus.search(Query(QUESTION, preset="late"))
         with pytest.raises(
             RequestError, match=r"can't be searched by a picture: name a model of pictures as embeddings\.im"
         ):
-            corpus.search(QUESTION, picture=picture(1))
+            corpus.search(Query(QUESTION, picture=picture(1)))
     finally:
         corpus.close()
 

@@ -29,6 +29,7 @@ from schemas.errors import UserError
 from schemas.ids import sha256
 from schemas.models import ModelName, TextModel
 from schemas.ports import Vector
+from schemas.retrieval import Query
 from schemas.stages import Stage
 from schemas.versions import ModelCard
 from tasks.enriching.embed import Content
@@ -140,12 +141,12 @@ def test_a_space_that_is_declared_is_embedded_built_and_searched(workspace: Work
     published = PublishedCorpus(workspace)
     try:
         assert [preset.name for preset in published.overview().presets][-2:] == ["all", "section"]
-        found = published.search(QUESTION, preset="section", k=1000).hits
+        found = published.search(Query(QUESTION, preset="section", k=1000)).hits
         assert {hit.evidence_id for hit in found} == titled, "rows without a vector are never found there"
         embedder = Hashed()
         near = [float(embedder.embed_query(hit.section_path[-1]) @ embedder.embed_query(QUESTION)) for hit in found]
         assert [hit.score for hit in found] == pytest.approx(near, abs=1e-4)
-        fused = published.search(QUESTION, preset="all", k=1000).hits
+        fused = published.search(Query(QUESTION, preset="all", k=1000)).hits
         assert {hit.evidence_id for hit in fused} == rows.keys()
     finally:
         published.close()
@@ -159,7 +160,7 @@ def test_a_space_that_is_new_costs_its_vectors_alone(published: Workspace, decla
     old = PublishedCorpus(published)
     assert "section" not in [preset.name for preset in old.overview().presets]
     with pytest.raises(UserError, match="preset section needs vectors sections"):
-        old.search(QUESTION, preset="section")
+        old.search(Query(QUESTION, preset="section"))
     old.close()
     made = refresh(workspace)
     assert made.published
@@ -181,17 +182,17 @@ def test_a_live_version_of_another_revision_is_neither_searched_nor_compared_wit
     loaded.cache_clear()  # another release of a model comes with another process
     workspace = open_workspace(file)
     published = PublishedCorpus(workspace)
-    client = TestClient(create_app(lambda _: published, lambda: ["manuals"]), base_url="http://localhost")
+    client = TestClient(create_app({"manuals": published}), base_url="http://localhost")
     answer = client.post("/v1/corpora/manuals/search", json={"query": QUESTION})
     assert (answer.status_code, "retry-after" in answer.headers) == (503, False)
     line = "the vectors are of hashed at revision 1, and here it has 2; refresh"
     assert answer.json()["error"]["message"].startswith(line)
     with pytest.raises(UserError, match=line):
-        published.search(QUESTION)
+        published.search(Query(QUESTION))
     made = refresh(workspace)
     assert made.published
     assert any(gate.message.startswith(f"nobody can search {first.version} any more") for gate in made.gates)
-    assert published.search(QUESTION).version == made.version
+    assert published.search(Query(QUESTION)).version == made.version
     published.close()
 
 
@@ -207,7 +208,7 @@ def test_copies_sweeps_and_repairs_go_through_every_space(published: Workspace, 
     mirror(workspace, target, version)
     make_live(target, version)
     assert _sections(target).cache.ids() == contents.keys()
-    answers = [PublishedCorpus(one).search(QUESTION, preset="section").hits for one in (workspace, target)]
+    answers = [PublishedCorpus(one).search(Query(QUESTION, preset="section")).hits for one in (workspace, target)]
     assert answers[0] == answers[1] != []
 
     assert prune(workspace, dry_run=False).records == {}, "what a version needs stays"

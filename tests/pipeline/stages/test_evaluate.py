@@ -12,6 +12,7 @@ from pipeline.records.differences import JUDGED
 from pipeline.records.publication import read_pointer
 from pipeline.stages.evaluate import evaluate
 from schemas.ids import version_file
+from schemas.retrieval import AnswerQuery
 from tests.pipeline.conftest import write_corpus
 
 ASKED = {"Which screws hold the steel winch?": True, "Who composed the opera Tosca?": False}
@@ -39,5 +40,5 @@ def test_a_version_is_judged_by_what_it_answers_and_abstains_from(
     judged = ModeReport.model_validate_json(data)
     assert (judged.questions, judged.answered, judged.abstained) == (1, answered, abstained)
     with closing(PublishedCorpus(workspace)) as serving:
-        given = {words: bool(serving.answer(words).parts) for words in ASKED}
+        given = {words: bool(serving.answer(AnswerQuery(words)).parts) for words in ASKED}
     assert list(given.values()) == [answered == 1.0, abstained == 0.0], "as the service does"

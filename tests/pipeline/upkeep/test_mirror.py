@@ -13,6 +13,7 @@ from pipeline.stages.publish import make_live
 from pipeline.upkeep.mirror import mirror
 from pipeline.upkeep.prune import prune
 from schemas.errors import ContractError, UserError
+from schemas.retrieval import AnswerQuery, Query
 from schemas.stages import Stage
 from tests.manuals import write_manual
 
@@ -34,9 +35,9 @@ def _live(workspace: Workspace) -> str:
 
 def _answer(workspace: Workspace) -> tuple[object, list[tuple[str, float]], list[bytes]]:
     published = PublishedCorpus(workspace)
-    answer = published.answer(QUESTION)
+    answer = published.answer(AnswerQuery(QUESTION))
     pictures = [published.files.figure(part.figure_id)[0] for part in answer.parts if part.type == "figure"]
-    hits = [(hit.evidence_id, hit.score) for hit in published.search(QUESTION).hits]
+    hits = [(hit.evidence_id, hit.score) for hit in published.search(Query(QUESTION)).hits]
     published.close()
     assert pictures
     return answer, hits, pictures

@@ -14,6 +14,7 @@ from pipeline.upkeep.retain import sweep
 from schemas.errors import UserError
 from schemas.evidence import EVIDENCE
 from schemas.ids import sha256
+from schemas.retrieval import AnswerQuery, Query
 from tasks.enriching.spaces import TEXT
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
@@ -48,7 +49,7 @@ def test_a_document_that_went_away_goes_when_no_kept_version_needs_it(corpus_fil
     assert not [name for name in store.names("") if winch in name]
     assert prune(workspace, dry_run=True).objects == prune(workspace, dry_run=True).records == {}
     published = PublishedCorpus(workspace)
-    answer = published.answer("What does the oil pump look like from side 2?")
+    answer = published.answer(AnswerQuery("What does the oil pump look like from side 2?"))
     assert [published.files.figure(part.figure_id)[1] for part in answer.parts if part.type == "figure"]
     published.close()
     assert not refresh(workspace).published, "what was pruned is missed by nobody"
@@ -69,7 +70,7 @@ def test_a_pinned_version_stays_with_all_it_needs(corpus_file: Path) -> None:
     done = prune(workspace, dry_run=False)
     assert done.objects["documents"] == 1
     published = PublishedCorpus(workspace)
-    hits = published.search("steel winch screws", version=first.version).hits
+    hits = published.search(Query("steel winch screws", version=first.version)).hits
     assert published.files.page_image(hits[0].doc_id, 1, dpi=36, version=first.version).result()
     published.close()
 

@@ -27,6 +27,7 @@ from pipeline.upkeep.repair import find_damage
 from schemas.errors import DamagedError, FailureCode, UserError
 from schemas.evidence import EVIDENCE
 from schemas.ports import ObjectStore
+from schemas.retrieval import Query
 from schemas.stages import Stage
 from schemas.versions import Status
 from tests.manuals import write_manual, write_scan
@@ -63,7 +64,7 @@ def _is_well(workspace: Workspace) -> bool:
     found = find_damage(workspace, deep=True)
     assert found.all() == []
     published = PublishedCorpus(workspace)
-    hits = published.search(QUESTION, preset="hybrid", k=50).hits
+    hits = published.search(Query(QUESTION, preset="hybrid", k=50)).hits
     figures = [published.files.figure(figure)[0] for hit in hits for figure in hit.figure_refs]
     published.close()
     return {hit.source for hit in hits} == {"pump.pdf", "winch.pdf"} and bool(figures)
@@ -92,7 +93,7 @@ def test_a_damaged_index_is_told_and_built_again(published: Workspace, folder: s
     with pytest.raises(
         DamagedError, match=rf"{before} is damaged: .*{path.name} isn't what was built; .* inset refresh manuals"
     ):
-        opened.search(QUESTION)
+        opened.search(Query(QUESTION))
     opened.close()
     assert refresh(published).published
     assert _is_well(published)
@@ -102,7 +103,7 @@ def test_a_turned_bit_of_the_index_is_not_answered_from(published: Workspace) ->
     _turn_a_bit(_object(published, "/data/"))
     opened = PublishedCorpus(published)
     with pytest.raises(DamagedError, match="isn't what was built"):
-        opened.search(QUESTION)
+        opened.search(Query(QUESTION))
     opened.close()
 
 

@@ -22,6 +22,7 @@ from pipeline.upkeep.prune import prune
 from schemas.evidence import Filters, Modality
 from schemas.ids import figure_file, figure_id
 from schemas.ports import ObjectStore
+from schemas.retrieval import AnswerQuery, Query
 from schemas.stages import Stage
 from schemas.versions import RefreshResult
 from tests.endpoint_server import Call, EndpointServer
@@ -123,21 +124,21 @@ def test_a_search_in_words_leaves_them_out_unless_it_asks_for_them(corpus: Corpu
     try:
         assert Modality.PAGE in published.overview().modalities
         for mode in ("hybrid", "dense", "bm25"):
-            hits = published.search("what the steel winch takes", preset=mode, k=50).hits
+            hits = published.search(Query("what the steel winch takes", preset=mode, k=50)).hits
             assert hits
             assert all(hit.modality != Modality.PAGE for hit in hits)
-            asked = published.search("what the steel winch takes", preset=mode, k=50, filters=PAGES).hits
+            asked = published.search(Query("what the steel winch takes", preset=mode, k=50, filters=PAGES)).hits
             assert asked
             assert {hit.evidence_id for hit in asked} <= pages.keys()
         for mode in ("image", "unified", "late"):
-            found = {hit.evidence_id for hit in published.search("a sheet of paper", preset=mode, k=50).hits}
+            found = {hit.evidence_id for hit in published.search(Query("a sheet of paper", preset=mode, k=50)).hits}
             assert found == pages.keys() | {row["evidence_id"] for row in _rows(workspace, made, "figure")}
-        best = published.search("what the steel winch takes", k=1, filters=PAGES).hits[0]
+        best = published.search(Query("what the steel winch takes", k=1, filters=PAGES)).hits[0]
         assert best.source == "winch.pdf"
         body, media_type = published.files.figure(str(best.figure_id))
         assert media_type == "image/png"
         assert body == workspace.store.get(figure_file(pages[best.evidence_id]["figure_id"]))
-        answer = published.answer("What takes the steel winch?")
+        answer = published.answer(AnswerQuery("What takes the steel winch?"))
         cited = {citation.evidence_id for citation in answer.citations}
         assert cited
         assert cited.isdisjoint(pages)
@@ -166,7 +167,7 @@ def test_a_model_describes_each_page_by_its_picture(corpus: Corpus, endpoint: En
     assert manifest.captioners["vlm (pages)"].subject == "page"
     published = PublishedCorpus(workspace)
     try:
-        best = published.search("explains the winch to apprentices", preset="bm25", k=1, filters=PAGES).hits[0]
+        best = published.search(Query("explains the winch to apprentices", preset="bm25", k=1, filters=PAGES)).hits[0]
         assert best.source == "winch.pdf"
         assert best.figure_id in {row["figure_id"] for row in rows}
     finally:

@@ -15,6 +15,7 @@ from pipeline.refresh import refresh
 from pipeline.stages.plan import plan
 from pipeline.upkeep.prune import prune
 from schemas.errors import UserError
+from schemas.retrieval import Query
 from schemas.stages import Stage
 from schemas.versions import RefreshResult
 from tests.endpoint_server import Call, EndpointServer, status
@@ -75,17 +76,19 @@ def test_words_of_a_summary_alone_find_the_row_and_return_the_original(
     published_now = PublishedCorpus(workspace)
     try:
         for mode in ("bm25", "hybrid", "dense"):
-            hit = published_now.search("apprentices inspect winches", preset=mode, k=1).hits[0]
+            hit = published_now.search(Query("apprentices inspect winches", preset=mode, k=1)).hits[0]
             assert hit.source == "winch.pdf"
             assert "apprentices" not in hit.text
             assert (hit.text, hit.tagged_text) == (rows[hit.evidence_id]["text"], rows[hit.evidence_id]["tagged_text"])
-        found = published_now.search("apprentices", preset="bm25", k=50).hits
+        found = published_now.search(Query("apprentices", preset="bm25", k=50)).hits
         assert {hit.evidence_id for hit in found} == rows.keys()
-        table = next(hit for hit in published_now.search("torques for apprentices", k=20).hits if hit.modality == "table")
+        table = next(
+            hit for hit in published_now.search(Query("torques for apprentices", k=20)).hits if hit.modality == "table"
+        )
         assert table.rows[0][:2] == ["Part", "Torque"]
         words = next(row["text"] for row in rows.values() if "takes 11 bar" in row["text"])
         assert "takes 11 bar" in words
-        exact = published_now.search("11 bar takes", preset="bm25", k=50).hits
+        exact = published_now.search(Query("11 bar takes", preset="bm25", k=50)).hits
         assert not exact  # what is searched is the summary, not the original
     finally:
         published_now.close()
@@ -135,7 +138,7 @@ def test_a_text_without_a_summary_is_searched_as_it_is(corpus: Corpus, endpoint:
             assert row["description"]
     published = PublishedCorpus(workspace)
     try:
-        assert published.search("takes 21 bar", preset="bm25", k=1).hits[0].source == "winch.pdf"
+        assert published.search(Query("takes 21 bar", preset="bm25", k=1)).hits[0].source == "winch.pdf"
     finally:
         published.close()
 

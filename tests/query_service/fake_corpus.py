@@ -1,15 +1,15 @@
-"""A corpus that needs no index: it records what it is asked, and answers by hand."""
+"""A published corpus without an index: it records calls and returns fixed replies."""
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from datetime import UTC, datetime
-from typing import Any
 
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from query_service.ports import Box
+from pipeline.published.corpus import PublishedCorpus
+from pipeline.published.files import Box, PublishedFiles
 from schemas.answer_presets import AnswerPresetInfo
 from schemas.answers import (
     AnswerEvent,
@@ -33,10 +33,8 @@ from schemas.errors import (
     UserError,
 )
 from schemas.evidence import (
-    NO_FILTERS,
     CitedFigure,
     CitedRegion,
-    Filters,
     Hit,
     Modality,
     Resemblance,
@@ -44,11 +42,11 @@ from schemas.evidence import (
     SimilarFigures,
 )
 from schemas.overview import CorpusOverview, SearchPreset
-from schemas.retrieval import PresetInfo
+from schemas.progress import Report, silent
+from schemas.retrieval import AnswerQuery, PresetInfo, Query
 from schemas.versions import VersionList, VersionRow
 from tasks.answering.answer_presets import answer_preset_info, packaged_answers
-from tasks.answering.group import GroupBy
-from tasks.answering.presets import NO_CHANGES, packaged, preset_info
+from tasks.answering.presets import packaged, preset_info
 
 LIVE = "20260301T061502Z-1a2b3c4d"
 DOC_ID = "d0" * 32
@@ -98,16 +96,12 @@ CITATION = Citation(
 
 
 def client_of(app: FastAPI) -> TestClient:
-    """Return a client that asks for the service by a name of this machine itself."""
+    """Return a client that calls the service by a name of loopback."""
     return TestClient(app, base_url="http://localhost")
 
 
 class Released:
-    """Events of an answer, each of which waits until it is released; it ends when nobody waits for it any more.
-
-    Attributes:
-        has_stopped: Set when it ended since the client had left.
-    """
+    """Events of an answer that wait for ``release``, one at a time; ``has_stopped`` is set where the client leaves first."""
 
     def __init__(self, *events: AnswerEvent | Exception) -> None:
         self._events = events
@@ -128,7 +122,45 @@ class Released:
             yield event
 
 
-class StandIn:
+class FakeFiles(PublishedFiles):
+    def __init__(self) -> None:
+        self.calls: list[dict[str, object]] = []
+        self.drawing: Future[bytes] | None = None
+        self.pixels = b"pixels"
+
+    def figure(self, figure_id: str, *, version: str | None = None) -> tuple[bytes, str]:
+        self.calls.append({"figure": figure_id, "version": version})
+        if figure_id not in (FIGURE_ID, OTHER_ID):
+            raise NotFoundError(f"there is no figure {figure_id}")
+        return self.pixels, "image/png"
+
+    def page_image(
+        self, doc_id: str, page: int, *, highlight: Sequence[Box] = (), dpi: int = 110, version: str | None = None
+    ) -> "Future[bytes]":
+        self.calls.append({"doc_id": doc_id, "page": page, "highlight": list(highlight), "dpi": dpi, "version": version})
+        picture: Future[bytes] = Future()
+        if page == 7:
+            picture.set_exception(BadInputError("page 7 can't be drawn", FailureCode.PAGE_UNREADABLE, 7))
+        elif page == 8:
+            raise TransientError("too many pages are waiting")
+        elif page == 9:  # never drawn
+            self.drawing = picture
+        else:
+            picture.set_result(b"page")
+        return picture
+
+    def document(self, doc_id: str, *, version: str | None = None) -> tuple[bytes, str]:
+        self.calls.append({"doc_id": doc_id, "version": version})
+        return b"%PDF-1.7", FILE_NAME
+
+    def tagged_document(self, doc_id: str, *, version: str | None = None) -> tuple[bytes, str]:
+        self.calls.append({"tagged": doc_id, "version": version})
+        if doc_id != DOC_ID:
+            raise NotFoundError("the corpus keeps no tagged copies")
+        return b"%PDF-1.7 tagged", "pump.tagged.pdf"
+
+
+class FakeCorpus(PublishedCorpus):
     def __init__(
         self,
         name: str,
@@ -147,21 +179,18 @@ class StandIn:
         self._tagged = {"tagged_pdf": tagged, "regions": regions}
         self._table = table
         self._text = text
-        self.asked: list[dict[str, object]] = []
-        self.drawing: Future[bytes] | None = None
-        self.pixels = b"pixels"
+        self.files: FakeFiles = FakeFiles()
+        self.queries: list[Query] = []
+        self.answer_queries: list[AnswerQuery] = []
+        self.similar_calls: list[dict[str, object]] = []
         self.languages: dict[str, int] = {}
-        self.ways: list[SearchPreset] = []
+        self.search_presets: list[SearchPreset] = []
         self.streams: dict[str, Callable[[Callable[[], bool]], Iterator[AnswerEvent]]] = {}
         self.lacking: list[str] = []
 
     @property
     def name(self) -> str:
         return self._name
-
-    @property
-    def files(self) -> "StandIn":
-        return self
 
     def versions(self) -> VersionList:
         row = VersionRow(
@@ -175,29 +204,9 @@ class StandIn:
         )
         return VersionList(corpus=self._name, live=LIVE, held=False, versions=[row])
 
-    def search(
-        self,
-        query: str,
-        *,
-        picture: bytes | None = None,
-        preset: str | None = None,
-        steps: Mapping[str, Any] = NO_CHANGES,
-        k: int | None = None,
-        offset: int = 0,
-        filters: Filters = NO_FILTERS,
-        version: str | None = None,
-        group_by: GroupBy | None = None,
-        highlight: bool = False,
-        trace: bool = False,
-    ) -> SearchResult:
-        asked: dict[str, object] = {"query": query, "preset": preset, "k": k, "offset": offset}
-        asked |= {"filters": filters, "version": version}
-        asked |= {"steps": dict(steps)} if steps else {}
-        asked |= {"picture": picture} if picture is not None else {}
-        asked |= {"group_by": group_by} if group_by else {}
-        asked |= {"highlight": highlight} if highlight else {}
-        self.asked.append(asked)
-        match query:
+    def search(self, query: Query) -> SearchResult:
+        self.queries.append(query)
+        match query.text:
             case "busy":
                 raise TransientError("the index does not answer")
             case "secret address":
@@ -213,47 +222,41 @@ class StandIn:
         cells = {"rows": [["Key", "Does | says"], ["7", "<i>turns</i>"]]} if self._table else {}
         hit = HIT.model_copy(update=self._tagged | cells)
         if self._text:
-            # The stars around what matched are no part of the text; what is before them is the nearest sentence.
+            # Stars surround the match; the nearest sentence ends with it.
             before, match, after = self._text.split("*")
             hit = hit.model_copy(
                 update={
                     "text": before + match + after,
                     "highlights": [(len(before), len(before + match))],
-                    "nearest_sentence": (0, len(before + match)) if highlight else None,
-                    "more": 2 if group_by else 0,
+                    "nearest_sentence": (0, len(before + match)) if query.highlight else None,
+                    "more": 2 if query.group_by else 0,
                 }
             )
-        taken = next((way.name for way in self.ways if way.takes_picture == (picture is not None)), "hybrid")
-        if picture is not None and self.ways and not any(way.takes_picture for way in self.ways):
+        takes = [preset.name for preset in self.search_presets if preset.takes_picture == (query.picture is not None)]
+        if self.search_presets and not takes:
             raise RequestError("this version can't be searched by a picture: name a model of pictures as embeddings.image")
-        return SearchResult(version=version or LIVE, preset=preset or taken, hits=[hit])
+        return SearchResult(version=query.version or LIVE, preset=query.preset or next(iter(takes), "hybrid"), hits=[hit])
 
     def similar(
-        self, figure_id: str, *, by: Resemblance = "vector", k: int | None = None, version: str | None = None
+        self,
+        figure_id: str,
+        *,
+        by: Resemblance = "vector",
+        k: int | None = None,
+        version: str | None = None,
+        wait_s: float = 0,
+        report: Report = silent,
     ) -> SimilarFigures:
-        self.asked.append({"like": figure_id, "by": by, "k": k, "version": version})
+        self.similar_calls.append({"like": figure_id, "by": by, "k": k, "version": version})
         space = "image" if by == "vector" else None
         return SimilarFigures(version=version or LIVE, figure_id=figure_id, by=by, space=space, hits=[LIKE])
 
-    def answer_events(
-        self,
-        question: str,
-        *,
-        answer: str | None = None,
-        settings: Mapping[str, Any] = NO_CHANGES,
-        preset: str | None = None,
-        steps: Mapping[str, Any] = NO_CHANGES,
-        picture: bytes | None = None,
-        filters: Filters = NO_FILTERS,
-        version: str | None = None,
-        trace: bool = False,
-        stopped: Callable[[], bool] = lambda: False,
-    ) -> Iterator[AnswerEvent]:
-        self.asked.append({"question": question, "filters": filters, "version": version, "answer": answer})
-        if version not in {None, LIVE}:
-            raise NotFoundError(f"there is no version {version}")
-        if question in self.streams:
-            yield from self.streams[question](stopped)
+    def answer_events(self, query: AnswerQuery, stopped: Callable[[], bool] = lambda: False) -> Iterator[AnswerEvent]:
+        self.answer_queries.append(query)
+        if query.version not in {None, LIVE}:
+            raise NotFoundError(f"there is no version {query.version}")
+        if query.text in self.streams:
+            yield from self.streams[query.text](stopped)
             return
         figure = FigurePart(
             figure_id=FIGURE_ID,
@@ -282,37 +285,6 @@ class StandIn:
     def presets(self, version: str | None = None) -> list[PresetInfo]:
         return [preset_info(preset) for preset in packaged().values()]
 
-    def figure(self, figure_id: str, *, version: str | None = None) -> tuple[bytes, str]:
-        self.asked.append({"figure": figure_id, "version": version})
-        if figure_id not in (FIGURE_ID, OTHER_ID):
-            raise NotFoundError(f"there is no figure {figure_id}")
-        return self.pixels, "image/png"
-
-    def page_image(
-        self, doc_id: str, page: int, *, highlight: Sequence[Box] = (), dpi: int = 110, version: str | None = None
-    ) -> "Future[bytes]":
-        self.asked.append({"doc_id": doc_id, "page": page, "highlight": list(highlight), "dpi": dpi, "version": version})
-        picture: Future[bytes] = Future()
-        if page == 7:
-            picture.set_exception(BadInputError("page 7 can't be drawn", FailureCode.PAGE_UNREADABLE, 7))
-        elif page == 8:
-            raise TransientError("too many pages are waiting")
-        elif page == 9:  # never drawn
-            self.drawing = picture
-        else:
-            picture.set_result(b"page")
-        return picture
-
-    def document(self, doc_id: str, *, version: str | None = None) -> tuple[bytes, str]:
-        self.asked.append({"doc_id": doc_id, "version": version})
-        return b"%PDF-1.7", FILE_NAME
-
-    def tagged_document(self, doc_id: str, *, version: str | None = None) -> tuple[bytes, str]:
-        self.asked.append({"tagged": doc_id, "version": version})
-        if doc_id != DOC_ID:
-            raise NotFoundError("the corpus keeps no tagged copies")
-        return b"%PDF-1.7 tagged", "pump.tagged.pdf"
-
     def overview(self) -> CorpusOverview:
         if not self._live:
             raise UserError("nothing is published yet")
@@ -322,7 +294,7 @@ class StandIn:
             since=datetime(2026, 3, 1, tzinfo=UTC),
             documents=1,
             languages=self.languages,
-            presets=self.ways,
+            presets=self.search_presets,
         )
 
     def ready(self) -> None:

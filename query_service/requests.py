@@ -1,0 +1,192 @@
+"""Parameters and bodies of requests."""
+
+import base64
+import math
+from typing import Annotated
+
+from fastapi import Path as PathParameter
+from fastapi import Query as QueryParameter
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    WithJsonSchema,
+    model_validator,
+)
+
+from pipeline.published.files import Box
+from query_service.guard import PICTURE_LIMIT
+from schemas.answer_presets import AnswerSettings
+from schemas.evidence import Filters
+from schemas.retrieval import AnswerQuery, ChangedSteps, GroupBy, Query
+
+QUERY_LIMIT = 2000
+"""Maximum characters of a query or question."""
+
+_DIGEST = r"^[0-9a-f]{64}$"
+_VERSION = r"^[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}$"
+
+
+def _is_box(text: str) -> str:
+    parse_box(text)
+    return text
+
+
+def parse_box(text: str) -> Box:
+    """Return the box ``x0,y0,x1,y1``; raise ``ValueError`` where it is none."""
+    try:
+        x0, y0, x1, y1 = (float(number) for number in text.split(","))
+    except ValueError:
+        raise ValueError("a box is four numbers, x0,y0,x1,y1 in PDF points") from None
+    if not all(math.isfinite(number) and abs(number) <= 1e6 for number in (x0, y0, x1, y1)) or x1 < x0 or y1 < y0:
+        raise ValueError("a box is x0,y0,x1,y1 in PDF points, x0 ≤ x1 and y0 ≤ y1")
+    return x0, y0, x1, y1
+
+
+CorpusName = Annotated[str, PathParameter(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
+DocumentId = Annotated[str, PathParameter(pattern=_DIGEST, description="SHA-256 of the PDF, in hex.")]
+FigureId = Annotated[str, PathParameter(pattern=_DIGEST, description="SHA-256 of the figure's pixels, in hex.")]
+PageNumber = Annotated[int, PathParameter(ge=1, le=100_000, description="From 1.")]
+VersionName = Annotated[str, StringConstraints(pattern=_VERSION)]
+VersionParameter = Annotated[
+    str | None, QueryParameter(pattern=_VERSION, description="A version; the live one by default.")
+]
+Question = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=QUERY_LIMIT)]
+BoxText = Annotated[str, StringConstraints(max_length=120), AfterValidator(_is_box)]
+
+
+PresetName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,59}$")]
+Changes = Annotated[ChangedSteps, Field(description='Steps of the preset to override: {"select": {"diversity": 0.5}}.')]
+
+
+_BASE64 = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        picture = base64.b64decode(text, validate=True)
+    except ValueError:
+        raise ValueError("a picture is base64 of a file, without a media type before it") from None
+    if not 0 < len(picture) <= PICTURE_LIMIT:
+        raise ValueError(f"a picture has {PICTURE_LIMIT // 1024**2} MiB at most, and isn't empty")
+    return picture
+
+
+Picture = Annotated[
+    bytes,
+    BeforeValidator(lambda given: _decoded(given) if isinstance(given, str) else given),
+    WithJsonSchema({"type": "string", "contentEncoding": "base64", "minLength": 4, "pattern": _BASE64}),
+]
+
+
+class SearchRequest(BaseModel):
+    """What to search for.
+
+    To read page after page, send the ``version`` of the first reply and an ``offset`` that grows by ``k``: no hit is repeated or
+    skipped, even if another version is published meanwhile.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "anyOf": [
+                {"required": ["query"], "properties": {"query": {"type": "string", "minLength": 1, "pattern": r"\S"}}},
+                {"required": ["picture"], "properties": {"picture": {"type": "string"}}},
+            ]
+        },
+    )
+
+    query: Annotated[str, StringConstraints(strip_whitespace=True, max_length=QUERY_LIMIT)] = Field(
+        "", description="In plain words; optional where there is a picture."
+    )
+    picture: Picture | None = Field(
+        None,
+        description="A PNG, JPEG, WebP, GIF or BMP in base64, of at most 8 MiB and 25 million pixels, alone or with a query. "
+        "Without a preset, the default is used if it takes pictures, or else the first that does.",
+    )
+    preset: PresetName | None = Field(
+        None,
+        validation_alias=AliasChoices("preset", "mode"),
+        description="A retrieval preset of /v1/corpora/{corpus}/presets; null for the corpus's default. mode is its "
+        "earlier name.",
+    )
+    steps: Changes = ChangedSteps()
+    k: int | None = Field(None, ge=1, le=100, description="Maximum hits; null for the preset's number, or else 10.")
+    offset: int = Field(0, ge=0, le=100, description="Hits to skip.")
+    filters: Filters = Filters()
+    version: VersionName | None = None
+    group: GroupBy | None = Field(
+        None,
+        description="Return the best hit of each page or document; k and offset count groups, and more counts the other hits.",
+    )
+    highlight: bool = Field(
+        False,
+        description="Mark the sentence of each hit that is nearest to the query in meaning, which takes time for each.",
+    )
+    trace: bool = Field(False, description="Report what each step did.")
+
+    @model_validator(mode="after")
+    def _has_query(self) -> "SearchRequest":
+        if not self.query and self.picture is None:
+            raise ValueError("give a query, a picture, or both")
+        return self
+
+    def as_query(self) -> Query:
+        """Return the request as the corpus takes it."""
+        return Query(
+            text=self.query,
+            picture=self.picture,
+            preset=self.preset,
+            steps=self.steps.given,
+            k=self.k,
+            offset=self.offset,
+            filters=self.filters,
+            version=self.version,
+            group_by=self.group,
+            highlight=self.highlight,
+            trace=self.trace,
+        )
+
+
+class AnswerRequest(BaseModel):
+    """What to answer."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    question: Question
+    answer: PresetName | None = Field(
+        None, description="An answer preset of /v1/corpora/{corpus}/answers; null for the corpus's default."
+    )
+    settings: Annotated[
+        AnswerSettings, Field(description='Settings of the answer preset to override: {"max_images": 4}.')
+    ] = AnswerSettings()
+    preset: PresetName | None = Field(
+        None, description="A retrieval preset; null for that of the answer preset, or else the corpus's default."
+    )
+    steps: Changes = ChangedSteps()
+    picture: Picture | None = Field(
+        None,
+        description="A picture in base64 that goes with the question; the retrieval preset must take pictures.",
+    )
+    filters: Filters = Filters()
+    version: VersionName | None = None
+    stream: bool = Field(False, description="Send the answer as server-sent events while it is written.")
+    trace: bool = Field(False, description="Report what each step did.")
+
+    def as_query(self) -> AnswerQuery:
+        """Return the request as the corpus takes it."""
+        return AnswerQuery(
+            text=self.question,
+            answer=self.answer,
+            settings=self.settings.model_dump(exclude_unset=True),
+            preset=self.preset,
+            steps=self.steps.given,
+            picture=self.picture,
+            filters=self.filters,
+            version=self.version,
+            trace=self.trace,
+        )

@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,16 @@ def test_paths_that_guide_a_reader_exist(page: Path) -> None:
         if re.fullmatch(r"[\w.-]+(/[\w.-]+)*/?", span) and span.partition("/")[0] in top and "/" in span:
             found = (ROOT / span).exists() or (ROOT / f"{span}.py").exists()
             assert found, f"{_named(page)} names {span}, which doesn't exist"
+
+
+def test_the_diagram_of_folders_has_every_layer() -> None:
+    linter = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+    (diagram,) = [text for _, text in _fenced(ROOT / "docs" / "architecture.md") if text.startswith("flowchart TD")]
+    above = "bench"
+    for layer in linter["contracts"][0]["layers"][1:]:
+        below = " & ".join(re.findall(r"\w+", layer))
+        assert f"{above} --> {below}" in re.sub(r'\["[^"]*"\]', "", diagram)
+        above = below
 
 
 def _code_in_readme() -> list[str]:

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from cli.main import app
 from pipeline.corpus.corpora import SCHEMA_FILE, json_schema
 
 ROOT = Path(__file__).parent.parent
@@ -65,38 +64,3 @@ def test_editors_know_the_corpus_file_as_it_is(request: pytest.FixtureRequest) -
         file.write_text(json.dumps(json_schema(), indent=2) + "\n", encoding="utf-8")
     kept = json.loads(file.read_text(encoding="utf-8"))
     assert kept == json_schema(), "inset init writes it beside each corpus file it makes; here: pytest --update-golden"
-
-
-def test_every_decision_has_a_number_of_its_own_and_its_title_repeats_it() -> None:
-    decisions = sorted((ROOT / "docs" / "decisions").glob("*.md"))
-    titles = [file.read_text(encoding="utf-8").partition("\n")[0] for file in decisions]
-    numbers = [int(file.name.partition("-")[0]) for file in decisions]
-    assert len(set(numbers)) == len(numbers)
-    for number, title in zip(numbers, titles, strict=True):
-        assert title.startswith(f"# {number}. ")
-
-
-def test_pictures_of_the_readme_are_there() -> None:
-    names = re.findall(r"!\[[^]]*\]\(([^)]+)\)", (ROOT / "README.md").read_text(encoding="utf-8"))
-    assert names
-    for name in names:
-        assert (ROOT / name).is_file(), f"README.md shows {name}, which is missing"
-
-
-def _code_in_readme() -> list[str]:
-    """Return the lines of README's fenced blocks, and its code spans."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    prose, fenced = readme.split("```")[::2], readme.split("```")[1::2]
-    return [line for block in fenced for line in block.splitlines()] + re.findall(r"`([^`]+)`", "".join(prose))
-
-
-def test_the_readme_shows_every_command_and_no_other() -> None:
-    shown = {match[1] for code in _code_in_readme() if (match := re.match(r"inset ([a-z]+)", code))}
-    assert shown == {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
-
-
-def test_what_the_readme_makes_can_be_made() -> None:
-    targets = {match[1] for code in _code_in_readme() if (match := re.match(r"make ([a-z0-9-]+)", code))}
-    assert "demo" in targets
-    for target in targets:
-        subprocess.run(["make", "--dry-run", target], check=True, capture_output=True, cwd=ROOT)

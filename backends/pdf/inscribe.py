@@ -5,7 +5,7 @@ original can get lost; only a damaged file, which PDF forbids to be updated, is 
 readers and other tools, never parsed again: its tags come last on a page, whatever the reading order, and words of the
 original that look like a tag stand there as they did.
 
-Source: "RAG Beyond Text"; how its own way loses tags and tears tables is measured in ``bench/tagged_pdf.py``.
+Source: "RAG Beyond Text".
 """
 
 import functools

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from pipeline.corpus.workspace import open_workspace
 from pipeline.records.notes import read_notes
 from pipeline.records.publication import read_pointer
+from tests.endpoint_server import Call, EndpointServer
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
 
@@ -61,3 +63,30 @@ def test_a_killed_refresh_leaves_the_live_version_and_its_finished_work(tmp_path
     assert (counts["parsed"], counts["structured"], counts["embedded"]) == (0, 0, 0)
     versions = workspace.store.folders("versions")
     assert sorted(versions) == sorted([str(first["version"]), str(finished["version"])])
+
+
+def test_descriptions_that_a_killed_refresh_kept_are_not_asked_for_again(tmp_path: Path, endpoint: EndpointServer) -> None:
+    figures, took_s = 24, 0.1
+    write_manual(tmp_path / "pdfs" / "pump.pdf", "water pump", seed=1, pages=figures)
+    corpus = write_corpus(tmp_path)
+    model = f"{{kind: vlm, model: tiny, revision: '1', endpoint: {{url: '{endpoint.url}', concurrency: 2}}}}"
+    corpus.write_text(corpus.read_text().replace("{ocr: none}", f"{{ocr: none, captioner: vlm, models: {{vlm: {model}}}}}"))
+
+    def reply(call: Call) -> str:
+        time.sleep(took_s)
+        return f"The pump from side {hash(call.picture)}, with its screws."
+
+    endpoint.replies = reply
+    with subprocess.Popen(_inset(corpus, "refresh"), stderr=subprocess.DEVNULL, start_new_session=True) as running:
+        while len(endpoint.calls) < figures * 3 // 4 and running.poll() is None:
+            time.sleep(0.01)
+        os.killpg(running.pid, signal.SIGKILL)
+    paid = {call.picture for call in endpoint.calls}
+    assert len(paid) < figures, "the refresh was killed while it had figures to describe"
+
+    endpoint.calls.clear()
+    assert _refresh(corpus)["published"]
+    again = [call.picture for call in endpoint.calls]
+    assert len(set(again)) == len(again)
+    assert len(paid | set(again)) == figures
+    assert paid - set(again), "half a second after a description came it was kept"

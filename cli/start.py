@@ -22,7 +22,7 @@ class _Absent(importlib.abc.MetaPathFinder):
 
 
 def leave_pandas_out() -> None:
-    """Keep pyarrow from importing pandas, a second of CPU, to look whether it is there (docs/decisions/0037).
+    """Keep pyarrow from importing pandas, a second of CPU, to look whether it is there.
 
     It looks once, at the first value that it is given, and works without. Whoever asks for pandas later gets it.
     """

@@ -1,4 +1,4 @@
-"""Calibrate how sure an answer must be: on golden questions, and on questions that a version can't answer (decision 43)."""
+"""Calibrate how sure an answer must be: on golden questions, and on questions that a version can't answer (decision 14)."""
 
 import re
 from collections.abc import Mapping, Sequence

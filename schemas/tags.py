@@ -4,7 +4,7 @@ Text has three forms. During processing figures are *placeholders* by ``figure_i
 version's other figures. ``assemble`` writes *tags*. BM25 and the embedder see neither. Text of a PDF that looks like a tag
 or placeholder is *escaped*, so that no document can forge a figure.
 
-Source: "RAG Beyond Text" (image localization tags); decision 0004.
+Source: "RAG Beyond Text" (image localization tags); decision 4.
 """
 
 import re

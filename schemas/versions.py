@@ -267,7 +267,7 @@ class FeatureScale(_Model):
 
 
 class Calibration(_Model):
-    """The calibration of a version's confidence in answers (decision 43)."""
+    """The calibration of a version's confidence in answers (decision 14)."""
 
     text_model: str = Field(description="The text model whose cosines the evidence has.")
     features: dict[str, FeatureScale] = Field(description="Kinds of evidence that count.")

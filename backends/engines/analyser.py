@@ -1,4 +1,4 @@
-"""What BM25 compares: the terms of a text, the same for every engine (decision 36).
+"""What BM25 compares: the terms of a text, the same for every engine (decision 12).
 
 A word gives itself, in lower case and without accents, and its stem in its document's language. What signs join is one term
 as a whole (``WCP-3200-B``, ``4.7.2``, ``/etc/fstab``, ``M3×12``), and each of its parts is one too. A compound gives its parts as

@@ -17,7 +17,7 @@ Name = TypeVar("Name")
 MARGIN = 1.25
 """How many times the rows wanted an approximate index is asked for at least: it is least sure of the last ones.
 
-Of 64 rows that LanceDB gives, 51 are as good as .989 of the nearest, and 40 as .997 (decision 37).
+Of 64 rows that LanceDB gives, 51 are as good as .989 of the nearest, and 40 as .997.
 """
 
 SPARE = 3

@@ -53,7 +53,7 @@ vectors made of real ones), for 160 MB more for a moment; with 64 some cells of 
 """
 
 REFINE_FACTOR, REFINE_FACTOR_OF_ONE_BIT = 1, 5
-"""Times the rows asked for whose vectors are compared: with one bit, 640 of them are as good as 128 with four (decision 37)."""
+"""Times the rows asked for whose vectors are compared: with one bit, 640 of them are as good as 128 with four."""
 APPROXIMATED = 64
 """Rows that a vector search asks for at least: to approximate them is what finds other rows when more are asked for."""
 
@@ -68,7 +68,7 @@ _BITS = b"vector_bits"
 
 _IDS_A_QUERY = 500
 _STABLE_ROW_IDS = {"new_table_enable_stable_row_ids": "true"}
-"""With them the index of a changed table counts words as the index of a fresh one does (decision 17)."""
+"""With them the index of a changed table counts words as the index of a fresh one does (decision 12)."""
 
 
 class LanceIndex:

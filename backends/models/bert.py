@@ -2,7 +2,7 @@
 
 A text goes through the model alone, on one thread: nothing is padded, so its vector depends neither on the texts beside it nor
 on the number of threads. Threads take texts, not parts of an operator, and so wait for each other only at the end
-(docs/decisions/0024).
+(docs/decisions/0009).
 """
 
 from collections.abc import Mapping, Sequence

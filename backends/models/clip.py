@@ -1,7 +1,7 @@
 """Any model of open_clip: pictures and texts in one space.
 
 It computes in float32, unless its settings ask for bfloat16, which is several times as fast on a GPU: the device is in no key, so
-it must not decide (docs/decisions/0019).
+it must not decide (docs/decisions/0003).
 """
 
 import difflib

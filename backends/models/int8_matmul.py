@@ -2,7 +2,7 @@
 
 A convolution of 1 by 1 is a product of matrices, of rows that hold the channels of a pixel. Activations get 8 bits by the range
 that they have in the picture at hand, so nothing is measured beforehand; weights are cut so that every processor finds the same
-sums (docs/decisions/0042).
+sums (docs/decisions/0009).
 """
 
 from collections import defaultdict

@@ -1,7 +1,7 @@
 """Any model of transformers for late interaction, such as ColPali and ColQwen2: many vectors a picture, many a question.
 
 They are compared by MaxSim: for each vector of the question the nearest of the picture, summed. The model runs in float32, unless
-its settings ask for bfloat16, on whatever device (docs/decisions/0019).
+its settings ask for bfloat16, on whatever device (docs/decisions/0003).
 """
 
 import importlib.util

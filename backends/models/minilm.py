@@ -1,4 +1,4 @@
-"""The packaged all-MiniLM-L6-v2, in fp32 through onnxruntime (docs/decisions/0024)."""
+"""The packaged all-MiniLM-L6-v2, in fp32 through onnxruntime (docs/decisions/0009)."""
 
 import os
 from collections.abc import Sequence

@@ -3,8 +3,8 @@
 The settings are for screenshots and charts, whose words stand upright: no orientation classifier, no enlarging before
 detection, lines recognised one by one (padded to each other they cost more than they share). On 28 figures of manuals and
 papers that takes 0.6 CPU-seconds a figure instead of 1.4 with the package's own settings, and reads as much. onnxruntime keeps
-the memory of tensors from one picture to the next, which changes no result (docs/decisions/0032). Most products of the network
-that reads lines are taken in 8 bits (docs/decisions/0042).
+the memory of tensors from one picture to the next, which changes no result (docs/decisions/0008). Most products of the network
+that reads lines are taken in 8 bits (docs/decisions/0009).
 """
 
 from collections.abc import Mapping

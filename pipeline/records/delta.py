@@ -1,6 +1,6 @@
 """How the rows of a version differ from its parent's: what its collection can be derived by, instead of being filled.
 
-Writing only what changed costs a fraction of writing all (decision 22), but each derivation leaves the vector index with one more
+Writing only what changed costs a fraction of writing all (decision 12), but each derivation leaves the vector index with one more
 segment, and with cells that were fitted to earlier rows. So every now and then a collection is filled anew.
 """
 

@@ -1,4 +1,4 @@
-"""Confidence that a version answers a question: evidence of several kinds, scaled by the version's calibration (decision 43)."""
+"""Confidence that a version answers a question: evidence of several kinds, scaled by the version's calibration (decision 14)."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -45,7 +45,7 @@ DEFAULT_CALIBRATION = Calibration(
     unanswerable={},
     how="packaged",
 )
-"""For versions without golden questions: measured on half of the questions of 50 documents (decision 43)."""
+"""For versions without golden questions: measured on half of the questions of 50 documents (decision 14)."""
 
 OF_VECTORS = ("sentence", "nearness")
 """Evidence on the scale of a text model."""

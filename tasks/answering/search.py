@@ -23,7 +23,7 @@ FUSED = 30
 """Rows from each retriever for a rank fusion of at most as many rows.
 
 On ``dev``, recall at 10 is .927 inside the document and .909 over the corpus; with 50 rows .935 and .912, at 9 to 13 % of a
-question's time with Weaviate (decision 37). Recall at 5 is the same.
+question's time with Weaviate. Recall at 5 is the same.
 """
 
 NO_WORDS = "there are no words to search by"

@@ -1,6 +1,6 @@
 """Find the pictures of a page: images, strips of images, drawings, and drawings over images.
 
-By geometry only; no pixels are read. Points, top left origin, rotation 0. For the order of the search see docs/decisions/0015.
+By geometry only; no pixels are read. Points, top left origin, rotation 0. For the order of the search see docs/decisions/0006.
 """
 
 from collections.abc import Sequence

@@ -42,7 +42,7 @@ SAME_SHARE = 0.5
 (photographs that touch another are lost), 2 at 0.75 (a figure is cut twice), 58 without it.
 """
 SURE_SCORE = 0.3
-"""Score from which on the model is sure. Of 109 regions 60 are met; 55 at 0.2, 50 at 0.5 (decision 7). Of those 423 pictures 97
+"""Score from which on the model is sure. Of 109 regions 60 are met; 55 at 0.2, 50 at 0.5 (decision 8). Of those 423 pictures 97
 change at 0.15 (text is cut), 117 at 0.6 (photographs, logos and charts are lost).
 """
 LARGEST_PART_SHARE = 0.7

@@ -21,7 +21,7 @@ _SIDES = {"R": "R", "AL": "R", "L": "L", "EN": "N", "AN": "N"}
 _CLOSING = {"(": ")", "[": "]", "{": "}", "«": "»", "<": ">"}
 _MIRRORED = {**_CLOSING, **{closing: opening for opening, closing in _CLOSING.items()}}
 UNIT_LETTERS = 2
-"""Letters of a word left of a number that is its unit: "40 Nm", and not "Windows 10" (decision 11). Of the 50 pages at hand
+"""Letters of a word left of a number that is its unit: "40 Nm", and not "Windows 10" (decision 5). Of the 50 pages at hand
 with right-to-left letters 5 change at 1 (names in formulas, which read better; none has a unit of two letters), 9 at 4 (names
 such as "f(x)", and "Page", go behind their numbers).
 """

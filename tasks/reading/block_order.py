@@ -5,7 +5,7 @@ In a column, the upper block is read first; of two columns of one text, the one 
 A PDF's own order follows columns, side-bars and floats better than any rule about positions, so it is kept. But producers write
 captions, headings and text boxes last; then a block is written before one above it. As few blocks as explain the contradictions
 are moved. XY-cuts and Breuel's column order would sort all blocks anew. Columns in the wrong order are swapped only if both are
-running text of one size: side-bars and margin notes rarely are. See docs/decisions/0011.
+running text of one size: side-bars and margin notes rarely are. See docs/decisions/0005.
 """
 
 from collections import defaultdict

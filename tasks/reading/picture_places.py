@@ -10,7 +10,7 @@ The position on the page decides, not when the PDF draws the picture:
                [pic]
                The lamp lights up.
 
-See docs/decisions/0013.
+See docs/decisions/0005.
 """
 
 import math

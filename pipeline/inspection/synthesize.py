@@ -1,4 +1,4 @@
-"""Write synthetic manuals, their truth and their questions into a folder."""
+"""Write synthetic manuals with ground truth and questions into a folder."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,10 +11,10 @@ def write_manuals(out: Path, *, preset: str, seeds: Sequence[int], pages: int) -
     """Write ``<preset>-<seed>.pdf`` and ``.truth.json`` for each seed, and ``questions.jsonl`` for all of them.
 
     Args:
-        out: The folder; made where it is missing, files of these names are written over.
+        out: The folder; existing files are overwritten.
         preset: One of ``evaluation.synthetic.PRESETS``.
-        seeds: A manual each.
-        pages: Of each manual.
+        seeds: One per manual.
+        pages: Pages per manual.
 
     Returns:
         The files, questions last.

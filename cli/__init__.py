@@ -1,1 +1,1 @@
-"""The command `inset`: arguments in, progress bars and JSON out. No logic."""
+"""The command ``inset``: arguments in, progress bars and JSON out."""

@@ -1,4 +1,4 @@
-"""Show an answer in a terminal, part by part as it comes."""
+"""Show an answer in a terminal while it is written."""
 
 from collections.abc import Iterable
 
@@ -9,14 +9,13 @@ RULE = "─" * 40
 
 
 def show_answer(events: Iterable[AnswerEvent], *, everything: bool) -> AnswerResult:
-    """Show an answer as it comes, and return the whole of it.
+    """Show an answer while it is written, and return its result.
 
-    Words of a model appear as they are written. Where the whole answer is another one, because the model failed, it follows
-    under a line.
+    Where the result differs from the parts shown, because the model failed, it follows below a line.
 
     Args:
         events: The answer; the last event is the result.
-        everything: Whether folded parts are shown, too.
+        everything: Show folded parts too.
     """
     shown: list[Part] = []
     begun = False

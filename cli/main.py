@@ -1,7 +1,6 @@
-"""The command ``inset``. Arguments in, progress and results out; what it does lives in ``pipeline/``.
+"""The command ``inset``: arguments in, progress and results out.
 
-Exit codes: 0 done, 1 something outside failed or a bug of ours, 2 the user's mistake or an unreadable document, 3 refused
-by a gate.
+Exit codes: 0 done, 1 an outside failure or a bug, 2 the user's mistake or an unreadable document, 3 refused by a gate.
 """
 
 import math
@@ -30,17 +29,17 @@ if TYPE_CHECKING:
 
 _DAYS = ["%Y-%m-%d", "%Y-%m", "%Y"]
 _EXCERPT = 300
-"""Characters of a hit that are shown."""
+"""Characters shown of a hit."""
 
 app = typer.Typer(
-    help="Turn technical PDFs into a versioned, searchable index in which every figure stands where its page put it.",
+    help="Turn technical PDFs into a versioned, searchable index with every figure in its place.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
 )
 
 CorpusArgument = Annotated[
-    str, typer.Argument(metavar="CORPUS", help="A corpus: NAME means corpora/NAME.yaml, else a path.")
+    str, typer.Argument(metavar="CORPUS", help="A corpus: NAME for corpora/NAME.yaml, or the path of a corpus file.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
 
@@ -69,7 +68,7 @@ def init(
 
 @app.command()
 def plan(corpus: CorpusArgument, as_json: Json = False) -> None:
-    """Say what a refresh would do; nothing is done."""
+    """Show what a refresh would do, without doing it."""
     from pipeline.corpus.workspace import open_workspace
     from pipeline.stages.plan import plan as make_plan
     from schemas.versions import in_words
@@ -149,7 +148,7 @@ def _refresh(corpus: str, *, as_json: bool, replay: bool) -> None:
 
 
 def _by_document(failures: Sequence[Failure]) -> Iterator[tuple[Failure, str]]:
-    """Yield one of the failures that differ in their page only, with all their pages, such as ``3-7, 12``; "" for none."""
+    """Merge failures that differ in their page only; yield one of them with the pages, such as ``3-7, 12``."""
     alike: dict[tuple[str, str, str, str], list[Failure]] = {}
     for failure in failures:
         alike.setdefault((failure.source, failure.step, failure.code, failure.message), []).append(failure)
@@ -192,7 +191,7 @@ def diff(
     version: Annotated[str, typer.Argument(metavar="B", help="A later one.")],
     as_json: Json = False,
 ) -> None:
-    """Say what changed from one version to another."""
+    """Show what changed from one version to another."""
     from pipeline.corpus.workspace import open_workspace
     from pipeline.records.differences import compare_versions
     from tasks.versions.diff import release_note
@@ -207,10 +206,10 @@ def diff(
 @app.command()
 def rollback(
     corpus: CorpusArgument,
-    version: Annotated[str | None, typer.Argument(help="The version to go back to; default: the one before.")] = None,
+    version: Annotated[str | None, typer.Argument(help="The version to go back to; by default the previous one.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Make an older version live again, and hold the corpus there."""
+    """Make an older version live again, and hold the corpus at it."""
     from pipeline.corpus.workspace import open_workspace
     from pipeline.stages.publish import roll_back_version
 
@@ -224,9 +223,9 @@ def rollback(
 @app.command()
 def publish(
     corpus: CorpusArgument,
-    version: Annotated[str, typer.Argument(help="A version that its gates let pass.")],
+    version: Annotated[str, typer.Argument(help="A version that passed its gates.")],
     override: Annotated[
-        str | None, typer.Option(metavar="REASON", help="Let a refused version pass; the reason is kept with it.")
+        str | None, typer.Option(metavar="REASON", help="Publish a refused version; the reason is stored with it.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -244,10 +243,10 @@ def publish(
 @app.command()
 def prune(
     corpus: CorpusArgument,
-    yes: Annotated[bool, typer.Option("--yes", help="Remove it; without this nothing is removed.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Remove it; without this option nothing is removed.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Say what no kept version needs, or remove it."""
+    """Show what no kept version needs, or remove it."""
     from pipeline.corpus.workspace import open_workspace
     from pipeline.upkeep.prune import prune as run
 
@@ -272,10 +271,10 @@ def mirror(
     to: Annotated[
         str, typer.Option("--to", metavar="CORPUS", help="The corpus whose file names the other store and engine.")
     ],
-    version: Annotated[str | None, typer.Option(help="A version other than the live one.")] = None,
+    version: Annotated[str | None, typer.Option(help="A version; by default the live one.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Copy a version to another store or engine; nothing is computed again."""
+    """Copy a version to another store or engine, without computing anything again."""
     from pipeline.corpus.workspace import open_workspace
     from pipeline.upkeep.mirror import mirror as run
 
@@ -325,16 +324,18 @@ def search(
     corpus: CorpusArgument,
     query: Annotated[str | None, typer.Argument(help="What to look for.")] = None,
     preset: Annotated[
-        str | None, typer.Option("--preset", "--mode", help="How to search; 'inset presets CORPUS' lists what there is.")
+        str | None, typer.Option("--preset", "--mode", help="A retrieval preset; 'inset presets CORPUS' lists them.")
     ] = None,
     steps: Annotated[
-        list[str] | None, typer.Option("--set", help="A step of the preset that is otherwise: select.diversity=0.5.")
+        list[str] | None, typer.Option("--set", help="Override a step of the preset: select.diversity=0.5.")
     ] = None,
     k: Annotated[
-        int | None, typer.Option("-k", "--k", min=1, max=1000, help="Hits at most; 10, or 50 with --questions.")
+        int | None, typer.Option("-k", "--k", min=1, max=1000, help="Maximum hits; by default 10, or 50 with --questions.")
     ] = None,
     document: Annotated[list[str] | None, typer.Option(help="Only this document: id, source or file name.")] = None,
-    source: Annotated[list[str] | None, typer.Option(help="Only sources that fit this glob, such as 'phones/**'.")] = None,
+    source: Annotated[
+        list[str] | None, typer.Option(help="Only sources that match this glob, such as 'phones/**'.")
+    ] = None,
     pages: Annotated[
         list[str] | None,
         typer.Option("--pages", "--page", help="Only these pages, as the PDF counts them: 3, 3-9 or 12-."),
@@ -344,35 +345,33 @@ def search(
     ] = None,
     modality: Annotated[list[str] | None, typer.Option(help="Only text, table, figure or page.")] = None,
     has_figure: Annotated[
-        bool | None, typer.Option("--has-figure/--no-figure", help="Only what shows or mentions a figure, or what doesn't.")
+        bool | None, typer.Option("--has-figure/--no-figure", help="Only hits with a figure, or without.")
     ] = None,
     since: Annotated[
         datetime | None,
-        typer.Option(formats=_DAYS, help="Only PDFs changed, or else made, that day or later, by themselves."),
+        typer.Option(formats=_DAYS, help="Only PDFs whose metadata says changed, or else made, that day or later."),
     ] = None,
-    until: Annotated[datetime | None, typer.Option(formats=_DAYS, help="Only those of that day or earlier.")] = None,
+    until: Annotated[datetime | None, typer.Option(formats=_DAYS, help="Only PDFs of that day or earlier.")] = None,
     language: Annotated[list[str] | None, typer.Option(help="Only documents in this language: en, de.")] = None,
-    phrase: Annotated[list[str] | None, typer.Option(help="Only what has this phrase, word for word.")] = None,
-    group: Annotated[str | None, typer.Option(help="The best hit of each page or document: page, document.")] = None,
+    phrase: Annotated[list[str] | None, typer.Option(help="Only hits with this exact phrase.")] = None,
+    group: Annotated[str | None, typer.Option(help="Show the best hit of each page or document: page, document.")] = None,
     highlight: Annotated[
-        bool, typer.Option("--highlight", help="Mark the sentence nearest in meaning too, which takes longer.")
+        bool, typer.Option("--highlight", help="Also mark the sentence nearest in meaning, which takes longer.")
     ] = False,
-    version: Annotated[str | None, typer.Option(help="A version other than the live one.")] = None,
+    version: Annotated[str | None, typer.Option(help="A version; by default the live one.")] = None,
     image: Annotated[
         Path | None,
-        typer.Option(help="A picture to search by, alone or with QUERY, where the corpus names a model of pictures."),
+        typer.Option(help="A picture to search by, alone or with QUERY, where the corpus has a model of pictures."),
     ] = None,
-    like: Annotated[str | None, typer.Option(help="Instead of a query: figures like this one, by its id.")] = None,
+    like: Annotated[str | None, typer.Option(help="Instead of QUERY: show figures like this one, given by its id.")] = None,
     by: Annotated[
         str,
-        typer.Option(
-            help="With --like: by vector, which is what figures show or what is said of them, or by hash: their look."
-        ),
+        typer.Option(help="With --like: vector, of the picture or of its description; or hash, the perceptual hash."),
     ] = "vector",
     questions: Annotated[
-        Path | None, typer.Option(help="Answer every question of a JSONL file (id, question, doc).")
+        Path | None, typer.Option(help="Search for every question of a JSONL file (id, question, doc).")
     ] = None,
-    rankings: Annotated[Path | None, typer.Option("--out", help="Where the rankings of --questions go, JSONL.")] = None,
+    rankings: Annotated[Path | None, typer.Option("--out", help="The file for the rankings of --questions, JSONL.")] = None,
     trace: Annotated[bool, typer.Option("--trace", help="Show what each step did.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -382,8 +381,8 @@ def search(
     from schemas.evidence import Filters, Modality
     from schemas.retrieval import GroupBy, Query
 
-    for option, asked, known in (("modality", modality, set(Modality)), ("group", [group] if group else [], set(GroupBy))):
-        if unknown := [name for name in asked or [] if name not in known]:
+    for option, given, known in (("modality", modality, set(Modality)), ("group", [group] if group else [], set(GroupBy))):
+        if unknown := [name for name in given or [] if name not in known]:
             raise UserError(f"--{option} {unknown[0]}: use one of {', '.join(sorted(known))}")
     if unworded := [words for words in phrase or [] if not any(map(str.isalnum, words))]:
         raise UserError(f"--phrase {unworded[0]!r}: write at least one letter or digit")
@@ -445,14 +444,14 @@ def search(
 
 
 def _question(words: str) -> str:
-    """Return a question without white space around it; "" where it is nothing else."""
-    if any("\ud800" <= character <= "\udfff" for character in words):  # so Python keeps bytes of another encoding
+    """Return a question stripped of white space."""
+    if any("\ud800" <= character <= "\udfff" for character in words):  # Python's escapes of undecodable bytes
         raise UserError("the question holds bytes that are not UTF-8; write it in UTF-8")
     return words.strip()
 
 
 def _refuse(option: str, others: Mapping[str, object]) -> None:
-    """Refuse options that another one would pass over."""
+    """Refuse options that another one would ignore."""
     if given := [name for name, value in others.items() if value]:
         raise UserError(f"{option} takes no {' and no '.join(given)}; leave that out")
 
@@ -483,7 +482,7 @@ def _show_similar(
 
 
 def _page_range(written: str) -> "PageRange":
-    """Return the pages that an option such as ``3``, ``3-9`` or ``12-`` means."""
+    """Parse an option such as ``3``, ``3-9`` or ``12-``."""
     from pydantic import ValidationError
 
     from schemas.evidence import PageRange
@@ -499,7 +498,7 @@ def _page_range(written: str) -> "PageRange":
 
 
 def _changes(settings: Sequence[str]) -> dict[str, Any]:
-    """Return steps out of settings such as ``select.diversity=0.5``; a value is read as YAML has it."""
+    """Parse settings such as ``select.diversity=0.5``, with values in YAML."""
     import yaml
 
     steps: dict[str, Any] = {}
@@ -537,7 +536,7 @@ def _shortened(text: str) -> str:
 
 @app.command()
 def presets(corpus: CorpusArgument, as_json: Json = False) -> None:
-    """List every way to search a corpus and to answer from it, and what is lacking for some."""
+    """List the retrieval and answer presets of a corpus, and what is missing for each."""
     from pipeline.published.corpus import open_published
 
     published = open_published(corpus)
@@ -553,7 +552,7 @@ def presets(corpus: CorpusArgument, as_json: Json = False) -> None:
 def _show_presets(kind: str, found: "Iterable[PresetInfo | AnswerPresetInfo]") -> None:
     for source, listed in groupby(found, lambda preset: preset.source):
         rows = [(preset.name, preset.sentence, "; ".join(preset.missing)) for preset in listed]
-        print_table(source, (kind, "what it does", "what is lacking"), rows)
+        print_table(source, (kind, "what it does", "what is missing"), rows)
 
 
 def _show_hits(hits: "Sequence[Hit]", group: str | None = None) -> None:
@@ -577,11 +576,9 @@ def ask(
     question: Annotated[str, typer.Argument(help="The question.")],
     answer: Annotated[
         str | None,
-        typer.Option(help="How to answer; 'inset presets CORPUS' lists what there is. Default: as the corpus file says."),
+        typer.Option(help="An answer preset; 'inset presets CORPUS' lists them. By default that of the corpus file."),
     ] = None,
-    preset: Annotated[
-        str | None, typer.Option(help="How passages are retrieved; default: as the answer preset says.")
-    ] = None,
+    preset: Annotated[str | None, typer.Option(help="A retrieval preset; by default that of the answer preset.")] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -593,8 +590,8 @@ def ask(
     ] = None,
     pages: Annotated[list[str] | None, typer.Option(help="Answer from these pages, such as 3 or 3-9.")] = None,
     image: Annotated[Path | None, typer.Option(help="A picture that goes with the question.")] = None,
-    version: Annotated[str | None, typer.Option(help="A version other than the live one.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Show the rest of each passage, too.")] = False,
+    version: Annotated[str | None, typer.Option(help="A version; by default the live one.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Show the rest of each passage too.")] = False,
     trace: Annotated[bool, typer.Option("--trace", help="Show what each step did.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -604,14 +601,14 @@ def ask(
     from schemas.evidence import Filters
     from schemas.retrieval import AnswerQuery
 
-    if not (asked := _question(question)):
+    if not (text := _question(question)):
         raise UserError("what should be answered? Give a QUESTION")
     changes = _changes(settings or [])
     overridden = changes.pop("answer", {})
     if not isinstance(overridden, dict):
         raise UserError("--set answer=…: write answer.KEY=VALUE, such as answer.max_images=4; --answer names a preset")
     query = AnswerQuery(
-        text=asked,
+        text=text,
         answer=answer,
         settings=overridden,
         preset=preset,
@@ -634,19 +631,19 @@ def parse(
     file: Annotated[Path, typer.Argument(help="A PDF.")],
     folder: Annotated[Path | None, typer.Option("--out", help="Write its figures and the text of its pages there.")] = None,
     view: Annotated[
-        bool, typer.Option("--view", help="Draw its pages there too, and index.html, to look at what was found.")
+        bool, typer.Option("--view", help="Draw its pages there too, with index.html, to inspect what was found.")
     ] = False,
     contents: Annotated[bool, typer.Option("--contents", help="Print its table of contents instead of its pages.")] = False,
     tagged_pdf: Annotated[
         bool,
-        typer.Option("--tagged-pdf", help="Write tagged.pdf there too: the PDF with each figure's tag at its place."),
+        typer.Option("--tagged-pdf", help="Write tagged.pdf there too: the PDF with a tag at each figure."),
     ] = False,
     ocr: Annotated[
-        bool, typer.Option("--ocr", help="Read the words of scanned pages and figures too, which takes seconds for each.")
+        bool, typer.Option("--ocr", help="Recognise text of scanned pages and figures too, which takes seconds for each.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Show what Inset makes of a single PDF."""
+    """Parse a single PDF and show the result."""
     from pipeline.inspection.inspect import inspect
     from pipeline.records.tagged_copies import write_tagged
     from schemas.corpus.captions import CaptionOptions
@@ -689,14 +686,12 @@ def _show_pages(pages: "Sequence[InspectedPage]") -> None:
 def captions(
     corpus: CorpusArgument,
     file: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE.html", help="Where the sheet goes; default: captions-CORPUS.html.")
+        Path | None, typer.Option("--out", metavar="FILE.html", help="The file to write; by default captions-CORPUS.html.")
     ] = None,
-    flagged: Annotated[
-        bool, typer.Option("--flagged", help="Only those of whose description something is flagged.")
-    ] = False,
+    flagged: Annotated[bool, typer.Option("--flagged", help="Only flagged descriptions.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Write a sheet of what is described in the live version: by which model or person, what is doubtful, what it cost."""
+    """Write a sheet of the descriptions in the live version: their model or author, flags and cost."""
     from pipeline.corpus.workspace import open_workspace
     from pipeline.inspection.captions import write_captions
 
@@ -720,26 +715,24 @@ def captions(
 @app.command()
 def export(
     corpus: CorpusArgument,
-    file: Annotated[Path, typer.Option("--out", metavar="FILE.parquet", help="Where the table goes.")],
+    file: Annotated[Path, typer.Option("--out", metavar="FILE.parquet", help="The file to write.")],
     form: Annotated[
         str,
         typer.Option(
             "--format",
-            help="beyond-text: the Parquet of the paper Beyond Text, a row for each image of a page (RGB PNG) and one for a "
-            "page without; columns index, doc_id, doc_title, page_number, text, url, has_image, image_id, image_bytes.",
+            help="beyond-text: the Parquet of the paper Beyond Text, with a row per image of a page (RGB PNG) and one per page "
+            "without images; columns index, doc_id, doc_title, page_number, text, url, has_image, image_id, image_bytes.",
         ),
     ] = "beyond-text",
     images: Annotated[
         str,
         typer.Option(
-            help="paper: as the paper filters them, embedded, shorter side over 50 px, over 1024 bytes. none: every figure. "
-            "What is left out goes to FILE.drops.parquet, with the reason."
+            help="paper: the paper's filter (embedded, shorter side over 50 px, over 1024 bytes). none: every figure. "
+            "FILE.drops.parquet lists what is left out, with the reason."
         ),
     ] = "paper",
-    unique_texts: Annotated[
-        bool, typer.Option("--unique-texts", help="Instead, each text once, with every page that has it.")
-    ] = False,
-    version: Annotated[str | None, typer.Option(help="A version other than the live one.")] = None,
+    unique_texts: Annotated[bool, typer.Option("--unique-texts", help="Write each text once, with all its pages.")] = False,
+    version: Annotated[str | None, typer.Option(help="A version; by default the live one.")] = None,
     as_json: Json = False,
 ) -> None:
     """Write the live version's pages and figures to a Parquet file, for other tools."""
@@ -768,7 +761,7 @@ def export(
 @app.command()
 def serve(
     corpora: Annotated[
-        list[str] | None, typer.Argument(metavar="[CORPUS]...", help="Corpora to serve; default: all.")
+        list[str] | None, typer.Argument(metavar="[CORPUS]...", help="Corpora to serve; by default all.")
     ] = None,
     host: Annotated[str, typer.Option(help="Address to listen on; loopback by default.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port.")] = 8750,
@@ -776,8 +769,8 @@ def serve(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="A further name that browsers may ask for it by, such as search.example.org or *.example.org; '*' for any. May "
-            "be repeated. Names of loopback, and that of --host, need none.",
+            help="A further host name of the service, such as search.example.org or *.example.org; '*' for any. May be "
+            "repeated. Loopback and --host are always allowed.",
         ),
     ] = None,
     as_json: Json = False,
@@ -796,12 +789,12 @@ def serve(
 @app.command()
 def doctor(
     corpora: Annotated[
-        list[str] | None, typer.Argument(metavar="[CORPUS]...", help="Corpora to look at; default: all.")
+        list[str] | None, typer.Argument(metavar="[CORPUS]...", help="Corpora to check; by default all.")
     ] = None,
-    deep: Annotated[bool, typer.Option("--deep", help="Read every stored object, to find what is damaged.")] = False,
+    deep: Annotated[bool, typer.Option("--deep", help="Read every stored object, to find damage.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Say what is missing, misconfigured or damaged, and how to repair it."""
+    """Report what is missing, misconfigured or damaged, and how to repair it."""
     from pipeline.upkeep.doctor import diagnose
 
     diagnosis = diagnose(corpora or [], deep=deep)
@@ -818,7 +811,7 @@ def doctor(
 
 
 def main() -> NoReturn:
-    """Run the command; an error of ours is one line and an exit code, never a traceback."""
+    """Run the command; known errors are one line and an exit code."""
     try:
         app()
     except GateError as error:

@@ -1,6 +1,6 @@
-"""What the command shows: progress on standard error, results on standard output.
+"""Output of the command: progress on standard error, results on standard output.
 
-Everything goes through here, and what it holds is made fit for a terminal here: names of files and text of PDFs are anybody's.
+All output is escaped here, since file names and text of PDFs are untrusted.
 """
 
 import json
@@ -36,7 +36,7 @@ _out = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 def say(message: str) -> None:
-    """Print a line for a person, on standard error."""
+    """Print a message on standard error."""
     _errors.print(Text(printing.line(message)))
 
 
@@ -48,14 +48,14 @@ def show(line: str, *, bold: str = "") -> None:
 def show_marked(
     text: str, start: int, end: int, *, marks: Sequence[tuple[int, int]], sentence: tuple[int, int] | None
 ) -> None:
-    """Print a part of a text on one line, indented: what matched in bold, the nearest sentence underlined.
+    """Print ``text[start:end]`` on one line, matches in bold, the nearest sentence underlined.
 
     Args:
-        text: The whole.
-        start: First character of the part.
-        end: Behind its last one.
-        marks: Where words matched, ``[start, end)`` in the whole.
-        sentence: Where the nearest sentence stands.
+        text: The whole text.
+        start: First character to print.
+        end: End of the part to print.
+        marks: Matches, as ``[start, end)`` of the whole text.
+        sentence: The nearest sentence, likewise.
     """
     cuts = {start, end, *(edge for span in (*marks, sentence or (start, end)) for edge in span if start < edge < end)}
     line = Text("   …" if start else "   ")
@@ -68,12 +68,12 @@ def show_marked(
 
 
 def show_text(text: str, *, end: str = "\n") -> None:
-    """Print text of several lines, ``end`` behind it."""
+    """Print text of several lines."""
     _out.print(Text(printing.lines(text)), end=end)
 
 
 def show_title(title: str) -> None:
-    """Print a title over what follows."""
+    """Print a title."""
     _out.rule(Text(printing.line(title)), align="left")
 
 
@@ -84,7 +84,7 @@ def print_json(result: BaseModel | dict[str, Any]) -> None:
 
 
 def print_markdown(text: str) -> None:
-    """Print Markdown for a person; as it is where nobody looks."""
+    """Print Markdown, rendered on a terminal only."""
     fit = printing.lines(text)
     if _out.is_terminal:
         _out.print(Markdown(fit, hyperlinks=False))
@@ -93,7 +93,7 @@ def print_markdown(text: str) -> None:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print rows for a person."""
+    """Print a table."""
     table = Table(
         title=title or None, title_justify="left", header_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0)
     )
@@ -105,7 +105,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
 
 
 class _Steps:
-    """A progress bar a step; steps that are done stay on the screen."""
+    """A progress bar per step; finished steps stay on the screen."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -120,7 +120,7 @@ class _Steps:
 
 
 class _Lines:
-    """A line when a step begins and ends, for logs and pipes."""
+    """A line per tenth of a step, for logs and pipes."""
 
     def __init__(self) -> None:
         self._last: dict[str, int] = {}
@@ -133,17 +133,17 @@ class _Lines:
 
 
 class _RateColumn(ProgressColumn):
-    """How many a second a step does."""
+    """Items per second."""
 
     def render(self, task: Task) -> Text:
-        """Return the rate; "" where nothing is known yet."""
+        """Return the rate; "" where it is unknown yet."""
         speed = task.finished_speed or task.speed
         return Text(f"{speed:.{0 if speed >= 10 else 1}f}/s" if speed else "", style="progress.data.speed")
 
 
 @contextmanager
 def reporting() -> Iterator[Any]:
-    """Yield what shows the progress of a refresh."""
+    """Yield a function that shows progress."""
     if not _errors.is_terminal:
         yield _Lines()
         return

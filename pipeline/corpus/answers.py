@@ -1,4 +1,4 @@
-"""The answer presets of a corpus: those that Inset brings, and those in a folder that the corpus file names."""
+"""Answer presets of a corpus: packaged ones, and those in a folder of the corpus file."""
 
 import functools
 from collections.abc import Mapping
@@ -17,21 +17,21 @@ from tasks.answering.presets import preset_named
 
 
 def answers_of(options: AnswerOptions) -> Mapping[str, AnswerPreset]:
-    """Return all answer presets by name, each with what the corpus file sets for all: model, prompt and pictures.
+    """Return all answer presets by name, with model, prompt and pictures of the corpus file.
 
     Raises:
-        UserError: The folder can't be read, or a file in it is no answer preset, or has the name of a packaged one.
+        UserError: The folder can't be read, or a file in it is invalid or has the name of a packaged preset.
     """
     known = packaged_answers() if options.presets is None else _read(stamps_of(options.presets, "answer.presets"))
     return {name: _as_set(preset, options) for name, preset in known.items()}
 
 
 def answer_preset_of(options: AnswerOptions, name: str | None) -> AnswerPreset:
-    """Return an answer preset; the default one where ``name`` is None.
+    """Return an answer preset; the default where ``name`` is None.
 
     Raises:
         RequestError: There is none of that name.
-        UserError: As for ``answers_of``; or the corpus file's default is the name of none.
+        UserError: As for ``answers_of``, or the corpus file's default doesn't exist.
     """
     if name is not None:
         return preset_named(name, answers_of(options))
@@ -42,7 +42,7 @@ def answer_preset_of(options: AnswerOptions, name: str | None) -> AnswerPreset:
 
 
 def lacking_for_answer(preset: AnswerPreset, corpus: Corpus) -> dict[str, str]:
-    """Return what an answer preset needs of the corpus file and doesn't find there, with the setting that brings it."""
+    """Return what an answer preset needs and the corpus file lacks, with the setting that adds it."""
     models = corpus.retrieval.models
     if preset.model is None:
         return {}
@@ -55,10 +55,10 @@ def lacking_for_answer(preset: AnswerPreset, corpus: Corpus) -> dict[str, str]:
 
 
 def check_answers(workspace: Workspace) -> AnswerPreset:
-    """Return the default answer preset, for which the corpus file has all.
+    """Return the default answer preset after checking that the corpus file has what it needs.
 
     Raises:
-        UserError: There is no such preset, prompt or retrieval preset, a model is lacking, or what runs it is not installed.
+        UserError: Preset, prompt, retrieval preset or model is missing, or the model's package is not installed.
     """
     corpus = workspace.corpus
     preset = answer_preset_of(corpus.answer, None)
@@ -84,7 +84,7 @@ def _as_set(preset: AnswerPreset, options: AnswerOptions) -> AnswerPreset:
     if preset.model is None:
         return preset
     given: dict[str, object] = {"model": options.model, "prompt": options.prompt}
-    if preset.max_images:  # a preset that sends no picture keeps to that
+    if preset.max_images:  # a preset that sends no pictures stays so
         given["max_images"] = options.max_images
     return preset.model_copy(update={name: value for name, value in given.items() if value is not None})
 

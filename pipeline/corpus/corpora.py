@@ -1,7 +1,6 @@
 """Find and read corpus files.
 
-Whatever a corpus file holds, it is read in a moment and a mistake in it is one line for a person: whoever loads many of them
-loses none for another.
+Every mistake in a corpus file raises ``UserError`` with one line per mistake, so that a broken file never affects the others.
 """
 
 import contextlib
@@ -26,11 +25,11 @@ from schemas.gates import GATES
 from schemas.printing import without_secrets
 from tasks.enriching.spaces import SPACES
 
-MOST_BYTES = 128 << 10
+MAX_BYTES = 128 << 10
 """Maximum bytes of a corpus file; parsing YAML takes a second for as many."""
 
-_MOST_MISTAKES = 10
-_MOST_SHOWN = 60
+_MAX_MISTAKES = 10
+_MAX_SHOWN = 60
 
 
 def corpora_folder() -> Path:
@@ -39,10 +38,10 @@ def corpora_folder() -> Path:
 
 
 def corpus_files() -> list[Path]:
-    """Return every corpus file of that folder, sorted, whatever it is; [] where there is no such folder.
+    """Return every ``.yaml`` entry of the folder, sorted; [] where there is no folder.
 
     Raises:
-        UserError: The folder can't be read, so nobody knows what is in it.
+        UserError: The folder can't be read.
     """
     folder = corpora_folder()
     try:
@@ -51,7 +50,7 @@ def corpus_files() -> list[Path]:
         return []
     except OSError as error:
         raise UserError(f"can't list the corpus files in {folder}: {error.strerror}") from error
-    # What begins with a dot is an editor's.
+    # Editors write files that begin with a dot.
     return [file for file in found if file.suffix == ".yaml" and not file.name.startswith(".")]
 
 
@@ -78,23 +77,23 @@ def find_corpus_file(name_or_path: str) -> Path:
 
 
 def load_corpus(name_or_path: str) -> Corpus:
-    """Read and validate a corpus file; its relative paths are resolved against its folder.
+    """Read and validate a corpus file, with relative paths resolved against its folder.
 
     Raises:
-        UserError: The file is missing or wrong; the message names file, key and remedy, one line a mistake.
+        UserError: The file is missing or wrong; the message has file, key and remedy, a line per mistake.
     """
     path = find_corpus_file(name_or_path)
     try:
         corpus = Corpus.model_validate(read_mapping(path))
     except ValidationError as error:
         mistakes = [f"{path}: {_explained(mistake)}" for mistake in error.errors()]
-        rest = [f"{path}: {len(mistakes) - _MOST_MISTAKES} more mistakes"] if len(mistakes) > _MOST_MISTAKES else []
-        raise UserError(*mistakes[:_MOST_MISTAKES], *rest) from error
+        rest = [f"{path}: {len(mistakes) - _MAX_MISTAKES} more mistakes"] if len(mistakes) > _MAX_MISTAKES else []
+        raise UserError(*mistakes[:_MAX_MISTAKES], *rest) from error
     _check_models(corpus, path)
-    places = {"source": corpus.source, "store": corpus.store, "questions": corpus.questions}
-    resolved = {key: _resolved(address, path, key) for key, address in places.items() if address is not None}
+    addresses = {"source": corpus.source, "store": corpus.store, "questions": corpus.questions}
+    resolved = {key: _resolved(address, path, key) for key, address in addresses.items() if address is not None}
     resolved.setdefault("store", str(_default_store(path.parent)))
-    _check_places(resolved, path)
+    _check_addresses(resolved, path)
     captions, retrieval = corpus.captions, corpus.retrieval
     if retrieval.presets is not None:
         named = _resolved(retrieval.presets, path, "retrieval.presets")
@@ -109,13 +108,13 @@ def load_corpus(name_or_path: str) -> Corpus:
 
 
 class QuerySettings:
-    """A corpus file of which all that is decided when a question comes is what it says now: who edits it starts no service again.
+    """The current settings of a corpus file, read again when it changes. Thread-safe.
 
-    A file that can't be read, half written maybe, leaves things as they were. Safe to call from several threads.
+    A file that can't be read, such as one half written, leaves the last settings.
 
     Args:
         file: The corpus file.
-        corpus: What it held when it was opened.
+        corpus: Its content when it was opened.
     """
 
     def __init__(self, file: Path, corpus: Corpus) -> None:
@@ -123,7 +122,7 @@ class QuerySettings:
         self._known: tuple[tuple[int, int, int] | None, Corpus] = None, corpus
 
     def __call__(self) -> Corpus:
-        """Return what the file holds now; only what shapes no version is meant to be read of it."""
+        """Return the current content; only settings that belong to no version may be read from it."""
         stamp, corpus = self._known
         with contextlib.suppress(OSError, UserError):
             found = self._file.stat()
@@ -137,15 +136,15 @@ class QuerySettings:
 def read_mapping(
     path: Path, kind: str = "corpus file", needs: str = "it needs at least 'name' and 'source'. Make one with: inset init"
 ) -> dict[Any, Any]:
-    """Return what a file of a person's holds, as YAML has it and nobody has looked at it yet.
+    """Return the mapping of a YAML file, not validated.
 
     Args:
         path: The file.
-        kind: What it is meant to be, for messages.
-        needs: What it has to hold, for messages.
+        kind: Kind of file, for messages.
+        needs: Required keys, for messages.
 
     Raises:
-        UserError: The file can't be read, is no YAML, or is no mapping.
+        UserError: The file can't be read, or is no YAML mapping.
     """
     try:
         raw = yaml.load(_read(path, kind), _Loader)  # noqa: S506 - a safe loader
@@ -160,15 +159,15 @@ def read_mapping(
 
 def _read(path: Path, kind: str) -> str:
     try:
-        # Opening a FIFO would wait for whoever writes to it.
+        # Opening a FIFO would block.
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise UserError(f"{path}: this is no file, so it can't be a {kind}; remove it, or give it another name")
-            data = file.read(MOST_BYTES + 1)
-        if len(data) > MOST_BYTES:
-            raise UserError(f"{path}: this is not a {kind}; it has more than {MOST_BYTES >> 10} KiB")
+            data = file.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise UserError(f"{path}: this is not a {kind}; it has more than {MAX_BYTES >> 10} KiB")
         text = data.decode("utf-8")
-        yaml.reader.Reader(text)  # refuses characters that YAML may not hold
+        yaml.reader.Reader(text)  # refuses control characters
     except OSError as error:
         raise UserError(f"{path}: this {kind} can't be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -230,7 +229,7 @@ def _check_models(corpus: Corpus, file: Path) -> None:
 
 
 def json_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a corpus file, for editors; it lists the models that there are."""
+    """Return the JSON Schema of a corpus file, for editors, with the known models."""
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Corpus.model_json_schema()}
     for kind in KINDS:
         definition = schema["properties"][kind.section]["$ref"].rpartition("/")[2]
@@ -238,9 +237,9 @@ def json_schema() -> dict[str, Any]:
     return schema
 
 
-def _check_places(places: dict[str, str], file: Path) -> None:
-    """Refuse a store below what is no folder, and questions that would be waited for."""
-    for key, address in places.items():
+def _check_addresses(addresses: dict[str, str], file: Path) -> None:
+    """Refuse a store below a file, and questions that are no regular file, which might block."""
+    for key, address in addresses.items():
         with contextlib.suppress(OSError):
             if key == "store" and not address.startswith("s3://"):
                 there = next(place for place in (Path(address), *Path(address).parents) if os.path.lexists(place))
@@ -272,7 +271,7 @@ def _explained(mistake: Any) -> str:
 _MOVED = {("index", name): f"'ranking: {{{name}: …}}'" for name in Ranking.model_fields} | {
     ("index", "chunk_tokens"): "'chunks: {tokens: …}'"
 }
-"""Keys that an earlier release had elsewhere, and what to write now."""
+"""Keys of earlier releases, and what to write now."""
 
 
 def _shown(value: object) -> str:
@@ -280,11 +279,11 @@ def _shown(value: object) -> str:
         text = repr(value)
     except ValueError:  # a number of thousands of digits
         return "a number of thousands of digits"
-    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"
 
 
 def _section(location: tuple[int | str, ...]) -> type[Section]:
-    """Return the section that a place in a corpus file lies in: below an optional one, and one of many by name, too."""
+    """Return the model of the section at a location of a corpus file."""
     kind: Any = Corpus
     for part in location:
         named = get_origin(kind) is dict
@@ -299,14 +298,14 @@ SCHEMA_FILE = "corpus.schema.json"
 
 _TEMPLATE = """\
 # yaml-language-server: $schema={schema}
-# A corpus: what to index, how, and what a version must hold to be published. Only name and source are required;
-# what is commented out shows the default. Relative paths count from this file.
+# A corpus: what to index, how, and what a version must meet to be published. Only name and source are required;
+# commented keys show the default. Relative paths count from this file.
 
 name: {name}
 source: {source}          # a folder, a glob such as docs/**/*.pdf, or s3://bucket/prefix
 
-# store: {store}     # where everything is kept: a folder or s3://bucket/prefix
-# schedule: "@daily"               # when Airflow refreshes; without it: by hand
+# store: {store}     # where all data is kept: a folder or s3://bucket/prefix
+# schedule: "@daily"               # when Airflow refreshes; without it: manually
 # questions: questions.jsonl       # golden questions: {{"id", "question", "doc", "pages", "answerable"}} a line
 
 # parse:
@@ -315,44 +314,44 @@ source: {source}          # a folder, a glob such as docs/**/*.pdf, or s3://buck
 #   memory_mb: {memory_mb}                # memory one document may take
 # tags:
 #   template: "{template}"   # or paper, for <image: filename(…)>; or one's own, with fields such as {{page}}
-#   pdf: false                     # true: keep a copy of each PDF with every figure's tag written at its place
+#   pdf: false                     # true: keep a copy of each PDF with a tag at every figure
 # captions:
-#   ocr: {ocr}                  # what reads words inside figures and on scanned pages; or none
-#   layout: {layout}           # what finds figures on scanned pages; or none
+#   ocr: {ocr}                  # recogniser of text in figures and on scanned pages; or none
+#   layout: {layout}           # detector of figures on scanned pages; or none
 #   captioner: context             # or one of 'models', which sees the pictures
 #   models:
 #     vlm: {{kind: vlm, model: NAME, revision: "1", endpoint: {{url: "http://localhost:8000/v1"}}}}
-#   corrections: captions.csv      # a person's better words, by figure, page or text
-#   pages: context                 # a row for each whole page with its picture: its own words; or a model's description
-#   summaries: vlm                 # a model's summary of each text is searched in its place
+#   corrections: captions.csv      # manual descriptions, by figure, page or text
+#   pages: context                 # a row per page with its picture, described by its own text; or by a model
+#   summaries: vlm                 # search a model's summary in place of each text
 # embeddings:
 #   text: {text_model}                   # packaged; or a sentence-transformers model with its revision
-#   image: {{model: models/clip, revision: "1"}}      # of open_clip: pictures, found by words
-#   unified: {{combine: mean, image_weight: 0.5}}     # by that model: a picture and its words in one vector
+#   image: {{model: models/clip, revision: "1"}}      # of open_clip: pictures, searched by text
+#   unified: {{combine: mean, image_weight: 0.5}}     # by that model: a picture and its text in one vector
 #   late: {{model: models/colqwen2, revision: "1"}}   # of transformers: many vectors a picture, late interaction
 # chunks:
-#   tokens: {chunk_tokens}                    # tokens one chunk of text may hold
+#   tokens: {chunk_tokens}                    # maximum tokens of a chunk of text
 # index:
 #   engine: lancedb                # embedded; or weaviate, a server, with its url: http://localhost:8080
-# retrieval:                       # as for ranking, a change here builds nothing
-#   preset: pages                  # how to search where nobody says; inset presets lists what there is
-#   presets: presets               # a folder of presets of one's own, a YAML file each
-#   models:                        # those that rewrite questions, pick sections, order passages
+# retrieval:                       # applies to queries: a change here builds nothing
+#   preset: pages                  # default preset; inset presets lists all
+#   presets: presets               # a folder of own presets, one YAML file each
+#   models:                        # models that rewrite questions, pick sections, rerank passages
 #     llm: {{kind: llm, model: NAME, revision: "1", endpoint: {{url: "http://localhost:8000/v1"}}}}
-# ranking:                         # decided when a question comes: a change here builds nothing
-#   weights: {{search_text: 1}}      # what BM25 looks in; or by field, such as {{title: 2, section_path: 1.5, text: 1}}
-#   stop_words: []                 # words that BM25 leaves out of a question; or english
-#   fusion: rrf                    # how hybrid merges; or weighted, with alpha: the share of dense
+# ranking:                         # applies to queries: a change here builds nothing
+#   weights: {{search_text: 1}}      # fields of BM25 with weights, such as {{title: 2, section_path: 1.5, text: 1}}
+#   stop_words: []                 # words that BM25 ignores in a question; or english
+#   fusion: rrf                    # fusion of hybrid; or weighted, with alpha: the share of dense
 # ray:
 #   address: ray://host:10001      # a cluster; without it Ray runs here
-# answer:                          # as for ranking, a change here builds nothing
-#   model: llm                     # one of retrieval.models that writes answers; without one they are extractive
-#   passages: {passages}                    # passages an extractive answer shows at most
+# answer:                          # applies to queries: a change here builds nothing
+#   model: llm                     # one of retrieval.models that writes answers; without it they are extractive
+#   passages: {passages}                    # maximum passages of an extractive answer
 # gates:
 {gates}
 # budget:
-#   ocr_items: 10000               # figures and pages recognised in one refresh at most
-#   calls: 1000                    # calls of generative models in one refresh at most; or tokens, or money
+#   ocr_items: 10000               # maximum figures and pages recognised in one refresh
+#   calls: 1000                    # maximum calls of generative models in one refresh; or tokens, or money
 # retention:
 #   versions: {versions}
 """
@@ -363,10 +362,10 @@ def write_corpus_file(name: str, source: str) -> Path:
 
     Args:
         name: The corpus's name.
-        source: Where its PDFs are; a relative path counts from the working folder here, from the file in the file.
+        source: Its PDFs; a relative path counts from the working folder.
 
     Raises:
-        UserError: The name can't be one, or the file is there already.
+        UserError: The name is invalid, or the file exists.
     """
     path = corpora_folder() / f"{name}.yaml"
     local = "://" not in source

@@ -1,4 +1,4 @@
-"""The presets of a corpus: those that Inset brings, and those in a folder that the corpus file names."""
+"""Retrieval presets of a corpus: packaged ones, and those in a folder of the corpus file."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -16,22 +16,22 @@ from tasks.answering.retrieve import lacking_models, lacking_rows, lacking_vecto
 
 _YAML = {".yaml", ".yml"}
 Stamp = tuple[str, int, int]
-"""A file, when it was written last, and its size."""
+"""Path, modification time and size of a file."""
 
 Own = TypeVar("Own")
 
 
 def presets_of(options: RetrievalOptions) -> Mapping[str, Preset]:
-    """Return all presets by name, those of one's own last; a folder is read again where a file in it has changed.
+    """Return all presets by name, packaged ones first; a folder is read again when a file in it changes.
 
     Raises:
-        UserError: The folder can't be read, or a file in it is no preset, or has the name of a packaged one.
+        UserError: The folder can't be read, or a file in it is invalid or has the name of a packaged preset.
     """
     return packaged() if options.presets is None else _read(stamps_of(options.presets, "retrieval.presets"))
 
 
 def stamps_of(folder: str, setting: str) -> tuple[Stamp, ...]:
-    """Return the YAML files of a folder, each with what changes when it is written.
+    """Return the stamps of the YAML files of a folder.
 
     Raises:
         UserError: The folder can't be read.
@@ -46,7 +46,7 @@ def stamps_of(folder: str, setting: str) -> tuple[Stamp, ...]:
 
 
 def preset_of(options: RetrievalOptions, name: str) -> Preset:
-    """Return a preset; a packaged one however broken the folder is, since none in it has its name.
+    """Return a preset; a packaged one even where the folder is broken.
 
     Raises:
         RequestError: There is none of that name.
@@ -56,22 +56,22 @@ def preset_of(options: RetrievalOptions, name: str) -> Preset:
 
 
 def default_preset(options: RetrievalOptions) -> Preset:
-    """Return the preset of those who name none.
+    """Return the default preset.
 
     Raises:
-        UserError: There is none of the name that the corpus file says.
+        UserError: The corpus file's default doesn't exist.
     """
     try:
         return preset_of(options, options.preset)
-    except RequestError as error:  # whoever asks named none
+    except RequestError as error:  # the corpus file's mistake, not the request's
         raise UserError(f"retrieval.preset of the corpus file: {error.message}") from error
 
 
 def check_default_preset(workspace: Workspace) -> Preset:
-    """Return the preset of those who name none, which a version of these settings has all for.
+    """Return the default preset after checking that a version of these settings has what it needs.
 
     Raises:
-        UserError: There is none of the name that the corpus file says, or such a version lacks something for it.
+        UserError: The corpus file's default doesn't exist, or such a version lacks something for it.
     """
     options = workspace.corpus.retrieval
     preset = default_preset(options)
@@ -98,11 +98,11 @@ def read_own(
     Args:
         stamps: The files.
         known: The packaged presets.
-        read: Reads a file's content by its name.
-        needs: What a file has to hold, for messages.
+        read: Makes a preset of a name and a file's content.
+        needs: Required keys, for messages.
 
     Raises:
-        UserError: A file is no preset, or has the name of another one.
+        UserError: A file is invalid, or has the name of another preset.
     """
     own: dict[str, Own] = {}
     for place, _, _ in stamps:

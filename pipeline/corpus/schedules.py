@@ -1,4 +1,4 @@
-"""What a scheduler has to know of each corpus. Light to import: a scheduler reads this every few seconds."""
+"""What a scheduler needs of each corpus file. Light to import, since schedulers parse DAG files often."""
 
 import os
 import re
@@ -10,15 +10,19 @@ from schemas.errors import UserError
 from schemas.ids import sha256
 from schemas.printing import is_plain, line
 
-_MOST_NAME = 60
+_MAX_NAME = 60
 
 
 @dataclass(frozen=True)
 class CorpusSchedule:
     """A corpus file as a scheduler sees it.
 
-    ``name`` is unique among the corpora of a folder; where the file is broken it comes from the file's name. ``problem`` says
-    why the corpus can't be refreshed, a line a mistake, and is empty when it can.
+    Attributes:
+        name: Unique in the folder; derived from the file's name where the file is broken.
+        file: The corpus file.
+        schedule: Cron expression or preset.
+        source: The corpus's source.
+        problem: Why the corpus can't be refreshed, a line per mistake; "" where it can.
     """
 
     name: str
@@ -29,7 +33,7 @@ class CorpusSchedule:
 
 
 def corpus_schedules() -> list[CorpusSchedule]:
-    """Return every corpus of the corpora folder, sorted by name. A broken file never hides the others.
+    """Return every corpus of the corpora folder, broken ones included, sorted by name.
 
     Raises:
         UserError: The folder can't be read.
@@ -42,7 +46,7 @@ def corpus_schedules() -> list[CorpusSchedule]:
             continue
         other = found.setdefault(made.name, made)
         if other is not made:
-            # Of two files with one name, the file of that name is the one that commands mean.
+            # Of two files with one name, commands mean the file of that name.
             kept, dropped = (made, other) if made.file.stem == made.name else (other, made)
             found[made.name] = kept
             problem = f"{dropped.file}: name: {made.name!r} is also the name in {kept.file}; choose another"
@@ -58,13 +62,13 @@ def corpus_schedules() -> list[CorpusSchedule]:
 def _schedule(file: Path) -> CorpusSchedule:
     try:
         corpus = load_corpus(str(file))
-        # Its tasks are handed the file's name, and schedulers keep that as text.
+        # Schedulers store the file's name as text.
         os.fsencode(file).decode("utf-8")
     except UserError as error:
         problem = error.message
     except UnicodeDecodeError:
         problem = line(f"{file}: the name of this file is not UTF-8; give it another one")
-    except Exception as error:  # noqa: BLE001  nobody foresaw it, and it must not take the other corpora with it
+    except Exception as error:  # noqa: BLE001  must not affect the other corpora
         problem = line(f"{file}: it can't be read: {type(error).__name__}: {error}"[:500])
     else:
         return CorpusSchedule(corpus.name, file, corpus.schedule, source=corpus.source)
@@ -72,15 +76,15 @@ def _schedule(file: Path) -> CorpusSchedule:
 
 
 def _name_of(file: Path) -> str:
-    """Return a name for a broken file's DAG: the file's, as far as a DAG may have it."""
+    """Return a valid DAG name for a broken file."""
     name = re.sub(r"[^A-Za-z0-9_]", "_", file.stem)
-    if len(name) <= _MOST_NAME and name == file.stem:
+    if len(name) <= _MAX_NAME and name == file.stem:
         return name
-    return f"{name[:_MOST_NAME]}_{sha256(os.fsencode(file.stem))[:8]}"
+    return f"{name[:_MAX_NAME]}_{sha256(os.fsencode(file.stem))[:8]}"
 
 
 def _schedule_of(file: Path) -> str | None:
-    """Return what a broken file says of its schedule, so that its runs go on and fail where somebody looks."""
+    """Return the schedule of a broken file, so that its runs go on and fail visibly."""
     try:
         schedule = read_mapping(file).get("schedule")
     except UserError:

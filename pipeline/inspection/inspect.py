@@ -1,4 +1,4 @@
-"""What Inset makes of a single PDF, without a corpus."""
+"""Parse a single PDF without a corpus."""
 
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -58,18 +58,18 @@ def inspect(
     captions: CaptionOptions | None = None,
     report: Report = silent,
 ) -> InspectedDocument:
-    """Parse and structure one PDF as a refresh does, with its limits.
+    """Parse and structure one PDF as a refresh does.
 
     Args:
         path: The PDF.
-        out: Folder for its figures (``figures/<tag number>.png``) and pages (``page-0001.txt``); None writes nothing.
-        view: Draw its pages with what was found on them (``page-0001.png``) and write ``index.html`` beside, into ``out``.
+        out: Folder for figures (``figures/<tag number>.png``) and pages (``page-0001.txt``); None writes nothing.
+        view: Write ``index.html`` and drawn pages (``page-0001.png``) into ``out``.
         options: Limits and resolution.
-        captions: Which models look at it; by default a layout model at scanned pages, and nothing that reads words.
+        captions: Models of pictures; by default a layout model for scanned pages, and no recogniser of text.
         report: Called with the pages done by a model, and drawn.
 
     Returns:
-        Its pages; none where the document can't be read, with the reason in ``failures``.
+        The document, without pages where it can't be read; ``failures`` has the reason.
 
     Raises:
         UserError: There is no such file, or the folder can't be written to.
@@ -112,7 +112,7 @@ def _read(
     captions: CaptionOptions,
     report: Report,
 ) -> tuple[StructuredDocument | None, list[Failure]]:
-    """Return a document, None where it can't be read at all, and why it or parts of it can't be."""
+    """Return a document, None where it can't be read, and the failures of it or its parts."""
     outcomes = parse_documents([job], source=source, store_address=store.root, options=options, passwords=[], run_id=None)
     failures = [failure for outcome in outcomes for failure in outcome.failures]
     parsed_at = parsed_file(job.doc_id, parse_key(options))
@@ -131,7 +131,7 @@ def _read(
 
 
 def _structured(parsed: ParsedDocument, captions: CaptionOptions, store: ObjectStore, report: Report) -> StructuredDocument:
-    """Structure a document with what models make of its pictures, in this process."""
+    """Structure a document with the results of models of pictures, in this process."""
     recognised: list[Recognised] = []
     segmented: list[Segmented] = []
     labelled = {line.inside for line in parsed.lines if line.inside is not None}

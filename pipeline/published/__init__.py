@@ -1,1 +1,1 @@
-"""The read side: what is live, searched, answered, shown and exported."""
+"""Published corpora: versions opened, searched, answered from, shown and exported."""

@@ -1,4 +1,4 @@
-"""Write a version out for other tools."""
+"""Export a version for other tools."""
 
 import contextlib
 from collections.abc import Iterable, Iterator
@@ -28,16 +28,16 @@ def export_pages(
     unique: bool = False,
     report: Report = silent,
 ) -> ExportSummary:
-    """Write the page-per-row Parquet of "Beyond Text", and beside it ``<name>.drops.parquet``: what was left out and why.
+    """Write the Parquet of "Beyond Text", a row per page and image, and ``<name>.drops.parquet``: images left out and why.
 
-    Each source is paginated, so that two files of the same bytes are both named. Both files are written whole or not at all.
+    Sources of the same bytes are all exported. Both files are written atomically.
 
     Args:
         workspace: The corpus.
-        file: Where it goes.
-        version: Which version; None means the live one.
-        images: Which images are taken.
-        unique: Write each text once, with all its pages, instead of a row an image.
+        file: The file to write.
+        version: None for the live version.
+        images: Filter of images.
+        unique: Write each text once, with all its pages.
         report: Called with each source.
 
     Raises:
@@ -67,7 +67,7 @@ def export_pages(
 def _write(
     documents: Iterable[tuple[int, Paginated]], rows: pq.ParquetWriter, drops: pq.ParquetWriter, *, unique: bool
 ) -> dict[str, int]:
-    """Write the rows of documents, or each text of theirs once; return what was written in numbers."""
+    """Write the rows of documents, or each text once; return the counts of the summary."""
     count = {"rows": 0, "pages": 0, "images": 0, "dropped": 0}
     texts: list[pa.Table] = []
     for pages, made in documents:
@@ -103,7 +103,7 @@ def _manifest(workspace: Workspace, version: str | None) -> Manifest:
 def _documents(
     workspace: Workspace, manifest: Manifest, images: ImageFilter, report: Report
 ) -> Iterator[tuple[int, Paginated]]:
-    """Yield the pages of each source of a version, by name, and its rows."""
+    """Yield the number of pages and the rows of each source of a version, by name."""
     store = workspace.store
     ledger = [row for row in read_ledger(store, manifest.version) if row.status is Status.INDEXED]
     doc_ids = sorted({row.doc_id for row in ledger})

@@ -24,39 +24,39 @@ RANKED = 3
 
 
 def extractive_answer(
-    opened: OpenVersion, asked: EmbeddedQuery, plan: Preset, *, filters: Filters, trace: Trace | None = None
+    opened: OpenVersion, question: EmbeddedQuery, plan: Preset, *, filters: Filters, trace: Trace | None = None
 ) -> AnswerResult:
     """Answer with the best passages, with the nearest one where confidence is low, or abstain.
 
     Args:
         opened: The version.
-        asked: The question.
+        question: The question.
         plan: How passages are retrieved.
         filters: Unresolved filters.
         trace: Records what each step did.
     """
     trace = trace or Trace(time.perf_counter)
     options = opened.settings().answer
-    hits, evidence = evidence_for(opened, asked, plan, filters=filters, trace=trace)
+    hits, evidence = evidence_for(opened, question, plan, filters=filters, trace=trace)
     sure = confidence(evidence, opened.calibration)
     abstain_below, sure_above = thresholds(options, opened.calibration)
     if sure < abstain_below:
-        return _extracted(opened, asked, [], passages=1).model_copy(update={"confidence": sure})
-    made = _extracted(opened, asked, hits, passages=options.passages)
+        return _extracted(opened, question, [], passages=1).model_copy(update={"confidence": sure})
+    made = _extracted(opened, question, hits, passages=options.passages)
     return made.model_copy(update={"confidence": sure, "unsure": sure < sure_above and not made.abstained})
 
 
 def evidence_for(
-    opened: OpenVersion, asked: EmbeddedQuery, plan: Preset, *, filters: Filters, trace: Trace
+    opened: OpenVersion, question: EmbeddedQuery, plan: Preset, *, filters: Filters, trace: Trace
 ) -> tuple[list[Hit], Evidence]:
     """Return the hits that an answer may use, and the evidence for confidence in it."""
     resolved = opened.resolved_without_pages(filters)
     if resolved == NOTHING:
         return [], {}
-    hits = opened.hits(opened.ranked(asked, plan, opened.settings().answer.passages * RANKED, resolved, trace))
-    with trace.step("confidence", asked.words):
+    hits = opened.hits(opened.ranked(question, plan, opened.settings().answer.passages * RANKED, resolved, trace))
+    with trace.step("confidence", question.words):
         return hits, gather(
-            asked,
+            question,
             opened.index,
             hits,
             resolved,
@@ -66,7 +66,7 @@ def evidence_for(
         )
 
 
-def _extracted(opened: OpenVersion, asked: EmbeddedQuery, hits: Sequence[Hit], *, passages: int) -> AnswerResult:
+def _extracted(opened: OpenVersion, question: EmbeddedQuery, hits: Sequence[Hit], *, passages: int) -> AnswerResult:
     """Extract an answer of at most some passages from hits and their neighbouring rows; no hits make an abstention."""
     found: dict[str, list[str]] = defaultdict(list)
     for hit in hits:
@@ -91,12 +91,12 @@ def _extracted(opened: OpenVersion, asked: EmbeddedQuery, hits: Sequence[Hit], *
     if some:
         embedder = cast(TextEmbedder, opened.embedders[DEFAULT.name])
         vectors = embedder.embed_documents([candidate.context for candidate in some])
-        near = (vectors @ asked.vector(DEFAULT.name)).tolist()
+        near = (vectors @ question.vector(DEFAULT.name)).tolist()
     return extract(
-        asked.words,
+        question.words,
         texts,
         some,
-        scores(asked.words, some, near, texts),
+        scores(question.words, some, near, texts),
         opened.template,
         corpus=opened.workspace.corpus.name,
         version=opened.version,

@@ -184,14 +184,14 @@ class OpenVersion:
         names = {row["evidence_id"]: (row["doc_id"], row["page"] if by is GroupBy.PAGE else None) for row in rows}
         return group((evidence_id, score, names[evidence_id]) for evidence_id, score in ranked if evidence_id in names)
 
-    def _with_sentences(self, hits: Sequence[Hit], asked: EmbeddedQuery) -> list[Hit]:
+    def _with_sentences(self, hits: Sequence[Hit], question: EmbeddedQuery) -> list[Hit]:
         embedder = cast(TextEmbedder, self.embedders[NEARNESS.name])
-        found = nearest_sentences([hit.text for hit in hits], asked.vector(NEARNESS.name), embedder)
+        found = nearest_sentences([hit.text for hit in hits], question.vector(NEARNESS.name), embedder)
         return [hit.model_copy(update={"nearest_sentence": span}) for hit, span in zip(hits, found, strict=True)]
 
     def ranked(
         self,
-        asked: EmbeddedQuery,
+        question: EmbeddedQuery,
         plan: Preset,
         k: int,
         filters: Filters,
@@ -202,7 +202,7 @@ class OpenVersion:
         """Return the best rows.
 
         Args:
-            asked: The question.
+            question: The question.
             plan: The steps; their own filters are resolved here.
             k: Maximum rows.
             filters: Resolved filters.
@@ -213,7 +213,7 @@ class OpenVersion:
             return []
         return retrieve(
             self.index,
-            asked,
+            question,
             with_filters(plan, self.resolved),
             k=k,
             filters=filters,

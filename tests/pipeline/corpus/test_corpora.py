@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.corpus.corpora import MOST_BYTES, json_schema, load_corpus, write_corpus_file
+from pipeline.corpus.corpora import MAX_BYTES, json_schema, load_corpus, write_corpus_file
 from pipeline.corpus.schedules import corpus_schedules
 from schemas import printing
 from schemas.errors import UserError
@@ -132,7 +132,7 @@ _FILES: dict[str, tuple[str | bytes, str]] = {
     "bytes of another encoding": (b"name: caf\xe9\n", "line 1 this is not YAML: its bytes are not UTF-8"),
     "a byte that YAML may not hold": (b"name: m\nsource: a\x00\n", "line 2 this is not YAML"),
     "nothing": ("", "this is not a corpus file"),
-    "too much": ("#" * (MOST_BYTES + 1), "more than 128 KiB"),
+    "too much": ("#" * (MAX_BYTES + 1), "more than 128 KiB"),
     "an escape sequence": ('name: "\\e[31mred"\nsource: x\n', "use a-z"),
 }
 

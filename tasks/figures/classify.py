@@ -1,6 +1,6 @@
-"""What a picture is to the reader of its page: content, an icon, decoration, a background, or a scan of the page.
+"""Classify a picture by its role on the page: content, icon, decoration, background, or scan of the page.
 
-Figures below were counted on 90 documents: 2,758 pages with 1,845 pictures.
+Counts below are of 90 documents: 2,758 pages with 1,845 pictures.
 """
 
 from collections.abc import Sequence
@@ -12,35 +12,35 @@ from schemas.ports import PdfPage
 from tasks.figures.parts import Region
 
 CAPTIONED = "has a caption"
-"""The reason of a picture that is content because it has a caption: nothing takes its tag away."""
+"""The reason of a picture that is content because of its caption; such a picture never loses its tag."""
 
 ICON_PT = 20.0
-"""Longest side of a picture without a caption that is an icon wherever it stands. 3 pictures are that small; 8 more are up to
-22 pt, and 32 up to 30 pt, which content may be too (a button, a symbol that the text explains).
+"""Maximum side of a picture without a caption that is always an icon. 3 pictures are that small; 32 of up to 30 pt may be
+content too, such as a button.
 """
 
 _SPECK_PT = 4.0
-"""Shortest side of a picture; what is thinner is a rule or a dot: 15 pictures are. 12 of 4 to 5 pt are decoration or content."""
+"""Minimum side of a picture; thinner ones are rules or dots (15 pictures). 12 of 4 to 5 pt are decoration or content."""
 
 _SCAN_WORDS = 30
-"""Words of text on a page that make the picture behind them its background, and not a scan of it. Of 93 backgrounds, 2 have
-fewer than 40 words and 12 fewer than 100.
+"""Words of text on a page from which on the picture behind them is its background, not a scan. Of 93 backgrounds, 2 have fewer
+than 40 words and 12 fewer than 100.
 """
 
 _SPELLED_SHARE = 0.5
-"""Share of a picture behind which invisible words stand, from which the picture is those words: 96 pictures."""
+"""Minimum share of a picture with invisible words behind it that is those words: 96 pictures."""
 
 _SMALL_SHARE = 0.02
-"""Share of its page up to which a picture is small: 321 of 952 pictures that stand by themselves are."""
+"""Maximum share of its page that a small picture has: 321 of 952 pictures that are alone."""
 
 
 def role_of(region: Region, lines: Sequence[Line], hidden: Sequence[Line]) -> tuple[Role, str]:
-    """Return the role of a picture on its page, and why.
+    """Return the role of a picture on its page, and the reason.
 
     Args:
         region: The picture.
         lines: All lines of the page.
-        hidden: Those that are not visible.
+        hidden: The invisible ones.
     """
     if region.kind is Kind.SCAN:
         words = sum(len(line.text.split()) for line in lines)
@@ -62,15 +62,15 @@ def role_of(region: Region, lines: Sequence[Line], hidden: Sequence[Line]) -> tu
 
 
 def role_of_gradient(box: BBox, page: Page) -> tuple[Role, str]:
-    """Return the role of an area that is filled with a gradient and nothing else, and why."""
+    """Return the role of an area filled with only a gradient, and the reason."""
     is_icon = is_small(box, page) and min(box.width, box.height) > ICON_PT
     return Role.ICON if is_icon else Role.DECORATIVE, "a gradient by itself"
 
 
 def is_gradient(image: Image | None, page: PdfPage) -> bool:
-    """Return whether a picture is nothing but an area filled with a gradient: a rule, a band, an ornament, a letter.
+    """Return whether a picture is only an area filled with a gradient: a rule, a band, an ornament, a letter.
 
-    A page has those as images of a pixel a point, which the document holds no bytes of.
+    A page has those as images of a pixel per point without embedded bytes.
     """
     if image is None or image.matrix != (image.width, 0, 0, image.height):
         return False
@@ -78,12 +78,12 @@ def is_gradient(image: Image | None, page: PdfPage) -> bool:
 
 
 def is_small(box: BBox, page: Page) -> bool:
-    """Return whether a picture takes up next to nothing of its page."""
+    """Return whether a picture covers very little of its page."""
     return box.area <= _SMALL_SHARE * page.width_pt * page.height_pt
 
 
 def _shows_words(box: BBox, hidden: Sequence[Line]) -> bool:
-    """Return whether a picture is that of the words behind it: a heading in letters that could not be embedded."""
+    """Return whether a picture shows the words behind it: a heading in a font that could not be embedded."""
     # A line may be one of several such pictures beside each other.
     behind = sum((box & line.bbox).area for line in hidden if box.y0 <= (line.bbox.y0 + line.bbox.y1) / 2 <= box.y1)
     return behind >= _SPELLED_SHARE * box.area

@@ -1,4 +1,4 @@
-"""Collect the figures of a document: each image is decoded once, each figure kept once."""
+"""Collect the figures of a document: decode each image once, keep each figure once."""
 
 import hashlib
 from collections.abc import Callable
@@ -13,44 +13,44 @@ from tasks.figures.parts import Region
 from tasks.figures.render import Matrix, as_read, encode, is_blank, is_slanted, scaled, signs, stands_as_stored, turned
 
 KeepFigure = Callable[[str, bytes], None]
-"""Takes a figure's name in the store (``<figure_id>.png``) and its bytes."""
+"""Receives a figure's name in the store (``<figure_id>.png``) and its bytes."""
 
 
 class Collection:
-    """The figures of a document that were met so far."""
+    """The figures of a document so far."""
 
     def __init__(self, options: ParseOptions, keep_figure: KeepFigure) -> None:
         self.figures: dict[str, Figure] = {}
         self._options = options
         self._keep_figure = keep_figure
         self._blank: set[str] = set()
-        # Holding an image keeps it equal to the ones that the document draws again.
+        # A reference to an image keeps it equal to its later occurrences.
         self._seen: dict[tuple[PdfImage, tuple[int, ...] | None], tuple[Figure | BadInputError, str | None]] = {}
 
     def figure_of(self, region: Region, box: BBox, role: Role, page: PdfPage) -> tuple[Figure, str | None]:
-        """Return the figure that a picture shows, and the digest of its embedded stream where it is exactly one image.
+        """Return the figure of a picture, and the digest of its embedded stream if it is exactly one image.
 
         Args:
             region: The picture.
-            box: Where it stands, as it is stored.
-            role: What it is to its reader.
+            box: Its box as stored.
+            role: Its role.
             page: The page that draws it.
 
         Raises:
             BadInputError: It is too large, or can't be decoded or drawn.
         """
         image = region.image
-        # What lies behind text is kept as the page shows it: what is cut out of it has the words that stand on it.
+        # A background is kept as the page shows it: figures cut out of it include the words on it.
         if role is Role.BACKGROUND or image is None or image.cut or image.is_mask or is_slanted(image.matrix):
             return self._drawn(page, box), None
         return self._embedded(image, page, upright=region.kind is Kind.SCAN)
 
     def is_blank(self, figure: Figure) -> bool:
-        """Return whether a figure has one colour only."""
+        """Return whether a figure has only one colour."""
         return figure.figure_id in self._blank
 
     def _embedded(self, image: Image, page: PdfPage, *, upright: bool) -> tuple[Figure, str | None]:
-        """Return the figure of exactly one image; ``upright``: as the page shows it, however it is stored."""
+        """Return the figure of one image; ``upright``: as the page shows it, however it is stored."""
         is_plain = stands_as_stored(image.matrix, page.rotation) and not upright
         embedded = page.embedded(image)
         seen = embedded, None if is_plain else (*signs(image.matrix), page.rotation)
@@ -87,6 +87,6 @@ class Collection:
 
 
 def stream_sha1(image: PdfImage) -> str | None:
-    """Return the SHA-1 of an image's embedded bytes; None where there are none."""
+    """Return the SHA-1 of an image's embedded bytes; None without any."""
     stream = image.stream()
     return None if stream is None else hashlib.sha1(stream, usedforsecurity=False).hexdigest()

@@ -1,6 +1,6 @@
-"""Take the tag off pictures that the rest of their document shows to be no content: page furniture, ornaments, logos.
+"""Demote pictures that the rest of their document shows to be no content: page furniture, ornaments, logos.
 
-Figures below were counted on 90 documents: 2,758 pages with 1,845 pictures.
+Counts below are of 90 documents: 2,758 pages with 1,845 pictures.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,85 +13,83 @@ from schemas.typography import largest
 from tasks.figures.classify import CAPTIONED, is_small
 
 _REPEATED_PAGES = 3
-"""Pages that may have a picture without its being furniture, in a document of any length ..."""
+"""Pages that may have a picture that is not furniture, in a document of any length ..."""
 
 _REPEATED_SHARE = 0.05
-"""... and the share of all pages that may. All 18 pictures taken for furniture by their place are on 5 to 20 pages."""
+"""... and the share of all pages. All 18 pictures that are furniture by their position are on 5 to 20 pages."""
 
-_SAME_PLACE_PT = 4.0
-"""Sides are compared in steps of this. Of 409 pages none changes at 2 or 8."""
+_SAME_POSITION_PT = 4.0
+"""Step to which sides are rounded before they are compared."""
 
 _HEAD_SHARE = 0.2
-"""Share of a first page, from the top, above which a logo may stand where no title does. Of 409 pages none changes at 0.1 or
-0.4.
-"""
+"""Share of a first page, from the top, in which a logo may be if there is no title."""
 
 _LOGO_SHARE = 0.03
-"""Largest share of its page that a logo takes up; the largest of 11 takes 0.02."""
+"""Maximum share of its page that a logo covers; the largest of 11 covers 0.02."""
 
 
 def without_repeats(placements: Sequence[Placement], pages: Sequence[Page]) -> list[Placement]:
-    """Return placements, those that stand on many pages as what they are: logos, bands, page furniture, ornaments.
+    """Return placements with their final role: those on many pages are logos, bands, page furniture or ornaments.
 
-    What has the same place on them is no content; at the edge of a page of another size, or of a turned one, neither. The
-    band over or under the text may have another chapter's name or number on each. What is small, of one size and has no
-    caption is an icon wherever it stands: a quotation mark, a warning symbol.
+    A picture at the same position is no content; nor is one at the edge of a rotated page, or one of another size. The band
+    above or below the text may have another chapter's name on each page. A small picture of one size without a caption is an
+    icon wherever it is: a quotation mark, a warning symbol.
     """
-    sheets = {page.page: page for page in pages}
-    occurrences = _Occurrences(placements, sheets)
+    by_number = {page.page: page for page in pages}
+    occurrences = _Occurrences(placements, by_number)
     most = max(_REPEATED_PAGES, _REPEATED_SHARE * len(pages))
     decided: list[Placement] = []
     for placement in placements:
-        repeated = _role_of_repeated(placement, sheets[placement.page], occurrences, most)
+        repeated = _role_of_repeated(placement, by_number[placement.page], occurrences, most)
         decided.append(placement if repeated is None else _as_repeated(placement, *repeated))
     return decided
 
 
 def _as_repeated(placement: Placement, role: Role, reason: str) -> Placement:
-    """Return a placement in its role on many pages; a background, as a template is, has no figure to look for on it."""
+    """Return a placement with its role on many pages; a background, such as a template, loses its figure."""
     if role is Role.BACKGROUND:
         placement = replace(placement, figure_id=None, raw_sha1=None)
     return replace(placement, role=role, reason=reason)
 
 
 class _Occurrences:
-    """On which pages a document has the same figure at the same place, a figure of the same size, a band at the same place."""
+    """The pages with the same figure at the same position, with a figure of the same size, with a band at the same position."""
 
-    def __init__(self, placements: Iterable[Placement], sheets: dict[int, Page]) -> None:
-        self._places: dict[str, dict[tuple[int, ...], set[int]]] = {}
+    def __init__(self, placements: Iterable[Placement], by_number: dict[int, Page]) -> None:
+        self._positions: dict[str, dict[tuple[int, ...], set[int]]] = {}
         self._sizes: dict[tuple[str, int, int], set[int]] = {}
         self._bands: dict[tuple[int, ...], set[int]] = {}
         for placement in placements:
             if placement.figure_id is not None:
-                places = self._places.setdefault(placement.figure_id, {})
-                places.setdefault(_place(placement.bbox), set()).add(placement.page)
+                positions = self._positions.setdefault(placement.figure_id, {})
+                positions.setdefault(_position(placement.bbox), set()).add(placement.page)
                 self._sizes.setdefault(_size(placement), set()).add(placement.page)
-            if _is_band(placement, sheets[placement.page]):
-                self._bands.setdefault(_place(placement.bbox), set()).add(placement.page)
+            if _is_band(placement, by_number[placement.page]):
+                self._bands.setdefault(_position(placement.bbox), set()).add(placement.page)
 
-    def at_its_place(self, placement: Placement) -> int:
-        """Return the pages that have its figure at its place."""
-        return len(self._places.get(placement.figure_id or "", {}).get(_place(placement.bbox), ()))
+    def at_its_position(self, placement: Placement) -> int:
+        """Return the pages that have its figure at its position."""
+        return len(self._positions.get(placement.figure_id or "", {}).get(_position(placement.bbox), ()))
 
-    def at_one_place(self, placement: Placement) -> int:
-        """Return the most pages that have its figure at one place."""
-        return max(map(len, self._places.get(placement.figure_id or "", {}).values()), default=0)
+    def at_one_position(self, placement: Placement) -> int:
+        """Return the most pages that have its figure at one position."""
+        return max(map(len, self._positions.get(placement.figure_id or "", {}).values()), default=0)
 
     def of_its_size(self, placement: Placement) -> int:
         """Return the pages that have its figure in its size."""
         return len(self._sizes.get(_size(placement), ()))
 
     def of_its_band(self, placement: Placement) -> int:
-        """Return the pages that have a band, whatever is on it, at its place."""
-        return len(self._bands.get(_place(placement.bbox), ()))
+        """Return the pages that have any band at its position."""
+        return len(self._bands.get(_position(placement.bbox), ()))
 
 
 def _role_of_repeated(placement: Placement, page: Page, seen: _Occurrences, most: float) -> tuple[Role, str] | None:
-    """Return the role of a placement that more than ``most`` pages have, and why; None where its own role holds."""
-    if (pages := seen.at_its_place(placement)) > most:
+    """Return the role of a placement on more than ``most`` pages, and the reason; None if it keeps its own role."""
+    if (pages := seen.at_its_position(placement)) > most:
         role = Role.BACKGROUND if placement.kind is Kind.SCAN else Role.DECORATIVE
         return role, f"at the same place of {pages} pages"
-    if (pages := seen.at_one_place(placement)) > most and _is_at_edge(placement.bbox, page):
+    if (pages := seen.at_one_position(placement)) > most and _is_at_edge(placement.bbox, page):
         return Role.DECORATIVE, f"at the edge, as on {pages} other pages"
     if _is_band(placement, page) and (pages := seen.of_its_band(placement)) > most:
         return Role.DECORATIVE, f"at the edge of {pages} pages, one like the other"
@@ -102,9 +100,9 @@ def _role_of_repeated(placement: Placement, page: Page, seen: _Occurrences, most
 
 
 def without_logos(placements: Sequence[Placement], pages: Sequence[Page], lines: Sequence[Line]) -> list[Placement]:
-    """Return placements, what is small and stands over the title of a first page, as in a letterhead, as decoration.
+    """Return placements, with small pictures above the title of a first page, as in a letterhead, as decoration.
 
-    A stamp may be larger than the title, and over everything; what stands in the margin is none of the text's figures either.
+    A stamp may be larger than the title, and above everything; pictures in the margin are none of the text's figures either.
     """
     words = [line for line in lines if line.page == 1 and line.inside is None]
     if len(pages) < 2 or not words:
@@ -123,12 +121,12 @@ def without_logos(placements: Sequence[Placement], pages: Sequence[Page], lines:
 
 
 def _has_weak_claim(placement: Placement) -> bool:
-    """Return whether a placement is content only because nothing speaks against it."""
+    """Return whether a placement is content only by default."""
     return placement.role is Role.CONTENT and placement.reason != CAPTIONED
 
 
 def _is_band(placement: Placement, page: Page) -> bool:
-    """Return whether a picture stands where pages have their running head and foot."""
+    """Return whether a picture is where pages have their running head and foot."""
     box, margin = placement.bbox, EDGE_SHARE * page.height_pt
     return (box.y1 <= margin or box.y0 >= page.height_pt - margin) and _has_weak_claim(placement)
 
@@ -143,10 +141,10 @@ def _is_at_edge(box: BBox, page: Page) -> bool:
     return (box & inner).area == 0
 
 
-def _place(box: BBox) -> tuple[int, ...]:
-    return tuple(round(side / _SAME_PLACE_PT) for side in box)
+def _position(box: BBox) -> tuple[int, ...]:
+    return tuple(round(side / _SAME_POSITION_PT) for side in box)
 
 
 def _size(placement: Placement) -> tuple[str, int, int]:
     box = placement.bbox
-    return placement.figure_id or "", round(box.width / _SAME_PLACE_PT), round(box.height / _SAME_PLACE_PT)
+    return placement.figure_id or "", round(box.width / _SAME_POSITION_PT), round(box.height / _SAME_POSITION_PT)

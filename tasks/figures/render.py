@@ -1,4 +1,4 @@
-"""The pixels of a figure: how its reader sees them, its name and its encoding."""
+"""The pixels of a figure as the reader sees them, its name and its encoding."""
 
 import hashlib
 import io
@@ -14,17 +14,17 @@ from schemas.drawings import Pixels
 from schemas.ids import figure_id
 
 Matrix = tuple[float, float, float, float]
-"""How a page's content turns and stretches an image's unit square, y downwards."""
+"""How the page rotates and scales an image's unit square, y downwards."""
 
 _PNG_EFFORT = 1
 _SLANT = 0.01
-"""Share of an image's width by which its upper edge may rise and yet be level. Of 409 pages none changes at 0.005 or 0.02."""
+"""Tolerated rise of an image's upper edge, relative to its width, that is still horizontal."""
 
-_STRIDE = 16  # every sixteenth pixel shows of most pictures that they are not blank
+_STRIDE = 16  # a sample of pixels is enough for most pictures that are not blank
 
 
 def as_read(pixels: NDArray[Any], matrix: Matrix, rotation: int) -> NDArray[Any] | None:
-    """Turn an image's pixels to how its reader sees them.
+    """Rotate and mirror an image's pixels as the reader sees them.
 
     Args:
         pixels: As stored.
@@ -32,7 +32,7 @@ def as_read(pixels: NDArray[Any], matrix: Matrix, rotation: int) -> NDArray[Any]
         rotation: The page's own, in degrees clockwise.
 
     Returns:
-        The same pixels, turned and mirrored; None where the image is slanted.
+        The same pixels, rotated and mirrored; None if the image is slanted.
     """
     if is_slanted(matrix):
         return None
@@ -52,13 +52,13 @@ def stands_as_stored(matrix: Matrix, rotation: int) -> bool:
 
 
 def is_slanted(matrix: Matrix) -> bool:
-    """Return whether an image's edges are not those of the page."""
+    """Return whether an image's edges are not parallel to those of the page."""
     a, b, c, d = matrix
     return max(abs(b), abs(c)) > _SLANT * max(abs(a), abs(d)) and max(abs(a), abs(d)) > _SLANT * max(abs(b), abs(c))
 
 
 def signs(matrix: Matrix) -> tuple[int, ...]:
-    """Return which way an image is turned and mirrored, whatever its size: the sign of each part, 0 where it is next to none."""
+    """Return how an image is rotated and mirrored, whatever its size: the sign of each entry, 0 if it is negligible."""
     largest = max(map(abs, matrix))
     return tuple(0 if abs(part) <= _SLANT * largest else 1 if part > 0 else -1 for part in matrix)
 

@@ -1,4 +1,4 @@
-"""Find the figures of pages that are one picture: cut out what a layout model sees, and place it on the page."""
+"""Find the figures of pages that are one picture: cut out the regions of a layout model, and place them on the page."""
 
 import io
 from collections import defaultdict
@@ -25,74 +25,60 @@ from tasks.figures.render import encode
 SEGMENT_VERSION = "3"
 
 LEAST_SIDE_PX = 40
-"""Least side of a figure, in pixels of a page of some 1,000: what is hardly larger than a letter is none. Of 423 pictures of
-pages at hand none changes at 20 (2 without it: pictures of 25 pixels), 11 at 80 (seven lose lines of text, which are none,
-three lose logos).
+"""Minimum side of a figure, in pixels of a page of some 1,000. Of 423 pictures none changes at 20, 11 at 80 (three lose logos).
 """
 LEAST_PAGE_SHARE = 0.005
-"""Least share of its page that a figure has, however many pixels that are. Of those 423 pictures none changes at 0.0025, 2 at
-0.01 (logos are lost).
-"""
+"""Minimum share of its page that a figure has. Of 423 pictures none changes at 0.0025, 2 at 0.01 (logos are lost)."""
 WHOLE_PAGE_SHARE = 0.85
-"""Share of a page from which on a figure is the page but for a margin: counted only where it is alone. Of those 423 pictures 12
-change at 0.43 (the part of a slide counts instead of its chart), 3 at 0.95 (a slide counts instead of its parts).
+"""Share of a page from which on a figure fills it: counted only if it is alone. Of 423 pictures 12 change at 0.43 (the part of
+a slide replaces its chart), 3 at 0.95 (a slide replaces its parts).
 """
 SAME_SHARE = 0.5
-"""Share of the smaller one that two boxes have in common which are one thing seen twice. Of those 423 pictures 5 change at 0.25
-(photographs that touch another are lost), 2 at 0.75 (a figure is cut twice), 58 without it.
+"""Minimum share of the smaller one that two boxes of one thing have in common. Of 423 pictures 5 change at 0.25 (photographs
+that touch another are lost), 2 at 0.75 (a figure is cut twice), 58 without it.
 """
 SURE_SCORE = 0.3
-"""Score from which on the model is sure. Of 109 regions 60 are met; 55 at 0.2, 50 at 0.5 (decision 8). Of those 423 pictures 97
+"""Score from which on the model is sure. Of 109 regions 60 are met; 55 at 0.2, 50 at 0.5 (decision 8). Of 423 pictures 97
 change at 0.15 (text is cut), 117 at 0.6 (photographs, logos and charts are lost).
 """
 LARGEST_PART_SHARE = 0.7
-"""Largest share of a region that a part of it has: what is larger is the whole, seen again. Of those 423 pictures 24 change at
-0.35 (photographs stay in one box with the text beside them), 3 at 0.85 (a chart loses its edges), 80 without it.
+"""Maximum share of a region that a part of it has. Of 423 pictures 24 change at 0.35 (photographs stay in one box with the text
+beside them), 3 at 0.85 (a chart loses its edges), 80 without it.
 """
 LEAST_PART_SHARE = 0.02
-"""Least share of a region that a part of it has: a line of words is the label of a chart. Of those 423 pictures none changes at
-0.01 (2 without it: two charts stay one), 1 at 0.04.
-"""
+"""Minimum share of a region that a part of it has: a line of words is the label of a chart."""
 WITHIN_SHARE = 0.9
-"""Share of a part that lies in its region. Of those 423 pictures 2 change at 0.45 (a neighbour's chart is a part), 3 at 0.95 (a
+"""Minimum share of a part inside its region. Of 423 pictures 2 change at 0.45 (a neighbour's chart is a part), 3 at 0.95 (a
 photograph stays in one box with the text beside it).
 """
 SHARED_EDGE_SHARE = 0.05
-"""Share that two parts may have in common at their edges: a layout model's boxes reach too far. Of those 423 pictures 1 changes
-at 0.025 (two drawings stay one), none at 0.1.
-"""
+"""Maximum overlap of two parts at their edges: a layout model's boxes are too large."""
 ALIGNED_SHARE = 0.15
-"""How much a box that the model is not sure of differs in top, foot and width from a sure figure's, by that one's size, where
-both are figures of one row. With such boxes 68 of 109 regions are met, without 67. Of those 423 pictures 2 change at 0.075, 2
-at 0.3 (the name beside a portrait is a figure), 3 without it (a logo is lost).
+"""Maximum difference, relative to its size, of a sure figure and an unsure one in one row. With such boxes 68 of 109 regions
+are met, without 67.
 """
 INK_LEVELS = 40
-"""How far a pixel's colour is from the background's, of 255 levels, that shows something. Of those 423 pictures 5 change at 20
-(shades of the background count: a chart stays in one box with the text beside it), 3 at 80 (a dark photograph counts as blank).
+"""Minimum difference of a pixel from the background, of 255 levels. Of 423 pictures 5 change at 20 (shades of the background
+count), 3 at 80 (a dark photograph counts as blank).
 """
 ALL_INK_SHARE = 0.85
-"""Share of a region's ink that its parts hold: then nothing drawn is lost. With parts 67 of 109 regions are met, without 60. Of
-those 423 pictures 40 change at 0.43, 11 at 0.7 (one of three screenshots is all that is left), 16 at 0.95 (two pictures stay
-one).
+"""Minimum share of a region's ink inside its parts. With parts 67 of 109 regions are met, without 60. Of 423 pictures 11 change
+at 0.7 (one of three screenshots is left), 16 at 0.95 (two pictures stay one).
 """
 LEAST_INK_SHARE = 0.05
-"""Share of a region's ink that each of its parts holds at least. Of those 423 pictures none changes at 0.025 (1 without it: a
-blank corner is a figure), 1 at 0.1 (birds on a photograph are lost).
-"""
+"""Minimum share of a region's ink inside each of its parts."""
 SAMPLED_SIDE_PX = 500
-"""Side of the picture that ink is counted on. Bounds the work: of those 423 pictures none changes at 250 or 1,000, nor with all
-pixels.
-"""
+"""Side of the picture on which ink is counted. Bounds the work."""
 RUNNING_SHARE = 1 / 3
-"""Share of a segment that lines of paragraphs cover, from which on it is text. Of 110 pages whose words were read 14 change at
-0.17 (tables and drawings beside their steps are lost), 8 at 0.67 (lists, notes and contents are figures).
+"""Share of a segment covered by lines of paragraphs from which on it is text. Of 110 recognised pages 14 change at 0.17 (tables
+and drawings beside their steps are lost), 8 at 0.67 (lists, notes and contents become figures).
 """
 
 _REASONS = {RegionKind.FIGURE: "a figure on the picture of a page", RegionKind.TABLE: "a table on the picture of a page"}
 
 
 def pictures_to_segment(placements: Iterable[Placement]) -> list[str]:
-    """Return the ids of the pictures that cover a page, scanned or behind its text; each once, sorted."""
+    """Return the sorted ids of the pictures that cover a page, scanned or behind its text."""
     return sorted({place.figure_id for place in placements if place.kind is Kind.SCAN and place.figure_id})
 
 
@@ -101,11 +87,10 @@ def cut(picture: bytes, regions: Sequence[LayoutRegion], keep_figure: Callable[[
 
     Args:
         picture: The picture, encoded.
-        regions: What a layout model found on it, the surest first. What lies mostly in a surer one is the same thing seen
-            twice; what is hardly larger than a letter is none. A figure that fills the page counts where it is the only one.
-            What the model is not sure of separates two charts in one box, or a chart from the text beside it; and it counts
-            where it stands in one row with a sure figure of its size.
-        keep_figure: Given each figure's name in the store (``<figure_id>.png``) and its bytes.
+        regions: What a layout model found on it, best score first. A region mostly inside a better one is a duplicate. A figure
+            that fills the page counts only if it is alone. Unsure regions separate two charts in one box, or a chart from the
+            text beside it; one in a row with a sure figure of its size is a figure.
+        keep_figure: Called with each figure's name in the store (``<figure_id>.png``) and its bytes.
     """
     with Pillow.open(io.BytesIO(picture)) as opened:
         pixels = np.asarray(opened.convert("RGB"))
@@ -125,10 +110,10 @@ def cut(picture: bytes, regions: Sequence[LayoutRegion], keep_figure: Callable[[
 
 
 def _in_parts(regions: Sequence[LayoutRegion], pixels: NDArray[np.uint8]) -> list[LayoutRegion]:
-    """Return the figures and tables that a model is sure of; one that falls into parts gives way to those that aren't words.
+    """Return the sure figures and tables; those that consist of parts are replaced by the parts that aren't words.
 
-    On slides a model draws one sure box round two charts, or round a chart and the text about it, and knows the parts
-    less surely. They count where together they hold what the box shows: what they leave out is blank.
+    On slides a model draws one sure box around two charts, or around a chart and its text, and is less sure of the parts. They
+    count if together they contain all that the box shows.
     """
     found: list[LayoutRegion] = []
     drawn = [region for region in regions if region.kind is not RegionKind.WORDS]
@@ -146,7 +131,7 @@ def _in_parts(regions: Sequence[LayoutRegion], pixels: NDArray[np.uint8]) -> lis
 
 
 def _is_aligned(box: BBox, sure: Sequence[LayoutRegion]) -> bool:
-    """Return whether a box stands in one row with a sure one of its size, as two portraits do: both are figures."""
+    """Return whether a box is in one row with a sure one of its size, as two portraits are."""
     if any(_share(box, other.bbox) > SHARED_EDGE_SHARE for other in sure):
         return False
     return any(
@@ -158,7 +143,7 @@ def _is_aligned(box: BBox, sure: Sequence[LayoutRegion]) -> bool:
 
 
 def _parts(whole: LayoutRegion, regions: Sequence[LayoutRegion]) -> list[LayoutRegion]:
-    """Return what stands side by side in a region, the surest first."""
+    """Return the parts beside each other in a region, best score first."""
     parts: list[LayoutRegion] = []
     for region in regions:
         box = region.bbox
@@ -166,7 +151,6 @@ def _parts(whole: LayoutRegion, regions: Sequence[LayoutRegion]) -> list[LayoutR
             continue
         if (box & whole.bbox).area < WITHIN_SHARE * box.area:
             continue
-        # What is as large as the whole is the whole; a line of words is the label of a chart.
         if not LEAST_PART_SHARE * whole.bbox.area <= box.area <= LARGEST_PART_SHARE * whole.bbox.area:
             continue
         if all(_share(box, part.bbox) <= SHARED_EDGE_SHARE for part in parts):
@@ -175,30 +159,30 @@ def _parts(whole: LayoutRegion, regions: Sequence[LayoutRegion]) -> list[LayoutR
 
 
 def _ink_shares(parts: Sequence[LayoutRegion], whole: BBox, pixels: NDArray[np.uint8]) -> list[float]:
-    """Return how much each part holds of what differs from the background of a region; on a photograph everything does."""
+    """Return each part's share of the pixels in a region that differ from its background."""
     step = max(1, max(pixels.shape) // SAMPLED_SIDE_PX)
-    look = pixels[::step, ::step].astype(np.int16)
+    sample = pixels[::step, ::step].astype(np.int16)
 
     def cells(box: BBox) -> tuple[slice, slice]:
         x0, y0, x1, y1 = (max(0, round(side / step)) for side in box)
         return slice(y0, y1 + 1), slice(x0, x1 + 1)
 
-    background = np.median(look[cells(whole)].reshape(-1, 3), axis=0)
-    ink = np.zeros(look.shape[:2], dtype=bool)
-    ink[cells(whole)] = (np.abs(look[cells(whole)] - background) > INK_LEVELS).any(axis=-1)
+    background = np.median(sample[cells(whole)].reshape(-1, 3), axis=0)
+    ink = np.zeros(sample.shape[:2], dtype=bool)
+    ink[cells(whole)] = (np.abs(sample[cells(whole)] - background) > INK_LEVELS).any(axis=-1)
     inked = max(1, int(np.count_nonzero(ink)))
     return [int(np.count_nonzero(ink[cells(part.bbox)])) / inked for part in parts]
 
 
 def with_segments(document: ParsedDocument, segments: Mapping[str, Sequence[Segment]]) -> ParsedDocument:
-    """Return a document with the figures that were cut out of its pages' pictures placed on its pages.
+    """Return a document with the figures cut out of its pages' pictures placed on its pages.
 
-    What the parse found itself goes first: a segment that is mostly the same gets no placement. A figure that fills the page
-    is one on a scan; behind a text it is what the text stands on. A segment of running text is text.
+    A segment mostly the same as a picture or table of the parse gets no placement, nor does running text. A figure that fills
+    the page counts on a scan; behind text it is the background.
 
     Args:
         document: As parsed, with the words of its scanned pages.
-        segments: What was cut, by the id of the page's picture.
+        segments: Segments by the id of the page's picture.
     """
     pages = {page.page: page for page in document.pages}
     pictures = {figure.figure_id: figure for figure in document.figures}
@@ -227,7 +211,7 @@ def with_segments(document: ParsedDocument, segments: Mapping[str, Sequence[Segm
 
 
 def _is_known(box: BBox, whole: Placement, known: Sequence[BBox]) -> bool:
-    """Return whether the parse found a segment itself, or it is all that lies behind a page's text."""
+    """Return whether the parse found a segment itself, or it is the whole background of a page."""
     return any(_share(box, other) > SAME_SHARE for other in known) or (
         whole.role is not Role.PAGE_SCAN and fills(box, whole.bbox)
     )
@@ -243,10 +227,10 @@ def _placement(segment: Segment, page: int, order: int, box: BBox) -> Placement:
 
 
 def fills(box: BBox, page: BBox) -> bool:
-    """Return whether something is as large as the page, but for a margin."""
+    """Return whether a box is as large as the page, except for a margin."""
     return box.area > WHOLE_PAGE_SHARE * page.area
 
 
 def _share(one: BBox, other: BBox) -> float:
-    """Return how much of the smaller box the two share."""
+    """Return the share of the smaller box that two boxes have in common."""
     return (one & other).area / max(1.0, min(one.area, other.area))

@@ -1,4 +1,4 @@
-"""Grow a document's evidence tree, and print it as a table of contents.
+"""Build a document's evidence tree, and print it as a table of contents.
 
 Source: "OMG-QA" (evidence trees; its Figure 2 shows the printed form).
 """
@@ -15,18 +15,17 @@ from tasks.tables.mark_up import caption_of
 def grow(document: StructuredDocument) -> list[Node]:
     """Return a document's evidence tree: sections, with paragraphs, tables and figures as leaves.
 
-    A figure's caption is the leaf's title and no leaf of its own; icons in a line of text belong to the text. Margins are
-    left out.
+    A figure's caption is its title, not a leaf; icons in a line of text belong to the text. Margins are left out.
 
     Returns:
-        The nodes as the document is read, each behind its parent. Ids count from 1.
+        The nodes in reading order, each after its parent. Ids count from 1.
     """
     tree = _Tree()
     blocks = {block.order: block for block in document.blocks}
-    standing: dict[int, list[PlacedFigure]] = defaultdict(list)
+    figures_of: dict[int, list[PlacedFigure]] = defaultdict(list)
     for figure in document.figures:
         if figure.placement.role is Role.CONTENT or blocks[figure.block].kind is BlockKind.FIGURE:
-            standing[figure.block].append(figure)
+            figures_of[figure.block].append(figure)
     for block in document.blocks:
         if block.kind is BlockKind.MARGIN:
             continue
@@ -35,13 +34,13 @@ def grow(document: StructuredDocument) -> list[Node]:
             tree.add(NodeKind.TABLE, block, caption_of(block))
         elif block.kind is not BlockKind.FIGURE and block.placement is None and not is_title and strip(block.text):
             tree.add(NodeKind.TEXT, block)
-        for figure in standing[block.order]:
+        for figure in figures_of[block.order]:
             tree.add(NodeKind.IMAGE, block, figure.caption, figure.placement)
     return tree.nodes
 
 
 def depths(nodes: Sequence[Node]) -> dict[int, int]:
-    """Return how deep each node stands, by its id; 0 for one without a parent."""
+    """Return the depth of each node by its id; 0 without a parent."""
     found: dict[int, int] = {}
     for node in nodes:
         found[node.node_id] = 0 if node.parent_id is None else found[node.parent_id] + 1
@@ -49,7 +48,7 @@ def depths(nodes: Sequence[Node]) -> dict[int, int]:
 
 
 def print_contents(nodes: Sequence[Node], *, sections_only: bool = False) -> str:
-    """Print an evidence tree as an indented table of contents: a line a section, ``[table]`` or ``[image]``, with its id.
+    """Return an evidence tree as an indented table of contents: a line per section, ``[table]`` or ``[image]``, with its id.
 
     Args:
         nodes: As ``grow`` returns them.
@@ -64,7 +63,7 @@ def print_contents(nodes: Sequence[Node], *, sections_only: bool = False) -> str
 
 
 def title_of(node: Node) -> str:
-    """Return what a node is called in the contents, in the document's own words."""
+    """Return a node's name in the contents, in the document's own words."""
     return restore(node.title) or f"without a caption, page {node.page}"
 
 
@@ -73,20 +72,20 @@ def _mark(node: Node) -> str:
 
 
 class _Tree:
-    """The tree so far, and the sections that are open at its end."""
+    """The tree so far, and the open sections at its end."""
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
         self._open: list[Node] = []
 
     def enter(self, block: Block) -> bool:
-        """Open the sections that a block stands in; return whether the block is a section's heading."""
+        """Open the sections of a block; return whether the block is a section's heading."""
         path = block.section_path
         is_title = block.kind is BlockKind.HEADING and bool(path) and same_title(path[-1], block.text)
         pairs = enumerate(zip(path, self._open, strict=False))
         kept = next((at for at, (title, node) in pairs if title != node.title), min(len(path), len(self._open)))
         if is_title and kept == len(path) and self.nodes[-1] is not self._open[kept - 1]:
-            kept -= 1  # a section of the same name as the one before, which has something in it
+            kept -= 1  # another section of the same name: the one before is not empty
         del self._open[kept:]
         for title in path[kept:]:
             self._open.append(self.add(NodeKind.SECTION, block, title))
@@ -94,7 +93,7 @@ class _Tree:
         return is_title or (opened and block.kind is BlockKind.HEADING)
 
     def add(self, kind: NodeKind, block: Block, title: str = "", placement: Placement | None = None) -> Node:
-        """Add a node to the section that is open."""
+        """Add a node to the innermost open section."""
         parent = self._open[-1].node_id if self._open else None
         box = block.bbox if placement is None else placement.bbox
         page = block.page if placement is None else placement.page

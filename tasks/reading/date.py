@@ -6,14 +6,14 @@ import re
 _WRITTEN = re.compile(r"(?:D:)?(\d{4})(\d{2})?(\d{2})?")
 
 FIRST_YEAR = 1993
-"""The year of the first PDF: an earlier date is a clock that was never set (1970, 1904, 1601)."""
+"""Year of the first PDF: an earlier date is an unset clock (1970, 1904, 1601)."""
 
 
 def date_of(modified: str, created: str) -> str | None:
-    """Return the day that a PDF says it was changed last, or else made, such as ``2024-03-31``; None where it says neither.
+    """Return the day when a PDF was last changed, or else created, such as ``2024-03-31``; None without either.
 
     Args:
-        modified: ModDate of its metadata, such as ``D:20240331120000+02'00'``; its day is taken as it is written.
+        modified: ModDate of its metadata, such as ``D:20240331120000+02'00'``; the time zone is ignored.
         created: CreationDate.
     """
     return next((day for written in (modified, created) if (day := _day(written)) is not None), None)

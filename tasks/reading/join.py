@@ -11,7 +11,7 @@ from schemas.geometry import gap
 from tasks.reading.bidi import runs_right_to_left
 
 _SOLID = r"[[\p{ea=W}\p{ea=F}\p{ea=H}]--\p{Hangul}]|\p{lb=SA}"
-"""Letters and symbols of scripts that are written without spaces, whose lines break anywhere: CJK but Korean, Thai, Lao."""
+"""Characters of scripts without spaces, whose lines break anywhere: CJK without Korean, Thai, Lao."""
 _ENDS_SOLID = regex.compile(rf"(?V1)(?:{_SOLID})$")
 _BEGINS_SOLID = regex.compile(rf"(?V1)(?:{_SOLID})")
 _FIRST_WORD = regex.compile(
@@ -21,16 +21,16 @@ _HYPHENATED = re.compile(r"[^\W\d_][-\u00ad\u2010]")
 
 
 ROOM_EM = 1.5
-"""Room behind a line that may be left where it was broken for want of it. Of 1,014 pages 35 change at 1, 32 at 2.25."""
+"""Room that may be left at the end of a wrapped line. Of 1,014 pages 35 change at 1, 32 at 2.25."""
 BESIDE_SHARE = 0.5
-"""Share of their height that two pieces of one line have in common. Of 1,014 pages 6 change at 0.335, 10 at 0.75."""
+"""Minimum share of their height that two parts of one line have in common."""
 
 
 def join_lines(lines: Sequence[Line], *, keep: bool = False) -> str:
     """Return lines as text.
 
-    A line that was broken for want of room is joined with the next one, its hyphen taken out, by a space unless their script
-    is written without; a line that ends early (code, lists, verse) keeps its end.
+    A wrapped line is joined with the next one, without its hyphen, by a space unless their script is written without spaces; a
+    line that ends early (code, lists, verse) keeps its end.
 
     Args:
         lines: In reading order.
@@ -65,7 +65,7 @@ def _space_between(before: str, after: str) -> str:
 
 
 def wraps(line: Line, following: Line, left: float, right: float) -> bool:
-    """Return whether a line was broken for want of room: the next line's first word would not have fitted.
+    """Return whether a line was wrapped: the next line's first word would not have fitted.
 
     Args:
         line: The line.
@@ -87,7 +87,7 @@ def wraps(line: Line, following: Line, left: float, right: float) -> bool:
 
 
 def _first_word(text: str) -> str:
-    """Return what stands at the beginning of a line and can't be broken; "" if it is blank."""
+    """Return the first part of a line that can't be broken; "" if it is blank."""
     if text.isascii():
         return next(iter(text.split(maxsplit=1)), "")
     found = _FIRST_WORD.match(text)

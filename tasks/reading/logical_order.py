@@ -1,8 +1,8 @@
 """Put the right-to-left lines of a page into logical order.
 
-The PDF reader begins a new line, or a new block, where the pen goes back to the right, and goes on from right to left over any
-gap. So lines are split where a column's gap lies between their letters, the pieces of a row are joined, and the letters of the
-whole row are ordered by where they stand (``bidi``).
+MuPDF begins a new line, or a new block, where the pen moves back to the right, and continues from right to left over any gap.
+So lines are split at gaps between columns, the parts of a row are joined, and the letters of the whole row are ordered by
+position (``bidi``).
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,35 +17,33 @@ from schemas.typography import is_same_size
 from tasks.reading.bidi import has_right_to_left, logical_order, runs_right_to_left, with_ligatures_in_order
 
 _GUTTER_EM = 3.0
-"""Least gap between letters of two columns. Of the 50 pages at hand with right-to-left letters 13 change at 1.5 (labels apart
-on a form, rows of a chart of letters are in pieces), 3 at 6 (such rows are one line).
-"""
+"""Minimum gap between letters of two columns. Of 50 pages 13 change at 1.5 (labels on a form fall apart), 3 at 6 (they join)."""
 
 _BLANK_EM = 0.4
-"""Widest gap, or overlap, between pieces of one row. Of those 50 pages 15 change at 0.2 (numbers of steps part from them, lines
-fall apart at a colon), 10 at 0.8 (labels of buttons and parts of fractions join the line beside them).
+"""Maximum gap, or overlap, between parts of one row. Of 50 pages 15 change at 0.2 (lines fall apart at a colon), 10 at 0.8
+(labels of buttons join the line beside them).
 """
 
 _LEADING_EM = 0.4
-"""Widest gap between two lines of one paragraph. Of those 50 pages 6 change at 0.2 (lines of a paragraph part), 12 at 0.8
-(steps and items of lists are one paragraph).
+"""Maximum gap between two lines of one paragraph. Of 50 pages 6 change at 0.2 (paragraphs fall apart), 12 at 0.8 (items of
+lists join).
 """
 
 _OVERLAP_EM = 0.5
-"""Widest overlap of two lines of one paragraph: the boxes of letters with marks are high. Of those 50 pages 10 change at 0.25
-(lines of a paragraph part), 11 at 1 (paragraphs set close are one).
+"""Maximum overlap of two lines of one paragraph: the boxes of letters with marks are high. Of 50 pages 10 change at 0.25
+(paragraphs fall apart), 11 at 1 (paragraphs join).
 """
 
 
 class LineLetters:
-    """Where the letters of a page's lines stand, those of lines that were split or joined included."""
+    """The positions of the letters of a page's lines, also of lines that were split or joined."""
 
     def __init__(self, page: PdfPage) -> None:
         self._page = page
         self._made: dict[tuple[BBox, str], Letters] = {}
 
     def __call__(self, line: Line) -> tuple[str, Sequence[Sequence[float]]]:
-        """Return a line's letters and their boxes; evenly spread where that is unknown, as of words that images show."""
+        """Return a line's letters and their boxes; evenly spread where these are unknown, as for words in images."""
         found = self._find(line)
         if found is not None:
             return found.text, found.boxes
@@ -54,12 +52,12 @@ class LineLetters:
         return line.text, [(x0 + step * place, y0, x0 + step * (place + 1), y1) for place in range(len(line.text))]
 
     def direction(self, line: Line) -> tuple[int, int] | None:
-        """Return which way a line is written; None where that is unknown, or along no side of the page."""
+        """Return the direction of a line; None if unknown, or parallel to no side of the page."""
         found = self._find(line)
         return None if found is None else found.direction
 
     def keep(self, line: Line, letters: Letters) -> None:
-        """Note the letters of a line that was made of the page's."""
+        """Store the letters of a line made of the page's lines."""
         self._made[line.bbox, line.text] = letters
 
     def _find(self, line: Line) -> Letters | None:
@@ -68,16 +66,16 @@ class LineLetters:
 
 
 def in_logical_order(lines: Sequence[PageLine], letters: LineLetters) -> Iterator[PageLine]:
-    """Yield lines, right-to-left ones with their letters in logical order, and those of one paragraph in one block."""
+    """Yield lines, right-to-left ones in logical order, and those of one paragraph in one block."""
     before: Line | None = None
-    pieces = [
-        PageLine(piece, visible)
+    parts = [
+        PageLine(part, visible)
         for line, visible in lines
-        for piece in (
+        for part in (
             _split_at_gutters(line, letters) if runs_right_to_left(line.text) else [_with_ligatures(line, letters)]
         )
     ]
-    for row in _rows(pieces, letters):
+    for row in _rows(parts, letters):
         if not runs_right_to_left("".join([line.text for line, _ in row])):
             before = None
             yield from row
@@ -90,7 +88,7 @@ def in_logical_order(lines: Sequence[PageLine], letters: LineLetters) -> Iterato
 
 
 def _split_at_gutters(line: Line, letters: LineLetters) -> list[Line]:
-    """Return the pieces of a line between whose letters a column's gap lies."""
+    """Return the parts of a line between gaps as wide as a column's."""
     level = letters.direction(line)
     text, boxes = letters(line)
     if level is None or len(boxes) != len(text):
@@ -100,20 +98,20 @@ def _split_at_gutters(line: Line, letters: LineLetters) -> list[Line]:
     ends = [
         at for at, (one, two) in enumerate(pairwise(order), 1) if places[two].x0 - places[one].x1 > _GUTTER_EM * line.size
     ]
-    pieces: list[Line] = []
+    parts: list[Line] = []
     for start, end in pairwise([0, *ends, len(order)]):
         reach = union(places[at] for at in order[start:end])
         own = [at for at, place in enumerate(places) if reach.x0 <= (place.x0 + place.x1) / 2 <= reach.x1]
         words = "".join(text[at] for at in own)
         box = turned(union(places[at] for at in own), back).rounded()
-        piece = line._replace(bbox=box, text=escape(words))
-        letters.keep(piece, Letters(words, [boxes[at] for at in own], level))
-        pieces.append(piece)
-    return pieces if len(pieces) > 1 else [line]
+        part = line._replace(bbox=box, text=escape(words))
+        letters.keep(part, Letters(words, [boxes[at] for at in own], level))
+        parts.append(part)
+    return parts if len(parts) > 1 else [line]
 
 
 def _with_ligatures(line: Line, letters: LineLetters) -> Line:
-    """Return a line of another script with the letters of its right-to-left words' ligatures in order."""
+    """Return a line of another script with the ligatures of its right-to-left words in order."""
     level = letters.direction(line) if has_right_to_left(line.text) else None
     if level is None:
         return line
@@ -128,32 +126,32 @@ def _with_ligatures(line: Line, letters: LineLetters) -> Line:
 
 
 def _rows(lines: Sequence[PageLine], letters: LineLetters) -> Iterator[list[PageLine]]:
-    """Yield what stands beside each other with no more than a blank between."""
+    """Yield rows: lines beside each other with at most a blank in between."""
     row: list[PageLine] = []
-    for piece in lines:
-        level = letters.direction(piece.line)
+    for part in lines:
+        level = letters.direction(part.line)
         if row and not (
-            piece.is_visible == row[0].is_visible
+            part.is_visible == row[0].is_visible
             and level is not None
             and level == letters.direction(row[0].line)
-            and any(_touches(piece.line, other, level) for other, _ in row)
+            and any(_touches(part.line, other, level) for other, _ in row)
         ):
             yield row
             row = []
-        row.append(piece)
+        row.append(part)
     if row:
         yield row
 
 
 def _touches(one: Line, other: Line, direction: tuple[int, int]) -> bool:
-    """Return whether two pieces of text stand on one row, a blank apart at most."""
+    """Return whether two lines are on one row, at most a blank apart."""
     left, right = turned(one.bbox, direction), turned(other.bbox, direction)
     apart = gap(left.x0, left.x1, right.x0, right.x1)
     return is_level(left, right) and abs(apart) <= _BLANK_EM * max(one.size, other.size)
 
 
 def _joined(row: Sequence[Line], letters: LineLetters) -> Line:
-    """Return a right-to-left row as one line, its letters in logical order."""
+    """Return a right-to-left row as one line in logical order."""
     level = letters.direction(row[0])
     if level is None:
         return row[0]
@@ -168,7 +166,7 @@ def _joined(row: Sequence[Line], letters: LineLetters) -> Line:
 
 
 def _continues(before: Line, line: Line) -> bool:
-    """Return whether a line stands right under the one before, both beginning at one right edge, in letters of one size."""
+    """Return whether a line is right below the one before, with the same right edge and type size."""
     down = line.bbox.y0 - before.bbox.y1
     near = -_OVERLAP_EM * line.size <= down <= _LEADING_EM * line.size and abs(line.bbox.x1 - before.bbox.x1) <= line.size
     return near and is_same_size(line.size, before.size) and line.bold == before.bold

@@ -1,6 +1,6 @@
-"""Check pictures without a caption against the page: is each read with text that stands next to it?
+"""Check whether each picture without a caption is read with text beside it on the page.
 
-This looks at the outcome, whoever made it: where the picture's block stands in reading order, and what the page has around it.
+This checks the outcome only: the picture's position in reading order, and the text around it on the page.
 """
 
 from collections import Counter, defaultdict
@@ -15,24 +15,20 @@ from tasks.reading.picture_places import OWN_COLUMN_PT, TOUCH_PT, shares_column
 from tasks.tables.rows import upright
 
 _SIDE_PT = 200.0
-"""Farthest text beside a picture that it may be read with: rows of name, text and picture are as wide as the page. Of 108
-pictures without a caption on 409 pages none is judged otherwise at 100 or 400.
-"""
+"""Maximum distance of text beside a picture that it may be read with: rows of name, text and picture are as wide as the page."""
 
 
 def read_with_neighbours(
     pages: Sequence[Page], blocks: Sequence[Block], figures: Sequence[PlacedFigure]
 ) -> dict[int, bool]:
-    """Say of pictures without a caption whether the block before or after them stands next to them on the page.
+    """Return whether the block before or after each picture is next to it on the page, by the order of its placement.
+
+    Left out are pictures with a caption, in a line or a table, and those with no text next to them.
 
     Args:
         pages: Of the document.
         blocks: In reading order.
         figures: Placed in them.
-
-    Returns:
-        An answer a picture, by its placement's order. Left out are pictures with a caption, in a line or a table, and those
-        that no text stands next to.
     """
     rotations = {page.page: page.rotation for page in pages}
     captions = {figure.placement.order: figure.caption for figure in figures}
@@ -57,11 +53,11 @@ def read_with_neighbours(
 
 
 def pictures_by_their_text(documents: Iterable[tuple[str, Mapping[int, bool]]], bounds: Bounds) -> GateResult:
-    """Hold that enough pictures without a caption are read with text that stands next to them.
+    """Check that enough pictures without a caption are read with text next to them.
 
     Args:
-        documents: Sources, and what ``read_with_neighbours`` answers of each document.
-        bounds: What share of the pictures is asked for. A few say too little: of fewer than 20 none refuses a version.
+        documents: Sources with the results of ``read_with_neighbours``.
+        bounds: The required share of pictures. With fewer than 20 pictures the gate always passes.
     """
     answers: Counter[bool] = Counter()
     away: Counter[str] = Counter()

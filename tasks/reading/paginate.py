@@ -1,4 +1,4 @@
-"""Lay a parsed document out as the page-per-row table of "Beyond Text"."""
+"""Convert a parsed document to the page-per-row table of "Beyond Text"."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from schemas.tags import restore
 MIN_SIDE_PX = 50
 MIN_BYTES = 1024
 MIN_RELATIVE_SIZE = 0.0
-"""The paper's code takes an image whose shorter side, bytes, and bytes a sample all exceed these."""
+"""The paper's code keeps an image whose shorter side, bytes, and bytes per sample all exceed these."""
 
 _SAMPLES = 3
 
@@ -23,7 +23,7 @@ _OnPage = TypeVar("_OnPage", Line, Placement)
 
 @dataclass(frozen=True)
 class Paginated:
-    """A document's rows, and the pictures that are none."""
+    """A document's rows, and the pictures left out."""
 
     rows: pa.Table
     drops: pa.Table
@@ -40,15 +40,15 @@ def paginate(
 ) -> Paginated:
     """Return a row for each image of each page, and one for a page without images; a page's text is repeated.
 
-    An image is a picture as its reader sees it, its mask on white; the same one twice on a page is one. The paper takes
-    embedded images alone, so its filter leaves drawings out. Text is the page's own, not recognised.
+    An image is a picture as the reader sees it, its mask on white; duplicates on a page are one. The paper keeps embedded images
+    only, so its filter leaves drawings out. Text is the page's own, without OCR.
 
     Args:
         document: The parsed document.
         source: Its file, for ``url``.
-        subject: As its PDF names it; "" where it doesn't.
+        subject: From its metadata; "" without one.
         load: Returns a figure's PNG.
-        images: Which images are taken.
+        images: Which images are kept.
         first_index: ``index`` of the first row.
     """
     figures = {figure.figure_id: figure for figure in document.figures}
@@ -79,7 +79,7 @@ def _by_page(items: Iterable[_OnPage]) -> dict[int, list[_OnPage]]:
 def _images(
     placements: Iterable[Placement], figures: Mapping[str, Figure], load: Callable[[Figure], bytes], images: ImageFilter
 ) -> tuple[dict[str, bytes], list[dict[str, Any]]]:
-    """Return the images of a page by figure id, and what pictures are none, with the reason."""
+    """Return the images of a page by figure id, and the pictures left out, with the reason."""
     taken: dict[str, bytes] = {}
     drops: list[dict[str, Any]] = []
     for placement in placements:
@@ -104,7 +104,7 @@ def _images(
 def _reason(
     placement: Placement, figure: Figure | None, data: bytes | None, images: ImageFilter, taken: dict[str, bytes]
 ) -> str | None:
-    """Say why a picture is no image of its page; None where it is one."""
+    """Return why a picture is left out; None if it is kept."""
     if figure is None or data is None:
         return f"has no pixels: {placement.reason}"
     if figure.figure_id in taken:
@@ -123,12 +123,12 @@ def _reason(
 
 
 def unique_texts(tables: Sequence[pa.Table]) -> pa.Table:
-    """Return each text of pages once, in order of appearance, with every page that has it.
+    """Return each distinct page text once, in order of appearance, with all pages that have it.
 
-    The paper's code drops duplicates, and with them where they stood; here no page is forgotten.
+    The paper's code drops duplicates with their positions; here no page is lost.
 
     Args:
-        tables: Rows as ``paginate`` gives them.
+        tables: Rows as ``paginate`` returns them.
     """
     merged: dict[str, tuple[dict[str, dict[str, Any]], dict[str, None]]] = {}
     columns = ["doc_id", "doc_title", "page_number", "url"]

@@ -1,4 +1,4 @@
-"""Read what the pages of a PDF hold: lines, figures and where they stand, tables, the outline. No model runs."""
+"""Parse a PDF: lines, figures and their placements, tables, the outline. No model runs."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -34,11 +34,11 @@ from tasks.tables.tabulate import Grid, tabulate
 PARSE_VERSION = "19"
 
 _FREE_MEMORY_EVERY = 16
-"""Pages after which what the PDF library caches is dropped."""
+"""Pages after which the PDF library's cache is emptied."""
 
 _TEMPLATE_PAGES = 3
-"""Pages that one image may be the background of before it is a template, which holds no figure of theirs. Of 409 pages none
-changes at 1 or 6; more, and a presentation of a hundred slides has its background drawn and looked at for each.
+"""Pages with the same background image from which on it is a template without figures: else a presentation of a hundred slides
+has its background drawn and segmented for each.
 """
 
 
@@ -50,16 +50,16 @@ def parse(
     keep_figure: KeepFigure | None,
     opened: Callable[[int], None] = lambda _pages: None,
 ) -> ParsedDocument:
-    """Read one PDF.
+    """Parse one PDF.
 
-    A page, an image or a table that can't be read becomes a ``PageFailure``; the rest goes on.
+    A page, an image or a table that can't be read becomes a ``PageFailure``; the rest is parsed.
 
     Args:
         document: The open PDF.
         doc_id: The digest of its bytes.
-        options: Resolution and size of figures, and how many pages there may be. Time and memory are the caller's to bound.
-        keep_figure: Given each figure once, as soon as its page is read, so that memory holds the pixels of one page. None
-            leaves the pixels alone: placements then have a place and a role, but no figure.
+        options: Resolution and size of figures, and the page limit. The caller limits time and memory.
+        keep_figure: Called with each figure once its page is read, so that memory has the pixels of one page. None skips the
+            pixels: placements then have a box and a role, but no figure.
         opened: Called with the number of pages before the first is read.
 
     Raises:
@@ -97,7 +97,7 @@ def _labels(document: PdfDocument) -> tuple[str, ...]:
 
 @dataclass
 class _Reading:
-    """What was read so far."""
+    """The pages read so far."""
 
     document: PdfDocument
     collection: Collection | None
@@ -111,14 +111,14 @@ class _Reading:
 
     @property
     def figures(self) -> list[Figure]:
-        """Every figure that was kept."""
+        """All kept figures."""
         return [] if self.collection is None else list(self.collection.figures.values())
 
     def read_all(self) -> None:
-        """Add every page.
+        """Read every page.
 
         Raises:
-            BadInputError: Nothing of any can be read.
+            BadInputError: No page can be read.
         """
         for number in range(1, self.document.page_count + 1):
             self._read(number)
@@ -149,13 +149,13 @@ class _Reading:
         self._note_damage(content)
 
     def _fail(self, page: int, error: BadInputError) -> None:
-        """Note that something of a page could not be read."""
+        """Add a failure for a page."""
         failure = PageFailure(page, error.code, error.message)
         if failure not in self.failures:
             self.failures.append(failure)
 
     def _note_damage(self, content: Content) -> None:
-        """Note that a page lost content while it was read."""
+        """Add a failure if the page lost content while it was read."""
         number = content.page.page
         is_empty = not (content.lines or content.drawn.images or content.drawn.marks)
         lost = self.document.lost_content()
@@ -216,7 +216,7 @@ class _Reading:
         return replace(placement, figure_id=figure.figure_id, raw_sha1=raw_sha1, role=role, reason=reason)
 
     def _is_template(self, image: Image | None, page: PdfPage) -> bool:
-        """Return whether what lies behind a page's text has been behind so many that it holds no figure of theirs."""
+        """Return whether a background was on so many pages that it is a template."""
         sha1 = None if image is None else stream_sha1(page.embedded(image))
         if sha1 is None:
             return False
@@ -225,7 +225,7 @@ class _Reading:
 
 
 def _with_their_pictures(content: Content, placed: Sequence[Placement]) -> list[Line]:
-    """Return the lines of a page, each with the picture that it stands in: labels of drawings, hidden text behind an image."""
+    """Return the lines of a page, each with the picture around it: labels of drawings, hidden text behind an image."""
     pictures = [placement for placement in placed if placement.role is Role.CONTENT]
     if not pictures:
         return content.texts

@@ -1,4 +1,4 @@
-"""Read a page of an open PDF: its lines in logical order, words that are set as images included, and what it draws."""
+"""Read a page of an open PDF: lines in logical order, words set as images, drawings."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from tasks.reading.spell import has_words_as_images, spelled_lines
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a page holds: ``lines`` are made of what is ``drawn``; ``letters`` finds where the letters of each stand."""
+    """A page's content: ``lines`` derive from ``drawn``; ``letters`` locates the letters of each."""
 
     page: Page
     drawn: PdfPage
@@ -59,7 +59,7 @@ def _lines(page: PdfPage, letters: LineLetters) -> list[PageLine]:
 
 
 def read_outline(document: PdfDocument, pages: Sequence[Page]) -> list[OutlineEntry]:
-    """Return the PDF's own outline, as far as it points to its pages; [] where it has none, or a broken one.
+    """Return the PDF's own outline, restricted to its pages; [] where it has none, or a broken one.
 
     Args:
         document: The open PDF.

@@ -1,4 +1,4 @@
-"""Choose what an OCR model must look at, and put what it read off scanned pages where it stands on them."""
+"""Choose the pictures for OCR, and add the recognised lines of scanned pages."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -10,19 +10,19 @@ from schemas.tags import escape
 from tasks.tables.tabulate import holds
 
 BLOCK_GAP_LINES = 0.8
-"""Gap over a recognised line that begins a block, by its height."""
+"""Gap above a recognised line that begins a block, relative to its height."""
 SIZE_SHARE = 0.75
-"""Size of type, by the height of the box around a recognised line."""
+"""Type size relative to the height of the box of a recognised line."""
 
 
 def pictures_to_recognise(placements: Iterable[Placement], labelled: Collection[int]) -> list[str]:
-    """Return the ids of figures whose words the PDF doesn't hold as text: pixels, scanned pages, drawings without text.
+    """Return the sorted ids of figures whose words are not in the PDF's text: images, scanned pages, drawings without text.
 
-    Each id once, sorted; icons and decoration are left out, since their words answer nothing.
+    Icons and decoration are left out, since their words answer nothing.
 
     Args:
-        placements: Those of a document.
-        labelled: The orders of those that lines of text stand in.
+        placements: Of a document.
+        labelled: The orders of those with lines of text inside.
     """
     return sorted(
         {
@@ -36,7 +36,7 @@ def pictures_to_recognise(placements: Iterable[Placement], labelled: Collection[
 
 
 def with_words(document: ParsedDocument, recognised: Mapping[str, Sequence[RecognisedLine]]) -> ParsedDocument:
-    """Return a document with the lines that were read off its scanned pages; words that the PDF holds itself are left out.
+    """Return a document with the recognised lines of its scanned pages, without words that the PDF has itself.
 
     Args:
         document: As parsed.
@@ -58,7 +58,7 @@ def with_words(document: ParsedDocument, recognised: Mapping[str, Sequence[Recog
 def _lines(
     place: Placement, figure: Figure, read: Sequence[RecognisedLine], page: Page, held: Sequence[Line]
 ) -> Iterator[Line]:
-    """Yield what was read off one page, brought from pixels to points, in blocks as it stands."""
+    """Yield the recognised lines of one page in blocks, boxes converted from pixels to points."""
     block = max((line.block for line in held), default=0)
     previous: BBox | None = None
     for line in read:

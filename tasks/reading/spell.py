@@ -1,4 +1,4 @@
-"""Read words that are set as images, such as a heading in letters that can't be embedded, from their replacement texts."""
+"""Read words that are set as images, such as headings in fonts that can't be embedded, from their replacement texts."""
 
 from collections.abc import Sequence
 
@@ -8,31 +8,31 @@ from schemas.geometry import BBox
 from schemas.tags import escape
 
 _PAINT_PX = 8
-"""Largest side of an image that is only the colour which is painted through a larger mask."""
+"""Maximum side of an image that is only the colour painted through a larger mask."""
 
 _SAME_SHARE = 0.9
-"""Least overlap, over union, of an image and the box of its replacement text."""
+"""Minimum overlap, over union, of an image and the box of its replacement text."""
 
 _SIZE_SHARE = 0.85
-"""Size of the letters over the height of their image."""
+"""Type size relative to the height of the image."""
 
 _OVERHANG_SHARE = 0.35
-"""Overlap, over the height, of two images of one word; where a blank lies between them they overlap less."""
+"""Minimum overlap, relative to the height, of two images of one word; with a blank in between they overlap less."""
 
 _SAME_HEIGHT_SHARE = 0.1
 _LEADING_SHARE = 0.5
-"""Widest gap, over the height, between two lines of one paragraph."""
+"""Maximum gap, relative to the height, between two lines of one paragraph."""
 
 
 def has_words_as_images(images: Sequence[Image]) -> bool:
-    """Return whether one of a page's images is next to no pixels, painted through a mask that has the shape."""
+    """Return whether one of a page's images is a few pixels painted through a mask."""
     return any(
         image.mask_px is not None and max(image.width, image.height) <= _PAINT_PX < max(image.mask_px) for image in images
     )
 
 
 def spelled_lines(texts: Sequence[ReplacementText], images: Sequence[Image], page: int) -> list[Line]:
-    """Return the words that a page's images show, where the PDF has replacement texts for them.
+    """Return the words of a page's images that have replacement texts.
 
     Source:
         ISO 32000-2, 14.9.4.
@@ -53,7 +53,7 @@ def spelled_lines(texts: Sequence[ReplacementText], images: Sequence[Image], pag
 
 
 def _is_beside(last: BBox, box: BBox) -> bool:
-    """Return whether an image goes on the row of the one before: the letters of one word may be two images."""
+    """Return whether an image continues the row of the one before: the letters of one word may be two images."""
     return _has_same_height(last, box) and box.y0 == last.y0 and last.x0 < box.x0 <= last.x1 + last.height
 
 
@@ -66,6 +66,6 @@ def _has_same_height(last: BBox, box: BBox) -> bool:
 
 
 def _blank(last: Line, box: BBox) -> str:
-    """Return what stands between two images of a row: each is larger than its letters, so they overlap, and less at a blank."""
+    """Return the text between two images of a row: larger than their letters, they overlap, less so at a blank."""
     is_apart = last.bbox.x1 - box.x0 < _OVERHANG_SHARE * last.bbox.height
     return " " if is_apart and not last.text.endswith((" ", "-")) else ""

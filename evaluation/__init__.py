@@ -1,1 +1,1 @@
-"""How good a version is."""
+"""Evaluation of a version."""

@@ -1,4 +1,4 @@
-"""Calibrate how sure an answer must be: on golden questions, and on questions that a version can't answer (decision 14)."""
+"""Calibrate the confidence of answers on golden questions, and on questions that a version can't answer (decision 14)."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -11,29 +11,29 @@ from tasks.answering.confidence import Evidence, confidence
 from tasks.answering.highlight import telling
 
 PRIOR = 30
-"""Questions that the packaged default counts as: with as many golden questions, default and corpus count alike."""
+"""Weight of the packaged default, in questions."""
 
 REFUSED = 0.04
-"""Share of answerable questions that may get no answer: a wrong abstention costs more than a wrong answer marked as not sure."""
+"""Maximum share of answerable questions without an answer: a wrong abstention costs more than an answer marked as not sure."""
 
 DOUBTED = 0.8
-"""Share of unanswerable questions that must not pass for surely answered."""
+"""Minimum share of unanswerable questions that are not sure."""
 
 MOST_DOUBT = 0.6
-"""Confidence above which an answer always counts as sure."""
+"""Maximum threshold of sureness."""
 
 MOST_NEGATIVES = 40
-"""Questions of each kind of negatives, so that calibration takes seconds."""
+"""Maximum number of questions of each kind of negatives."""
 
 
 def foreign_questions() -> list[str]:
-    """Return packaged questions of many fields, which a corpus of another field can't answer."""
+    """Return packaged questions of other fields."""
     text = files("evaluation").joinpath("foreign_questions.txt").read_text(encoding="utf-8")
     return [line for line in text.splitlines() if line.strip()][:MOST_NEGATIVES]
 
 
 def shuffled(questions: Sequence[str]) -> list[str]:
-    """Return questions in which every other telling word is another question's: all words are known, and nothing is asked."""
+    """Return nonsense questions, made of the words of two questions each."""
     told = [re.findall(r"\w+", telling(question)) for question in questions]
     found = []
     for place, own in enumerate(told):
@@ -50,8 +50,8 @@ def calibrate(
     """Return a version's calibration; few questions leave it near the default.
 
     Args:
-        answerable: The evidence of golden questions that have an answer.
-        unanswerable: That of questions without one, by where they are from.
+        answerable: Evidence of golden questions with an answer.
+        unanswerable: Evidence of questions without one, by their origin.
         default: The packaged calibration for the version's text model.
     """
     negatives = [evidence for found in unanswerable.values() for evidence in found if evidence]
@@ -82,7 +82,7 @@ def calibrate(
 def _scale(
     name: str, positives: Sequence[Evidence], negatives: Sequence[Evidence], default: Calibration, share: float
 ) -> FeatureScale:
-    """Return mean and deviation of one kind of evidence, positives and negatives counted alike."""
+    """Return mean and deviation of one kind of evidence, with positives and negatives weighted equally."""
     groups = [np.array([evidence[name] for evidence in group]) for group in (positives, negatives)]
     mean = float(np.mean([group.mean() for group in groups]))
     scale = float(np.sqrt(np.mean([((group - mean) ** 2).mean() for group in groups])))

@@ -1,4 +1,4 @@
-"""Judge a version by what its golden questions find."""
+"""Gates on the results of golden questions."""
 
 from collections.abc import Sequence, Set
 
@@ -10,22 +10,22 @@ from schemas.versions import GateResult
 from schemas.violations import EXAMPLES
 
 OF_RETRIEVAL = frozenset(gate.name for gate in (RECALL, FUSION_HELPS, RECALL_KEPT))
-"""Gates on what questions find: what they refuse by one ranking they may let pass by another."""
+"""Gates that depend on the ranking."""
 
 
 def retrieval_gates(
     questions: Sequence[Question], fused: ModeReport, parts: Sequence[ModeReport], live: ModeReport | None, bounds: Bounds
 ) -> list[GateResult]:
-    """Hold that a version finds enough, no less than the live one, and by fusion no less than by its best single retriever.
+    """Judge a version's recall, absolutely, against its best single retriever, and against the live version.
 
-    A loss refuses where it is larger than its margin, and more than chance: over the questions resampled in pairs, 95 % of
-    the losses are above zero. So one question of ten that turns out otherwise refuses nothing, three do.
+    A loss refuses if it exceeds its margin and is significant: the upper bound of a paired bootstrap (one-sided 95 %) is
+    below zero. Of ten questions, one lost refuses nothing, three do.
 
     Args:
         questions: The golden questions.
         fused: The default preset's report.
-        parts: A report for each of its retrievers alone, on the same questions; [] where it has but one.
-        live: The default preset's report of the live version; None where there is none.
+        parts: A report for each of its retrievers alone; [] for a single one.
+        live: The live version's report; None without one.
         bounds: The margins.
     """
     recall = fused.recall_at_10
@@ -63,7 +63,7 @@ def _not_lost(
 
 
 def _named(questions: Sequence[Question], ids: Set[str]) -> str:
-    """Return questions by id, with the pages that answer them; a few are named, the rest counted."""
+    """Return questions by id and pages; a few are named, the rest counted."""
     wanted = [question for question in questions if question.id in ids]
     named = [f"{question.id} ({question.doc or 'any document'}{_pages(question)})" for question in wanted[:EXAMPLES]]
     return ", ".join(named) + (f" and {len(wanted) - EXAMPLES} more" if len(wanted) > EXAMPLES else "")

@@ -1,4 +1,4 @@
-"""Ask a version its golden questions."""
+"""Run the golden questions on a version."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -19,7 +19,7 @@ Placed = Mapping[str, Sequence[tuple[str, int, BBox]]]
 
 
 class QuestionScore(BaseModel):
-    """How one question fared; a rank is None where nothing right was among the first ten."""
+    """The ranks of one question's first right page and figure; None beyond the first ten."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -29,10 +29,10 @@ class QuestionScore(BaseModel):
 
 
 class ModeReport(BaseModel):
-    """How one way to search fared on all answerable questions; a metric is None where no question asks for it.
+    """The metrics of one preset on all answerable questions; None without questions.
 
-    Where answers were asked for, too: ``answered`` is the share of answerable questions that got one, right or wrong, and
-    ``abstained`` the share of the others that got none, as is right.
+    ``answered`` is the share of answerable questions that got an answer, ``abstained`` the share of the others that got
+    none.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -50,16 +50,9 @@ class ModeReport(BaseModel):
 
 
 def ask(questions: Sequence[Question], search: Search, mode: str, placed: Placed) -> ModeReport:
-    """Ask the answerable questions by one way to search.
+    """Run the answerable questions with one preset (``mode``).
 
-    A page counts as found by a hit any of whose regions is on it. A figure counts by a hit that carries it, overlapping
-    the gold box by half (IoU).
-
-    Args:
-        questions: Golden questions; those that nothing answers are left out.
-        search: The version's retrieval.
-        mode: The name of the way to search.
-        placed: Where the version's figures stand.
+    A page is found by a hit with a region on it; a figure by a hit with a figure that overlaps the gold box (IoU ≥ 0.5).
     """
     answerable = [question for question in questions if question.answerable]
     scores = [_score(question, search(question.question, DEPTH), placed) for question in answerable]
@@ -79,13 +72,7 @@ def ask(questions: Sequence[Question], search: Search, mode: str, placed: Placed
 
 
 def with_answers(report: ModeReport, questions: Sequence[Question], answers: Callable[[str], bool]) -> ModeReport:
-    """Return a report that also says which questions got an answer, and which none.
-
-    Args:
-        report: How the search behind the answers fared.
-        questions: Golden questions, those that nothing answers among them.
-        answers: Whether a query gets an answer.
-    """
+    """Return a report with the shares of questions that got an answer; ``answers`` says whether a query gets one."""
     given: dict[bool, list[bool]] = {True: [], False: []}
     for question in questions:
         given[question.answerable].append(answers(question.question))

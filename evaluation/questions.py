@@ -1,4 +1,4 @@
-"""Golden questions: what a version must be able to find."""
+"""Golden questions."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ class GoldFigure(BaseModel):
 
 
 class Question(BaseModel):
-    """A golden question. ``doc`` is a source's file name; ``pages`` are those that answer, [] where nothing does."""
+    """A golden question. ``doc`` is a source's file name; ``pages`` are those that answer, [] if none does."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -36,7 +36,7 @@ def load_questions(path: str) -> list[Question]:
     """Read golden questions from a JSONL file.
 
     Raises:
-        UserError: The file can't be read, or a line isn't a question; the message names the line.
+        UserError: The file can't be read, or a line is invalid; the message names the line.
     """
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()

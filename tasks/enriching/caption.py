@@ -1,4 +1,4 @@
-"""Put into words what figures and pages show: what the document itself says of them, and what a model or a person wrote."""
+"""Compose the text of figures' and pages' rows: from the document, and from descriptions by models and people."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,12 +20,9 @@ CAPTION_VERSION = "2"
 
 @dataclass(frozen=True, slots=True)
 class DescriptionResult:
-    """What describes a figure, page or text beside its document's own words.
+    """A usable description, or the reasons why there is none.
 
-    Attributes:
-        by: A captioner's name, or ``PERSON``.
-        text: The description; "" where there is none that may be used.
-        flags: What is doubtful about it, or why there is none.
+    ``by`` is a captioner's name, or ``PERSON``; ``text`` is "" without a usable description; ``flags`` are its doubts.
     """
 
     by: str = CONTEXT
@@ -41,16 +38,7 @@ def description_result(
     made: Description | None,
     languages: LanguageDetector,
 ) -> DescriptionResult:
-    """Return what of a model's reply describes a figure, page or text, and what is doubtful about it.
-
-    Args:
-        by: The captioner's name.
-        kind: Of what kind it is.
-        prompt: What it was asked, and what its replies are expected to be like.
-        around: What the document says around it.
-        made: The reply; None where there is none yet.
-        languages: Detects another language than that of the document.
-    """
+    """Return the usable part of a model's reply, with its flags; ``made`` is None before there is a reply."""
     if made is None:
         return DescriptionResult(flags=(unaskable(kind, around) or Flag.NOT_DESCRIBED,))
     found = flags(made, prompt, around, languages=languages)
@@ -58,49 +46,42 @@ def description_result(
 
 
 def described(piece: Chunk) -> tuple[Subject, str]:
-    """Return what a model describes of a row, and the name of what it wrote: a picture's, or that of the text."""
+    """Return the subject of a row's description, and its id: a picture's, or the text's."""
     return described_of(piece.modality, piece.figure_id, piece.text)
 
 
 def described_of(modality: str, figure_id: str | None, text: str) -> tuple[Subject, str]:
-    """Return the same of a row by its columns."""
+    """Return the same of a row's columns."""
     if figure_id is None:
         return "text", text_id(text)
     return "page" if modality == Modality.PAGE else "figure", figure_id
 
 
 DescriptionResults = Mapping[tuple[Subject, str], DescriptionResult]
-"""What describes a document's figures, pages and texts; what is left out is described by its context, a text by nothing."""
+"""The descriptions of a document by subject and id; a missing figure is described by its context."""
 
 
-def fitting(wordings: DescriptionResults, count_tokens: CountTokens, *, max_tokens: int) -> DescriptionResults:
-    """Return what models and people wrote, summaries of texts cut to what a row may hold: they are searched as they are."""
+def fitting(results: DescriptionResults, count_tokens: CountTokens, *, max_tokens: int) -> DescriptionResults:
+    """Return the descriptions with summaries cut to a row's tokens, since they are searched as they are."""
     return {
-        (subject, name): replace(wording, text=begin(wording.text, count_tokens, max_tokens))
-        if subject == "text" and wording.text
-        else wording
-        for (subject, name), wording in wordings.items()
+        (subject, name): replace(result, text=begin(result.text, count_tokens, max_tokens))
+        if subject == "text" and result.text
+        else result
+        for (subject, name), result in results.items()
     }
 
 
 def describe(
     chunks: Iterable[Chunk],
     figures: Iterable[PlacedFigure],
-    wordings: DescriptionResults,
+    results: DescriptionResults,
     count_tokens: CountTokens,
     *,
     max_tokens: int,
 ) -> list[Chunk]:
-    """Return the chunks of a document, the text of each figure's row, and of each page's, composed.
+    """Return the chunks of a document with the text of figures' and pages' rows composed, cut to ``max_tokens``.
 
-    It is composed when rows are made, from finished work: another way of describing figures structures no document again.
-
-    Args:
-        chunks: As ``chunk`` cut them.
-        figures: The document's tagged figures.
-        wordings: What models and people wrote.
-        count_tokens: Tokens of each text, by the embedder that will read it.
-        max_tokens: Tokens a row may hold; a longer description keeps its beginning.
+    It runs when rows are made, so that other descriptions don't structure documents again.
     """
     placed = {figure.placement.order: figure for figure in figures}
 
@@ -109,29 +90,29 @@ def describe(
 
     made = []
     for piece in chunks:
-        wording = wordings.get(described(piece), DescriptionResult())
+        result = results.get(described(piece), DescriptionResult())
         if piece.placement is not None and piece.figure_id is not None:
-            made.append(replace(piece, text=cut_to_fit(_of_figure(piece, placed[piece.placement], wording))))
+            made.append(replace(piece, text=cut_to_fit(_of_figure(piece, placed[piece.placement], result))))
         elif piece.modality == Modality.PAGE:
-            text = cut_to_fit(as_printed(wording.text) or piece.tagged_text or "Page without words")
+            text = cut_to_fit(as_printed(result.text) or piece.tagged_text or "Page without words")
             made.append(replace(piece, text=text, tagged_text=text))
         else:
             made.append(piece)
     return made
 
 
-def _of_figure(piece: Chunk, figure: PlacedFigure, wording: DescriptionResult) -> str:
+def _of_figure(piece: Chunk, figure: PlacedFigure, result: DescriptionResult) -> str:
     beside = piece.tagged_text.removeprefix(placeholder(piece.figure_id or ""))
-    return compose(beside, wording.text, figure.inner_text, figure.section_path)
+    return compose(beside, result.text, figure.inner_text, figure.section_path)
 
 
 def compose(caption: str, description: str, inner_text: str, section_path: Sequence[str]) -> str:
-    """Return the words of a figure's row, a part a line, never none, so that every figure can be found.
+    """Return the text of a figure's row, a part a line; never empty, so that every figure can be found.
 
     Args:
-        caption: The caption as printed, or else the step that the figure stands by; "" where there is neither.
-        description: What a model or a person wrote of it; "" where nobody did.
-        inner_text: Words read inside the figure, by OCR or from a drawing's labels; "" where there are none.
+        caption: The caption as printed, or else the adjacent step; "" for neither.
+        description: A model's or person's; "" for none.
+        inner_text: Words inside the figure, by OCR or from a drawing's labels.
         section_path: Titles of the sections around it, outermost first.
     """
     section = section_path[-1] if section_path else ""
@@ -140,5 +121,5 @@ def compose(caption: str, description: str, inner_text: str, section_path: Seque
 
 
 def as_printed(description: str) -> str:
-    """Return what a model or a person wrote as text of a document: one line, which no tag can hide in."""
+    """Return a description as one escaped line."""
     return escape(" ".join(description.split()))

@@ -1,8 +1,7 @@
-"""Judge what a generative model wrote of a figure, page or text, from the words alone.
+"""Check a model's description of a figure, page or text by its words alone.
 
-What refuses must hardly ever be wrong, for the answer was paid for; what marks may be. The rates beside each bound are of
-35,438 passages and 512 captions out of 547 documents in 34 languages, written by people, which stand in for good
-descriptions (false alarms), and of faults made out of them (found). Decision 29 has the whole of it.
+Refusing flags must hardly ever be wrong, for the reply was paid for; warnings may be. Rates of false alarms are of 35,438
+passages and 512 captions in 34 languages, written by people; rates found are of faults made from them (decision 29).
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,20 +21,20 @@ QUALITY_VERSION = "1"
 
 
 def unaskable(kind: CaptionerKind, around: Surroundings) -> Flag | None:
-    """Return why a model can't be asked at all: one that reads words, where none were recognised. None: it can be."""
+    """Return why a model can't describe it: a model that reads words needs some. None if it can."""
     return None if kind.sees or words_of(around.words) else Flag.NO_TEXT
 
 
 def flags(
     description: Description, prompt: Prompt, around: Surroundings, *, languages: LanguageDetector | None = None
 ) -> tuple[Flag, ...]:
-    """Return what is wrong with a description, in the order of ``Flag``; () is nothing.
+    """Return the flags of a description, in the order of ``Flag``.
 
     Args:
-        description: What a model wrote, or why it didn't.
-        prompt: What it was asked.
-        around: What the document says; the words recognised in it, its printed page and the language that is wanted included.
-        languages: Detects languages; without one only another script is noticed.
+        description: The stored reply or failure.
+        prompt: Its prompt.
+        around: Its surroundings, with recognised words, printed page and wanted language.
+        languages: Detects languages; without it only another script is noticed.
     """
     if description.failure is not None:
         return (Flag.FAILED,)
@@ -62,7 +61,7 @@ def flags(
 
 
 _OF_WORDS = frozenset({"page", "text"})
-"""Subjects whose own words, which a page or a text is made of, say which language is expected."""
+"""Subjects whose own words determine the expected language."""
 
 
 # Words
@@ -72,12 +71,12 @@ _SPACED = rf"[[\p{{L}}\p{{N}}]--[{_UNSPACED}]]"
 _WORD = regex.compile(rf"(?V1)[{_UNSPACED}]\p{{M}}*|{_SPACED}(?:(?:{_SPACED}|[\p{{M}}'’.,_/-])*(?:{_SPACED}|\p{{M}}))?")
 _UNSPACED_LETTER = regex.compile(rf"[{_UNSPACED}]")
 _LETTERS_A_WORD = {"Han": 1.5, "Hiragana": 2.0, "Katakana": 3.0, "Thai": 4.0, "Lao": 4.0, "Khmer": 4.5, "Myanmar": 4.5}
-"""Letters, as the eye counts them, of an average word in scripts that put no space between words."""
+"""Letters of an average word in scripts without spaces."""
 _SCRIPT_OF = {name: regex.compile(rf"\p{{{name}}}") for name in _LETTERS_A_WORD}
 
 
 def words_of(text: str) -> list[str]:
-    """Return words and numbers, folded; a letter of a script without spaces stands for itself."""
+    """Return words and numbers, folded; in scripts without spaces each letter."""
     return [word.casefold() for word in _WORD.findall(text)]
 
 
@@ -92,26 +91,21 @@ def length(text: str) -> int:
 
 _WINDOW = 60
 _LEAST_DISTINCT = 0.25
-"""Words that are looked at together, and the least share of them that must differ (the type-token ratio, which falls with
-length)."""
+"""Window of words, and the minimum share of distinct words in it (type-token ratio)."""
 
 _LOOP_WORDS = 20
 _LOOP_TURNS = 4
 _LONGEST_TURN = 100
 _LOOKED_AT = 2_000
-"""A loop is words that come again at once, in as many turns, and as many words in all; a turn has so many words at most.
-A model that is in one stays there, so it is looked for among so many of the last words.
+"""Window of last words; then minimum turns and words of a loop, and maximum words of a turn.
 
-Of loops of 1 to 25 words and 4 to 20 turns behind the beginning of a passage, 86 to 98 % are found, and 99 % of those that
-count on; the rest are shorter. False alarms: 10 of 8,035 passages of ``dev`` and no caption, all of them a form or what is
-left of a table."""
+Of loops of 1 to 25 words and 4 to 20 turns, 86 to 98 % are found. False alarms: 10 of 8,035 passages, all forms or remains
+of tables.
+"""
 
 
 def repeats(words: Sequence[str]) -> bool:
-    """Return whether words go in a loop, as a model's do that has lost its way, or hardly differ.
-
-    Numbers may count on from turn to turn, where a turn has words besides.
-    """
+    """Return whether words form a loop, perhaps with counting numbers, or hardly differ."""
     if any(len(set(part)) < _LEAST_DISTINCT * _WINDOW for part in _windows(words)):
         return True
     last = words[-_LOOKED_AT:]
@@ -126,7 +120,7 @@ def _windows(words: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _turns(words: Sequence[str], period: int, *, numbers: bool = True) -> bool:
-    """Return whether the same words come again at once, often enough; without ``numbers``, only where most are no number."""
+    """Return whether the last words repeat often enough; without ``numbers``, only if most are no number."""
     run = 0
     for at in range(period, len(words)):
         run = run + 1 if words[at] == words[at - period] else 0
@@ -140,13 +134,12 @@ def _turns(words: Sequence[str], period: int, *, numbers: bool = True) -> bool:
 # Echo
 
 _ECHO_RUN = 8
-"""Words in a row that an answer may not have in common with the instructions of its prompt. No passage and no caption has
-as many with any preset."""
+"""Words in a row that a description may not share with its prompt's instructions; no passage or caption has as many."""
 _CHAT_MARKS = regex.compile(r"<\|[\w ]{1,40}\|>|</?think>|\[/?INST\]|<start_of_turn>|<end_of_turn>")
 
 
 def echoes(text: str, words: Sequence[str], instructions: str) -> bool:
-    """Return whether a text repeats a run of the instructions' words, all of them where there are few, or marks of a chat."""
+    """Return whether a text repeats the instructions, or has marks of a chat."""
     if _CHAT_MARKS.search(text):
         return True
     asked = words_of(instructions)
@@ -167,19 +160,15 @@ _FEWEST_LETTERS = 12
 """Letters from which on a text has a script."""
 _SCRIPT_SHARE = 0.7
 _SCRIPT_TRACE = 0.03
-"""A text is in another script where most of its letters, this share, are of one that hardly any letter beside it is of.
-
-False alarms: none of 1,000 passages of ``dev``; 7 of 6,200 in documents that do mix scripts."""
+"""Shares of letters that decide another script. False alarms: none of 1,000 passages of ``dev``."""
 
 _FEWEST_WORDS = 8
 _LIKELY = 0.5
 _UNLIKELY = 0.05
-"""A text is in another language where each of the two is likely in its own place, and unlikely in the other's.
+"""Probabilities that decide another language.
 
-Passages among those of another document, by how many characters they have: 88 % of 80 are found, 97 % of 160, 98 % of 320;
-41 % of 40, most of which have too few words. False alarms: none of ``dev``; 2 % of documents that do mix languages, such as
-a manual of LaTeX for Hebrew, nearly all of which change it there. With the language named in the corpus file 95 % of 300
-are found, and 1 % are false."""
+Found: 88 % of passages of 80 characters, 97 % of 160. False alarms: none of ``dev``; 2 % of documents that mix languages.
+"""
 
 _NAMES = (
     "Latin", "Cyrillic", "Greek", "Arabic", "Hebrew", "Armenian", "Georgian", "Ethiopic", "Devanagari", "Bengali",
@@ -190,13 +179,13 @@ _SCRIPTS = {
     **{name: regex.compile(rf"\p{{{name}}}") for name in _NAMES},
     "Han": regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Bopomofo}]"),
 }
-"""Chinese and Japanese share one: which of them it is, is a matter of language."""
+"""Chinese and Japanese share one; the language tells them apart."""
 
 
 def is_foreign(text: str, around: Surroundings, languages: LanguageDetector | None, *, of_words: bool = False) -> bool:
-    """Return whether a text is in another language than is wanted, as far as that is certain.
+    """Return whether a text is certainly in another language than wanted.
 
-    ``of_words`` counts the words that it is made of among what says which that is; those recognised in a figure don't.
+    ``of_words``: its own words determine the wanted one.
     """
     own = around.words if of_words else ""
     beside = "\n".join(filter(None, (around.caption, around.section, around.before, around.after, own, around.title)))
@@ -239,7 +228,7 @@ _FEWEST_BULLETS = 2
 
 
 def is_marked_up(text: str, *, bullets: bool) -> bool:
-    """Return whether a text has marks of Markdown or HTML; a list counts where bullets aren't asked for."""
+    """Return whether a text has marks of Markdown or HTML; lists count unless bullets are expected."""
     if _MARKDOWN.search(text):
         return True
     return not bullets and len(_BULLET.findall(text)) >= _FEWEST_BULLETS
@@ -250,16 +239,12 @@ def is_marked_up(text: str, *, bullets: bool) -> bool:
 _NUMBER = regex.compile(r"(?<![\p{L}\p{N}])\p{Nd}{1,15}+(?:[.,'’\u00a0\u202f]\p{Nd}{1,15}+){0,5}(?![\p{L}\p{N}])")
 _MOST_MISSING = 0.5
 _FEWEST_NUMBERS = 3
-"""Share of a figure's numbers that may be missing, and how few numbers say nothing. 22 % of the 1,503 figures of ``dev``
-have as many; all of their 50 captions lack most of them, for captions don't repeat what is seen: a doubt, no more."""
+"""Maximum share of missing numbers, and minimum number of numbers."""
 _SEPARATORS = regex.compile(r"[.,'’\u00a0\u202f]")
 
 
 def lacks_numbers(text: str, words: str) -> bool:
-    """Return whether most of the numbers that were read in a figure are missing.
-
-    Those that go in even steps, as along an axis, aren't looked for, nor are digits that stand alone.
-    """
+    """Return whether most numbers read in the figure are missing, without axis ticks and single digits."""
     seen = _informative(_numbers(words))
     if len(seen) < _FEWEST_NUMBERS:
         return False
@@ -267,7 +252,7 @@ def lacks_numbers(text: str, words: str) -> bool:
 
 
 def _numbers(text: str) -> set[str]:
-    """Return numbers of two digits or more as their digits alone: 1,024.0 and 1.024,0 are written in two countries."""
+    """Return numbers of at least two digits as digits alone: 1,024.0 and 1.024,0 are equal."""
     found = (_SEPARATORS.sub("", number) for number in _NUMBER.findall(text))
     return {digits for digits in found if len(digits) > 1}
 

@@ -33,18 +33,12 @@ class _Unit:
 def chunk(document: StructuredDocument, count_tokens: CountTokens, *, max_tokens: int) -> list[Chunk]:
     """Cut a document by its structure.
 
-    Text chunks follow sections and paragraphs; a figure is never parted from its caption, nor from the step that it stands by,
-    as far as they fit one chunk; a table is a chunk of its own, its header repeated where it must be cut; each content figure
-    is one more chunk, whose text ``tasks.enriching.caption.describe`` composes later.
-
-    Args:
-        document: Blocks in reading order.
-        count_tokens: Tokens of each text, by the embedder that will read it.
-        max_tokens: Tokens a chunk may hold.
+    Text chunks follow sections and paragraphs; a figure stays with its caption and adjacent step if they fit one chunk; a
+    table is a chunk of its own, its header repeated in each part; each content figure has a chunk, whose text ``describe``
+    composes later.
 
     Returns:
-        Chunks by order; ``text`` is what is searched, without placeholders and leaders; ``tagged_text`` is what the page says,
-        with placeholders.
+        Chunks in order; ``text`` is searched and has no placeholders and leaders; ``tagged_text`` has placeholders.
     """
     captions = {block.placement: block for block in document.blocks if block.kind is BlockKind.CAPTION}
     steps = {figure.placement.order: figure.stands_by for figure in document.figures}
@@ -94,7 +88,7 @@ def _units(blocks: Sequence[Block], count_tokens: CountTokens, max_tokens: int) 
 
 
 def _bound(units: Sequence[_Unit], steps: Mapping[int, Collection[int]], max_tokens: int, between: int) -> list[_Unit]:
-    """Join each figure with the text that it stands by, as far as they fit one chunk."""
+    """Join each figure with its adjacent text, if they fit one chunk."""
     bound: list[_Unit] = []
     joins = _joins(units, steps)
     for number, unit in enumerate(units):
@@ -107,7 +101,7 @@ def _bound(units: Sequence[_Unit], steps: Mapping[int, Collection[int]], max_tok
 
 
 def _joins(units: Sequence[_Unit], steps: Mapping[int, Collection[int]]) -> set[int]:
-    """Return the units that may not be parted from the one after them: a figure and its step, other figures between."""
+    """Return the units that must stay with the next one: a figure and its step, other figures between them."""
     joins: set[int] = set()
     for number, unit in enumerate(units):
         own = steps.get(unit.blocks[0].placement, ()) if unit.blocks[0].placement is not None else ()
@@ -123,9 +117,9 @@ def _joins(units: Sequence[_Unit], steps: Mapping[int, Collection[int]]) -> set[
 
 
 def _packed(units: Sequence[_Unit], max_tokens: int, between: int) -> Iterator[Chunk]:
-    """Fill chunks with units of one section. A page break ends a chunk that is half full: a citation names one page.
+    """Fill chunks with units of one section; ``between`` are the tokens that joining adds.
 
-    ``between`` are the tokens that two units have more when they stand together.
+    A page break ends a half-full chunk, so that a citation names one page.
     """
     held: list[_Unit] = []
     total = 0
@@ -181,7 +175,7 @@ def _table_chunks(unit: _Unit, count_tokens: CountTokens, max_tokens: int) -> It
 def _figure_chunk(
     figure: PlacedFigure, beside: Sequence[Block], order: int, count_tokens: CountTokens, max_tokens: int
 ) -> Chunk:
-    """Return a figure's own row; ``beside`` are its caption's block, and those of the step that it stands by."""
+    """Return a figure's own row; ``beside`` are the blocks of its caption and step."""
     figure_id = figure.placement.figure_id
     if figure_id is None:
         raise ValueError("a tagged placement has pixels")
@@ -205,7 +199,7 @@ def _figure_chunk(
 
 
 def _regions(blocks: Sequence[Block]) -> tuple[Region, ...]:
-    """Return a region a page: the box around that page's blocks, in reading order of the pages."""
+    """Return a bounding box a page, in reading order."""
     boxes: dict[int, Region] = {}
     for block in blocks:
         known = boxes.get(block.page)

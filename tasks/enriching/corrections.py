@@ -1,4 +1,4 @@
-"""A person's own descriptions of figures, pages and texts: read from text, and matched with what they name."""
+"""Corrections: descriptions by people, read from text and matched with figures, pages and texts."""
 
 import csv
 import io
@@ -25,14 +25,14 @@ _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class CorrectionsError(ValueError):
-    """A file of corrections isn't one, or names things wrongly; its arguments are mistakes, a line of text each."""
+    """A file of corrections is invalid; the arguments are its mistakes, a line each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """What a person wrote of a figure, page or text.
+    """A person's description.
 
-    ``figure`` is how they name it: its id, a beginning of that, or the number of a figure's tag; ``line`` counts from 1.
+    ``figure`` is its id, a prefix of that, or the number of a figure's tag; ``line`` counts from 1.
     """
 
     figure: str
@@ -53,25 +53,20 @@ class Corrections:
 
     @property
     def digest(self) -> str:
-        """What rows depend on: the same whatever the file's form and order are."""
+        """A digest that is independent of format and order."""
         return key(corrections=self.texts)
 
 
 @dataclass(frozen=True, slots=True)
 class Corrected:
-    """Descriptions by the id of a figure, of a page's picture or of a text, and those that nothing matches, perhaps mistyped."""
+    """Descriptions by id, and the corrections that match nothing."""
 
     by_id: Mapping[str, str]
     unmatched: tuple[Correction, ...]
 
 
 def parse_corrections(text: str, form: Literal["yaml", "csv"], template: TagTemplate) -> Corrections:
-    """Read corrections.
-
-    Args:
-        text: A YAML mapping of figures to descriptions, or CSV with the columns ``figure`` and ``description``.
-        form: Which of the two.
-        template: How tags are spelled, for those who name a figure by its whole tag.
+    """Read corrections from a YAML mapping, or CSV with the columns ``figure`` and ``description``.
 
     Raises:
         CorrectionsError: It is neither, or a line names no figure, or one twice, or has no description.
@@ -93,17 +88,12 @@ def parse_corrections(text: str, form: Literal["yaml", "csv"], template: TagTemp
 
 
 def match_corrections(corrections: Corrections, describable: Iterable[tuple[str, int | None]]) -> Corrected:
-    """Find what corrections name.
+    """Match corrections with the figures, pages and texts of a version.
 
-    A name must fit one figure, page or text of all: what fits one in a part of a version may fit another in the rest of it.
-
-    Args:
-        corrections: As they were read.
-        describable: Each figure, page and text of a version, in any order, maybe more than once: its id, and of a figure the
-            integer value of its SHA-1, or its last digits, from which its tag's number comes. Only those that are named are held.
+    ``describable`` yields ids, and of figures their SHA-1 as an integer, or its last digits; repeats are allowed.
 
     Raises:
-        CorrectionsError: A name fits several of them, or two names fit one with different words.
+        CorrectionsError: A name is ambiguous, or two names of one figure have different descriptions.
     """
     entries = {entry.figure: entry for entry in corrections.entries}
     beginnings = {len(name) for name in entries if _ID.fullmatch(name)}
@@ -136,7 +126,7 @@ def match_corrections(corrections: Corrections, describable: Iterable[tuple[str,
 
 
 def _named(name: str, template: TagTemplate) -> str:
-    """Return a figure's name as it is compared: digits of an id in lower case, or the digits of a number."""
+    """Return a figure's name normalised: an id in lower case, or the digits of a number."""
     name = name.strip()
     if numbers := template.numbers(name):
         return numbers[0]
@@ -160,7 +150,7 @@ def _described(text: str) -> str:
 
 
 def _from_yaml(text: str) -> Iterator[tuple[str, str, int]]:
-    """Yield what stands in a YAML mapping, as it is spelled: 00012345 is no number there."""
+    """Yield the entries of a YAML mapping as strings: 00012345 isn't a number."""
     loader = _Loader(text)
     try:
         root = loader.get_single_node()

@@ -1,7 +1,6 @@
-"""Cut text and tables so that each piece fits the tokens that a chunk may hold.
+"""Cut text and tables into pieces of a maximum number of tokens.
 
-Sentence ends, grapheme clusters and words go by Unicode's properties (UAX #29), not by white space: Chinese, Japanese and
-Khmer sentences follow each other without any.
+Sentences, grapheme clusters and words follow Unicode (UAX #29): Chinese, Japanese and Khmer use no white space.
 """
 
 from bisect import bisect_right
@@ -17,7 +16,7 @@ from tasks.tables.mark_up import flat, markdown
 CountTokens = Callable[[Sequence[str]], list[int]]
 
 _NO_SPACES = r"[\p{Han}\p{Hiragana}\p{Katakana}]"
-"""Scripts whose sentences follow each other without white space, even where they end in a mark of the Latin script."""
+"""Scripts whose sentences aren't separated by white space."""
 _CLOSING = r"[\p{Pe}\p{Pf}\"']"
 _GOES_ON = r"[\p{SB=SContinue}\p{Pe}.!?]"
 _SENTENCE = regex.compile(
@@ -31,31 +30,26 @@ _SENTENCE = regex.compile(
 _CLAUSE = regex.compile(rf"[、，；：､﹐﹑﹔﹕︐︑︓︔،؛]{_CLOSING}*\s*|[,;:–—…]{_CLOSING}*\s+")
 _BLANK = regex.compile(r"[\s\u200b]+")
 _CLUSTER = regex.compile("\ue000[0-9a-f]{64}\ue001|\\X(?:\u2060(?!\ue000)\\X)?")
-"""What is never cut: a placeholder, what a reader takes for one character, and what a word joiner joins."""
+"""What is never cut: a placeholder, a grapheme cluster, and what a word joiner joins."""
 _FULL = 0.95
 """Share of its tokens that a piece cut anywhere holds at least."""
 _BY_SENSE = (_SENTENCE, _CLAUSE, _BLANK)
 _LEADERS = regex.compile(
     r"(?:[.\u2024-\u2026\u00b7\u22ef\u30fb\uff0e][ \t]?+){4,}+|([-_=*~\u2010-\u2015\u2500\u2501])\1{3,}+"
 )
-"""What leads the eye along a row or rules it off: dots, spaced or not, and runs of one line-like character."""
+"""Leaders and rules: dots, spaced or not, and runs of one line-like character."""
 
 
 def searched(text: str) -> str:
-    """Return a text without placeholders, each leader as one token: it is hundreds otherwise, and none of them is a word."""
+    """Return a text without placeholders, with each leader as one token."""
     return strip(_LEADERS.sub(" … ", text))
 
 
 def cut(text: str, count_tokens: CountTokens, max_tokens: int) -> list[str]:
-    """Cut a text into pieces that fit, white space between them left out.
+    """Cut a text into pieces that fit; white space between them is dropped.
 
-    A piece ends at the last sentence end in the second half of what fits, else at the last clause mark there, else at white
-    space, else anywhere between two characters. Placeholders stay whole. Only a single character may exceed the limit.
-
-    Args:
-        text: May hold placeholders, which count as ``count_tokens`` does.
-        count_tokens: Tokens of each text.
-        max_tokens: Tokens that a piece may hold.
+    A piece ends at the last sentence end in the second half of what fits, else at a clause mark there, else at white space,
+    else between two characters. Placeholders stay whole. Only a single character may exceed the limit.
     """
     return list(_pieces(text.strip(), count_tokens, max_tokens, _BY_SENSE))
 
@@ -66,7 +60,7 @@ def begin(text: str, count_tokens: CountTokens, max_tokens: int) -> str:
 
 
 def joint(count_tokens: CountTokens, between: str) -> int:
-    """Return the tokens that two texts have more when they are joined by what stands between."""
+    """Return the number of tokens that joining two texts adds."""
     alone, joined = count_tokens(["x", f"x{between}x"])
     return max(0, joined - 2 * alone)
 
@@ -93,9 +87,9 @@ def _pieces(text: str, count_tokens: CountTokens, max_tokens: int, marks: "Seque
 
 
 def _most(text: str, start: int, ends: Sequence[int], first: int, count_tokens: CountTokens, max_tokens: int) -> int:
-    """Return after how many of ``ends`` a piece ends that fits and is nearly full; it has at least one after ``first``.
+    """Return how many of ``ends`` the largest fitting piece after ``first`` covers; at least one.
 
-    Texts have about as many tokens as they are long, so the place is found by proportion, and by halves where that fails.
+    The position is interpolated, since tokens are about proportional to length, and bisected where that fails.
     """
     low, high = first + 1, len(ends) + 1  # one fits, or can't be cut; the other doesn't
     guess = first + 4 * max_tokens
@@ -121,9 +115,9 @@ def _last_up_to(places: Sequence[int], end: int) -> int:
 
 
 class TablePiece(NamedTuple):
-    """A part of a table: its caption, "" for none, and its cells, the header first; () where it is the caption alone.
+    """A part of a table: its caption, and its cells, header first; () for the caption alone.
 
-    ``rows`` are those of the table that it holds, or parts of, the header being row 0.
+    ``rows`` are the indices of its rows in the table, the header being 0.
     """
 
     caption: str
@@ -139,16 +133,9 @@ class TablePiece(NamedTuple):
 def cut_table(caption: str, rows: Sequence[Sequence[str]], count_tokens: CountTokens, max_tokens: int) -> list[TablePiece]:
     """Cut a table at its rows, each piece under caption and header.
 
-    A row too long for a piece goes on in the next one, under the same header, its first cell repeated where it is short.
-    Where caption and header take more than half of a piece and leave some row no room, a long caption stands alone before
-    the table, and a header that is still too long is cut with its table into strips of columns. What is repeated is
-    written without its pictures: a placeholder stands once.
-
-    Args:
-        caption: One line; "" for none.
-        rows: Cells as the page holds them, the header first.
-        count_tokens: Tokens of each text.
-        max_tokens: Tokens that a piece may hold.
+    A row that is too long continues in the next piece, its short first cell repeated. If caption and header leave no room,
+    a long caption stands alone before the table, and a header that is still too long is split into strips of columns.
+    Repeated cells have no placeholders.
     """
     return list(_TableCutter(count_tokens, max_tokens).pieces(caption, [[flat(cell) for cell in row] for row in rows]))
 
@@ -195,7 +182,7 @@ class _TableCutter:
         yield TablePiece(caption, (header, *held), range(numbers[0], numbers[-1] + 1))
 
     def _fitting(self, rows: Sequence[_Row], room: int) -> Iterator[tuple[int, Sequence[str], int]]:
-        """Yield rows with their tokens, those that are too long in parts."""
+        """Yield rows with their tokens, long ones in parts."""
         for (number, row), tokens in zip(rows, self._lines([row for _, row in rows]), strict=True):
             if tokens <= room:
                 yield number, row, tokens
@@ -204,7 +191,7 @@ class _TableCutter:
                 yield from ((number, part, count) for part, count in zip(parts, self._lines(parts), strict=True))
 
     def _parts(self, row: Sequence[str], room: int) -> list[Sequence[str]]:
-        """Cut a row that is too long into rows that each hold some of its cells, or a part of one, at their places."""
+        """Split a long row into rows that each hold some of its cells, or a part of one."""
         name = strip(row[0])
         blank = [""] * len(row)
         if 2 * self._lines([_with(blank, 0, name)])[0] > room:
@@ -227,7 +214,7 @@ class _TableCutter:
         return [*parts, held]
 
     def _strips(self, caption: str, header: Sequence[str], rows: Sequence[_Row]) -> Iterator[TablePiece]:
-        """Cut a table by its columns into tables whose header takes half of a piece, the first column repeated."""
+        """Split a table by columns, so that the header takes half of a piece; the first column is repeated."""
         short = [begin(cell, self._count_all, self._max // 5) for cell in header]
         name = strip(header[0])
         named = 8 * self._lines([[name]])[0] <= self._max

@@ -1,4 +1,4 @@
-"""What of a row embedders and BM25 see, and what comes of it. Light to import."""
+"""The content of a row that embedders and BM25 see. Light to import."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,43 +13,34 @@ EMBED_VERSION = "1"
 
 
 def search_text(title: str, section_path: Sequence[str], text: str) -> str:
-    """Return a row's text with the titles it stands under, so that a passage need not repeat its own subject.
-
-    Args:
-        title: The document's title; "" where it has none.
-        section_path: Titles of the sections around it, outermost first; the two innermost are used.
-        text: The row's text without tags.
-    """
+    """Return a row's text under the document's title and the two innermost section titles."""
     heading = " > ".join(part for part in (title, *section_path[-2:]) if part)
     return f"{heading}\n{text}" if heading else text
 
 
 _WRITTEN = frozenset({"text", "table"})
-"""Modalities of rows that were written as they are; the enum comes with Arrow, which takes longer to import than all of this."""
+"""Modalities of rows with text of their own; importing the enum would import Arrow."""
 
 
 def searched_words(modality: str, text: str, description: str | None) -> str:
-    """Return what of a row is searched: its text, or the summary of it where there is one.
-
-    The text of a figure's row, and of a page's, is composed of its description.
-    """
+    """Return the searched text of a row: its text, or the summary of it."""
     return description if description and modality in _WRITTEN else text
 
 
 def text_id(text: str) -> str:
-    """Name a text in the cache of vectors."""
+    """Return the id of a text in caches."""
     return sha256(text.encode())[:32]
 
 
 class Content(NamedTuple):
-    """What is embedded of a row: words, a picture by its figure's id, or both."""
+    """The embedded content of a row: text, a picture by its figure's id, or both."""
 
     text: str | None = None
     picture: str | None = None
 
     @property
     def id(self) -> str:
-        """Its name in a cache of vectors: the same for all rows that show the same."""
+        """Its key in caches of vectors."""
         if self.picture is None:
             return text_id(self.text or "")
         return self.picture if self.text is None else text_id(f"{self.picture}\n{self.text}")
@@ -61,17 +52,10 @@ NORM_TOLERANCE = 1e-3
 def check_vectors(
     vectors: "Sequence[Vector]", contents: Sequence[Content], model: str, dimension: int, *, late: bool
 ) -> None:
-    """Refuse what a model gives that isn't a unit vector each, or some unit vectors each: nothing of it may reach a cache.
-
-    Args:
-        vectors: What it made, shape ``(dimension,)`` each, or ``(n, dimension)`` where ``late``.
-        contents: Of these.
-        model: Its name, for the message.
-        dimension: Length of its vectors, by its card.
-        late: Whether it makes many of each.
+    """Check a model's vectors, ``(dimension,)`` each or ``(n, dimension)`` if ``late``, before they reach a cache.
 
     Raises:
-        ContractError: It made something else.
+        ContractError: They aren't unit vectors of that shape.
     """
     import numpy as np
 

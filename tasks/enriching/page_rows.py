@@ -1,4 +1,4 @@
-"""Rows of whole pages: each shows its page's picture, and repeats in words what the page says."""
+"""Rows of whole pages: the page's picture and its words."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ PAGES_VERSION = "1"
 
 @dataclass(frozen=True)
 class PageWords:
-    """What a document says on one of its pages, running heads left out.
+    """The words of a page without running heads.
 
     Attributes:
-        order: Place of the page's first block in the document; of a page without one, that of the block before it.
+        order: Order of the page's first block; without one, that of the block before it.
         section_path: The section that the page begins in.
-        text: Its words in reading order, without placeholders of figures.
-        printed: Its number as printed on it; "" where none is recognised.
+        text: Its words in reading order, without placeholders.
+        printed: The printed page number; "" if none is recognised.
     """
 
     order: int
@@ -31,7 +31,7 @@ class PageWords:
 
 
 def words_of_pages(pages: Iterable[Page], blocks: Iterable[Block]) -> dict[int, PageWords]:
-    """Return the words of each page of a structured document, by the page's number."""
+    """Return the words of each page, by its number."""
     running: dict[int, list[Block]] = {}
     margins: dict[int, list[str]] = {}
     for block in blocks:
@@ -54,7 +54,7 @@ def words_of_pages(pages: Iterable[Page], blocks: Iterable[Block]) -> dict[int, 
 
 
 _NUMBER = regex.compile(r"\W*(?:\p{L}+\W+)?(\p{Nd}{1,4})(?:\W+(?:\p{L}+\W+)?\p{Nd}{1,4})?\W*")
-"""A page's number as it is printed alone: "12", "- 12 -", "Page 12", "12 / 40", "Seite 12 von 40"."""
+"""A printed page number: "12", "- 12 -", "Page 12", "12 / 40", "Seite 12 von 40"."""
 
 
 def _printed(margins: Iterable[str]) -> str:
@@ -69,13 +69,9 @@ def rows_of_pages(
     pictures: Mapping[int, str],
     figures: Sequence[PlacedFigure],
 ) -> list[Chunk]:
-    """Return a row for each page that has a picture; its words are in ``tagged_text`` until ``describe`` composes them.
+    """Return a row for each page with a picture; its words are in ``tagged_text`` until ``describe`` composes them.
 
-    Args:
-        pages: Of the document.
-        words: What each of them says.
-        pictures: Figure ids of their pictures, by page; a blank page has none.
-        figures: The document's tagged figures.
+    ``pictures`` are figure ids by page; a blank page has none.
     """
     made = []
     for page in pages:

@@ -1,13 +1,12 @@
-"""How a model says that it can't or won't answer, in the languages that models speak."""
+"""Recognise refusals of models in many languages."""
 
 import regex
 
 _WITHIN = 160
-"""Characters in which a refusal begins: models begin with it. Of 35,438 passages in 34 languages one reads like a refusal
-there."""
+"""Characters within which a refusal begins. Of 35,438 passages in 34 languages one has a false alarm."""
 
 _GAP = r"[^.!?。！？।؟\n]{0,80}?"
-"""What stands between an excuse and an inability, in one sentence."""
+"""Text between an excuse and an inability, in one sentence."""
 
 _PICTURE = r"(?:image|picture|photo|figure|screenshot|attachment|document|page)s?"
 
@@ -48,7 +47,7 @@ _EXCUSES: dict[str, tuple[str, str]] = {
     "hi": (r"(?:क्षमा|खेद|माफ़)", r"(?:नहीं|असमर्थ)"),
     "th": (r"(?:ขออภัย|ขอโทษ|เสียใจ)", r"ไม่สามารถ"),
 }
-"""By language: an excuse, and an inability that follows it in the same sentence."""
+"""By language: an excuse, and an inability in the same sentence."""
 
 _OUTRIGHT = (
     rf"\bI(?:['’]m|\s+am)?\s+(?:can(?:no|['’])?t|unable to|not able to)\s+(?:\w+\s+){{0,2}}?(?:see|view|access|analy[sz]e|"
@@ -71,7 +70,7 @@ _OUTRIGHT = (
     r"AI(?:として|アシスタント|言語モデル)",
     r"AI(?:로서| 언어 모델)",
 )
-"""What needs no excuse: an inability to see or to help, what the speaker is, a request for the picture."""
+"""Refusals without an excuse: an inability to see or help, a self-description, a request for the picture."""
 
 _REFUSAL = regex.compile(
     "|".join([*(f"(?:{excuse}){_GAP}(?:{inability})" for excuse, inability in _EXCUSES.values()), *_OUTRIGHT]),
@@ -80,6 +79,6 @@ _REFUSAL = regex.compile(
 
 
 def refuses(text: str) -> bool:
-    """Return whether a text begins by saying that the model can't or won't answer."""
+    """Return whether a text begins with a refusal."""
     found = _REFUSAL.search(text[: 2 * _WITHIN])
     return found is not None and found.start() <= _WITHIN

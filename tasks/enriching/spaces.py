@@ -1,9 +1,6 @@
-"""The vector spaces of a version. Each is a row of ``SPACES``; nothing else knows a space by its name. Light to import.
+"""The vector spaces of a version, each an entry of ``SPACES``. Light to import.
 
-What has only words to compare rows by asks for ``DEFAULT``.
-
-To add one is to add a row: keys, caches, the index, checks and copies go through all of them. What is searched in it is up to a
-preset (``tasks/answering/presets``).
+To add one, add an entry: keys, caches, the index, checks and copies iterate over them. Presets search in them.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,11 +13,11 @@ from tasks.enriching import embed
 from tasks.enriching.embed import Content
 
 _TABLE = "table"
-"""The modality; its enum comes with Arrow, which takes longer to import than all of this."""
+"""The modality; importing its enum would import Arrow."""
 
 
 class RowText(NamedTuple):
-    """What of a row of evidence can be embedded. ``figure_id`` names the picture that the row shows, where it shows one."""
+    """The embeddable content of a row; ``figure_id`` is its picture's."""
 
     modality: str
     title: str
@@ -35,13 +32,13 @@ class Space:
     """Vectors of one model, compared by cosine.
 
     Attributes:
-        name: What stores, engines and modes call it: lower case letters.
-        version: Goes up when rows are embedded by other content: vectors of before are no longer theirs.
-        content: What of a row is embedded; None where the row gets no vector, and then no search in this space finds it.
-        model: Which model a corpus file names for it; None where the corpus is to have no such space.
-        embeds: What its models make vectors of.
-        option: What a corpus file names the model by.
-        pool: How many actors embed, as a corpus file says.
+        name: Lower-case name.
+        version: Goes up when other content of rows is embedded.
+        content: A row's embedded content; None for no vector.
+        model: The model in a corpus file; None for no such space.
+        embeds: The inputs of its models.
+        option: The corpus file's key of the model.
+        pool: The options of its actors.
     """
 
     name: str
@@ -54,7 +51,7 @@ class Space:
 
     @property
     def sees(self) -> bool:
-        """Whether its model looks at pictures, and can be asked by one."""
+        """Whether its model embeds pictures."""
         return self.embeds is not Embeds.TEXTS
 
     @property
@@ -64,7 +61,7 @@ class Space:
 
 
 def searched_text(row: RowText) -> str:
-    """Return what BM25 and models of text see of a row."""
+    """Return the text of a row that BM25 and text models see."""
     words = embed.searched_words(row.modality, row.text, row.description)
     return embed.search_text(row.title, row.section_path, words)
 
@@ -112,7 +109,7 @@ def _late_model(options: EmbeddingOptions) -> ModelName | None:
 
 
 def _precision(options: ImageModelOptions | LateModelOptions) -> str | None:
-    """Return the precision as a setting; the usual one is none, and in no key."""
+    """Return the precision as a setting; the default is in no key."""
     return None if options.precision == FLOAT32 else options.precision
 
 
@@ -122,7 +119,7 @@ TEXT = Space(
     content=_words,
     model=lambda options: _text_model(options.text, options, "embeddings.text"),
 )
-"""What every row says."""
+"""Text of every row."""
 
 TABLES = Space(
     name="tables",
@@ -132,7 +129,7 @@ TABLES = Space(
     option="embeddings.tables",
     pool=lambda options: options.tables or options,
 )
-"""What tables say, by a model of their own."""
+"""Text of tables, by a model of their own."""
 
 IMAGE = Space(
     name="image",
@@ -143,7 +140,7 @@ IMAGE = Space(
     option="embeddings.image",
     pool=lambda options: options.image or options,
 )
-"""What pictures show, beside questions in words."""
+"""Pictures."""
 
 JOINT = Space(
     name="joint",
@@ -154,7 +151,7 @@ JOINT = Space(
     option="embeddings.image.texts",
     pool=lambda options: options.image or options,
 )
-"""What pictures show, and what the other rows say, by one model of both."""
+"""Pictures, and text of the other rows, by one model."""
 
 UNIFIED = Space(
     name="unified",
@@ -165,7 +162,7 @@ UNIFIED = Space(
     option="embeddings.unified",
     pool=lambda options: options.image or options,
 )
-"""What pictures show and what is said of them, in one vector."""
+"""Pictures with their descriptions, as one vector."""
 
 LATE = Space(
     name="late",
@@ -176,18 +173,16 @@ LATE = Space(
     option="embeddings.late",
     pool=lambda options: options.late or options,
 )
-"""What each part of a picture shows, beside each word of a question."""
+"""Patches of pictures, for late interaction."""
 
 SPACES: dict[str, Space] = {space.name: space for space in (TEXT, TABLES, IMAGE, JOINT, UNIFIED, LATE)}
 """By name."""
 
 DEFAULT = SPACES[DEFAULT_SPACE]
-"""The space of those who name none. Each version has it and each row a vector in it: chunks are measured by its model, and
-answers must be near by it.
-"""
+"""The default space. Each row has a vector in it; chunks are measured by its model."""
 
 
 def query_settings(options: EmbeddingOptions) -> dict[str, Settings]:
-    """Return how questions are put to the model of each space that a corpus file names one for."""
+    """Return the query settings of each space's model."""
     named = ((name, space.model(options)) for name, space in SPACES.items())
     return {name: model.query_settings for name, model in named if model is not None}

@@ -1,4 +1,4 @@
-"""What calls of generative models cost, and whether a budget holds one more."""
+"""Cost of calls of generative models, and budgets."""
 
 import math
 import threading
@@ -12,27 +12,24 @@ from schemas.generation import Description, Subject
 from schemas.versions import Spent
 
 TOKEN_CHARACTERS = 3
-"""Characters of a prompt that make a token at least, in the languages of Europe."""
+"""Minimum characters of a prompt's token, in European languages."""
 
 PATCH_PX = 28
-"""Side of the square that becomes a token of Qwen2-VL and its kind, in pixels; other models see a picture more coarsely."""
+"""Side of an image token of Qwen2-VL, in pixels; other models use larger ones."""
 
 
 def cost(price: Price, calls: int, input_tokens: int, output_tokens: int) -> float:
-    """Return what calls cost, in the currency of the price."""
+    """Return the cost of calls, in the currency of the price."""
     return calls * price.call + (input_tokens * price.input + output_tokens * price.output) / 1e6
 
 
 def most(options: ModelCaptioner, prompt: str, subject: Subject = "figure") -> Spent:
-    """Return what one call may cost at most: its prompt, its picture at the largest size, and as many words as it may write.
-
-    A text has no picture.
-    """
+    """Return the maximum cost of one call: prompt, largest picture (none for a text), longest reply."""
     return most_of(options, len(prompt), pictures=int(options.kind.sees and subject != "text"))
 
 
 def most_of(options: ModelCaptioner | ModelConfig, characters: int, pictures: int) -> Spent:
-    """Return what one call may cost at most, by the characters of its prompt and the number of its pictures."""
+    """Return the maximum cost of one call by characters of its prompt and number of pictures."""
     read = math.ceil(characters / TOKEN_CHARACTERS) + pictures * math.ceil(options.max_side_px / PATCH_PX) ** 2
     return Spent(
         calls=1,
@@ -43,7 +40,7 @@ def most_of(options: ModelCaptioner | ModelConfig, characters: int, pictures: in
 
 
 def spent_on(made: Sequence[Description]) -> Spent:
-    """Return what descriptions cost when they were made."""
+    """Return the recorded cost of descriptions."""
     return Spent(
         calls=sum(one.calls for one in made),
         input_tokens=sum(one.input_tokens for one in made),
@@ -54,7 +51,7 @@ def spent_on(made: Sequence[Description]) -> Spent:
 
 @dataclass(frozen=True)
 class _Limit:
-    """What may be spent, and what was before this refresh."""
+    """A limit, and the spending before this refresh."""
 
     limit: Spend
     before: Spent
@@ -71,12 +68,12 @@ class _Limit:
 
 
 class Budget:
-    """What a refresh may still spend on generative models. Calls that run count with the most that they may cost.
+    """The budget of a refresh. Running calls count with their maximum cost.
 
     Args:
-        refresh: What one refresh may spend.
-        corpus: What all refreshes of the corpus may spend together.
-        before: What earlier refreshes spent.
+        refresh: Limits of one refresh.
+        corpus: Limits of all refreshes of the corpus together.
+        before: The spending of earlier refreshes.
     """
 
     def __init__(self, refresh: Spend, corpus: Spend, before: Spent) -> None:
@@ -85,7 +82,7 @@ class Budget:
         self._lock = threading.Lock()
 
     def reserve(self, cost: Spent) -> bool:
-        """Put the most that a call may cost aside; False where that is more than there is left."""
+        """Reserve the maximum cost of a call; False if it exceeds the budget."""
         with self._lock:
             if not all(limit.holds(self._spent + self._reserved + cost) for limit in self._limits):
                 return False
@@ -93,7 +90,7 @@ class Budget:
             return True
 
     def calls_left(self, each: Spent, most: int) -> int:
-        """Return how many calls it holds, each of a cost, up to a number."""
+        """Return how many calls of a cost the budget holds, at most ``most``."""
         held, beyond = 0, most + 1
         while beyond - held > 1:
             middle = (held + beyond) // 2
@@ -104,7 +101,7 @@ class Budget:
         return held
 
     def settle(self, reserved: Spent, spent: Spent) -> None:
-        """Count what a call did cost in place of what was put aside for it."""
+        """Replace a reservation by the actual cost."""
         with self._lock:
             self._reserved -= reserved
             self._spent += spent

@@ -1,4 +1,4 @@
-"""What a document says around a figure, page or text, for the prompt of a model that describes it."""
+"""The document's context of a figure, page or text, for a model's prompt."""
 
 from collections.abc import Iterable
 
@@ -9,18 +9,11 @@ from tasks.enriching.page_rows import PageWords
 from tasks.enriching.prompts import Surroundings
 
 AROUND_CHARACTERS = 600
-"""Characters of the text on either side of a figure: some four sentences, 150 tokens."""
+"""Maximum characters of text on either side of a figure: some 150 tokens."""
 
 
 def surroundings(title: str, figure: PlacedFigure, chunks: Iterable[Chunk], *, language: str = "") -> Surroundings:
-    """Return what stands around one placement of a figure.
-
-    Args:
-        title: The document's.
-        figure: The placement.
-        chunks: The document's rows, in order.
-        language: What the description must be in; "" for that of the document.
-    """
+    """Return the context of one placement of a figure, from the document's rows in order."""
     before, after = _around(figure, chunks)
     return Surroundings(
         caption=figure.caption or figure.step,
@@ -35,19 +28,19 @@ def surroundings(title: str, figure: PlacedFigure, chunks: Iterable[Chunk], *, l
 
 
 def surroundings_of_page(title: str, page: PageWords, *, language: str = "") -> Surroundings:
-    """Return what a document says on a page; arguments as for ``surroundings``."""
+    """Return the context of a page."""
     section = " > ".join(page.section_path)
     return Surroundings(section=section, words=page.text, title=title, page=page.printed, language=language)
 
 
 def surroundings_of_text(title: str, piece: Chunk, *, language: str = "") -> Surroundings:
-    """Return a row of text or of a table with where it stands; arguments as for ``surroundings``."""
+    """Return a row of text or table with its context."""
     section, page = " > ".join(piece.section_path), str(piece.regions[0].page) if piece.regions else ""
     return Surroundings(caption=piece.caption, section=section, words=piece.text, title=title, page=page, language=language)
 
 
 def _around(figure: PlacedFigure, chunks: Iterable[Chunk]) -> tuple[str, str]:
-    """Return the text before and after a figure in the row of text that it stands in; of several, that on its page."""
+    """Return the text before and after a figure in its row; if it is in several, in the row on its page."""
     mark = placeholder(figure.placement.figure_id or "")
     holding = [piece for piece in chunks if piece.modality == Modality.TEXT and mark in piece.tagged_text]
     if not holding:

@@ -1,6 +1,6 @@
-"""Make the rows of a version out of its documents, one document after another, and number their tags.
+"""Make the rows of a version from its documents, one after another, and number their tags.
 
-Nothing here holds more than a few documents: what has to be known of all figures at once is put aside and asked for by number.
+Memory is bounded by a few documents: facts on all figures are spilled and grouped by number.
 """
 
 from collections import Counter
@@ -28,9 +28,9 @@ NUMBERED = pa.schema([(_ENDING, pa.string()), (_FIGURE, pa.string()), (_NUMBER, 
 
 @dataclass(frozen=True)
 class DocumentChunks:
-    """What a document brings into a version. ``captions`` goes by the order of the placement; ``language`` may be unknown.
+    """A document's contribution to a version. ``captions`` are by the order of the placement; ``language`` may be unknown.
 
-    ``labels`` are what it calls its pages; empty where that is their numbers.
+    ``labels`` are its page labels; empty if they are the numbers.
     """
 
     doc_id: str
@@ -48,7 +48,7 @@ class DocumentChunks:
 
 @dataclass(frozen=True)
 class TagNumbers:
-    """The numbers of a version's tags: of figures that share theirs, wider ones."""
+    """The numbers of a version's tags; figures that share theirs have longer ones."""
 
     digits: int
     wider: Mapping[str, str]
@@ -67,30 +67,30 @@ def number_version(
     earlier: Callable[[], Iterable[pa.Table]],
     load: Callable[[str], Pictures],
     digits: int,
-    aside: Spill,
+    spill: Spill,
 ) -> tuple[TagNumbers, Set[str]]:
-    """Number the figures of a version; the same for the same figures, whoever made them.
+    """Number the figures of a version, as a pure function of the set of figures.
 
     Args:
-        fresh: Pictures of every document that rows are made of.
-        earlier: Returns the placements of all other documents, as an earlier version with the same spelling has them.
+        fresh: Pictures of every document whose rows are made.
+        earlier: Returns the placements of all other documents in an earlier version with the same template.
         load: Reads the pictures of one of those.
-        digits: Digits of a number that is shared with no other figure.
-        aside: Takes rows of ``NUMBERED``, by their ending.
+        digits: Digits of an unshared number.
+        spill: Spills rows of ``NUMBERED``, grouped by their ending.
 
     Returns:
-        The numbers, and the documents of ``earlier`` with a figure that has another number now.
+        The numbers, and the documents of ``earlier`` with a renumbered figure.
     """
     widened: set[str] = set()
     for figures, placements in fresh:
         numbers = [(name, f"{int(sha1, 16):0{DIGITS_MOST}d}") for name, sha1 in _tagged(figures, placements).items()]
-        _put_aside(aside, numbers, digits)
+        _spill_numbers(spill, numbers, digits)
     for table in earlier():
         rows = _tagged_rows(table)
         widened |= {row["doc_id"] for row in rows if len(row[_NUMBER]) > digits}
-        _put_aside(aside, {(row[_FIGURE], row[_NUMBER]) for row in rows}, digits)
+        _spill_numbers(spill, {(row[_FIGURE], row[_NUMBER]) for row in rows}, digits)
     shared: dict[str, str] = {}
-    for table in aside.tables():
+    for table in spill.tables():
         counted = table.group_by(_ENDING).aggregate([(_FIGURE, "count_distinct")])
         endings = counted.filter(pc.greater(counted.column(f"{_FIGURE}_count_distinct"), pa.scalar(1))).column(_ENDING)
         for row in table.filter(pc.is_in(table.column(_ENDING), endings.combine_chunks())).to_pylist():
@@ -104,9 +104,9 @@ def number_version(
     return TagNumbers(digits, wider), _renumbered(earlier, wider, digits)
 
 
-def _put_aside(aside: Spill, numbers: Iterable[tuple[str, str]], digits: int) -> None:
+def _spill_numbers(spill: Spill, numbers: Iterable[tuple[str, str]], digits: int) -> None:
     rows = [{_ENDING: number[-digits:], _FIGURE: name, _NUMBER: number} for name, number in numbers]
-    aside.add(pa.Table.from_pylist(rows, schema=NUMBERED))
+    spill.add(pa.Table.from_pylist(rows, schema=NUMBERED))
 
 
 def _with_figures(placements: Callable[[], Iterable[pa.Table]], figures: Mapping[str, object]) -> set[str]:
@@ -117,7 +117,7 @@ def _with_figures(placements: Callable[[], Iterable[pa.Table]], figures: Mapping
 
 
 def _renumbered(placements: Callable[[], Iterable[pa.Table]], wider: Mapping[str, str], digits: int) -> set[str]:
-    """Return the documents in which a figure stands whose number is another one now."""
+    """Return the documents with a renumbered figure."""
     rows = (row for table in placements() for row in _tagged_rows(table))
     return {row["doc_id"] for row in rows if wider.get(row[_FIGURE], row[_NUMBER][-digits:]) != row[_NUMBER]}
 
@@ -137,13 +137,7 @@ def make_rows(
 def taken_from(
     earlier: Iterable[VersionRows], sources: Mapping[str, tuple[str, ...]], again: Set[str]
 ) -> Iterator[VersionRows]:
-    """Yield the rows of earlier documents with their sources of now, since a document may have been moved.
-
-    Args:
-        earlier: Rows of an earlier version.
-        sources: Of each document.
-        again: Documents to leave out.
-    """
+    """Yield the rows of earlier documents, except ``again``, with their current ``sources``: a document may have moved."""
     place = EVIDENCE.get_field_index("sources")
     field = EVIDENCE.field(place)
     for rows in earlier:
@@ -154,7 +148,7 @@ def taken_from(
 
 
 def merge(fresh: Iterable[tuple[str, VersionRows]], earlier: Iterable[VersionRows]) -> Iterator[VersionRows]:
-    """Yield the rows of both, by document id; both come in that order, and share no document."""
+    """Merge two disjoint streams of rows by document id."""
     coming = iter(earlier)
     held = next(coming, None)
     for doc_id, rows in fresh:
@@ -171,7 +165,7 @@ def merge(fresh: Iterable[tuple[str, VersionRows]], earlier: Iterable[VersionRow
 
 
 def _tagged(figures: Iterable[Figure], placements: Iterable[Placement]) -> dict[str, str]:
-    """Return the figures of a document that get a tag, with the SHA-1 of their pixels."""
+    """Return the tagged figures of a document, with the SHA-1 of their pixels."""
     sha1 = {figure.figure_id: figure.sha1 for figure in figures}
     placed = {place.figure_id for place in placements if place.role in TAGGED}
     return {figure_id: sha1[figure_id] for figure_id in placed & sha1.keys() if figure_id is not None}
@@ -205,11 +199,11 @@ def _tags(
     return tags
 
 
-class _Standing:
-    """The placements that a document's placeholders stand for.
+class _PlacedTags:
+    """The placements that a document's placeholders refer to.
 
-    A placeholder names a figure; which of its placements is meant follows from where the chunk stands on its pages, and
-    where a figure stands there twice, from the order. One that stands for none stays as it is, for ``check`` to find.
+    Which placement of a figure is meant follows from the chunk's regions, and for several on one page from the order. An
+    unresolved placeholder stays, for ``check`` to find.
     """
 
     def __init__(self, placements: Sequence[Placement], tags: Mapping[int, str]) -> None:
@@ -221,7 +215,7 @@ class _Standing:
         self._written: set[int] = set()
 
     def within(self, piece: Chunk) -> Callable[[str], str]:
-        """Return what finds the tags of one chunk's placeholders, taken in order."""
+        """Return a function that resolves one chunk's placeholders in order."""
         tags = self._tags
 
         def find(figure_id: str) -> str:
@@ -243,11 +237,11 @@ def _on(placement: Placement, piece: Chunk) -> bool:
 
 
 _NOWHERE = Region(0, BBox(0, 0, 0, 0))
-"""Where a row without a place is put: no page has that number, so ``check`` finds it."""
+"""The page of a row without one; ``check`` finds it."""
 
 
 def _evidence(document: DocumentChunks, tags: Mapping[int, str]) -> Iterator[dict[str, object]]:
-    standing = _Standing(document.placements, tags)
+    standing = _PlacedTags(document.placements, tags)
     seen: Counter[tuple[str, int, str]] = Counter()
     for piece in document.chunks:
         tagged_text, tagged_rows = _with_tags(piece, standing.within(piece))
@@ -281,21 +275,21 @@ _CONTEXT_ALONE = DescriptionResult()
 
 
 def _description(document: DocumentChunks, piece: Chunk) -> dict[str, object]:
-    """Return who described a row, in which words, and what is doubtful about them; of a text that nobody was to, nothing."""
-    wording = document.wordings.get(described(piece), None if piece.figure_id is None else _CONTEXT_ALONE)
-    if wording is None:
+    """Return author, text and flags of a row's description; nothing for a text without one."""
+    result = document.wordings.get(described(piece), None if piece.figure_id is None else _CONTEXT_ALONE)
+    if result is None:
         return {"description": None, "described_by": None, "flags": None}
     return {
-        "description": as_printed(wording.text) or None,
-        "described_by": wording.by,
-        "flags": [str(flag) for flag in wording.flags],
+        "description": as_printed(result.text) or None,
+        "described_by": result.by,
+        "flags": [str(flag) for flag in result.flags],
     }
 
 
 def _with_tags(piece: Chunk, tag_of: Callable[[str], str]) -> tuple[str, list[list[str]] | None]:
-    """Return the text of a piece with its tags, and its cells with those same tags; None where it has no cells.
+    """Return the text of a piece with tags, and its cells with the same tags; None without cells.
 
-    A table's caption goes before its cells, so theirs are the last tags of each figure.
+    A table's caption precedes its cells, so theirs are the last tags of each figure.
     """
     written: list[tuple[str, str]] = []
 

@@ -1,7 +1,6 @@
-"""Hold a version to its laws of conservation: nothing is lost or invented between what went in and what is searched.
+"""Check the invariants of a version: nothing is lost or invented between its documents and its rows.
 
-A law that holds document by document looks at some documents at a time and judges at the end; one that holds of all figures gets
-their placements by figure, or by number.
+Invariants of single documents take some documents at a time; those of figures take placements grouped by figure or number.
 """
 
 import io
@@ -23,35 +22,34 @@ from schemas.versions import GateResult, LedgerRow, Plan, Status
 from schemas.violations import EXAMPLES, OUR_FAULT, GateVerdict, Violation, in_words
 
 CHECK_VERSION = "1"
-"""Goes up when a law changes: rows that held the laws before are looked at again."""
+"""Goes up when an invariant changes: all rows are checked again."""
 
 Names = Mapping[str, str]
-"""A source of each document, by its id: what messages call it."""
+"""A source of each document, by its id, for messages."""
 
 
 def documents_conserved(plan: Plan, ledger: Sequence[LedgerRow]) -> GateVerdict:
-    """Hold that every planned source is in the ledger once, indexed or quarantined, and no other is."""
-    # Sources that are planned and not in the ledger yet: for a corpus of very many, one count of them is enough.
+    """Check that every planned source is in the ledger once, indexed or quarantined, and no other."""
+    # Planned sources that aren't in the ledger yet.
     left = Counter((row.source, row.doc_id) for rows in (plan.documents, plan.carried) for row in rows)
     planned = left.total()
     status: Counter[Status] = Counter()
     for row in ledger:
         status[row.status] += 1
         left[row.source, row.doc_id] -= 1
-    # A source that isn't in the ledger can't be put in quarantine there, so these are no single document's.
+    # No document: a source that isn't in the ledger can't be quarantined there.
     violations = [Violation(None, None, f"{source} got lost") for source, _ in left.elements()]
     violations += [Violation(None, None, f"{source} was not planned") for source, _ in (-left).elements()]
     held = f"{planned} sources in, {status[Status.INDEXED]} indexed, {status[Status.QUARANTINED]} quarantined"
-    return _law("documents conserved", violations, held, {})
+    return _gate("documents conserved", violations, held, {})
 
 
 @dataclass(frozen=True)
 class DocumentContent:
-    """What the pages of a document held before anything was made of them.
+    """The content of a document's pages before processing.
 
-    ``failed`` are the pages on which something could not be read, and ``marginal`` those with running heads alone; ``pictured``
-    are those that have a picture to be found by, where the corpus file asks for rows of pages; ``by_text`` says of pictures
-    without a caption, by placement, whether they are read with text next to them.
+    ``failed`` are pages with a failure, ``marginal`` those with running heads alone, ``pictured`` those that must have a
+    row of their own; ``by_text`` says of uncaptioned pictures, by placement, whether they are read next to text.
     """
 
     doc_id: str
@@ -67,19 +65,18 @@ _NO_ROWS = VersionRows(EVIDENCE.empty_table(), PLACEMENTS.empty_table())
 
 
 class ContentConserved:
-    """Holds that every page and every figure that went in is indexed, in quarantine, or left out for a reason.
+    """Checks that every page and figure is indexed, in quarantine, or left out for a reason.
 
-    A page is indexed where a row stands on it, that of the whole page aside; without one it must have a failure, or nothing to
-    index: no words, or running heads alone. Where pages have rows, each that has a picture must have its own. A figure is
-    indexed where its placement has a tag and, if it is content, a row; else it must have a failure on its page, or a role that
-    gets no tag with the reason of that role.
+    A page needs a row other than its whole-page row, a failure, or nothing to index: no words, or running heads alone.
+    ``pictured`` pages need a whole-page row. A figure needs a tag and, if it is content, a row; else a failure on its page,
+    or an untagged role with a reason.
     """
 
     def __init__(self) -> None:
         self._pages, self._figures = _Tally(), _Tally()
 
     def look(self, documents: Iterable[DocumentContent], rows: VersionRows = _NO_ROWS) -> None:
-        """Look at documents that went in, and at all rows that they have in the version; those of others don't matter."""
+        """Examine documents and all of their rows; rows of others are ignored."""
         standing: dict[str, set[int]] = defaultdict(set)
         shown: dict[str, set[str]] = defaultdict(set)
         wanted = list(documents)
@@ -108,7 +105,7 @@ class ContentConserved:
                 self._figures.add(fate, document.doc_id, place.page)
 
     def verdicts(self, names: Names) -> list[GateVerdict]:
-        """Judge; ``names`` are what messages call the documents."""
+        """Return the verdicts."""
         return [
             self._pages.verdict("pages conserved", "pages", names),
             self._figures.verdict("figures conserved", "figures", names),
@@ -116,9 +113,9 @@ class ContentConserved:
 
 
 class ReusedRows:
-    """Holds that documents which the live version has already bring as many rows and placements as they did there.
+    """Checks that documents reused from the live version have as many rows and placements as there.
 
-    What is expected of a document is said before it is looked at.
+    ``expect`` comes before ``look`` for each document.
     """
 
     def __init__(self) -> None:
@@ -127,14 +124,14 @@ class ReusedRows:
         self._documents = 0
 
     def expect(self, rows: VersionRows) -> None:
-        """Take in the live version's rows of some of those documents."""
+        """Record the live version's rows of some documents."""
         counts = [_counts(table) for table in (rows.evidence, rows.placements)]
         self._documents += len({doc_id for found in counts for doc_id in found})
         for expected, found in zip(self._open, counts, strict=True):
             expected.update(found)
 
     def look(self, rows: VersionRows) -> None:
-        """Look at rows of the version; those of other documents don't matter."""
+        """Examine rows of the version; those of other documents are ignored."""
         for kind, table in enumerate((rows.evidence, rows.placements)):
             for doc_id, found in _counts(table).items():
                 self._compare(kind, doc_id, self._open[kind].pop(doc_id, found), found)
@@ -144,12 +141,12 @@ class ReusedRows:
             self._violations[kind].append(Violation(doc_id, None, f"it had {had} {_KINDS[kind]} and has {has}"))
 
     def verdict(self, names: Names) -> GateVerdict:
-        """Judge; ``names`` are what messages call the documents."""
+        """Return the verdict."""
         for kind, left in enumerate(self._open):
             for doc_id in sorted(left):
                 self._compare(kind, doc_id, left[doc_id], 0)
         violations = [violation for found in self._violations for violation in found]
-        return _law(
+        return _gate(
             "documents taken over", violations, f"{self._documents} documents have the rows that they had before", names
         )
 
@@ -167,13 +164,13 @@ _INDEXED, _QUARANTINED = "indexed", "quarantined"
 
 @dataclass(frozen=True, slots=True)
 class _Lost:
-    """The fate of what came to nothing, in words."""
+    """A violation, in words."""
 
     how: str
 
 
 class _Tally:
-    """How many of a kind came to what."""
+    """Counts of fates of one kind."""
 
     def __init__(self) -> None:
         self._fates: Counter[str] = Counter()
@@ -193,7 +190,7 @@ class _Tally:
             f"{total} {kind} in, {self._fates[_INDEXED]} indexed, {self._fates[_QUARANTINED]} quarantined, "
             f"{sum(left_out.values())} left out" + (f" ({why})" if why else "")
         )
-        return _law(gate, self._lost, held, names)
+        return _gate(gate, self._lost, held, names)
 
 
 def _fate_of_page(page: Page, document: DocumentContent, standing: Collection[int], whole: Collection[int]) -> str | _Lost:
@@ -224,9 +221,9 @@ def _fate_of_figure(
 
 
 class TagsArePlacements:
-    """Holds that the running text of each document carries a tag for each tagged placement, no more and no fewer.
+    """Checks that a document's text has exactly one tag for each tagged placement.
 
-    Figure rows are left out: they repeat the tag of the placement they describe.
+    Figures' rows are excluded: they repeat their placement's tag.
     """
 
     def __init__(self, template: TagTemplate) -> None:
@@ -235,7 +232,7 @@ class TagsArePlacements:
         self._written = self._placed = 0
 
     def look(self, rows: VersionRows) -> None:
-        """Look at rows of the version."""
+        """Examine rows of the version."""
         written: dict[tuple[str, str], list[int]] = defaultdict(list)
         placed: dict[tuple[str, str], list[int]] = defaultdict(list)
         for row in _rows(rows.evidence, "doc_id", "page", "modality", "tagged_text"):
@@ -253,16 +250,13 @@ class TagsArePlacements:
         self._placed += sum(map(len, placed.values()))
 
     def verdict(self, names: Names) -> GateVerdict:
-        """Judge; ``names`` are what messages call the documents."""
+        """Return the verdict."""
         held = f"{self._written} tags written for {self._placed} tagged placements"
-        return _law("tags are placements", self._violations, held, names)
+        return _gate("tags are placements", self._violations, held, names)
 
 
 class TagsResolve:
-    """Holds that whatever a row says of figures leads to figures of its own document.
-
-    Tags and ``figure_refs`` must name figures placed there, and nothing may be left of a placeholder or half a tag.
-    """
+    """Checks that tags and ``figure_refs`` name figures of their own document, and that no placeholder or broken tag is left."""
 
     def __init__(self, template: TagTemplate) -> None:
         self._template = template
@@ -270,7 +264,7 @@ class TagsResolve:
         self._tags = 0
 
     def look(self, rows: VersionRows) -> None:
-        """Look at rows of the version."""
+        """Examine rows of the version."""
         numbers: dict[str, set[str]] = defaultdict(set)
         figures: dict[str, set[str]] = defaultdict(set)
         for row in _tagged(rows.placements):
@@ -286,8 +280,10 @@ class TagsResolve:
             self._violations += [Violation(doc_id, row["page"], what) for what in strange]
 
     def verdict(self, names: Names) -> GateVerdict:
-        """Judge; ``names`` are what messages call the documents."""
-        return _law("tags resolve", self._violations, f"all {self._tags} tags lead to figures of their own document", names)
+        """Return the verdict."""
+        return _gate(
+            "tags resolve", self._violations, f"all {self._tags} tags lead to figures of their own document", names
+        )
 
 
 PLACED = pa.schema(
@@ -296,17 +292,17 @@ PLACED = pa.schema(
         pa.field("known", pa.bool_(), nullable=False),
     )
 )
-"""A placement of a figure as the laws on all figures see it; ``known`` says that its pixels were looked at before."""
+"""A placement with a figure; ``known``: its pixels were checked before."""
 
 
 def placed_figures(placements: pa.Table, known: Collection[str]) -> pa.Table:
-    """Return the placements that have a figure, as rows of ``PLACED``; ``known`` are documents whose figures were looked at."""
+    """Return the placements with a figure as rows of ``PLACED``; figures of ``known`` documents were checked before."""
     rows = placements.select(PLACED.names[:-1])
     return _placed(rows.filter(pc.is_valid(rows.column("figure_id"))), known)
 
 
 def pictured_pages(evidence: pa.Table, known: Collection[str]) -> pa.Table:
-    """Return the rows of pages as rows of ``PLACED``: their pictures are named as figures are, and no tag has their number."""
+    """Return the rows of pages as rows of ``PLACED``, without numbers."""
     rows = evidence.filter(pc.equal(evidence.column("modality"), pa.scalar(str(Modality.PAGE))))
     rows = rows.select(["doc_id", "page", "figure_id"])
     return _placed(rows.append_column(PLACED.field("number"), pa.nulls(rows.num_rows, pa.string())), known)
@@ -319,14 +315,10 @@ def _placed(rows: pa.Table, known: Collection[str]) -> pa.Table:
 
 
 def one_figure_a_number(by_number: Iterable[pa.Table], by_figure: Iterable[pa.Table], names: Names) -> GateVerdict:
-    """Hold that a tag's number names one figure of the version, and a figure has one number.
+    """Check that a tag's number names one figure of the version, and a figure has one number.
 
-    It is a document's violation where the document contradicts itself; where documents contradict each other it is nobody's.
-
-    Args:
-        by_number: Rows of ``PLACED`` that have a number; those that share one are in one table.
-        by_figure: Rows of ``PLACED``; those that share a figure are in one table.
-        names: What messages call the documents.
+    A document that contradicts itself is to blame; contradictions between documents blame none. The tables hold rows of
+    ``PLACED``, grouped by number, and by figure.
     """
     numbers, named_twice = _several(by_number, "number", "figure_id", "number {} names {} figures")
     figures, numbered_twice = _several(by_figure, "figure_id", "number", "figure {:.12} has {} numbers")
@@ -339,11 +331,11 @@ def one_figure_a_number(by_number: Iterable[pa.Table], by_figure: Iterable[pa.Ta
             where = {row["doc_id"]: row["page"] for row in reversed(rows)}
             named = ", ".join(f"{names.get(doc_id, doc_id[:12])} page {page}" for doc_id, page in sorted(where.items())[:2])
             violations.append(Violation(None, None, f"{what}, as in {named}"))
-    return _law("one figure a number", violations, f"{numbers} numbers, {figures} figures", names)
+    return _gate("one figure a number", violations, f"{numbers} numbers, {figures} figures", names)
 
 
 def _several(tables: Iterable[pa.Table], one: str, other: str, words: str) -> tuple[int, dict[str, list[dict[str, Any]]]]:
-    """Return how many values of ``one`` stand with any of ``other``, and the rows of those with several, by what to say."""
+    """Return the number of values of ``one``, and the rows of those with several values of ``other``, by message."""
     total = 0
     found: dict[str, list[dict[str, Any]]] = {}
     for table in tables:
@@ -365,14 +357,9 @@ def _pairs(rows: Iterable[dict[str, Any]]) -> dict[str, set[tuple[str, str]]]:
 
 
 def figures_are_their_names(by_figure: Iterable[pa.Table], load: Callable[[str], bytes], names: Names) -> GateVerdict:
-    """Hold that every stored figure decodes to pixels whose digest is its name.
+    """Check that every stored figure decodes to the pixels that its id digests; ``known`` ones were checked before.
 
-    Objects never change, so figures that were looked at before are not decoded again.
-
-    Args:
-        by_figure: Rows of ``PLACED``; those that share a figure are in one table.
-        load: Returns a figure's encoded bytes; raises ``FileNotFoundError`` where there are none.
-        names: What messages call the documents.
+    The tables hold rows of ``PLACED``, grouped by figure. ``load`` raises ``FileNotFoundError`` for a missing figure.
     """
     total = decoded = 0
     faults: dict[str, list[Violation]] = {}
@@ -389,17 +376,11 @@ def figures_are_their_names(by_figure: Iterable[pa.Table], load: Callable[[str],
                 faults[name] = [Violation(doc_id, page, what) for doc_id, page in where.items()]
     violations = [violation for name in sorted(faults) for violation in faults[name]]
     held = f"{decoded} of {total} figures decoded, the others were before"
-    return _law("figures are their names", violations, held, names)
+    return _gate("figures are their names", violations, held, names)
 
 
 def quarantine_ceiling(ledger: Sequence[LedgerRow], bounds: Bounds, corpus: str) -> GateResult:
-    """Hold that not too many documents are in quarantine, and that not all are.
-
-    Args:
-        ledger: Of the version.
-        bounds: What share of its documents may be there.
-        corpus: Its name, for the message.
-    """
+    """Check that the share of quarantined documents is within bounds, and that some document is indexed."""
     documents = {row.doc_id for row in ledger if row.status is Status.INDEXED}
     quarantined = {row.doc_id or row.source: row for row in reversed(ledger) if row.status is Status.QUARANTINED}
     total = len(documents) + len(quarantined)
@@ -439,7 +420,7 @@ def _tagged(placements: pa.Table) -> Iterable[dict[str, Any]]:
     return (row for row in rows if row["number"] is not None)
 
 
-def _law(gate: str, violations: Sequence[Violation], held: str, names: Names) -> GateVerdict:
+def _gate(gate: str, violations: Sequence[Violation], held: str, names: Names) -> GateVerdict:
     message = f"{in_words(violations, names)}; {OUR_FAULT}" if violations else held
     result = GateResult(gate=gate, passed=not violations, value=len(violations), bound=0, message=message)
     return GateVerdict(result, tuple(violations))

@@ -1,4 +1,4 @@
-"""Say what changed between two versions, as data and as a note for people."""
+"""Compare two versions, as data and as a release note."""
 
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from schemas.versions import Manifest, SourceFate, Status
 
 _NAMED = 20
 FIGURES_NAMED = 10_000
-"""Figures that a diff names of each kind: versions that have nothing in common may differ in a million."""
+"""Maximum number of figures named of each kind."""
 
 TAGGED_FIGURE = pa.schema(
     (
@@ -30,9 +30,9 @@ TAGGED_FIGURE = pa.schema(
 
 @dataclass(frozen=True)
 class VersionFacts:
-    """What a version says of itself.
+    """The compared facts of a version.
 
-    ``sources`` go by name; ``found`` says of each golden question whether its page was found.
+    ``sources`` are by name; ``found`` says whether each golden question's page was found.
     """
 
     manifest: Manifest
@@ -42,13 +42,9 @@ class VersionFacts:
 
 
 def diff(base: VersionFacts | None, new: VersionFacts, figures: Iterable[tuple[pa.Table, pa.Table]]) -> VersionDiff:
-    """Return what changed from one version to another.
+    """Return the differences from ``base``, None for a first version, to ``new``.
 
-    Args:
-        base: The version before; None where there was none.
-        new: The other one.
-        figures: Tagged figures of both, some at a time: rows of ``TAGGED_FIGURE``, the first place of each figure first. Those
-            that share a figure are in one pair of tables.
+    ``figures`` yields pairs of tables of ``TAGGED_FIGURE``, first placement first; rows of one figure are in one pair.
     """
     gained, lost = _Named(), _Named()
     for had, has in figures:
@@ -105,14 +101,14 @@ def _paired(
 
 
 def _only(one: pa.Table, other: pa.Table) -> pa.Table:
-    """Return the first place of each figure that only one of two tables has."""
+    """Return the first placement of each figure that only one of two tables has."""
     mine = one.filter(pc.invert(pc.is_in(one.column("figure_id"), other.column("figure_id").combine_chunks())))
     codes = mine.column("figure_id").combine_chunks().dictionary_encode().indices
     return mine.take(np.unique(codes.to_numpy(), return_index=True)[1])
 
 
 class _Named:
-    """Figures of which the first ones are named, by source and page, and the others counted."""
+    """Figures by source and page, of which the first are named and the others counted."""
 
     def __init__(self) -> None:
         self._first: list[tuple[str, int, str, str, str]] = []
@@ -126,7 +122,7 @@ class _Named:
 
     @property
     def figures(self) -> list[ChangedFigure]:
-        """Those that are named."""
+        """The named figures."""
         return [
             ChangedFigure(figure_id=name, tag=tag, source=source, page=page, caption=caption)
             for source, page, name, tag, caption in self._first
@@ -169,7 +165,7 @@ def _flat(manifest: Manifest) -> Iterator[tuple[str, object]]:
 
 
 def release_note(found: VersionDiff) -> str:
-    """Return a diff as Markdown for people: what a downstream team would ask about a version."""
+    """Return a diff as Markdown."""
     return "\n".join(_note(found)) + "\n"
 
 

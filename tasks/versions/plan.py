@@ -1,4 +1,4 @@
-"""Compare what a source lists with what a ledger knows, and cut the work into shards."""
+"""Compare a source's listing with a ledger, and cut the work into shards."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ from schemas.versions import LedgerRow, PlannedDocument, PlanSummary, SourceFile
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a refresh finds: every source with its document, and how the sources differ from the ledger's."""
+    """Every source with its document, and the differences from the ledger."""
 
     documents: tuple[PlannedDocument, ...]
     carried: tuple[LedgerRow, ...]
@@ -30,18 +30,15 @@ def compare(
 ) -> Comparison:
     """Compare a listing with the live version's ledger.
 
-    Same size and stamp means unchanged, and the file isn't read; for all others ``digest`` reads it. A source whose bytes
-    turn out the same is kept. A quarantined document is carried over as it is while neither its bytes nor ``attempt``
-    change, unless ``retry`` names it. A file that can't be read is in quarantine as long as it can't, and what the source did
-    to a file meanwhile is never carried over.
+    Equal size and stamp mean unchanged; all other files are digested. A quarantined document is carried over while neither
+    its bytes nor ``attempt`` change, unless ``retry`` names it. Failures of the source are never carried over.
 
     Args:
-        listed: What the source holds now.
-        ledger: What the live version holds; [] where nothing is live.
-        attempt: Key of what would be tried on a document now, limits included.
-        digest: Reads a source and returns its document's id. ``BadInputError`` costs this file, ``FileNotFoundError`` means
-            that it went away since it was listed.
-        retry: Document ids to try again in any case.
+        listed: The source's files.
+        ledger: The live version's; [] without one.
+        attempt: Key of what would be tried on a document, limits included.
+        digest: Returns a source's document id; raises ``BadInputError``, or ``FileNotFoundError`` for a file that is gone.
+        retry: Document ids to retry in any case.
     """
     known = {row.source: row for row in ledger}
     documents: list[PlannedDocument] = []
@@ -68,7 +65,7 @@ def compare(
 def _found(
     file: SourceFile, row: LedgerRow | None, attempt: str, digest: Callable[[str], str], retry: frozenset[str]
 ) -> PlannedDocument | LedgerRow | None:
-    """Return the document to plan for a file, or its row where it is in quarantine; None where it went away."""
+    """Return the planned document of a file, or its quarantine row; None if it is gone."""
     try:
         doc_id = _doc_id(file, row, digest)
     except FileNotFoundError:
@@ -108,20 +105,15 @@ def _still_quarantined(row: LedgerRow, doc_id: str, attempt: str) -> bool:
 
 
 def was_disturbed(ledger: Sequence[LedgerRow]) -> bool:
-    """Return whether the source took away, or changed, what a refresh had planned: its version isn't what was to be built."""
+    """Return whether the source removed or changed planned files during the refresh."""
     return any(row.code in OF_THE_SOURCE and row.doc_id for row in ledger)
 
 
 def cut_shards(sizes: Mapping[str, int], shard_bytes: int, most: int = 256) -> list[list[str]]:
-    """Spread documents over shards of about equal bytes, largest first.
-
-    Args:
-        sizes: Document id to bytes.
-        shard_bytes: Bytes that a shard should hold about.
-        most: Shards at most, however large they get; Airflow's scheduler suffers above a few thousand mapped tasks.
+    """Distribute documents over at most ``most`` shards of about equal bytes, largest first; deterministic.
 
     Returns:
-        Document ids by shard, each sorted; the same for the same sizes; [] for none.
+        Document ids by shard, each sorted.
     """
     if not sizes:
         return []

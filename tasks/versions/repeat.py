@@ -1,4 +1,4 @@
-"""Find rows that share something with other rows of their version, wherever those stand."""
+"""Find rows that share a key with other rows of their version."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from schemas.evidence import Modality
 from schemas.ids import sha256
 
 KEYED = pa.schema((pa.field("row", pa.int64(), nullable=False), pa.field("key", pa.string(), nullable=False)))
-"""A row by its place in the version, and what it may share."""
+"""A row's index in the version, and its key."""
 
 
 _REPEATING = frozenset({Modality.FIGURE, Modality.PAGE})
@@ -23,13 +23,9 @@ def keyed(rows: Sequence[int] | NDArray[np.int64], keys: Sequence[Any]) -> pa.Ta
 
 
 def keyed_by_words(evidence: pa.Table, first: int) -> pa.Table:
-    """Return rows of ``KEYED``, the key a digest of title, section and text; rows without text have none.
+    """Return rows of ``KEYED``, the key a digest of title, section and text; none for rows without text, of figures and of pages.
 
-    Two figures of the same words are two figures all the same, and a page repeats the text on it, so those are left out.
-
-    Args:
-        evidence: The rows.
-        first: Place of the first of them in the version.
+    ``first`` is the index of the first row.
     """
     columns = (evidence.column(name).to_pylist() for name in ("modality", "title", "section_path", "text"))
     rows, keys = [], []

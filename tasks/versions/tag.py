@@ -6,22 +6,19 @@ from schemas.tags import DIGITS_DEFAULT, DIGITS_MOST
 
 
 def number_figure(digest: int, digits: int = DIGITS_DEFAULT) -> str:
-    """Return the number of a figure that shares it with no other: the last digits of its SHA-1, as an integer."""
+    """Return the number of a figure with an unshared number: the last digits of its SHA-1, as an integer."""
     return f"{digest % 10**digits:0{digits}d}"
 
 
 def number_figures(digests: Mapping[str, int], digits: int = DIGITS_DEFAULT) -> dict[str, str]:
-    """Give every figure of a version its tag number.
+    """Return the tag number of every figure.
 
-    The number is ``digest mod 10^digits``, zero-padded. Figures that share one are widened, those alone, to the shortest
-    suffix that distinguishes them: a pure function of the set, whatever its order.
+    The number is ``digest mod 10^digits``, zero-padded. Figures that share one get the shortest suffixes that distinguish
+    them. The result depends on the set only.
 
     Args:
         digests: Figure id to the integer value of its SHA-1.
-        digits: Digits of a number that is shared with no other figure, 4 to 49.
-
-    Returns:
-        Figure id to number.
+        digits: Digits of an unshared number, 4 to 49.
     """
     numbers: dict[str, str] = {}
     pending: dict[int, list[str]] = {digits: sorted(digests)}

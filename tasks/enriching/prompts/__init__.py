@@ -1,9 +1,4 @@
-"""What generative models are asked: prompts as files, with what their answers are expected to be like.
-
-A prompt is a text file: front matter in YAML between two lines of ``---``, then what the model reads, with placeholders as
-``string.Template`` spells them. The presets lie beside this module;
-anyone's own file has the same form, and needs no front matter.
-"""
+"""Prompts of captioners: files with YAML front matter between lines of ``---``, and placeholders of ``string.Template``."""
 
 import functools
 import string
@@ -21,13 +16,10 @@ from schemas.ids import sha256
 from schemas.tags import strip
 
 PROMPT_VERSION = "1"
-"""Goes up when ``render``, or ``surroundings``, makes other words of the same prompt and document.
-
-No reply is the one that is asked for then.
-"""
+"""Goes up when ``render`` or ``surroundings`` changes the words of the same prompt and document: all replies become obsolete."""
 
 OF_THE_DOCUMENT = "that of the document's own words"
-"""What ``$language`` is where the corpus file names none."""
+"""The default of ``$language``."""
 
 _FENCE = "---"
 _DEFAULTS: dict[Subject, str] = {"figure": "figure", "page": "page", "text": "text-summary"}
@@ -36,17 +28,17 @@ _DEFAULTS_OF_WORDS: dict[Subject, str] = {"figure": "ocr-caption", "text": "text
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a document says of a figure, page or text that a model is to describe; "" is what it doesn't say.
+    """The document's context of a figure, page or text; "" is unknown.
 
     Attributes:
         caption: The figure's own.
-        section: Titles of the sections that it stands in.
-        before: Text before it in reading order, as much as should go along.
+        section: Titles of its sections.
+        before: Text before it in reading order.
         after: Text after it.
         words: The words recognised in it; of a text, the text itself.
         title: The document's.
-        page: Its page number, as printed where that is known.
-        language: The language that the answer must be in; "" is that of the document.
+        page: Its page number, as printed if known.
+        language: The language of the reply; "" is the document's.
     """
 
     caption: str = ""
@@ -60,11 +52,11 @@ class Surroundings:
 
 
 PLACEHOLDERS = tuple(Surroundings.__dataclass_fields__)
-"""What a prompt may hold, each behind a ``$``."""
+"""Placeholders of a prompt, each written with a ``$``."""
 
 
 class PromptError(ValueError):
-    """A prompt's file is not one; the message says what is wrong, without the file's name."""
+    """A file isn't a prompt; the message doesn't name the file."""
 
 
 class FrontMatter(BaseModel):
@@ -93,16 +85,16 @@ class _CaptionFrontMatter(FrontMatter):
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A prompt, and what its answers are expected to be like. It pickles.
+    """A prompt, and the expectations on its replies. It pickles.
 
     Attributes:
         name: The preset's name, or the file's.
-        source: Which paper or page asks for it.
-        subject: What it describes; None where it doesn't say.
-        picture: Whether only a model that sees can answer it.
-        words: Words that an answer has at least and at most, both inclusive; None sets no bound.
-        bullets: Whether answers may have lines that begin with "- ".
-        body: What the model reads, with placeholders.
+        source: The paper or page that it comes from.
+        subject: What it describes; None for anything.
+        picture: Whether it needs a model that sees.
+        words: Minimum and maximum words of a reply; None for no bounds.
+        bullets: Whether replies may have lines that begin with "- ".
+        body: The text with placeholders.
     """
 
     name: str
@@ -115,28 +107,28 @@ class Prompt:
 
     @property
     def digest(self) -> str:
-        """What a reply depends on: part of the key that replies are filed under. What is expected of them is no part of it."""
+        """Part of the key of replies, without the expectations."""
         return sha256(f"{PROMPT_VERSION}\n{self.body}".encode())
 
     @property
     def expected(self) -> dict[str, object]:
-        """What answers are judged by: part of the key of rows, where another expectation asks no model again."""
+        """The expectations: part of the key of rows, so that changing them calls no model again."""
         return {"words": self.words, "bullets": self.bullets}
 
     @property
     def instructions(self) -> str:
-        """The lines without a placeholder: what an answer must not repeat."""
+        """The lines without a placeholder, which a reply must not repeat."""
         return "\n".join(line for line in self.body.splitlines() if not _names(line))
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The placeholders that it holds."""
+        """Its placeholders."""
         return tuple(name for name in PLACEHOLDERS if name in _names(self.body))
 
     def render(self, around: Surroundings) -> str:
-        """Return what the model is asked of one figure, page or text.
+        """Return the prompt for one figure, page or text.
 
-        A line with a placeholder that has no value vanishes; values are put on one line, without the placeholders of figures.
+        Lines with an empty placeholder are dropped; values are put on one line, without placeholders of figures.
         """
         values = {name: " ".join(strip(value).split()) for name, value in asdict(around).items()}
         values["language"] = values["language"] or OF_THE_DOCUMENT
@@ -153,7 +145,7 @@ def _names(text: str) -> list[str]:
 
 
 def _closed_up(lines: Sequence[str]) -> str:
-    """Join lines, with one blank line where there are several, and none at the ends."""
+    """Join lines, with at most one blank line between them and none at the ends."""
     kept: list[str] = []
     for line in lines:
         if line.strip() or (kept and kept[-1]):
@@ -165,7 +157,7 @@ def read_prompt(name: str, text: str) -> Prompt:
     """Read a prompt's file.
 
     Raises:
-        PromptError: It is not one.
+        PromptError: It is invalid.
     """
     front, body = split_front_matter(text, _CaptionFrontMatter)
     check_placeholders(body, PLACEHOLDERS)
@@ -183,10 +175,10 @@ def read_prompt(name: str, text: str) -> Prompt:
 
 
 def check_placeholders(body: str, known: Sequence[str]) -> None:
-    """Refuse a prompt with a ``$`` that begins no known placeholder.
+    """Check the placeholders of a prompt.
 
     Raises:
-        PromptError: It has one.
+        PromptError: A ``$`` begins no known placeholder.
     """
     template = string.Template(body)
     if not template.is_valid():
@@ -230,6 +222,6 @@ def presets() -> dict[str, Prompt]:
 
 
 def default_prompt(subject: Subject, kind: CaptionerKind) -> Prompt | None:
-    """Return the preset for a subject and a kind of captioner; None where such a captioner can't describe it."""
+    """Return the default prompt of a subject and a kind of captioner; None if such a captioner can't describe it."""
     name = (_DEFAULTS if kind.sees else _DEFAULTS_OF_WORDS).get(subject)
     return presets()[name] if name is not None else None

@@ -1,7 +1,7 @@
-"""What rows of evidence must look like, as a Great Expectations suite, with Data Docs for people.
+"""Expectations on rows of evidence, as a Great Expectations suite with Data Docs.
 
-Importing Great Expectations takes ten seconds and more, so only the function does. Its context lives in memory: nothing of
-it stays but the static site, whose pages take their styles from public CDNs.
+Importing Great Expectations takes ten seconds, so only the function does. Its context is in memory; only the static site
+stays, which loads its styles from public CDNs.
 """
 
 import copy
@@ -25,7 +25,7 @@ from schemas.violations import FEWEST_PICTURES, OUR_FAULT, GateVerdict, Violatio
 _NORM_TOLERANCE = 1e-3
 _LARGEST_PAGE_PT = 100_000
 _ROWS = "rows: "
-"""What the name of every gate here begins with."""
+"""Prefix of the gates' names."""
 _DERIVED = (
     *("left", "top", "width", "height", "n_sources", "n_regions", "n_tokens"),
     *("named", "worded", "tag_free", "shares_id", "repeated"),
@@ -37,7 +37,7 @@ Norms = Mapping[str, Sequence[float] | NDArray[np.floating[Any]]]
 
 @dataclass(frozen=True)
 class _Rule:
-    """An expectation with the words that people read; ``gate`` allows a share of rows to break it, None allows none."""
+    """An expectation with its description; ``gate`` allows a share of rows to break it, None allows none."""
 
     description: str
     expectation: Any
@@ -47,10 +47,10 @@ class _Rule:
 
 @dataclass(frozen=True)
 class RowBatch:
-    """Rows of evidence, with what is known of each beside them, in their order.
+    """Rows of evidence with derived columns.
 
-    ``n_tokens`` are those of its text; ``norms`` the length of its vector by space, 1 where it has none there; ``shares_id`` says
-    whether another row of the version has its id, and ``repeated`` whether one before it has its words.
+    ``n_tokens`` are of the text; ``norms`` are lengths of vectors by space, 1 without one; ``shares_id``: another row of
+    the version has its id; ``repeated``: an earlier row has its words.
     """
 
     evidence: pa.Table
@@ -70,22 +70,21 @@ def expect_evidence(
     unknown: Sequence[str] = (),
     docs: Path | None = None,
 ) -> list[GateVerdict]:
-    """Validate rows of evidence, some at a time; what is found in batches is joined.
+    """Validate rows of evidence in batches, whose results are joined.
 
     Args:
-        batches: Returns the rows of a version in order, in at least one batch; asked again where rows break a rule.
+        batches: Returns the rows of a version in order, in at least one batch; called again if rows break a rule.
         names: A source of each document, by its id.
-        max_tokens: Tokens a text is meant to hold.
-        gates: The shares of rows that may be too long, and that may repeat others.
-        by_text: Sources of documents, and of their pictures without a caption, by placement, whether they are read with text
-            next to them: ``docs`` show them beside the rows; the gate on them is another's.
-        unknown: Of each document, "" where the text model knows its language, else its source and its language: ``docs`` show
-            them, and nothing is refused for it.
-        docs: Empty folder for the Data Docs, a static site that starts at ``index.html``; None for none.
+        max_tokens: Maximum tokens of a text.
+        gates: Shares of rows that may be too long, or repeat others.
+        by_text: Sources of documents and, of their uncaptioned pictures by placement, whether they are read next to text;
+            for ``docs``.
+        unknown: Of each document "", or its source and language if the text model doesn't know it; for ``docs``.
+        docs: Empty folder for the Data Docs, which start at ``index.html``; None for none.
 
     Returns:
-        A verdict a rule: ``value`` is the share of rows that break it, ``bound`` what is allowed, 0 but for the shares of
-        ``gates``; for the columns both are None. Rows that may not break a rule are violations of their documents.
+        A verdict a rule: ``value`` is the share of rows that break it, ``bound`` the allowed share; both None for the
+            columns.
     """
     gx = _great_expectations()
     context = gx.get_context(mode="ephemeral", project_config=_configuration(docs))
@@ -141,14 +140,14 @@ def _violations(batch: RowBatch, result: Any) -> list[Violation]:
 
 
 class _Joined:
-    """What expectations found in batches, as if they had looked at all rows at once."""
+    """Results of expectations in batches, joined as if they were one."""
 
     def __init__(self) -> None:
         self.results: dict[str, Any] = {}
         self._whole: Any = None
 
     def add(self, found: Any) -> None:
-        """Take in what a suite found in one batch."""
+        """Add the result of one batch."""
         self._whole = self._whole or found
         for result in found.results:
             rule = result.expectation_config.meta["rule"]
@@ -176,11 +175,11 @@ class _Joined:
 
 
 _SHOWN = 20
-"""Values that a site lists of those that aren't expected."""
+"""Maximum number of unexpected values on the site."""
 
 
 def _both(one: Any, other: Any) -> Any:
-    """Return what an expectation found in two batches as what it finds in both together."""
+    """Join the results of an expectation in two batches."""
     if "element_count" not in one.result or "element_count" not in other.result:
         return other if one.success else one
     joined = copy.copy(one)
@@ -227,7 +226,7 @@ def _frame(batch: RowBatch) -> tuple[Any, bool]:
 
 
 def _pictures(by_text: Sequence[tuple[str, Mapping[int, bool]]], gates: Bounds) -> tuple[Any, list[_Rule]]:
-    """Return a row a picture without a caption, and what is expected of them; of a few that is nothing, as of their gate."""
+    """Return a row an uncaptioned picture, and their expectation, which allows everything for a few pictures."""
     from great_expectations import expectations as expect
 
     # The site lists values that aren't expected, so that is the source.
@@ -241,7 +240,7 @@ def _pictures(by_text: Sequence[tuple[str, Mapping[int, bool]]], gates: Bounds) 
 
 
 def _derive(frame: Any, batch: RowBatch) -> None:
-    """Add to a pandas frame columns of plain numbers and truths, which is what expectations can be put on."""
+    """Add columns of numbers and truth values, which expectations need."""
     corners = np.array(frame["bbox"].tolist(), float).reshape(-1, 4)
     is_text = frame["modality"] == Modality.TEXT
     is_picture = frame["modality"].isin([Modality.FIGURE, Modality.PAGE])
@@ -265,7 +264,7 @@ def _derive(frame: Any, batch: RowBatch) -> None:
 
 
 def _languages(unknown: Sequence[str]) -> tuple[Any, list[_Rule]]:
-    """Return a row a document, and what is expected of them."""
+    """Return a row a document, and their expectation."""
     from great_expectations import expectations as expect
 
     column = "in_a_language_that_the_text_model_does_not_know"
@@ -379,6 +378,6 @@ def _configuration(docs: Path | None) -> Any:
 
 
 def _drop_tutorial(folder: Path) -> None:
-    """Remove the animations of a tutorial that the site does not show; they are 3 of its 4 MB."""
+    """Remove the unused animations of a tutorial: 3 of the site's 4 MB."""
     for animation in (folder / "static" / "images").glob("*.gif"):
         animation.unlink()

@@ -133,7 +133,6 @@ def _great_expectations() -> Any:
 
 
 def _violations(batch: RowBatch, result: Any) -> list[Violation]:
-    """Return the rows of a batch that break a rule."""
     places = pa.array(result.result.get("unexpected_index_list") or [], pa.int64())
     rows = batch.evidence.select(["doc_id", "page"]).take(places)
     return [Violation(row["doc_id"], row["page"], "a row breaks it") for row in rows.to_pylist()]
@@ -147,7 +146,6 @@ class _Joined:
         self._whole: Any = None
 
     def add(self, found: Any) -> None:
-        """Add the result of one batch."""
         self._whole = self._whole or found
         for result in found.results:
             rule = result.expectation_config.meta["rule"]
@@ -156,11 +154,9 @@ class _Joined:
                 self.results[rule] = _both(first, result)
 
     def refuses(self, rule: str) -> bool:
-        """Return whether too many rows break a rule of rows."""
         return not self.results[rule].success and "element_count" in self.results[rule].result
 
     def whole(self) -> Any:
-        """Return the result of the suite."""
         results = list(self.results.values())
         held = sum(bool(result.success) for result in results)
         whole = copy.copy(self._whole)
@@ -179,7 +175,6 @@ _SHOWN = 20
 
 
 def _both(one: Any, other: Any) -> Any:
-    """Join the results of an expectation in two batches."""
     if "element_count" not in one.result or "element_count" not in other.result:
         return other if one.success else one
     joined = copy.copy(one)
@@ -201,7 +196,6 @@ _LISTS = ("partial_unexpected_list", "partial_unexpected_counts", "partial_unexp
 
 
 def _write_docs(context: Any, found: Mapping[str, _Joined], docs: Path) -> None:
-    """Write the site."""
     from great_expectations.core.run_identifier import RunIdentifier
     from great_expectations.data_context.types.resource_identifiers import (
         ExpectationSuiteIdentifier,
@@ -240,7 +234,6 @@ def _pictures(by_text: Sequence[tuple[str, Mapping[int, bool]]], gates: Bounds) 
 
 
 def _derive(frame: Any, batch: RowBatch) -> None:
-    """Add columns of numbers and truth values, which expectations need."""
     corners = np.array(frame["bbox"].tolist(), float).reshape(-1, 4)
     is_text = frame["modality"] == Modality.TEXT
     is_picture = frame["modality"].isin([Modality.FIGURE, Modality.PAGE])

@@ -130,7 +130,6 @@ class Clip:
 
 
 def _configuration(named: ModelName) -> Any:
-    """Return the configuration of a model; errors as for ``clip_card``."""
     weights = named.setting("weights")
     if weights is not None:
         if not Path(str(weights)).is_file():
@@ -169,7 +168,6 @@ def _architectures() -> dict[str, Path]:
 
 
 def _folder(named: ModelName) -> Path:
-    """Return the folder with configuration, tokenizer and weights."""
     if Path(named.name).is_dir():
         return Path(named.name)
     folder = model_folder(named, ("*.json", "*.txt", "*.model", "open_clip_*.safetensors"))

@@ -190,8 +190,7 @@ def model(where: str, captioner: Asked) -> Model[LanguageModel]:
     )
 
 
-class _TryAgainError(TransientError):
-    """A try failed, and another one may succeed."""
+class _TryAgainError(TransientError): ...
 
 
 class _Calls:
@@ -387,7 +386,6 @@ class _Calls:
             self._next_call = self._clock.now() + self._interval_s
 
     async def _sleep(self, seconds: float) -> None:
-        """Wait, but not beyond the end."""
         import anyio
 
         with anyio.CancelScope() as scope:
@@ -429,7 +427,6 @@ class _Calls:
         return [*parts, {"type": "text", "text": message.text}]
 
     def _check_name(self, answered: str | None) -> None:
-        """Raise ``TransientError`` for another model's answer."""
         if answered and not any(_is_the_same(answered, name) for name in (self._asked, self._revision)):
             self._faults["other_models"] += 1
             raise TransientError(
@@ -573,8 +570,6 @@ class _Chunk(BaseModel):
 
 @dataclass(frozen=True)
 class _Speech:
-    """The words of a stream that have come."""
-
     say: Callable[[str], None]
     pieces: list[str] = field(default_factory=list)
 
@@ -599,7 +594,6 @@ def _is_the_same(answered: str, asked: str) -> bool:
 
 
 def _hold_s(headers: Mapping[str, str]) -> float:
-    """Return the seconds of ``Retry-After``; 0 without it."""
     for name, seconds in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:
             return float(headers[name]) * seconds
@@ -612,14 +606,12 @@ def _hold_s(headers: Mapping[str, str]) -> float:
 
 
 def _message(body: object) -> str:
-    """Return the message in the body of an error."""
     if isinstance(body, Mapping):
         return str(next((body[key] for key in ("message", "detail", "error") if body.get(key)), ""))
     return str(body or "")
 
 
 def _server(url: str) -> str:
-    """Return a server's address without the path."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"
 

@@ -135,7 +135,6 @@ class _Graph:
         )
 
     def _is_pooled(self, node: "NodeProto") -> bool:
-        """Return whether a convolution's input is one pixel."""
         maker = self._makers.get(node.input[0])
         return maker is not None and maker.op_type in ("GlobalAveragePool", "ReduceMean")
 

@@ -216,7 +216,6 @@ class LocalModel:
         return [self._outcome(ids, tokens) for ids, tokens in zip(written[:, start:].tolist(), read, strict=True)]
 
     def _outcome(self, ids: list[int], read: int) -> Outcome:
-        """Return a reply, up to its end token."""
         end = next((place for place, token in enumerate(ids, start=1) if token in self._ends), None)
         used = Usage(calls=1, input_tokens=read, output_tokens=end or len(ids))
         self.usage.add(used)

@@ -110,8 +110,6 @@ def model(_named: ModelName) -> Model[Recogniser]:
 
 
 class _Stage:
-    """Reads lines where the package's recogniser would."""
-
     def __init__(self, reader: LineReader) -> None:
         self._reader = reader
 

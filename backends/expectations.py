@@ -112,7 +112,7 @@ def expect_evidence(
         languages.add(validated("languages", *_languages(unknown), {"result_format": "SUMMARY"}))
         _write_docs(context, {"evidence": joined, "pictures": pictures, "languages": languages}, docs)
     refused = [rule for rule in rules if joined.refuses(rule.description)]
-    # Sites show but a few of the rows that break a rule; all of them are looked for where some do that may not.
+    # Summaries list only some of the rows that break a rule.
     broken: dict[str, list[Violation]] = {rule.description: [] for rule in refused}
     for batch in batches() if refused else ():
         found = validated("evidence", _frame(batch)[0], refused, {"result_format": "COMPLETE"})
@@ -122,10 +122,10 @@ def expect_evidence(
 
 
 def _great_expectations() -> Any:
-    # Read when the package is imported.
+    # Must be set before the import.
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
     with warnings.catch_warnings():
-        # Its modules import deprecated ones of the standard library and of marshmallow.
+        # It imports deprecated modules.
         warnings.simplefilter("ignore")
         import great_expectations
 
@@ -220,17 +220,29 @@ def _frame(batch: RowBatch) -> tuple[Any, bool]:
 
 
 def _pictures(by_text: Sequence[tuple[str, Mapping[int, bool]]], gates: Bounds) -> tuple[Any, list[_Rule]]:
-    """Return a row an uncaptioned picture, and their expectation, which allows everything for a few pictures."""
-    from great_expectations import expectations as expect
-
-    # The site lists values that aren't expected, so that is the source.
+    """Return a row an uncaptioned picture, its source if it breaks the rule; of a few pictures all may."""
     away = ["" if answer else source for source, found in by_text for answer in found.values()]
     least = gates.of(PICTURES_BY_TEXT) if len(away) >= FEWEST_PICTURES else 0.0
-    column = "read_away_from_its_text"
-    description = "a picture without a caption is read with text next to it"
+    return _listed("read_away_from_its_text", "a picture without a caption is read with text next to it", away, least)
+
+
+def _languages(unknown: Sequence[str]) -> tuple[Any, list[_Rule]]:
+    description = "a document is in a language that the text model knows"
+    return _listed("in_a_language_that_the_text_model_does_not_know", description, unknown)
+
+
+def _listed(column: str, description: str, values: Sequence[str], least: float = 1.0) -> tuple[Any, list[_Rule]]:
+    """Return a column and the rule that its values are ""; the site lists the others."""
+    from great_expectations import expectations as expect
+
     expectation = expect.ExpectColumnValuesToBeInSet(column=column, value_set=[""], mostly=least)
+    frame = pa.table({column: pa.array(values, pa.string())}).to_pandas()
+    return frame, [_rule(description, expectation)]
+
+
+def _rule(description: str, expectation: Any, gate: Gate | None = None, share: float = 0.0) -> _Rule:
     expectation.meta, expectation.description = {"rule": description}, description
-    return pa.table({column: pa.array(away, pa.string())}).to_pandas(), [_Rule(description, expectation)]
+    return _Rule(description, expectation, gate, share)
 
 
 def _derive(frame: Any, batch: RowBatch) -> None:
@@ -251,20 +263,9 @@ def _derive(frame: Any, batch: RowBatch) -> None:
     frame["repeated"] = np.asarray(batch.repeated, bool)
     for space, lengths in batch.norms.items():
         frame[_norm(space)] = np.asarray(lengths, float)
-    # The suite pickles the frame to name it, which takes longest for lists; of them it only asks whether they are there.
+    # Lists are replaced by whether they exist: the suite pickles the frame.
     for name in (field.name for field in EVIDENCE if pa.types.is_nested(field.type)):
         frame[name] = frame[name].notna().replace(False, None)
-
-
-def _languages(unknown: Sequence[str]) -> tuple[Any, list[_Rule]]:
-    """Return a row a document, and their expectation."""
-    from great_expectations import expectations as expect
-
-    column = "in_a_language_that_the_text_model_does_not_know"
-    description = "a document is in a language that the text model knows"
-    expectation = expect.ExpectColumnValuesToBeInSet(column=column, value_set=[""])
-    expectation.meta, expectation.description = {"rule": description}, description
-    return pa.table({column: pa.array(unknown, pa.string())}).to_pandas(), [_Rule(description, expectation)]
 
 
 def _norm(space: str) -> str:
@@ -312,12 +313,8 @@ def _rules(max_tokens: int, gates: Bounds, spaces: Sequence[str], *, complete: b
         shares = {long: LONG_TEXTS, repeated: DUPLICATES}
         rules[long] = between(column="n_tokens", max_value=max_tokens, mostly=1 - gates.of(LONG_TEXTS))
         rules[repeated] = among(column="repeated", value_set=[False], mostly=1 - gates.of(DUPLICATES))
-    made = []
-    for description, expectation in rules.items():
-        expectation.meta, expectation.description = {"rule": description}, description
-        gate = shares.get(description)
-        made.append(_Rule(description, expectation, gate, gates.of(gate) if gate else 0.0))
-    return made
+    gated = {description: (gate, gates.of(gate)) for description, gate in shares.items()}
+    return [_rule(description, expectation, *gated.get(description, ())) for description, expectation in rules.items()]
 
 
 def _verdict(rule: _Rule, result: Any, violations: Sequence[Violation], names: Mapping[str, str]) -> GateVerdict:
@@ -362,7 +359,7 @@ def _configuration(docs: Path | None) -> Any:
         "store_backend": {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(docs and docs.absolute())},
     }
     return DataContextConfig(
-        # The default site is a temporary folder that nobody removes.
+        # The default site is a temporary folder that is never removed.
         store_backend_defaults=InMemoryStoreBackendDefaults(init_temp_docs_sites=False),
         data_docs_sites={} if docs is None else {"quality": site},
         progress_bars=ProgressBarsConfig(globally=False),

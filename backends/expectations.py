@@ -1,7 +1,7 @@
-"""What rows of evidence must look like, as a Great Expectations suite, with Data Docs for people.
+"""Expectations on rows of evidence, as a Great Expectations suite with Data Docs.
 
-Importing Great Expectations takes ten seconds and more, so only the function does. Its context lives in memory: nothing of
-it stays but the static site, whose pages take their styles from public CDNs.
+Importing Great Expectations takes ten seconds, so only the function does. Its context is in memory; only the static site
+stays, which loads its styles from public CDNs.
 """
 
 import copy
@@ -25,7 +25,7 @@ from schemas.violations import FEWEST_PICTURES, OUR_FAULT, GateVerdict, Violatio
 _NORM_TOLERANCE = 1e-3
 _LARGEST_PAGE_PT = 100_000
 _ROWS = "rows: "
-"""What the name of every gate here begins with."""
+"""Prefix of the gates' names."""
 _DERIVED = (
     *("left", "top", "width", "height", "n_sources", "n_regions", "n_tokens"),
     *("named", "worded", "tag_free", "shares_id", "repeated"),
@@ -37,7 +37,7 @@ Norms = Mapping[str, Sequence[float] | NDArray[np.floating[Any]]]
 
 @dataclass(frozen=True)
 class _Rule:
-    """An expectation with the words that people read; ``gate`` allows a share of rows to break it, None allows none."""
+    """An expectation with its description; ``gate`` allows a share of rows to break it, None allows none."""
 
     description: str
     expectation: Any
@@ -47,10 +47,10 @@ class _Rule:
 
 @dataclass(frozen=True)
 class RowBatch:
-    """Rows of evidence, with what is known of each beside them, in their order.
+    """Rows of evidence with derived columns.
 
-    ``n_tokens`` are those of its text; ``norms`` the length of its vector by space, 1 where it has none there; ``shares_id`` says
-    whether another row of the version has its id, and ``repeated`` whether one before it has its words.
+    ``n_tokens`` are of the text; ``norms`` are lengths of vectors by space, 1 without one; ``shares_id``: another row of
+    the version has its id; ``repeated``: an earlier row has its words.
     """
 
     evidence: pa.Table
@@ -70,22 +70,21 @@ def expect_evidence(
     unknown: Sequence[str] = (),
     docs: Path | None = None,
 ) -> list[GateVerdict]:
-    """Validate rows of evidence, some at a time; what is found in batches is joined.
+    """Validate rows of evidence in batches, whose results are joined.
 
     Args:
-        batches: Returns the rows of a version in order, in at least one batch; asked again where rows break a rule.
+        batches: Returns the rows of a version in order, in at least one batch; called again if rows break a rule.
         names: A source of each document, by its id.
-        max_tokens: Tokens a text is meant to hold.
-        gates: The shares of rows that may be too long, and that may repeat others.
-        by_text: Sources of documents, and of their pictures without a caption, by placement, whether they are read with text
-            next to them: ``docs`` show them beside the rows; the gate on them is another's.
-        unknown: Of each document, "" where the text model knows its language, else its source and its language: ``docs`` show
-            them, and nothing is refused for it.
-        docs: Empty folder for the Data Docs, a static site that starts at ``index.html``; None for none.
+        max_tokens: Maximum tokens of a text.
+        gates: Shares of rows that may be too long, or repeat others.
+        by_text: Sources of documents and, of their uncaptioned pictures by placement, whether they are read next to text;
+            for ``docs``.
+        unknown: Of each document "", or its source and language if the text model doesn't know it; for ``docs``.
+        docs: Empty folder for the Data Docs, which start at ``index.html``; None for none.
 
     Returns:
-        A verdict a rule: ``value`` is the share of rows that break it, ``bound`` what is allowed, 0 but for the shares of
-        ``gates``; for the columns both are None. Rows that may not break a rule are violations of their documents.
+        A verdict a rule: ``value`` is the share of rows that break it, ``bound`` the allowed share; both None for the
+            columns.
     """
     gx = _great_expectations()
     context = gx.get_context(mode="ephemeral", project_config=_configuration(docs))
@@ -113,7 +112,7 @@ def expect_evidence(
         languages.add(validated("languages", *_languages(unknown), {"result_format": "SUMMARY"}))
         _write_docs(context, {"evidence": joined, "pictures": pictures, "languages": languages}, docs)
     refused = [rule for rule in rules if joined.refuses(rule.description)]
-    # Sites show but a few of the rows that break a rule; all of them are looked for where some do that may not.
+    # Summaries list only some of the rows that break a rule.
     broken: dict[str, list[Violation]] = {rule.description: [] for rule in refused}
     for batch in batches() if refused else ():
         found = validated("evidence", _frame(batch)[0], refused, {"result_format": "COMPLETE"})
@@ -123,10 +122,10 @@ def expect_evidence(
 
 
 def _great_expectations() -> Any:
-    # Read when the package is imported.
+    # Must be set before the import.
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
     with warnings.catch_warnings():
-        # Its modules import deprecated ones of the standard library and of marshmallow.
+        # It imports deprecated modules.
         warnings.simplefilter("ignore")
         import great_expectations
 
@@ -134,21 +133,19 @@ def _great_expectations() -> Any:
 
 
 def _violations(batch: RowBatch, result: Any) -> list[Violation]:
-    """Return the rows of a batch that break a rule."""
     places = pa.array(result.result.get("unexpected_index_list") or [], pa.int64())
     rows = batch.evidence.select(["doc_id", "page"]).take(places)
     return [Violation(row["doc_id"], row["page"], "a row breaks it") for row in rows.to_pylist()]
 
 
 class _Joined:
-    """What expectations found in batches, as if they had looked at all rows at once."""
+    """Results of expectations in batches, joined as if they were one."""
 
     def __init__(self) -> None:
         self.results: dict[str, Any] = {}
         self._whole: Any = None
 
     def add(self, found: Any) -> None:
-        """Take in what a suite found in one batch."""
         self._whole = self._whole or found
         for result in found.results:
             rule = result.expectation_config.meta["rule"]
@@ -157,11 +154,9 @@ class _Joined:
                 self.results[rule] = _both(first, result)
 
     def refuses(self, rule: str) -> bool:
-        """Return whether too many rows break a rule of rows."""
         return not self.results[rule].success and "element_count" in self.results[rule].result
 
     def whole(self) -> Any:
-        """Return the result of the suite."""
         results = list(self.results.values())
         held = sum(bool(result.success) for result in results)
         whole = copy.copy(self._whole)
@@ -176,11 +171,10 @@ class _Joined:
 
 
 _SHOWN = 20
-"""Values that a site lists of those that aren't expected."""
+"""Maximum number of unexpected values on the site."""
 
 
 def _both(one: Any, other: Any) -> Any:
-    """Return what an expectation found in two batches as what it finds in both together."""
     if "element_count" not in one.result or "element_count" not in other.result:
         return other if one.success else one
     joined = copy.copy(one)
@@ -202,7 +196,6 @@ _LISTS = ("partial_unexpected_list", "partial_unexpected_counts", "partial_unexp
 
 
 def _write_docs(context: Any, found: Mapping[str, _Joined], docs: Path) -> None:
-    """Write the site."""
     from great_expectations.core.run_identifier import RunIdentifier
     from great_expectations.data_context.types.resource_identifiers import (
         ExpectationSuiteIdentifier,
@@ -227,21 +220,32 @@ def _frame(batch: RowBatch) -> tuple[Any, bool]:
 
 
 def _pictures(by_text: Sequence[tuple[str, Mapping[int, bool]]], gates: Bounds) -> tuple[Any, list[_Rule]]:
-    """Return a row a picture without a caption, and what is expected of them; of a few that is nothing, as of their gate."""
-    from great_expectations import expectations as expect
-
-    # The site lists values that aren't expected, so that is the source.
+    """Return a row an uncaptioned picture, its source if it breaks the rule; of a few pictures all may."""
     away = ["" if answer else source for source, found in by_text for answer in found.values()]
     least = gates.of(PICTURES_BY_TEXT) if len(away) >= FEWEST_PICTURES else 0.0
-    column = "read_away_from_its_text"
-    description = "a picture without a caption is read with text next to it"
+    return _listed("read_away_from_its_text", "a picture without a caption is read with text next to it", away, least)
+
+
+def _languages(unknown: Sequence[str]) -> tuple[Any, list[_Rule]]:
+    description = "a document is in a language that the text model knows"
+    return _listed("in_a_language_that_the_text_model_does_not_know", description, unknown)
+
+
+def _listed(column: str, description: str, values: Sequence[str], least: float = 1.0) -> tuple[Any, list[_Rule]]:
+    """Return a column and the rule that its values are ""; the site lists the others."""
+    from great_expectations import expectations as expect
+
     expectation = expect.ExpectColumnValuesToBeInSet(column=column, value_set=[""], mostly=least)
+    frame = pa.table({column: pa.array(values, pa.string())}).to_pandas()
+    return frame, [_rule(description, expectation)]
+
+
+def _rule(description: str, expectation: Any, gate: Gate | None = None, share: float = 0.0) -> _Rule:
     expectation.meta, expectation.description = {"rule": description}, description
-    return pa.table({column: pa.array(away, pa.string())}).to_pandas(), [_Rule(description, expectation)]
+    return _Rule(description, expectation, gate, share)
 
 
 def _derive(frame: Any, batch: RowBatch) -> None:
-    """Add to a pandas frame columns of plain numbers and truths, which is what expectations can be put on."""
     corners = np.array(frame["bbox"].tolist(), float).reshape(-1, 4)
     is_text = frame["modality"] == Modality.TEXT
     is_picture = frame["modality"].isin([Modality.FIGURE, Modality.PAGE])
@@ -259,20 +263,9 @@ def _derive(frame: Any, batch: RowBatch) -> None:
     frame["repeated"] = np.asarray(batch.repeated, bool)
     for space, lengths in batch.norms.items():
         frame[_norm(space)] = np.asarray(lengths, float)
-    # The suite pickles the frame to name it, which takes longest for lists; of them it only asks whether they are there.
+    # Lists are replaced by whether they exist: the suite pickles the frame.
     for name in (field.name for field in EVIDENCE if pa.types.is_nested(field.type)):
         frame[name] = frame[name].notna().replace(False, None)
-
-
-def _languages(unknown: Sequence[str]) -> tuple[Any, list[_Rule]]:
-    """Return a row a document, and what is expected of them."""
-    from great_expectations import expectations as expect
-
-    column = "in_a_language_that_the_text_model_does_not_know"
-    description = "a document is in a language that the text model knows"
-    expectation = expect.ExpectColumnValuesToBeInSet(column=column, value_set=[""])
-    expectation.meta, expectation.description = {"rule": description}, description
-    return pa.table({column: pa.array(unknown, pa.string())}).to_pandas(), [_Rule(description, expectation)]
 
 
 def _norm(space: str) -> str:
@@ -320,12 +313,8 @@ def _rules(max_tokens: int, gates: Bounds, spaces: Sequence[str], *, complete: b
         shares = {long: LONG_TEXTS, repeated: DUPLICATES}
         rules[long] = between(column="n_tokens", max_value=max_tokens, mostly=1 - gates.of(LONG_TEXTS))
         rules[repeated] = among(column="repeated", value_set=[False], mostly=1 - gates.of(DUPLICATES))
-    made = []
-    for description, expectation in rules.items():
-        expectation.meta, expectation.description = {"rule": description}, description
-        gate = shares.get(description)
-        made.append(_Rule(description, expectation, gate, gates.of(gate) if gate else 0.0))
-    return made
+    gated = {description: (gate, gates.of(gate)) for description, gate in shares.items()}
+    return [_rule(description, expectation, *gated.get(description, ())) for description, expectation in rules.items()]
 
 
 def _verdict(rule: _Rule, result: Any, violations: Sequence[Violation], names: Mapping[str, str]) -> GateVerdict:
@@ -370,7 +359,7 @@ def _configuration(docs: Path | None) -> Any:
         "store_backend": {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(docs and docs.absolute())},
     }
     return DataContextConfig(
-        # The default site is a temporary folder that nobody removes.
+        # The default site is a temporary folder that is never removed.
         store_backend_defaults=InMemoryStoreBackendDefaults(init_temp_docs_sites=False),
         data_docs_sites={} if docs is None else {"quality": site},
         progress_bars=ProgressBarsConfig(globally=False),
@@ -379,6 +368,6 @@ def _configuration(docs: Path | None) -> Any:
 
 
 def _drop_tutorial(folder: Path) -> None:
-    """Remove the animations of a tutorial that the site does not show; they are 3 of its 4 MB."""
+    """Remove the unused animations of a tutorial: 3 of the site's 4 MB."""
     for animation in (folder / "static" / "images").glob("*.gif"):
         animation.unlink()

@@ -63,7 +63,6 @@ def _not_lost(
 
 
 def _named(questions: Sequence[Question], ids: Set[str]) -> str:
-    """Return questions by id and pages; a few are named, the rest counted."""
     wanted = [question for question in questions if question.id in ids]
     named = [f"{question.id} ({question.doc or 'any document'}{_pages(question)})" for question in wanted[:EXAMPLES]]
     return ", ".join(named) + (f" and {len(wanted) - EXAMPLES} more" if len(wanted) > EXAMPLES else "")

@@ -2,16 +2,12 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from schemas.evidence import CitedRegion, HasTaggedPdf, Span
+from schemas.frozen import Frozen
 from schemas.trace import TraceStep
 from schemas.versions import Spent
-
-
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
 
 Folded = Annotated[
     bool, Field(description="Whether it stands behind “more”: the rest of a passage, which a reader opens if needed.")
@@ -21,7 +17,7 @@ Citations = Annotated[
 ]
 
 
-class Citation(_Model):
+class Citation(Frozen):
     """The source of a part of an answer; ``n`` counts from 1.
 
     ``page_link`` and ``pdf_link`` are paths of this API, below the service's address: the page's picture with the cited
@@ -44,7 +40,7 @@ class Citation(_Model):
     pdf_link: str = ""
 
 
-class TextPart(_Model):
+class TextPart(Frozen):
     """Text of an answer.
 
     ``style``: prose; a heading; a list item or step, with its number or bullet; code, whose line breaks and spaces count.
@@ -55,12 +51,12 @@ class TextPart(_Model):
     text: str
     citations: Citations
     style: Literal["prose", "heading", "item", "code"] = "prose"
-    marked: list[Span] = []
+    marked: list[Span] = Field([])
     continues: bool = Field(False, description="Whether it goes on in the paragraph of the part before.")
     folded: Folded = False
 
 
-class FigurePart(_Model):
+class FigurePart(Frozen):
     """A figure in an answer; its bytes are at ``/v1/corpora/{corpus}/figures/{figure_id}?version={version}``.
 
     ``page`` and ``bbox`` are its own, in the document of its citation.
@@ -76,7 +72,7 @@ class FigurePart(_Model):
     folded: Folded = False
 
 
-class TablePart(_Model):
+class TablePart(Frozen):
     """A table: its cells, the header first. Each of ``figures`` stands where a cell holds its ``tag``.
 
     ``key_rows`` are the rows that answer, counted from 0 with the header.
@@ -93,7 +89,7 @@ class TablePart(_Model):
 Part = TextPart | TablePart | FigurePart
 
 
-class AnswerCounts(_Model):
+class AnswerCounts(Frozen):
     """Corrections to a model's reply."""
 
     unknown_tags: int = Field(0, description="Tags of no figure that was sent; each was dropped.")
@@ -103,7 +99,7 @@ class AnswerCounts(_Model):
     uncited_sentences: int = Field(0, description="Sentences that cite no passage.")
 
 
-class Round(_Model):
+class Round(Frozen):
     """A round of retrieval: its query, its evidence, and the judge's verdict on all evidence so far."""
 
     query: str
@@ -115,7 +111,7 @@ class Round(_Model):
     spent: Spent = Field(Spent(), description="What generative models used; money by the prices in the corpus file.")
 
 
-class AnswerResult(_Model):
+class AnswerResult(Frozen):
     """An answer as an ordered list of parts.
 
     ``abstained``: nothing in the version answers, and ``parts`` is empty. ``unsure``: the parts are of the nearest
@@ -133,12 +129,12 @@ class AnswerResult(_Model):
     parts: list[Part]
     citations: list[Citation]
     counts: AnswerCounts = AnswerCounts()
-    rounds: list[Round] = []
+    rounds: list[Round] = Field([])
     spent: Spent = Field(Spent(), description="What generative models used; money by the prices in the corpus file.")
     trace: list[TraceStep] | None = Field(None, description="What each step did, where the request asks for it.")
 
 
-class AnswerStarted(_Model):
+class AnswerStarted(Frozen):
     """The first event of a stream."""
 
     event: Literal["start"] = "start"
@@ -148,7 +144,7 @@ class AnswerStarted(_Model):
     citations: list[Citation] = Field([], description="Every passage that may be cited; the result lists those that are.")
 
 
-class TextDelta(_Model):
+class TextDelta(Frozen):
     """More text of the current part."""
 
     event: Literal["text"] = "text"
@@ -156,7 +152,7 @@ class TextDelta(_Model):
     text: str
 
 
-class PartFinished(_Model):
+class PartFinished(Frozen):
     """A whole part; replaces its text so far."""
 
     event: Literal["part"] = "part"
@@ -164,7 +160,7 @@ class PartFinished(_Model):
     value: Part
 
 
-class AnswerFinished(_Model):
+class AnswerFinished(Frozen):
     """The last event: the whole answer, which replaces everything before. If a model failed, it is the extractive answer."""
 
     event: Literal["result"] = "result"

@@ -1,13 +1,11 @@
 """The differences between two versions."""
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, Field
+
+from schemas.frozen import Frozen
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class ChangedDocuments(_Model):
+class ChangedDocuments(Frozen):
     """Changed sources. ``lost`` were indexed before and are in quarantine now; ``recovered`` the other way."""
 
     added: list[str]
@@ -17,7 +15,7 @@ class ChangedDocuments(_Model):
     recovered: list[str] = Field(validation_alias=AliasChoices("recovered", "mended"))  # the latter: kept by older versions
 
 
-class ChangedFigure(_Model):
+class ChangedFigure(Frozen):
     """A tagged figure in only one of the versions, at its first placement."""
 
     figure_id: str
@@ -27,7 +25,7 @@ class ChangedFigure(_Model):
     caption: str
 
 
-class ChangedQuestions(_Model):
+class ChangedQuestions(Frozen):
     """Golden questions of both versions: ``won`` find their page only now, ``lost`` only before."""
 
     asked: int
@@ -35,14 +33,14 @@ class ChangedQuestions(_Model):
     lost: list[str]
 
 
-class Change(_Model):
+class Change(Frozen):
     """A number in both versions; None if one lacks it."""
 
     before: float | None
     now: float | None
 
 
-class VersionDiff(_Model):
+class VersionDiff(Frozen):
     """The differences from ``base`` to ``version``; if ``base`` is None everything is new."""
 
     corpus: str

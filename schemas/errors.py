@@ -19,9 +19,8 @@ from contextlib import contextmanager
 from enum import StrEnum
 from typing import Self
 
-from pydantic import BaseModel, ConfigDict
-
 from schemas import printing
+from schemas.frozen import Frozen
 
 
 class FailureCode(StrEnum):
@@ -154,15 +153,13 @@ class GateError(ContractError):
     """A gate refused a version; it stays, unpublished, with the reasons."""
 
 
-class Failure(BaseModel):
+class Failure(Frozen):
     """A failure as data: one row of quarantine.
 
     ``doc_id`` is None if the file can't be read; ``page`` counts from 1 and is None for the whole document. A
     document-level failure keeps the document out of the version, except at step ``tag``, where only its tagged copy is
     missing. A page-level one is recorded and the rest of the document goes on.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     source: str
     doc_id: str | None

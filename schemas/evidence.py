@@ -8,9 +8,10 @@ from typing import Annotated, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from schemas.documents import BBOX
+from schemas.frozen import Frozen
 from schemas.trace import TraceStep
 
 
@@ -138,10 +139,6 @@ def rows_before(table: pa.Table, doc_id: str) -> int:
     return int(pc.less(table.column("doc_id"), pa.scalar(doc_id)).to_numpy().sum())
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
 MAX_PAGE = 2**31 - 1
 """The largest page number of an index."""
 
@@ -149,14 +146,14 @@ MAX_PAGE = 2**31 - 1
 PageNumber = Annotated[int, Field(ge=1, le=MAX_PAGE)]
 
 
-class PageRange(_Model):
+class PageRange(Frozen):
     """An inclusive range of pages; empty if ``last`` is before ``first``."""
 
     first: PageNumber = 1
     last: PageNumber | None = Field(None, description="null: to the end of the document.")
 
 
-class Filters(_Model):
+class Filters(Frozen):
     """Filters of a search, combined by AND. Empty and null ones are ignored."""
 
     documents: list[str] = Field([], description="Document ids, sources, or file names of sources.")
@@ -201,7 +198,7 @@ NO_FILTERS = Filters()
 HasTaggedPdf = Annotated[bool, Field(description="Whether the version has a copy of the document with its figures' tags.")]
 
 
-class CitedRegion(_Model):
+class CitedRegion(Frozen):
     """A part of a page; ``bbox`` in points from its top left."""
 
     page: int
@@ -216,7 +213,7 @@ class CitedRegion(_Model):
         return f"page {self.page}" if self.label is None else f"page {self.label} (PDF page {self.page})"
 
 
-class CitedFigure(_Model):
+class CitedFigure(Frozen):
     """A figure of a hit at its placement, which may be pages away from the text."""
 
     figure_id: str
@@ -229,7 +226,7 @@ class CitedFigure(_Model):
 Span = tuple[int, int]
 
 
-class Hit(_Model):
+class Hit(Frozen):
     """A row found by a search.
 
     ``score``: larger is better; comparable within one answer only. ``page`` and ``bbox`` are the first of ``regions``.
@@ -253,7 +250,7 @@ class Hit(_Model):
     )
     tagged_rows: list[list[str]] = Field([], description="The same cells as tagged_text has them.")
     figure_refs: list[str]
-    figures: list[CitedFigure] = []
+    figures: list[CitedFigure] = Field([])
     figure_id: str | None = Field(None, description="The picture that the row of a figure or page shows; null for others.")
     caption: str
     tagged_pdf: HasTaggedPdf = False
@@ -272,7 +269,7 @@ class Hit(_Model):
         return [region.page for region in self.regions]
 
 
-class SearchResult(_Model):
+class SearchResult(Frozen):
     """Hits, best first, and the version that they all come from."""
 
     version: str
@@ -285,7 +282,7 @@ Resemblance = Literal["vector", "hash"]
 """The measure of similarity: vectors, or perceptual hashes."""
 
 
-class SimilarFigures(_Model):
+class SimilarFigures(Frozen):
     """Similar figures, each once, best first, at their first placement."""
 
     version: str

@@ -1,16 +1,13 @@
 """Results of commands: a single PDF, a version's figures, the state of an installation."""
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from schemas.errors import Failure
+from schemas.frozen import Frozen
 from schemas.versions import Spent
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class InspectedFigure(_Model):
+class InspectedFigure(Frozen):
     """A placement on a page; ``tag`` is null for roles without one.
 
     ``step`` is the text beside a figure without caption, and the list that explains its callouts; ``words`` are those
@@ -28,14 +25,14 @@ class InspectedFigure(_Model):
     reason: str
 
 
-class InspectedRegion(_Model):
+class InspectedRegion(Frozen):
     """A part of a page."""
 
     page: int
     bbox: tuple[float, float, float, float]
 
 
-class InspectedTable(_Model):
+class InspectedTable(Frozen):
     """A table, on the page where it begins; ``regions`` are on all its pages.
 
     ``rows`` include the header. ``html`` is escaped but for tags.
@@ -50,7 +47,7 @@ class InspectedTable(_Model):
     regions: list[InspectedRegion]
 
 
-class InspectedHeading(_Model):
+class InspectedHeading(Frozen):
     """A section that begins on a page; ``node_id`` is its node's."""
 
     level: int
@@ -58,7 +55,7 @@ class InspectedHeading(_Model):
     node_id: int
 
 
-class InspectedPage(_Model):
+class InspectedPage(Frozen):
     """A page: its tagged text in reading order, its figures, and the tables and sections that begin on it."""
 
     page: int
@@ -70,7 +67,7 @@ class InspectedPage(_Model):
     outline: list[InspectedHeading]
 
 
-class InspectedDocument(_Model):
+class InspectedDocument(Frozen):
     """A PDF as Inset reads it; ``contents`` is its evidence tree as a table of contents."""
 
     doc_id: str
@@ -80,7 +77,7 @@ class InspectedDocument(_Model):
     failures: list[Failure]
 
 
-class Finding(_Model):
+class Finding(Frozen):
     """A check of the installation, and how to repair what failed."""
 
     subject: str
@@ -89,14 +86,14 @@ class Finding(_Model):
     remedy: str = ""
 
 
-class Diagnosis(_Model):
+class Diagnosis(Frozen):
     """Everything that ``inset doctor`` looked at."""
 
     ok: bool
     findings: list[Finding]
 
 
-class CaptionSheet(_Model):
+class CaptionSheet(Frozen):
     """A contact sheet, and the counts of the whole version."""
 
     version: str

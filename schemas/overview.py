@@ -2,9 +2,10 @@
 
 from datetime import datetime
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from schemas.evidence import Modality
+from schemas.frozen import Frozen
 from schemas.retrieval import ListedPreset
 
 
@@ -14,10 +15,8 @@ class SearchPreset(ListedPreset):
     takes_picture: bool = Field(False, description="Whether it can be asked by a picture, alone or with words.")
 
 
-class CorpusOverview(BaseModel):
+class CorpusOverview(Frozen):
     """What the live version of a corpus holds; zero and empty while none is live."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     version: str | None = Field(None, description="The live version; null while none is.")

@@ -148,7 +148,6 @@ class Rows(Sequence[T]):
         return cls(noun, pa.concat_tables(tables))
 
     def __len__(self) -> int:
-        """Return how many there are."""
         return self.table.num_rows
 
     def __iter__(self) -> Iterator[T]:
@@ -157,7 +156,6 @@ class Rows(Sequence[T]):
             yield from rows_of(self._noun, self.table.slice(start, _ROWS_AT_ONCE))
 
     def __reversed__(self) -> Iterator[T]:
-        """Yield them from the last to the first."""
         for start in reversed(range(0, len(self), _ROWS_AT_ONCE)):
             yield from reversed(rows_of(self._noun, self.table.slice(start, _ROWS_AT_ONCE)))
 
@@ -168,7 +166,6 @@ class Rows(Sequence[T]):
     def __getitem__(self, index: slice) -> "Rows[T]": ...
 
     def __getitem__(self, index: int | slice) -> "T | Rows[T]":
-        """Return a row, or some."""
         wanted = range(len(self))[index]
         if isinstance(wanted, range):
             return Rows(self._noun, self.table.take(pa.array(wanted, pa.int64())))

@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from schemas.corpus.fields import Section, Share, Text, Weight
 from schemas.corpus.retrieval import FieldWeights
 from schemas.evidence import NO_FILTERS, Filters, Modality
+from schemas.frozen import Frozen
 from schemas.models import DEFAULT_SPACE
 
 MOST_ROWS = 1000
@@ -59,7 +60,6 @@ class _Retriever(_Step):
 
     @property
     def title(self) -> str:
-        """Its name in a trace."""
         return self.by
 
     @property
@@ -333,10 +333,8 @@ class Preset(NamedPreset, Steps):
     """A plan with a name."""
 
 
-class ListedPreset(BaseModel):
+class ListedPreset(Frozen):
     """What every listing says of a preset."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     label: str

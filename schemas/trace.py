@@ -1,20 +1,18 @@
 """The trace of a search."""
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from schemas.frozen import Frozen
 
 
-class _Result(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class TracedRow(_Result):
+class TracedRow(Frozen):
     """A row as a step ranked it."""
 
     evidence_id: str
     score: float
 
 
-class TraceStep(_Result):
+class TraceStep(Frozen):
     """One step of a search."""
 
     step: str = Field(description="Its name, such as retrieve: bm25.")

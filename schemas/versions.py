@@ -7,9 +7,10 @@ from enum import StrEnum
 from typing import Literal, NamedTuple
 
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from schemas.errors import Failure, FailureCode
+from schemas.frozen import Frozen
 from schemas.generation import Subject
 from schemas.ids import FIRST_VERSION
 
@@ -19,10 +20,6 @@ Outcome = Literal["build", "unchanged", "ready", "refused", "held"]
 ``build`` a version; the live one is ``unchanged``; or a version of the same inputs exists and is ``ready`` to be published,
 was ``refused`` by a gate, or is ``held`` back since a rollback.
 """
-
-
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Status(StrEnum):
@@ -98,7 +95,7 @@ class PlannedDocument:
     stamp: str
 
 
-class PlanCounts(_Model):
+class PlanCounts(Frozen):
     """Numbers of sources of a plan, and of documents to parse."""
 
     new: int
@@ -108,7 +105,7 @@ class PlanCounts(_Model):
     to_parse: int
 
 
-class Spent(_Model):
+class Spent(Frozen):
     """The cost of calls; ``money`` in the currency of the corpus file's prices."""
 
     calls: int = 0
@@ -130,7 +127,7 @@ class Spent(_Model):
         return Spent(**{name: value + sign * getattr(other, name) for name, value in self})
 
 
-class ExpectedCalls(_Model):
+class ExpectedCalls(Frozen):
     """The expected calls of a captioner in a refresh."""
 
     subject: Subject = Field("figure", description="What it describes.")
@@ -159,7 +156,7 @@ class PlanSummary(PlanCounts):
     advice: list[str] = Field([], description="What to set, by what the live version shows.")
 
 
-class Plan(_Model):
+class Plan(Frozen):
     """The work order of a refresh. ``parent`` is the live version, whose ledger the sources were compared with."""
 
     run_id: str
@@ -178,7 +175,7 @@ class Plan(_Model):
     outcome: Outcome = "build"
 
 
-class Pointer(_Model):
+class Pointer(Frozen):
     """The one mutable object that readers follow. ``held``: refreshes build but don't publish."""
 
     version: str
@@ -188,7 +185,7 @@ class Pointer(_Model):
     fence: int = 0
 
 
-class Lease(_Model):
+class Lease(Frozen):
     """The current refresh of a corpus, and its expiry. ``fence`` grows with each holder, so that a late writer is detected.
 
     ``run_id`` is empty if there is none.
@@ -201,7 +198,7 @@ class Lease(_Model):
     pid: int | None = None
 
 
-class GateResult(_Model):
+class GateResult(Frozen):
     """A gate's verdict, with its value and bound."""
 
     gate: str
@@ -211,7 +208,7 @@ class GateResult(_Model):
     message: str
 
 
-class Counts(_Model):
+class Counts(Frozen):
     """The contents of a version in numbers."""
 
     sources: int = 0
@@ -222,11 +219,11 @@ class Counts(_Model):
     placements: int = 0
     tags: int = 0
     rows: int = 0
-    rows_by_modality: dict[str, int] = {}
+    rows_by_modality: dict[str, int] = Field({})
     documents_by_language: dict[str, int] = Field({}, description="Those whose language is known, the most frequent first.")
 
 
-class ModelCard(_Model):
+class ModelCard(Frozen):
     """A model as manifests record it and keys digest it.
 
     Attributes:
@@ -243,15 +240,15 @@ class ModelCard(_Model):
     settings_version: str = Field(FIRST_VERSION, exclude_if=lambda version: version == FIRST_VERSION)
 
 
-class VectorSpace(_Model):
+class VectorSpace(Frozen):
     """A vector space of a version: its model, settings, and the key of its vectors."""
 
     model: ModelCard
     key: str
-    settings: dict[str, str | float] = {}
+    settings: dict[str, str | float] = Field({})
 
 
-class Captions(_Model):
+class Captions(Frozen):
     """A captioner of a version: its model, the key of its descriptions, and their subject."""
 
     model: ModelCard
@@ -259,14 +256,14 @@ class Captions(_Model):
     subject: Subject = "figure"
 
 
-class FeatureScale(_Model):
+class FeatureScale(Frozen):
     """Mean and standard deviation of one kind of evidence; answerable and unanswerable questions weigh equally."""
 
     mean: float
     scale: float = Field(gt=0)
 
 
-class Calibration(_Model):
+class Calibration(Frozen):
     """The calibration of a version's confidence in answers (decision 14)."""
 
     text_model: str = Field(description="The text model whose cosines the evidence has.")
@@ -278,7 +275,7 @@ class Calibration(_Model):
     how: str = Field(description="How scales and thresholds were found.")
 
 
-class Manifest(_Model):
+class Manifest(Frozen):
     """The record of a version; written by ``build``, completed by ``evaluate`` and ``publish``."""
 
     version: str
@@ -296,9 +293,9 @@ class Manifest(_Model):
     parameters: dict[str, object]
     counts: Counts
     collection: str
-    gates: list[GateResult] = []
+    gates: list[GateResult] = Field([])
     calibration: Calibration | None = Field(None, description="null: of before, or without golden questions.")
-    timings_s: dict[str, float] = {}
+    timings_s: dict[str, float] = Field({})
     work: dict[str, int] = Field(
         {}, description="What was done to make it: documents parsed, pictures read, texts embedded."
     )
@@ -322,7 +319,7 @@ class Manifest(_Model):
 _ONCE_THE_ONLY_SPACE = "text"
 
 
-class Override(_Model):
+class Override(Frozen):
     """An operator's override of a gate: reason, author and time."""
 
     reason: str
@@ -331,7 +328,7 @@ class Override(_Model):
     refusals: list[str]
 
 
-class VersionRow(_Model):
+class VersionRow(Frozen):
     """A version in an operator's list."""
 
     version: str
@@ -341,11 +338,11 @@ class VersionRow(_Model):
     documents: int
     quarantined: int
     rows: int
-    refusals: list[str] = []
+    refusals: list[str] = Field([])
     override: Override | None = None
 
 
-class VersionList(_Model):
+class VersionList(Frozen):
     """A corpus's versions, newest first."""
 
     corpus: str
@@ -354,7 +351,7 @@ class VersionList(_Model):
     versions: list[VersionRow]
 
 
-class PruneResult(_Model):
+class PruneResult(Frozen):
     """What no kept version needs; ``removed`` says whether it is deleted already."""
 
     corpus: str
@@ -364,7 +361,7 @@ class PruneResult(_Model):
     records: dict[str, int] = Field(description="Records of caches by the cache's folder.")
 
 
-class MirrorResult(_Model):
+class MirrorResult(Frozen):
     """A version copied to another corpus, where it doesn't go live by that."""
 
     corpus: str
@@ -375,7 +372,7 @@ class MirrorResult(_Model):
     rows: int
 
 
-class RefreshResult(_Model):
+class RefreshResult(Frozen):
     """The result of a refresh."""
 
     version: str | None

@@ -1,8 +1,7 @@
-"""BERT as an ONNX graph, made of its weights when it is loaded and run by onnxruntime; torch is not needed.
+"""BERT as an ONNX graph built from its weights and run by onnxruntime, without torch.
 
-A text goes through the model alone, on one thread: nothing is padded, so its vector depends neither on the texts beside it nor
-on the number of threads. Threads take texts, not parts of an operator, and so wait for each other only at the end
-(docs/decisions/0009).
+Each text is run alone, on one thread: without padding its vector doesn't depend on the batch or the number of threads.
+Threads take whole texts (docs/decisions/0009).
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,13 +23,13 @@ OPSET, IR_VERSION = 23, 11
 
 
 class Bert:
-    """Pools the last hidden states of texts into their mean.
+    """Mean of the last hidden states.
 
     Args:
         weights: The model's.
         heads: Attention heads of a layer.
-        epsilon: What layer normalisation adds to the variance.
-        threads: Texts worked on at once.
+        epsilon: Of layer normalisation.
+        threads: Texts run in parallel.
     """
 
     def __init__(self, weights: Weights, *, heads: int, epsilon: float, threads: int) -> None:
@@ -48,7 +47,7 @@ class Bert:
         self._threads = threads
 
     def __call__(self, tokens: Sequence[Sequence[int]]) -> Vector:
-        """Return the mean of each text's states, shape ``(texts, dimension)``; there is at least one text, and none is empty."""
+        """Return the mean of each text's states, shape ``(texts, dimension)``; no text is empty."""
         workers = min(self._threads, len(tokens))
         if workers == 1:
             return np.concatenate([self._pooled(ids) for ids in tokens])
@@ -77,10 +76,7 @@ class Bert:
 
 
 class _Graph:
-    """Collects the nodes and tensors of a model.
-
-    Its input is ``ids`` ``(texts, tokens)``; its outputs are ``states`` and their mean, ``pooled``.
-    """
+    """The nodes and tensors of a graph with input ``ids`` ``(texts, tokens)`` and outputs ``states`` and ``pooled``."""
 
     def __init__(self, weights: Weights, heads: int, epsilon: float) -> None:
         self._weights, self._epsilon = weights, epsilon

@@ -1,7 +1,6 @@
-"""Any model of open_clip: pictures and texts in one space.
+"""open_clip models: pictures and texts in one space.
 
-It computes in float32, unless its settings ask for bfloat16, which is several times as fast on a GPU: the device is in no key, so
-it must not decide (docs/decisions/0003).
+They compute in float32 on any device, unless the settings ask for bfloat16: the device is in no key (docs/decisions/0003).
 """
 
 import difflib
@@ -27,16 +26,16 @@ from schemas.versions import ModelCard
 CONFIG = "open_clip_config.json"
 WEIGHTS = ("*.safetensors", "*.bin", "*.pth")
 SETTINGS_VERSION = "1"
-"""Part of the card once it is above 1: raise it with any change here or in ``pictures.py`` that may change a vector."""
+"""Raise it with any change here or in ``pictures.py`` that may change a vector."""
 
 LARGEST_SIDE_PX = 2048
-"""Pixels of a picture's longer side that are looked at: no model of open_clip takes more than 1,024."""
+"""Maximum longer side of a decoded picture: no model takes more than 1,024."""
 
 THREADS = 8
 
 
 def model(named: ModelName) -> Model[PictureEmbedder]:
-    """Offer any model of open_clip to the registry.
+    """Return an open_clip model, unloaded.
 
     Raises:
         UserError: open_clip is not installed.
@@ -47,7 +46,7 @@ def model(named: ModelName) -> Model[PictureEmbedder]:
 
 
 def clip_card(named: ModelName) -> ModelCard:
-    """Describe a model by its configuration, and see that its weights are where they should be; they aren't read.
+    """Return a model's card from its configuration, and check that its weights exist.
 
     Raises:
         UserError: There is no such model, or no weights of it.
@@ -61,9 +60,8 @@ class Clip:
     """A ``PictureEmbedder``.
 
     Args:
-        named: A folder, a name on the hub, or an architecture with the file of its weights as setting ``weights``; its precision
-            is the setting ``precision``.
-        batch: Pictures or texts that the model is given at once.
+        named: A folder, a name on the hub, or an architecture with the file of its weights as setting ``weights``.
+        batch: Maximum batch size.
 
     Raises:
         UserError: The model isn't there, or its weights are another model's.
@@ -95,7 +93,7 @@ class Clip:
 
         Raises:
             BadInputError: A picture can't be decoded.
-            MemoryError: There is no room for so many at once.
+            MemoryError: The batch is too large.
         """
         # The next ones are decoded while the model looks at these.
         with ThreadPoolExecutor(min(THREADS, os.cpu_count() or 1)) as threads:
@@ -103,7 +101,7 @@ class Clip:
             return self._in_batches(prepared, self._model.encode_image)
 
     def embed_documents(self, texts: Sequence[str]) -> Vector:
-        """Return one unit vector a text, shape ``(texts, dimension)``; what is longer than the model takes is cut."""
+        """Return one unit vector a text, shape ``(texts, dimension)``; long texts are truncated."""
         return self._in_batches(iter(self._tokenize(list(texts)) if texts else []), self._model.encode_text)
 
     def embed_query(self, text: str) -> Vector:
@@ -112,7 +110,7 @@ class Clip:
         return row
 
     def embed_query_picture(self, picture: bytes) -> Vector:
-        """Return the unit vector of a picture that is the question; errors as for ``embed_pictures``."""
+        """Return the unit vector of a query picture; errors as for ``embed_pictures``."""
         row: Vector = self.embed_pictures([picture])[0]
         return row
 
@@ -132,7 +130,6 @@ class Clip:
 
 
 def _configuration(named: ModelName) -> Any:
-    """Return the configuration of a model; errors as for ``clip_card``."""
     weights = named.setting("weights")
     if weights is not None:
         if not Path(str(weights)).is_file():
@@ -164,14 +161,13 @@ def _architecture(named: ModelName) -> Any:
 
 
 def _architectures() -> dict[str, Path]:
-    """Return the files that describe the architectures of open_clip, by name; importing it would take torch."""
+    """Return the architecture files of open_clip by name, without importing it."""
     found = importlib.util.find_spec("open_clip")
     (folder,) = found.submodule_search_locations or ["."] if found else ["."]
     return {file.stem: file for file in Path(folder, "model_configs").glob("*.json")}
 
 
 def _folder(named: ModelName) -> Path:
-    """Return the folder with a model's configuration, tokenizer and weights."""
     if Path(named.name).is_dir():
         return Path(named.name)
     folder = model_folder(named, ("*.json", "*.txt", "*.model", "open_clip_*.safetensors"))

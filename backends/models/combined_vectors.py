@@ -1,4 +1,4 @@
-"""A picture and the words that describe it in one vector, by any model of open_clip."""
+"""A picture and its description as one vector, by an open_clip model."""
 
 from collections.abc import Sequence
 
@@ -11,30 +11,24 @@ from schemas.ports import PairEmbedder, PictureEmbedder, Vector
 from schemas.versions import ModelCard
 
 SETTINGS_VERSION = "1"
-"""Part of the card once it is above 1, beside that of ``clip``: raise it with any change of how two vectors become one."""
+"""Raise it, beside that of ``clip``, with any change of how two vectors are combined."""
 
 CONCATENATION = "concatenation"
 COMBINE, IMAGE_WEIGHT = "combine", "image_weight"
-"""The settings that say how; what else is set is open_clip's."""
+"""The settings of the combination; all others are open_clip's."""
 
 
 def model(named: ModelName) -> Model[PairEmbedder]:
-    """Offer any model of open_clip to the registry; errors as for ``clip.model``."""
+    """Return an open_clip model, unloaded; errors as for ``clip.model``."""
     towers = clip.model(_towers(named))
     return Model(card=lambda: _card(named, towers.card()), load=lambda batch: CombinedVectors(named, towers.load(batch)))
 
 
 def combine(pictures: Vector, words: Vector, *, how: str, image_weight: float) -> Vector:
-    """Return one unit vector a row, of that of a picture and that of its words.
+    """Return one unit vector a row from the unit vectors of pictures and words, shape ``(rows, dimension)``.
 
-    A mean lies between the two. A concatenation is twice as long, and its cosine with a question that is combined likewise is the
-    weighted mean of both cosines. With a weight of 1 or 0 either ranks as the picture, or the words, alone.
-
-    Args:
-        pictures: Unit vectors, shape ``(rows, dimension)``.
-        words: Likewise.
-        how: ``concatenation``; all else is a mean.
-        image_weight: What the picture counts, 0 to 1; the words count the rest.
+    The default is the weighted mean. A ``concatenation`` is twice as long, and its cosine with a query is the weighted mean
+    of both cosines. ``image_weight`` is 0 to 1.
     """
     if how == CONCATENATION:
         return np.hstack([np.sqrt(image_weight) * pictures, np.sqrt(1 - image_weight) * words]).astype(np.float32)
@@ -43,12 +37,7 @@ def combine(pictures: Vector, words: Vector, *, how: str, image_weight: float) -
 
 
 class CombinedVectors:
-    """A ``PairEmbedder``: a question, of words or a picture, is combined with itself.
-
-    Args:
-        named: The model, and how its vectors are combined.
-        towers: Makes vectors of pictures and of words, of one space.
-    """
+    """A ``PairEmbedder``; a query of words or a picture is combined with itself."""
 
     def __init__(self, named: ModelName, towers: PictureEmbedder) -> None:
         self._towers = towers
@@ -65,7 +54,7 @@ class CombinedVectors:
         return np.asarray(self._combined(vector, vector)[0])
 
     def embed_query_picture(self, picture: bytes) -> Vector:
-        """Return the unit vector of a picture that is the question; errors as for ``Clip.embed_pictures``."""
+        """Return the unit vector of a query picture; errors as for ``Clip.embed_pictures``."""
         vector = self._towers.embed_pictures([picture])
         return np.asarray(self._combined(vector, vector)[0])
 

@@ -1,4 +1,4 @@
-"""Any cross-encoder of sentence-transformers: it reads question and passage together, and gives one score."""
+"""Cross-encoders of sentence-transformers."""
 
 import importlib.util
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ PAIRS_AT_ONCE = 16
 
 
 def model(where: str, options: ScorerConfig) -> Model[PassageScorer]:
-    """Offer cross-encoders to the registry.
+    """Return a cross-encoder, unloaded.
 
     Raises:
         UserError: sentence-transformers is not installed.
@@ -31,10 +31,7 @@ def model(where: str, options: ScorerConfig) -> Model[PassageScorer]:
 
 
 class CrossEncoder:
-    """A ``PassageScorer``.
-
-    Args:
-        named: A folder, or a name on the hub.
+    """A ``PassageScorer``; ``named`` is a folder, or a name on the hub.
 
     Raises:
         UserError: The model isn't there, or can't be loaded.

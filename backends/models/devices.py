@@ -1,4 +1,4 @@
-"""Where torch runs a model, and what it says when there is no room for a batch."""
+"""Devices of torch models, and errors of exhausted memory."""
 
 import re
 from collections.abc import Iterator
@@ -7,11 +7,11 @@ from contextlib import contextmanager
 STARVED = re.compile(
     r"bad[ _]?alloc|out of memory|insufficient memory|(failed|can't|unable) to allocate|alloc_failed", re.I
 )
-"""What engines write where memory ran out; few of them have an error of its own for that."""
+"""Messages of exhausted memory: few engines have an error for it."""
 
 
 def best_device() -> str:
-    """Return the device for models of torch: a GPU where this process may use one. ``CUDA_VISIBLE_DEVICES`` hides them."""
+    """Return a GPU if this process may use one (``CUDA_VISIBLE_DEVICES``), else the CPU."""
     import torch
 
     return "cuda" if torch.cuda.is_available() else "cpu"
@@ -19,10 +19,10 @@ def best_device() -> str:
 
 @contextmanager
 def short_of_memory(model: str) -> Iterator[None]:
-    """Turn whatever an engine raises where memory ran out into one error: the caller may try with less at once.
+    """Turn an engine's errors of exhausted memory into one, so that the caller may try a smaller batch.
 
     Raises:
-        MemoryError: There was no room, on the GPU or beside it.
+        MemoryError: GPU or CPU memory ran out.
     """
     try:
         yield

@@ -1,25 +1,17 @@
-"""A generative model behind any server that speaks OpenAI's protocol: vLLM, Ollama, a cloud.
+"""Generative models behind a server that speaks OpenAI's protocol: vLLM, Ollama, a cloud.
 
-What becomes of a request:
+The outcome of a request:
 
-* A timeout, a broken connection, 408, 409, 425, 429, 5xx, half an answer, or one that is no chat completion: tried again with
-  growing, random waits, and not before the server allows it (``Retry-After``). When all tries are spent: ``TransientError``.
-* 400, 413, 415, 422, a refusal, an answer without a word: ``BadInputError``. It isn't tried again, for it would be paid for
-  again, and most likely end alike.
-* Words of another model: ``TransientError``, not tried again.
-* No credit left, a wait for hours, or many failures in a row: every further request gets a ``TransientError`` at once.
-* 401, 403, 404 and the like, a parameter that the model doesn't take, nothing but 400 from the start: ``UserError``.
+* Timeout, broken connection, 408, 409, 425, 429, 5xx, half an answer, no chat completion: retried with exponential, random
+backoff and ``Retry-After``; ``TransientError`` when all retries failed. The client's own retries are off, so that each is
+counted and keeps the rate. * 400, 413, 415, 422, a refusal, an empty answer: ``BadInputError`` without a retry, which would
+cost again and end alike. * Another model's answer: ``TransientError`` without a retry. The name in the answer must be the
+configured name or ``revision``, perhaps with a folder before it or a date after it: gateways fall back to other models, and
+names like ``latest`` move on. * No credit, a wait for hours, or many failures in a row: a ``TransientError`` for every
+further request. * 401, 403, 404 and the like, an unknown parameter, only 400 from the start: ``UserError``.
 
-**A stream** ends as the same request does without one, with three differences. Nothing is tried again once a word has come: what
-may succeed another time is a ``TransientError`` then. ``timeout_s`` bounds the wait for each chunk. A reply longer than
-``max_tokens`` allow is cut, and is not complete.
-
-**Another model's words** must not be kept under the name and revision that they were asked for: gateways fall back to other
-models, and names like ``latest`` move on. The name in the answer must be the name that was asked for or the ``revision``,
-perhaps with a folder before it or a date behind it: ``gpt-4o`` may answer as ``gpt-4o-2024-08-06``, not as ``gpt-4o-mini``. A
-server that gives models names of its own (a deployment, an alias) is used by naming in ``revision`` what it answers as.
-
-**Repeated tries** are made here and not by the client, so that each is counted, keeps the rate and ends with the others.
+A stream differs in three points: it isn't retried after the first word, ``timeout_s`` bounds the wait for each chunk, and a
+reply longer than ``max_tokens`` is cut.
 """
 
 import base64
@@ -59,21 +51,20 @@ if TYPE_CHECKING:
     from openai.types.chat import ChatCompletionMessageParam as Sent
 
 SETTINGS_VERSION = "1"
-"""Part of the card once it is above 1: raise it with any change here or in ``pictures.py`` that may change what a model is asked,
-or what is taken of its answer. All that it wrote is asked for, and paid for, again."""
+"""Raise it with any change here or in ``pictures.py`` that may change requests or replies: all replies are paid for again."""
 
 FAILURES_IN_A_ROW = 20
-"""Requests that fail one after the other until no more are sent: a dead server, or a wrong setting, must not cost hours."""
+"""Consecutive failures after which no more requests are sent."""
 
 LONGEST_HOLD_S = 600.0
-"""How long a server may ask to be left alone; one that asks for longer has nothing to give to this refresh."""
+"""Maximum ``Retry-After``; a longer one ends the refresh's requests."""
 
 FIRST_WAIT_S = 1.0
 LONGEST_WAIT_S = 60.0
-"""Between two tries at most: the bound doubles from the first to the longest, and each wait is drawn at random below it."""
+"""Bounds of the random wait between two tries: the first, doubled up to the longest."""
 
 CHARACTERS_A_TOKEN = 32
-"""Characters of a stream for each of ``max_tokens`` at most. English has 4 a token; a server that sends more has no limit."""
+"""Maximum characters of a stream for each of ``max_tokens``."""
 
 _AGAIN = {408, 409, 425, 429}
 _OF_THE_REQUEST = {400, 413, 415, 422}
@@ -83,7 +74,7 @@ Asked = ModelCaptioner | ModelConfig
 
 
 class Clock(Protocol):
-    """What waits are measured by."""
+    """The clock of waits."""
 
     def now(self) -> float:
         """Return seconds since any fixed moment."""
@@ -111,12 +102,12 @@ class Endpoint:
     ``rejected_requests``, ``refusals``, ``empty_answers`` and ``other_models``.
 
     Args:
-        where: The key of the corpus file that names it, for messages.
-        captioner: What the corpus file says of it.
-        clock: What waits are measured by.
+        where: The corpus file's key, for messages.
+        captioner: The configuration.
+        clock: The clock of waits.
 
     Raises:
-        UserError: The address is none, or there is no usable key in the environment variable named.
+        UserError: The address is invalid, or the environment variable holds no usable key.
     """
 
     def __init__(self, where: str, captioner: Asked, clock: Clock | None = None) -> None:
@@ -128,13 +119,12 @@ class Endpoint:
         self._calls = _Calls(where, captioner, captioner.endpoint, clock or _Time(), self.usage, self.faults)
 
     def replies(self, requests: Iterable[Request]) -> Iterator[tuple[str, Outcome]]:
-        """Yield what becomes of each request, as it comes.
+        """Yield the outcome of each request as it comes.
 
-        As many requests are taken as there may be calls at once; another one when one is done. A server that was given up on
-        is not called again by this object. When the caller stops, what runs is cancelled.
+        As many requests are taken as calls may run at once. When the caller stops, running calls are cancelled.
 
         Raises:
-            UserError: The server is not what the corpus file says of it. Answers that were under way are yielded first.
+            UserError: The server isn't as configured. Finished answers are yielded first.
         """
         from anyio.from_thread import start_blocking_portal
 
@@ -165,7 +155,7 @@ class Endpoint:
             raise unusable
 
     def stream(self, request: Request, *, stopped: Callable[[], bool] = lambda: False) -> Generator[str | Outcome]:
-        """Yield the words of one reply as they come, then what became of the request; see ``LanguageModel.stream``.
+        """Yield the text of one reply as it comes, then the outcome; see ``LanguageModel.stream``.
 
         Raises:
             UserError: As for ``replies``.
@@ -182,12 +172,12 @@ class Endpoint:
 
 
 def card(captioner: Asked) -> ModelCard:
-    """Describe a model as a corpus file names it; nothing needs to be installed for that."""
+    """Return a model's card; nothing needs to be installed."""
     return ModelCard(name=captioner.model, revision=captioner.revision, settings_version=SETTINGS_VERSION)
 
 
 def model(where: str, captioner: Asked) -> Model[LanguageModel]:
-    """Offer a model behind an endpoint to the registry. How many calls run at once is the endpoint's ``concurrency`` alone.
+    """Return a model behind an endpoint, unloaded; ``concurrency`` alone bounds the calls at once.
 
     Raises:
         UserError: openai is not installed.
@@ -200,8 +190,7 @@ def model(where: str, captioner: Asked) -> Model[LanguageModel]:
     )
 
 
-class _TryAgainError(TransientError):
-    """A try failed, and another one may succeed."""
+class _TryAgainError(TransientError): ...
 
 
 class _Calls:
@@ -256,11 +245,7 @@ class _Calls:
             yield
 
     async def outcome(self, request: Request, say: Callable[[str], None] | None = None) -> Outcome:
-        """Return what becomes of a request, whatever it takes.
-
-        Args:
-            request: What is asked.
-            say: Gets the words of a stream as they come; None asks for the whole reply at once.
+        """Return the outcome of a request after all retries; ``say`` receives the words of a stream.
 
         Raises:
             UserError: No request would succeed.
@@ -306,8 +291,8 @@ class _Calls:
         """Call once, and check the answer.
 
         Raises:
-            _TryAgainError: Another try may succeed, where no word has come.
-            TransientError: It may succeed another time.
+            _TryAgainError: A retry may succeed.
+            TransientError: It may succeed later.
             BadInputError: The model doesn't answer this request.
             UserError: No request would succeed.
         """
@@ -340,7 +325,7 @@ class _Calls:
         return self._checked(answer, used)
 
     async def _whole(self, messages: "list[Sent]", parameters: Mapping[str, Any]) -> "_Answer":
-        """Return an answer that comes at once; raises what the client does, and as ``_attempt``."""
+        """Return an unstreamed answer; errors as for ``_attempt``."""
         import anyio
 
         with anyio.fail_after(self._options.timeout_s):
@@ -354,7 +339,7 @@ class _Calls:
             raise self._fault("bad_answers", f"the answer is no chat completion: {shown}") from error
 
     async def _streamed(self, messages: "list[Sent]", parameters: Mapping[str, Any], speech: "_Speech") -> "_Answer":
-        """Return an answer that comes in chunks, its words said meanwhile; raises as ``_whole``."""
+        """Return a streamed answer; errors as for ``_attempt``."""
         import anyio
 
         answer, message = _Answer(choices=[]), _Message()
@@ -392,7 +377,7 @@ class _Calls:
         return answer
 
     async def _take_turn(self) -> None:
-        """Return when the next call may go out: in the order they came, at the rate wanted, not while the server wants none."""
+        """Wait until the next call may start, by rate and hold, in order."""
         async with self._turn:
             self._check_not_ended()
             while (left := self._next_call - self._clock.now()) > 0:
@@ -401,7 +386,6 @@ class _Calls:
             self._next_call = self._clock.now() + self._interval_s
 
     async def _sleep(self, seconds: float) -> None:
-        """Wait, but not beyond the end."""
         import anyio
 
         with anyio.CancelScope() as scope:
@@ -422,7 +406,7 @@ class _Calls:
             raise self._ended
 
     def _messages(self, request: Request) -> "list[Sent]":
-        """Return the messages of a request as they are sent.
+        """Return the messages of a request.
 
         Raises:
             BadInputError: A picture can't be decoded.
@@ -443,7 +427,6 @@ class _Calls:
         return [*parts, {"type": "text", "text": message.text}]
 
     def _check_name(self, answered: str | None) -> None:
-        """Raise ``TransientError`` where another model answers than was asked for."""
         if answered and not any(_is_the_same(answered, name) for name in (self._asked, self._revision)):
             self._faults["other_models"] += 1
             raise TransientError(
@@ -452,7 +435,7 @@ class _Calls:
             )
 
     def _checked(self, answer: "_Answer", used: Usage) -> Reply:
-        """Return what an answer says; errors as for ``_attempt``."""
+        """Return the reply in an answer; errors as for ``_attempt``."""
         if answer.usage is not None:
             used.input_tokens += answer.usage.prompt_tokens or 0
             used.output_tokens += answer.usage.completion_tokens or 0
@@ -480,7 +463,7 @@ class _Calls:
         )
 
     def _refused(self, error: "APIStatusError") -> Exception:
-        """Return what a status other than 200 means."""
+        """Return the error of a status other than 200."""
         status, why = error.status_code, self._shown(_message(error.body))
         if status == 402 or error.code == "insufficient_quota":
             self._end(TransientError(f"{self._where}: {self._server} gives nothing more for this key ({status}): {why}"))
@@ -512,13 +495,13 @@ class _Calls:
         return UserError(f"{self._where}.endpoint.url: {self._server} answered {status}: {why}")
 
     def _key_refused(self, status: int) -> str:
-        """Return what is wrong with the key; what the server writes of it may hold a part of it, and isn't shown."""
+        """Return the error of a rejected key, without the server's message, which may quote the key."""
         if self._options.api_key_env is None:
             return f"wants an API key ({status}); name the environment variable that holds one"
         return f"refuses the API key in {self._options.api_key_env}, or the model to it ({status})"
 
     def _can_do_without(self, error: "APIStatusError", sent: Mapping[str, Any]) -> bool:
-        """Stop sending a parameter that the model doesn't know, where the same can be asked without it: return whether."""
+        """Return whether a rejected parameter can be left out, and leave it out from now on."""
         if "stream_options" in sent and "stream_options" in f"{error.param} {_message(error.body)}":
             self._stream_options = {}
             return True
@@ -544,7 +527,7 @@ class _Calls:
 
 _UNKNOWN_PARAMETER = ("unsupported_parameter", "unsupported_value")
 _PROTOCOL_DEFAULT = 1
-"""Of ``temperature`` and ``top_p``. They are sent all the same: vLLM takes what is missing from the model's own settings."""
+"""Of ``temperature`` and ``top_p``; sent all the same, since vLLM has defaults of the model's own."""
 
 _SHOWN_CHARACTERS = 200
 
@@ -570,7 +553,7 @@ class _Delta(BaseModel):
 
 
 class _Answer(BaseModel):
-    """What is read of a chat completion. The client's own type takes whatever comes."""
+    """The fields of a chat completion that are used, validated; the client's own type isn't."""
 
     choices: list[_Choice]
     model: str | None = None
@@ -578,7 +561,7 @@ class _Answer(BaseModel):
 
 
 class _Chunk(BaseModel):
-    """What is read of a chunk of a stream; ``usage`` is that of the reply so far."""
+    """The fields of a stream's chunk that are used; ``usage`` is of the reply so far."""
 
     choices: list[_Delta]
     model: str | None = None
@@ -587,8 +570,6 @@ class _Chunk(BaseModel):
 
 @dataclass(frozen=True)
 class _Speech:
-    """The words of a stream that have come."""
-
     say: Callable[[str], None]
     pieces: list[str] = field(default_factory=list)
 
@@ -599,21 +580,20 @@ class _Speech:
 
 @cache
 def _tls() -> "ssl.SSLContext":
-    """Return what a client checks certificates by. To read them takes 20 ms, which each stream would wait for."""
+    """Return the TLS context, cached: loading certificates takes 20 ms."""
     from httpx2 import create_ssl_context
 
     return create_ssl_context()
 
 
 def _is_the_same(answered: str, asked: str) -> bool:
-    """Return whether a model's name is another's, perhaps with a folder before it or a date behind it."""
+    """Return whether two names mean one model, but for a folder before or a date after one."""
     found, wanted = (name.casefold().rpartition("/")[2] for name in (answered, asked))
     wanted = wanted.removesuffix("latest").rstrip("-:@") or wanted
     return found.startswith(wanted) and (found == wanted or _DATED.fullmatch(found, len(wanted)) is not None)
 
 
 def _hold_s(headers: Mapping[str, str]) -> float:
-    """Return the seconds that a server asks to be left alone; 0 where it doesn't."""
     for name, seconds in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:
             return float(headers[name]) * seconds
@@ -626,23 +606,21 @@ def _hold_s(headers: Mapping[str, str]) -> float:
 
 
 def _message(body: object) -> str:
-    """Return what the body of an error says, in one of the ways that servers have."""
     if isinstance(body, Mapping):
         return str(next((body[key] for key in ("message", "detail", "error") if body.get(key)), ""))
     return str(body or "")
 
 
 def _server(url: str) -> str:
-    """Return a server's address without the path."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"
 
 
 def _api_key(variable: str | None, where: str) -> str | None:
-    """Return the key in an environment variable; None where none is named.
+    """Return the key in an environment variable; None if none is named.
 
     Raises:
-        UserError: It isn't set, or holds what no header can.
+        UserError: It isn't set, or invalid in a header.
     """
     if variable is None:
         return None

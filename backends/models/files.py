@@ -1,4 +1,4 @@
-"""The files of a model that a corpus file names: by a folder, or by a name on the Hugging Face hub and its local cache."""
+"""Files of a configured model: in a folder, or on the Hugging Face hub and in its local cache."""
 
 import json
 from collections.abc import Sequence
@@ -10,10 +10,10 @@ from schemas.models import ModelName
 
 
 def model_file(named: ModelName, file: str) -> Path:
-    """Return one file of a model; from the hub it is fetched where the cache lacks it.
+    """Return one file of a model, downloaded if necessary.
 
     Raises:
-        UserError: The model has no such file; or the local cache has not, and the hub may not be asked.
+        UserError: The model has no such file; or the cache lacks it, and the hub is disabled.
         TransientError: The hub can't be reached and the file is not in its local cache.
     """
     if Path(named.name).is_dir():
@@ -34,14 +34,10 @@ def model_file(named: ModelName, file: str) -> Path:
 
 
 def model_folder(named: ModelName, files: Sequence[str]) -> Path:
-    """Return the folder of a model's files; from the hub those are fetched that the cache lacks.
-
-    Args:
-        named: The model.
-        files: Patterns of those that are needed, such as ``*.json``.
+    """Return the folder of a model's files that match some patterns, downloaded if necessary.
 
     Raises:
-        UserError: There is no such model; or it isn't in the local cache, and the hub may not be asked.
+        UserError: There is no such model; or the cache lacks it, and the hub is disabled.
         TransientError: The hub can't be reached and the model is not in its local cache.
     """
     if Path(named.name).is_dir():
@@ -58,7 +54,7 @@ def model_folder(named: ModelName, files: Sequence[str]) -> Path:
 
 
 def model_json(named: ModelName, file: str) -> Any:
-    """Return what a model's file of JSON holds; errors as for ``model_file``, and ``UserError`` where it holds none."""
+    """Return the content of a JSON file; errors as for ``model_file``, and ``UserError`` for invalid JSON."""
     path = model_file(named, file)
     try:
         return json.loads(path.read_text(encoding="utf-8"))

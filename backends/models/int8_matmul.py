@@ -1,8 +1,7 @@
-"""The large products of a network in 8 bits, made from its packaged fp32 weights when it is loaded.
+"""Quantise a network's 1×1 convolutions and large matmuls to int8.
 
-A convolution of 1 by 1 is a product of matrices, of rows that hold the channels of a pixel. Activations get 8 bits by the range
-that they have in the picture at hand, so nothing is measured beforehand; weights are cut so that every processor finds the same
-sums (docs/decisions/0009).
+Scales of activations are computed per picture; weights are bounded so that every processor gets the same sums
+(docs/decisions/0009).
 """
 
 from collections import defaultdict
@@ -17,25 +16,21 @@ if TYPE_CHECKING:
 
 PRODUCT, DOMAIN = "DynamicQuantizeMatMul", "com.microsoft"
 LEAST_CHANNELS = 96
-"""With fewer, a product takes as long in 8 bits as in 32, its activations being cut first."""
+"""With fewer channels, int8 is no faster than fp32."""
 LARGE_WEIGHTS = 1_000_000
-"""Weights that a product of matrices has at least to be cut: those of the characters at the end of a reader of lines."""
+"""Minimum number of weights of a matmul to be quantised: that of the output classes."""
 PAIR_LIMIT = 128
-"""Largest sum of two neighbouring weights: processors without VNNI add two products, each with up to 255, in 16 bits."""
+"""Maximum sum of two neighbouring weights: processors without VNNI add two products, each with up to 255, in 16 bits."""
 
 TO_ROWS, TO_CHANNELS = (0, 2, 3, 1), (0, 3, 1, 2)
-"""Orders of a picture's axes: its channels last, as products want them, and back."""
+"""Permutations of an image's axes: channels last, and back."""
 
 
 def with_int8_matmul(model: "ModelProto", exact: Collection[str] = ()) -> int:
-    """Put products of 8 bits in the place of a graph's convolutions of 1 by 1, and of its products by large weights.
-
-    Args:
-        model: An ONNX graph; changed in place.
-        exact: Names of convolutions that stay as they are, because the result is sensitive to them.
+    """Replace a graph's 1×1 convolutions and large matmuls by int8 matmuls, in place, except the convolutions in ``exact``.
 
     Returns:
-        How many products were replaced.
+        The number of replacements.
     """
     from onnx import helper
 
@@ -53,14 +48,11 @@ def with_int8_matmul(model: "ModelProto", exact: Collection[str] = ()) -> int:
 
 
 def cut_weights(weights: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-    """Return weights in 8 bits, and the scale of each column.
+    """Quantise weights, shape ``(inputs, outputs)``, to int8 with a scale a column.
 
-    Two that are neighbours in a column, taken from its top in pairs, add to no more than ``PAIR_LIMIT``: so the sum of their
-    products fits 16 bits. A column keeps its sum, up to half a step: most activations behind a Gelu are near its least value, and
-    what rounding adds to a sum would be added to every result.
-
-    Args:
-        weights: Shape ``(inputs, outputs)``.
+    Neighbours in a column, paired from its top, add to at most ``PAIR_LIMIT``, so that their products fit 16 bits. A
+    column's sum is kept up to half a step: most activations after a Gelu are near its minimum, so an error of the sum would
+    be added to every result.
     """
     paired = np.concatenate([weights, np.zeros((len(weights) % 2, weights.shape[1]), np.float32)])
     largest = np.maximum(np.abs(weights).max(axis=0), np.abs(paired[::2] + paired[1::2]).max(axis=0))
@@ -104,7 +96,7 @@ class _Graph:
         self.made: list[TensorProto] = []
 
     def replaced(self, node: "NodeProto") -> Iterator["NodeProto"]:
-        """Yield what takes the place of a node: itself, or the same in rows, its product in 8 bits."""
+        """Yield a node's replacement: itself, or an int8 matmul."""
         from onnx import helper, numpy_helper
 
         if node.output[0] in self._absorbed:
@@ -143,12 +135,11 @@ class _Graph:
         )
 
     def _is_pooled(self, node: "NodeProto") -> bool:
-        """Tell a convolution of one pixel, which weighs channels, from those of a picture."""
         maker = self._makers.get(node.input[0])
         return maker is not None and maker.op_type in ("GlobalAveragePool", "ReduceMean")
 
     def _with_bias(self, node: "NodeProto") -> tuple[str, str]:
-        """Return what a product is called once its bias is added, and the bias; "" without one."""
+        """Return the name of a product with its bias added, and the bias; "" without one."""
         from onnx import numpy_helper
 
         if len(node.input) > 2:

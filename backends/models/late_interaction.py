@@ -1,7 +1,7 @@
-"""Any model of transformers for late interaction, such as ColPali and ColQwen2: many vectors a picture, many a question.
+"""Late-interaction models of transformers, such as ColPali and ColQwen2: many vectors a picture, many a question.
 
-They are compared by MaxSim: for each vector of the question the nearest of the picture, summed. The model runs in float32, unless
-its settings ask for bfloat16, on whatever device (docs/decisions/0003).
+MaxSim compares them: for each of the question's vectors the nearest of the picture's, summed. They compute in float32 on
+any device, unless the settings ask for bfloat16 (docs/decisions/0003).
 """
 
 import importlib.util
@@ -20,17 +20,17 @@ from schemas.versions import ModelCard
 ARCHITECTURES = ("ColPaliForRetrieval", "ColQwen2ForRetrieval", "ColModernVBertForRetrieval")
 FILES = ("*.json", "*.txt", "*.model", "*.jinja", "*.safetensors")
 SETTINGS_VERSION = "1"
-"""Part of the card once it is above 1: raise it with any change here or in ``pictures.py`` that may change a vector."""
+"""Raise it with any change here or in ``pictures.py`` that may change a vector."""
 
 DIMENSION = 128
 """Of a model whose configuration doesn't say another."""
 
 LARGEST_SIDE_PX = 4096
-"""Pixels of a picture's longer side that a model's own processor is given, which scales it down to what the model takes."""
+"""Maximum longer side of a decoded picture; the model's processor scales it down further."""
 
 
 def model(named: ModelName) -> Model[LateEmbedder]:
-    """Offer models for late interaction to the registry.
+    """Return a late-interaction model, unloaded.
 
     Raises:
         UserError: transformers is not installed.
@@ -41,10 +41,10 @@ def model(named: ModelName) -> Model[LateEmbedder]:
 
 
 def late_card(named: ModelName) -> ModelCard:
-    """Describe a model by its configuration; its weights are not touched.
+    """Return a model's card from its configuration.
 
     Raises:
-        UserError: There is no such model, or it is none for late interaction.
+        UserError: There is no such model, or it isn't a late-interaction model.
         TransientError: The hub can't be reached and the model is not in its local cache.
     """
     configuration = model_json(named, "config.json")
@@ -57,8 +57,8 @@ class LateInteraction:
     """A ``LateEmbedder``.
 
     Args:
-        named: A folder, or a name on the hub; its precision is the setting ``precision``.
-        batch: Pictures that the model is given at once.
+        named: A folder, or a name on the hub.
+        batch: Maximum batch size.
 
     Raises:
         UserError: The model isn't there, or its weights can't be loaded.
@@ -90,11 +90,11 @@ class LateInteraction:
         self._model: Any = loaded.to(self._device).eval()
 
     def embed_pictures(self, pictures: Sequence[bytes]) -> list[Vector]:
-        """Return the unit vectors of each picture, shape ``(n, dimension)``; none is of padding.
+        """Return the unit vectors of each picture, shape ``(n, dimension)``, without padding.
 
         Raises:
             BadInputError: A picture can't be decoded.
-            MemoryError: There is no room for so many at once.
+            MemoryError: The batch is too large.
         """
         made: list[Vector] = []
         for start in range(0, len(pictures), self._batch):
@@ -107,7 +107,7 @@ class LateInteraction:
         return self._embed(self._processor.process_queries(text=[text]))[0]
 
     def embed_query_picture(self, picture: bytes) -> Vector:
-        """Return the unit vectors of a picture that is the question; errors as for ``embed_pictures``."""
+        """Return the unit vectors of a query picture; errors as for ``embed_pictures``."""
         return self.embed_pictures([picture])[0]
 
     def _embed(self, inputs: Any) -> list[Vector]:

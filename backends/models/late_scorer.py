@@ -1,7 +1,6 @@
-"""Late interaction over the tokens of any text encoder of transformers, ColBERT's among them.
+"""Late interaction over the tokens of a text encoder of transformers, such as ColBERT.
 
-A question and a passage are compared by MaxSim: for each token of the question the most similar of the passage, averaged over the
-question's tokens. Where the folder holds ColBERT's projection (``linear.weight``), tokens are projected by it.
+MaxSim averaged over the question's tokens. Tokens are projected by ColBERT's ``linear.weight`` if the folder holds it.
 """
 
 import importlib.util
@@ -27,7 +26,7 @@ PROJECTION = "linear.weight"
 
 
 def model(where: str, options: ScorerConfig) -> Model[PassageScorer]:
-    """Offer text encoders for late interaction to the registry.
+    """Return a text encoder for late interaction, unloaded.
 
     Raises:
         UserError: transformers is not installed.
@@ -41,10 +40,7 @@ def model(where: str, options: ScorerConfig) -> Model[PassageScorer]:
 
 
 class LateScorer:
-    """A ``PassageScorer`` over the last hidden states of a text encoder.
-
-    Args:
-        named: A folder, or a name on the hub.
+    """A ``PassageScorer`` over the last hidden states of a text encoder; ``named`` is a folder, or a name on the hub.
 
     Raises:
         UserError: The model isn't there, or can't be loaded.
@@ -76,7 +72,7 @@ class LateScorer:
         return best_cosines(terms, (tokens for part in parts for tokens in self._tokens(part)))
 
     def _tokens(self, texts: list[str]) -> list[Vector]:
-        """Return the unit vectors of each text's tokens, shape ``(tokens, dimension)``; none is of padding."""
+        """Return the unit vectors of each text's tokens, shape ``(tokens, dimension)``, without padding."""
         import torch
 
         inputs = self._tokenizer(texts, padding=True, truncation=True, max_length=LONGEST_TOKENS, return_tensors="pt")
@@ -90,7 +86,7 @@ class LateScorer:
 
 
 def _projection(folder: Path) -> Vector | None:
-    """Return ColBERT's projection, which is none of the encoder's own weights; None where there is none."""
+    """Return ColBERT's projection, which isn't part of the encoder; None without one."""
     from safetensors import safe_open
 
     for file in sorted(folder.glob("*.safetensors")):

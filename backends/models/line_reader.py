@@ -1,7 +1,4 @@
-"""Characters of lines that a detector cut out of a picture, read by a network with connectionist temporal classification.
-
-Does what RapidOCR's own stage does, a line at a time, with a network in 8 bits; it doesn't ask its configuration at every line.
-"""
+"""Recognition of text lines by a CTC network in int8, one line at a time, in place of RapidOCR's own stage."""
 
 import math
 from collections.abc import Collection, Sequence
@@ -15,13 +12,13 @@ from backends.models.int8_matmul import with_int8_matmul
 
 LINE_HEIGHT_PX = 48
 LEAST_WIDTH_PX = 96
-"""A narrower line is padded to this; the network was trained on wider ones."""
+"""Minimum width; narrower lines are padded."""
 
 Pixels = NDArray[np.uint8]
 
 
 class LineReader:
-    """Reads one line of text after the other.
+    """The recogniser of text lines.
 
     Args:
         file: The network, with its characters in the metadata ``character``.
@@ -48,9 +45,7 @@ class LineReader:
         self._input = self._session.get_inputs()[0].name
 
     def read(self, lines: Sequence[Pixels]) -> list[tuple[str, float]]:
-        """Return the characters of each line and the mean of their probabilities, 0 where there are none.
-
-        What is read off a line depends on no other.
+        """Return the characters of each line and the mean of their probabilities, 0 for none; lines are independent.
 
         Args:
             lines: Pixels of upright lines, shape ``(height, width, 3)``, BGR.
@@ -71,7 +66,7 @@ class LineReader:
 
 
 def _scaled(line: Pixels) -> NDArray[np.float32]:
-    """Return a line as the network wants it: its height fixed, its ratio kept, padded with grey."""
+    """Return a line scaled to the network's height, its ratio kept, padded with grey."""
     import cv2
 
     height, width = line.shape[:2]

@@ -1,17 +1,17 @@
-"""A generative model of ``transformers``, run here: on a GPU in bfloat16, else on the CPU in float32.
+"""Generative models of ``transformers`` in this process: on a GPU in bfloat16, else on the CPU in float32.
 
-Any model with a chat template of the image-text-to-text kind (Qwen2.5-VL, and what is made like it), or of the causal kind, which
-reads text alone. Nothing is downloaded: the weights lie in a folder, or in the local cache of the Hugging Face hub.
+Models with a chat template of the image-text-to-text kind, or of the causal kind for text alone. Nothing is downloaded: the
+weights are in a folder, or in the local cache of the Hugging Face hub.
 
-**Batches.** Prompts are padded on the left and masked, so at temperature 0 the words don't depend on the batch: exactly in
-float32, as far as the tests go; in bfloat16 another batch rounds differently, and two nearly equal words may swap. A batch that
-runs out of memory is halved and tried again, down to one request, and later batches start at the size that fitted.
+Prompts are padded on the left and masked, so at temperature 0 replies don't depend on the batch in float32; in bfloat16
+nearly equal words may swap. A batch that runs out of memory is halved and retried, and later batches keep the size that
+fitted.
 
-**What documents write is text.** A token that controls the model (``<|im_end|>``, a picture's place) is encoded letter by letter
-where it stands in a prompt: a manual about language models neither breaks the call nor takes it over.
+Control tokens in a prompt's text (``<|im_end|>``, a picture's place) are encoded letter by letter, so that documents can't
+inject them.
 
-**A stream** runs in a thread of the model's own, one at a time. A hook before each layer ends it once nobody waits: between two
-words as well as while a long prompt is read.
+A stream runs in the model's own thread, one at a time. A hook before each layer ends it when the caller stops, even while a
+long prompt is read.
 """
 
 import copy
@@ -38,16 +38,16 @@ if TYPE_CHECKING:
     from transformers import TextIteratorStreamer
 
 SETTINGS_VERSION = "1"
-"""Part of the card once it is above 1: raise it with any change here or in ``pictures.py`` that may change what it writes."""
+"""Raise it with any change here or in ``pictures.py`` that may change replies."""
 
 FAILURES_FROM_THE_START = 20
-"""Requests that the model fails on, none having succeeded, until it is the model's fault."""
+"""Initial failures after which the model itself is broken."""
 
 Asked = ModelCaptioner | ModelConfig
 
 
 class _StoppedError(BaseException):
-    """Nobody waits for the reply; no failure of the model, so that no handler of failures sees it."""
+    """The caller stopped; not an ``Exception``, so that no handler of failures catches it."""
 
 
 class LocalModel:
@@ -56,9 +56,9 @@ class LocalModel:
     ``faults`` are named ``out_of_memory``, ``failures`` and ``empty_answers``.
 
     Args:
-        where: The key of the corpus file that names it, for messages.
-        captioner: What the corpus file says of it.
-        batch: Requests at once at most.
+        where: The corpus file's key, for messages.
+        captioner: The configuration.
+        batch: Maximum batch size.
 
     Raises:
         UserError: The model isn't on this machine, or writes no replies.
@@ -81,10 +81,10 @@ class LocalModel:
         self._settings = self._generation_settings(captioner)
 
     def replies(self, requests: Iterable[Request]) -> Iterator[tuple[str, Outcome]]:
-        """Yield what becomes of each request, a batch at a time; the requests of the next batch are taken after that.
+        """Yield the outcome of each request, batch by batch.
 
         Raises:
-            UserError: The model fails on whatever it is asked.
+            UserError: The model fails on every request.
         """
         waiting = iter(requests)
         while together := list(islice(waiting, self._batch)):
@@ -97,7 +97,7 @@ class LocalModel:
             yield from self._outcomes(chats)
 
     def stream(self, request: Request, *, stopped: Callable[[], bool] = lambda: False) -> Generator[str | Outcome]:
-        """Yield the words of one reply as they come, then what became of the request; see ``LanguageModel.stream``.
+        """Yield the text of one reply as it comes, then the outcome; see ``LanguageModel.stream``.
 
         Raises:
             UserError: As for ``replies``.
@@ -133,7 +133,7 @@ class LocalModel:
     def _outcomes(
         self, chats: Sequence["_Chat"], words: "TextIteratorStreamer | None" = None
     ) -> Iterator[tuple[str, Outcome]]:
-        """Yield what becomes of some requests; those that fail together are taken apart. ``words`` gets those of a single one."""
+        """Yield the outcomes of a batch; a failing batch is split. ``words`` receives those of a single request."""
         import torch
 
         if not chats:
@@ -216,7 +216,6 @@ class LocalModel:
         return [self._outcome(ids, tokens) for ids, tokens in zip(written[:, start:].tolist(), read, strict=True)]
 
     def _outcome(self, ids: list[int], read: int) -> Outcome:
-        """Return what a model wrote, up to where it ended."""
         end = next((place for place, token in enumerate(ids, start=1) if token in self._ends), None)
         used = Usage(calls=1, input_tokens=read, output_tokens=end or len(ids))
         self.usage.add(used)
@@ -227,7 +226,7 @@ class LocalModel:
         return Reply(text, self.name, used.calls, used.input_tokens, used.output_tokens, complete=end is not None)
 
     def _generation_settings(self, captioner: Asked) -> Any:
-        """Return what the model comes with (where it ends, how it avoids repetition), and what the corpus file says of words."""
+        """Return the model's own generation settings with those of the corpus file."""
         settings = copy.deepcopy(self.model.generation_config)
         tokenizer = self._tokenizer
         ends = settings.eos_token_id if settings.eos_token_id is not None else tokenizer.eos_token_id
@@ -252,15 +251,15 @@ _Chat = tuple[str, _Messages]
 
 
 def card(captioner: Asked) -> ModelCard:
-    """Describe a model as a corpus file names it; nothing needs to be installed for that."""
+    """Return a model's card; nothing needs to be installed."""
     return ModelCard(name=captioner.model, revision=captioner.revision, settings_version=SETTINGS_VERSION)
 
 
 def model(where: str, captioner: Asked) -> Model[LanguageModel]:
-    """Offer a generative model of ``transformers`` to the registry.
+    """Return a generative model of ``transformers``, unloaded.
 
     Raises:
-        UserError: What runs it is not installed. Planning says so already, before anything is parsed.
+        UserError: What runs it is not installed; raised at planning already.
     """
     if any(importlib.util.find_spec(package) is None for package in ("torch", "torchvision", "transformers")):
         raise UserError(f"{where}: a local model needs the extra: pip install -e '.[torch]', or make setup")
@@ -274,7 +273,7 @@ def _load(captioner: Asked, where: str, device: str) -> tuple[Any, Any]:
     """Return a model and its processor.
 
     Raises:
-        UserError: There is no such model here, or it can't be used.
+        UserError: The model isn't there, or can't be used.
     """
     import torch
     from transformers import (
@@ -319,7 +318,7 @@ def _load(captioner: Asked, where: str, device: str) -> tuple[Any, Any]:
 
 
 def _folder(name: str, revision: str, where: str) -> Path:
-    """Return where a model lies.
+    """Return a model's folder.
 
     Raises:
         UserError: It isn't on this machine.

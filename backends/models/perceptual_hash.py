@@ -1,4 +1,4 @@
-"""What a picture looks like, in 64 bits."""
+"""Perceptual hash of a picture, 64 bits."""
 
 from backends.models.pictures import fit
 
@@ -10,10 +10,9 @@ _LARGEST_SIDE = 512
 
 
 def perceptual_hash(picture: bytes) -> int:
-    """Return the perceptual hash of an encoded picture: signs of the lowest frequencies of its grey values (DCT, imagehash).
+    """Return the perceptual hash of an encoded picture: signs of its lowest DCT frequencies in grey (imagehash).
 
-    Pictures that look alike differ in few bits, whatever their size, format and compression. Pictures of one colour are all
-    alike, and so are those that differ in colour only.
+    Similar pictures differ in few bits, whatever their size, format and compression. Colours don't count.
 
     Raises:
         BadInputError: The picture can't be decoded.

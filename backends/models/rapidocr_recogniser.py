@@ -1,10 +1,8 @@
-"""Words inside pictures, read by RapidOCR with the PP-OCRv6 models that ship in its package; nothing is downloaded.
+"""OCR by RapidOCR with the PP-OCRv6 models in its package; nothing is downloaded.
 
-The settings are for screenshots and charts, whose words stand upright: no orientation classifier, no enlarging before
-detection, lines recognised one by one (padded to each other they cost more than they share). On 28 figures of manuals and
-papers that takes 0.6 CPU-seconds a figure instead of 1.4 with the package's own settings, and reads as much. onnxruntime keeps
-the memory of tensors from one picture to the next, which changes no result (docs/decisions/0008). Most products of the network
-that reads lines are taken in 8 bits (docs/decisions/0009).
+Settings for upright text in screenshots and charts: no orientation classifier, no enlarging, lines recognised one by one.
+0.6 CPU-seconds a figure instead of 1.4 by default, with equal results (docs/decisions/0008). Lines are recognised by int8
+matmuls (docs/decisions/0009).
 """
 
 from collections.abc import Mapping
@@ -25,7 +23,7 @@ from schemas.versions import ModelCard
 DETECTOR = ("PP-OCRv6_det_small.onnx", "090f04abcd9d9a7498bc4ebf677e4cb9bdce1fe4197ddb7e529f1ef44e1ff94f")
 READER = ("PP-OCRv6_rec_small.onnx", "6f327246b50388f3c176ae304bd95767ea6dc0c9ae92153ef8cbe210b3c14884")
 SETTINGS_VERSION = "3"
-"""Part of the revision: raise it with any change below that may change what is read."""
+"""Part of the revision: raise it with any change below that may change results."""
 
 CARD = ModelCard(name="rapidocr", revision=f"{DETECTOR[1][:8]}-{READER[1][:8]}-{SETTINGS_VERSION}")
 
@@ -41,23 +39,23 @@ PARAMETERS: Mapping[str, object] = {
     "Rec.rec_img_shape": [3, LINE_HEIGHT_PX, LEAST_WIDTH_PX],
     "EngineConfig.onnxruntime.enable_cpu_mem_arena": True,
 }
-"""What differs from the package's own configuration."""
+"""Overrides of the package's configuration."""
 
 EXACT = ("Conv.45",)
-"""Convolutions of the reader that stay in fp32: in 8 bits this one moves what is read by more than any other does."""
+"""Convolutions that stay in fp32: int8 would change results most here."""
 
 
 class RapidOcr:
     """A ``Recogniser``; takes about 0.9 GB of memory.
 
     Args:
-        threads: Threads of the engine; one, because several recognisers run beside each other.
-        parameters: Settings of the package, by their names there; a benchmark compares others.
-        int8: Read lines by products of 8 bits; a benchmark compares the network as it is packaged.
+        threads: Of the engine; one, because several recognisers run in parallel.
+        parameters: Settings of the package, for benchmarks.
+        int8: Recognise lines by int8 matmuls; benchmarks compare both.
 
     Raises:
         UserError: rapidocr is not installed.
-        ContractError: The models are not those whose digests are pinned here.
+        ContractError: The models don't have the pinned digests.
     """
 
     def __init__(self, threads: int = 1, parameters: Mapping[str, object] = PARAMETERS, *, int8: bool = True) -> None:
@@ -85,10 +83,10 @@ class RapidOcr:
             self._engine.text_rec = _Stage(LineReader(reader, threads, EXACT))
 
     def recognise(self, picture: bytes) -> list[RecognisedLine]:
-        """Return the lines of an encoded picture, top to bottom, then left to right; [] where it has no words.
+        """Return the lines of an encoded picture, top to bottom, then left to right, in pixels of the given picture.
 
-        Boxes are in pixels of the picture as given. A picture larger than ``LARGEST_SIDE_PX`` is scaled down first; one
-        with a side below ``LEAST_SIDE_PX`` can hold no legible word and is not looked at.
+        A picture larger than ``LARGEST_SIDE_PX`` is scaled down; one with a side below ``LEAST_SIDE_PX`` has no legible
+        words.
 
         Raises:
             BadInputError: The picture can't be decoded, or the engine fails on it.
@@ -112,8 +110,6 @@ def model(_named: ModelName) -> Model[Recogniser]:
 
 
 class _Stage:
-    """Reads lines where the package's recogniser would."""
-
     def __init__(self, reader: LineReader) -> None:
         self._reader = reader
 
@@ -130,5 +126,5 @@ def _around(corners: NDArray[np.float32], scale: float) -> BBox:
 
 
 def _says(text: str) -> bool:
-    """Separate words from what icons, arrows and check boxes are taken for."""
+    """Return whether a text has words; icons, arrows and check boxes are recognised as symbols."""
     return any(character.isalnum() for character in text)

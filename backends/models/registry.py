@@ -1,7 +1,6 @@
-"""Every model that a corpus file can name, by kind. To add one: a module beside this one, and a line here.
+"""The registry of models that a corpus file can name, by kind. To add one: a module beside this one, and a line here.
 
-A module offers ``model(named)``, which returns a ``Model`` and loads nothing yet. It is imported when its model is asked for, so
-that this table costs nothing to read.
+A module has a function ``model(named)``, which returns an unloaded ``Model``. It is imported on demand.
 """
 
 import pkgutil
@@ -32,15 +31,15 @@ Offered = TypeVar("Offered", bound=Model[Any])
 
 @dataclass(frozen=True)
 class ModelKind(Generic[Offered]):
-    """Models that can stand in for each other.
+    """Interchangeable models.
 
     Attributes:
-        noun: What they are called.
-        section: The part of the corpus file that names one.
-        key: The key there.
+        noun: Their name in messages.
+        section: The section of the corpus file.
+        key: The key in it.
         modules: Their modules, by name.
-        others: The module of all other names; None where there are no others. Such a model needs a revision.
-        optional: Whether a corpus file may want none.
+        others: The module of all other names, which need a revision; None for none.
+        optional: Whether a corpus file may name ``none``.
     """
 
     noun: str
@@ -57,11 +56,11 @@ class ModelKind(Generic[Offered]):
 
     @property
     def names(self) -> list[str]:
-        """What a corpus file can name without knowing more."""
+        """The packaged names."""
         return [*self.modules, *([NONE] if self.optional else [])]
 
     def chosen(self, options: Section) -> ModelName:
-        """Return the model that a part of a corpus file names, ``none`` included; nothing is imported or looked for.
+        """Return the model that a section names, ``none`` included, without importing it.
 
         Raises:
             UserError: There is no such model, or it needs a revision.
@@ -72,24 +71,24 @@ class ModelKind(Generic[Offered]):
         return named
 
     def find(self, named: ModelName) -> Offered:
-        """Return a model, none of it loaded yet; errors as for ``chosen``."""
+        """Return an unloaded model; errors as for ``chosen``."""
         offer = cast(Callable[[ModelName], Offered], pkgutil.resolve_name(f"{self._module(named)}:model"))
         self.check_settings(named)
         return offer(named)
 
     def check_settings(self, named: ModelName) -> None:
-        """Raise ``UserError`` where a packaged model is to be used otherwise than it is; nothing is imported."""
+        """Raise ``UserError`` for settings of a packaged model, which takes none."""
         if named.name in self.modules and (
             given := " or ".join(name for name, _ in (*named.settings, *named.query_settings))
         ):
             raise UserError(f"{named.option}: {named.name!r} is packaged with all that it needs and takes no {given}")
 
     def of(self, options: Section) -> Offered:
-        """Return the model that a part of a corpus file names, none of it loaded yet; errors as for ``chosen``."""
+        """Return the unloaded model that a section names; errors as for ``chosen``."""
         return self.find(self.chosen(options))
 
     def card(self, options: Section) -> "ModelCard | None":
-        """Describe the model that a part of a corpus file names; None where it wants none. Errors as for ``chosen``."""
+        """Return the card of the model that a section names; None for ``none``. Errors as for ``chosen``."""
         named = self.chosen(options)
         return None if self.optional and named.name == NONE else self.find(named).card()
 
@@ -140,7 +139,7 @@ EMBEDDERS: dict[Embeds, ModelKind[Any]] = {
     Embeds.PAIRS: UNIFIED_EMBEDDERS,
     Embeds.PATCHES: LATE_EMBEDDERS,
 }
-"""By what they embed."""
+"""By their inputs."""
 
 RECOGNISERS: "ModelKind[Model[Recogniser]]" = ModelKind(
     noun="recogniser of words",
@@ -163,28 +162,24 @@ DETECTORS: "ModelKind[Model[LayoutDetector]]" = ModelKind(
 )
 
 KINDS: tuple[ModelKind[Any], ...] = (TEXT_EMBEDDERS, RECOGNISERS, DETECTORS)
-"""Those of which some are packaged: a corpus file names one by a word."""
+"""Kinds with packaged models."""
 
 LANGUAGE_MODELS: dict[str, str] = {
     "llm": "backends.models.endpoint",
     **{kind: "backends.models.endpoint" for kind in CaptionerKind if kind.is_at_endpoint},
     CaptionerKind.LOCAL: "backends.models.local_model",
 }
-"""The module of each kind of generative model: whoever names one says more of it than a ``ModelKind`` takes."""
+"""The module of each kind of generative model."""
 
 SCORERS = {
     "cross_encoder": "backends.models.cross_encoder",
     "late": "backends.models.late_scorer",
 }
-"""The module of each kind of model that says how well a passage answers a question."""
+"""The module of each kind of passage scorer."""
 
 
 def language_model(where: str, options: "ModelCaptioner | ModelConfig") -> "Model[LanguageModel]":
-    """Return a generative model, none of it loaded yet.
-
-    Args:
-        where: The key of the corpus file that names it, such as ``captions.models.vlm``, for messages.
-        options: What stands there.
+    """Return an unloaded generative model; ``where`` is its key in the corpus file, for messages.
 
     Raises:
         UserError: What runs it is not installed.
@@ -194,11 +189,11 @@ def language_model(where: str, options: "ModelCaptioner | ModelConfig") -> "Mode
 
 
 def language_model_card(options: "ModelCaptioner | ModelConfig") -> "ModelCard":
-    """Describe a generative model; what runs it need not be installed."""
+    """Return a generative model's card; nothing needs to be installed."""
     return cast("ModelCard", pkgutil.resolve_name(f"{LANGUAGE_MODELS[options.kind]}:card")(options))
 
 
 def scorer(where: str, options: ScorerConfig) -> "Model[PassageScorer]":
-    """Return a model that scores passages; arguments and errors as for ``language_model``."""
+    """Return an unloaded passage scorer; arguments and errors as for ``language_model``."""
     offer = pkgutil.resolve_name(f"{SCORERS[options.kind]}:model")
     return cast("Model[PassageScorer]", offer(where, options))

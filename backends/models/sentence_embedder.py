@@ -1,4 +1,4 @@
-"""Text embedders made of a tokenizer and a model that pools tokens; the model is whatever runs it."""
+"""Text embedders made of a tokenizer and a pooled model."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,18 +14,14 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 Pool = Callable[[Sequence[Sequence[int]]], Vector]
-"""Takes the token ids of texts; returns a vector of any length above zero for each, ``(texts, dimension)``.
+"""Token ids of texts to pooled vectors, ``(texts, dimension)``, of any length above zero.
 
-No row may depend on the texts beside it, on their order or on the number of threads.
+No row may depend on the batch, the order or the number of threads.
 """
 
 
 class TokenCounter:
-    """Counts a model's tokens with its tokenizer alone; neither a runtime nor the weights are loaded.
-
-    Args:
-        tokenizer_file: The model's ``tokenizer.json``.
-    """
+    """Counts tokens with the model's ``tokenizer.json`` alone."""
 
     def __init__(self, tokenizer_file: Path) -> None:
         self.tokenizer = load_tokenizer(tokenizer_file)
@@ -36,10 +32,10 @@ class TokenCounter:
 
 
 def load_tokenizer(file: Path) -> "Tokenizer":
-    """Read a ``tokenizer.json``; what it says of truncation and padding is set aside.
+    """Read a ``tokenizer.json`` without its truncation and padding.
 
     Raises:
-        UserError: The file isn't there or is no tokenizer.
+        UserError: The file is missing or invalid.
     """
     from tokenizers import Tokenizer
 
@@ -53,14 +49,14 @@ def load_tokenizer(file: Path) -> "Tokenizer":
 
 
 class SentenceEmbedder:
-    """A ``TextEmbedder`` over a tokenizer and a model.
+    """A ``TextEmbedder`` made of a tokenizer and a model.
 
     Args:
-        card: The model's name, revision and dimension.
-        counter: Counts, and cuts texts into, the model's tokens.
+        card: The model's card.
+        counter: Counts the model's tokens.
         pool: The model.
-        longest: Tokens of the longest text the model takes, special ones included; longer texts are cut.
-        prompts: What the model wants before a document and before a question.
+        longest: Maximum tokens of a text, special ones included; longer texts are truncated.
+        prompts: Prefixes of documents and of questions.
     """
 
     def __init__(
@@ -78,7 +74,7 @@ class SentenceEmbedder:
         self._tokenizer.enable_truncation(longest)
 
     def embed_documents(self, texts: Sequence[str]) -> Vector:
-        """Return one unit vector a text, shape ``(texts, dimension)``; a row never depends on the texts beside it."""
+        """Return one unit vector a text, shape ``(texts, dimension)``, independent of the batch."""
         return self._embed([self._document_prompt + text for text in texts])
 
     def embed_queries(self, texts: Sequence[str]) -> Vector:

@@ -1,8 +1,7 @@
-"""Any model of sentence-transformers, run by torch.
+"""sentence-transformers models, run by torch.
 
-Padded to the longest text of its batch, a text gets other bits beside other texts (seven in ten of MiniLM's). Here a text
-is padded to the bucket of its own length and meets only texts of that bucket, so the same text gives the same bits on one
-machine, whatever the batch size, the order and the threads.
+Padding to the longest text of a batch changes a vector's bits. So texts are batched in buckets of equal padded length: on
+one machine a text has the same vector whatever the batch size, order and threads.
 """
 
 import importlib.util
@@ -24,24 +23,24 @@ from schemas.ports import Vector
 from schemas.versions import ModelCard
 
 SETTINGS_VERSION = "1"
-"""Part of the card once it is above 1: raise it with any change here or in ``sentence_embedder.py`` that may change a vector."""
+"""Raise it with any change here or in ``sentence_embedder.py`` that may change a vector."""
 
 BUCKET_TOKENS = 32
 
 Tokens = NDArray[np.int64]
 Forward = Callable[[Tokens, Tokens], Vector]
-"""Takes token ids and attention mask, both ``(batch, length)``; returns pooled vectors ``(batch, dimension)``."""
+"""Token ids and attention mask, both ``(batch, length)``, to pooled vectors ``(batch, dimension)``."""
 
 
 @dataclass(frozen=True)
 class LengthBuckets:
-    """Gives a model the texts of one bucket of lengths at a time, padded to it.
+    """Runs a model on texts of one bucket of lengths at a time.
 
     Attributes:
         forward: The model.
         dimension: Length of a vector.
-        batch: Texts the model is given at once at most.
-        pad: Token id to pad with.
+        batch: Maximum batch size.
+        pad: Padding token id.
     """
 
     forward: Forward
@@ -71,12 +70,12 @@ class LengthBuckets:
 
 
 def model(named: ModelName) -> TextModel:
-    """Offer any sentence-transformers model to the registry.
+    """Return a sentence-transformers model, unloaded.
 
-    Its prompts are those of its files, unless the settings ``document_prompt`` and ``query_prompt`` say otherwise.
+    Its prompts are its files', unless the settings ``document_prompt`` and ``query_prompt`` override them.
 
     Raises:
-        UserError: sentence-transformers is not installed. Planning says so already, before anything is parsed.
+        UserError: sentence-transformers is not installed; raised at planning already.
     """
     if importlib.util.find_spec("sentence_transformers") is None:
         raise UserError(f"{named.option}: {named.name!r} needs the extra: pip install -e '.[torch]', or make setup")
@@ -91,7 +90,7 @@ def model(named: ModelName) -> TextModel:
 
 
 def open_sentence_transformer(named: ModelName, *, batch: int) -> SentenceEmbedder:
-    """Load any sentence-transformers model by folder, or by name from the Hugging Face hub or its local cache.
+    """Load a sentence-transformers model from a folder, the hub or its local cache.
 
     Raises:
         UserError: There is no such model, or it has no ``tokenizer.json``.
@@ -127,10 +126,10 @@ def open_sentence_transformer(named: ModelName, *, batch: int) -> SentenceEmbedd
 
 
 def sentence_transformer_card(named: ModelName) -> ModelCard:
-    """Describe a model by its configuration files; its weights are not touched.
+    """Return a model's card from its configuration.
 
     Raises:
-        UserError: There is no such model, or it does not say how long its vectors are.
+        UserError: There is no such model, or its dimension is unknown.
         TransientError: The hub can't be reached and the files are not in its local cache.
     """
     dimension: int | None = None

@@ -1,4 +1,4 @@
-"""Hand the words of a reply from the thread that gets them to the caller, and look meanwhile whether anybody still waits."""
+"""Pass the text of a reply from its thread to the caller, and notice when the caller stops."""
 
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
@@ -11,7 +11,7 @@ from schemas.generation import Reply
 Outcome = Reply | BadInputError | TransientError
 
 LOOK_S = 0.1
-"""Seconds between two looks at whether anybody still waits. A word that comes meanwhile is not held back."""
+"""Seconds between two checks whether the caller stopped."""
 
 
 def words_of(
@@ -19,12 +19,8 @@ def words_of(
 ) -> Generator[str | Outcome]:
     """Yield the pieces of a reply, then its outcome: the contract of ``LanguageModel.stream``.
 
-    White space around the whole reply is left out, so the pieces together are the text of the reply.
-
-    Args:
-        call: The call, which runs in another thread and puts its pieces into the queue; None ends them.
-        pieces: The queue. It holds no more than the call makes, which has a limit of its own.
-        stopped: As for ``LanguageModel.stream``. The caller ends the call.
+    White space around the whole reply is dropped. ``call`` runs in another thread and puts its pieces into the queue, None
+    at the end.
     """
     call.add_done_callback(lambda _: pieces.put(None))
     said, held = "", ""

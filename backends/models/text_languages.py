@@ -1,4 +1,4 @@
-"""Which languages models of text know, as far as their makers say so; light to import."""
+"""Languages that text models know; light to import."""
 
 ENGLISH = frozenset(["en"])
 
@@ -14,14 +14,14 @@ _ENGLISH_ONLY = (
     "sentence-transformers/multi-qa-",
     "thenlper/gte-",
 )
-"""What their names begin with."""
+"""Prefixes of the names of English models."""
 
 MULTILINGUAL = "sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2"
 """One that knows 50 languages, for messages to name as an example."""
 
 
 def languages_of(name: str) -> frozenset[str] | None:
-    """Return what a model knows, by its name on the hub; None where that isn't known here."""
+    """Return the languages of a model by its name on the hub; None if unknown."""
     lowered = name.lower()
     in_full = lowered if "/" in lowered else f"sentence-transformers/{lowered}"
     return ENGLISH if in_full.startswith(_ENGLISH_ONLY) else None

@@ -1,4 +1,4 @@
-"""Late interaction over the tokens of texts, as every scorer here counts it."""
+"""Late interaction over the tokens of texts."""
 
 from collections.abc import Iterable
 
@@ -15,9 +15,7 @@ def of_unit_length(vectors: Vector) -> Vector:
 def best_cosines(question: Vector, passages: Iterable[Vector]) -> list[float]:
     """Return for each passage the mean over the question's tokens of the best cosine among the passage's.
 
-    Args:
-        question: The question's tokens, a unit vector a row.
-        passages: The tokens of each passage, alike.
+    Tokens are unit vectors, one a row.
 
     Source:
         Khattab and Zaharia, "ColBERT", SIGIR 2020.

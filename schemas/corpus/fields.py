@@ -47,7 +47,6 @@ def _source(address: str) -> str:
 
 
 def _served(address: str) -> str:
-    """Check the address before the first request."""
     parts = urlsplit(address)
     if parts.scheme not in ("http", "https") or not parts.netloc or parts.query or parts.fragment:
         raise ValueError("write an address such as http://host:8000/v1")

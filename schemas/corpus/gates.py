@@ -12,7 +12,6 @@ class _GateOptions(Section):
     """What a version must hold to be published."""
 
     def of(self, gate: Gate) -> float:
-        """Return the bound of a gate."""
         return float(getattr(self, gate.key))
 
 

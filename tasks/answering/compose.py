@@ -169,7 +169,6 @@ def _fenced(head: str, words: str) -> str:
 
 
 def _line(text: str) -> str:
-    """Return a document's words on one line."""
     return " ".join(quoted(text[: 2 * MOST_LINE]).split())[:MOST_LINE]
 
 
@@ -205,7 +204,6 @@ def _cut(text: str, room: int) -> str:
 
 
 def _picture_lines(figure_ids: Sequence[str], hits: Sequence[Hit], first: int) -> str:
-    """Return a line for each picture: its number, passage and caption."""
     lines = []
     for place, figure_id in enumerate(figure_ids, first):
         holds = [

@@ -214,8 +214,6 @@ def _figures_first(order: Sequence[int], passages: Sequence[Passage], question: 
 
 @dataclass
 class _Answer:
-    """An answer under construction."""
-
     template: TagTemplate
     corpus: str
     version: str
@@ -246,7 +244,6 @@ class _Answer:
             self.passages += 1
 
     def _unfolded(self, passage: Passage, kept: Sequence[int], marked: Sequence[Candidate]) -> dict[int, frozenset[int]]:
-        """Return the unfolded sentences of each block."""
         blocks = passage.blocks
         shown: dict[int, set[int]] = {}
 
@@ -401,7 +398,6 @@ class _Answer:
         )
 
     def _mentioned(self, text: str, own: Mapping[str, CitedFigure], cited: list[int]) -> Iterator[FigurePart]:
-        """Yield the figures that an unfolded sentence mentions by number."""
         labels = {label for label in mentions(text) if label.number}
         for figure in own.values() if labels else ():
             if figure.figure_id in self._shown or figure.figure_id not in self.tags:

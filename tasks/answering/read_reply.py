@@ -200,15 +200,12 @@ class _Writer:
 
     @property
     def is_code(self) -> bool:
-        """Whether the text is inside a code fence."""
         return self._style == "code"
 
     def count(self, what: str) -> None:
-        """Increment a counter."""
         self.counts = self.counts.model_copy(update={what: getattr(self.counts, what) + 1})
 
     def write(self, text: str) -> Iterator[Event]:
-        """Write text without names."""
         for piece in text.splitlines(keepends=True) if "\n" in text else [text]:
             line = piece.removesuffix("\n")
             ended = line != piece
@@ -231,7 +228,6 @@ class _Writer:
                 yield from self._end_line()
 
     def mark(self, kind: str, written: str) -> Iterator[Event]:
-        """Write what looks like a name."""
         if self._head is not None:
             yield from self._words((yield from self._decided()))
         if self._is_row:
@@ -259,7 +255,6 @@ class _Writer:
                 self._cites = []
 
     def close(self) -> Iterator[Event]:
-        """Write the rest."""
         if self._head:
             yield from self._words((yield from self._decided()))
         if self._is_row:

@@ -96,7 +96,6 @@ def _page_of(row: Mapping[str, Any]) -> PageRow:
 
 
 def _words_of(row: Mapping[str, object]) -> str:
-    """Return the text of a row that a reranker reads: document, section and text."""
     path = row["section_path"]
     titles = [str(row["title"]), *(path if isinstance(path, list) else [])]
     return "\n".join(filter(None, [" › ".join(filter(None, titles)), str(row["text"])]))

@@ -192,7 +192,6 @@ def _threads(_process: int) -> ThreadPoolExecutor:
 
 
 def _with_evidence(search: Search, query: EmbeddedQuery, before: Sequence[Ranked]) -> EmbeddedQuery:
-    """Return the query with the beginning of the best text found so far."""
     best = [ranking[0][0] for ranking in before if ranking][:1]
     texts = [str(row["text"])[:SHOWN_CHARS] for row in search.rows(best).values()]
     return query.reworded("\n".join([query.words, *texts]).strip())

@@ -199,7 +199,6 @@ def _figure_chunk(
 
 
 def _regions(blocks: Sequence[Block]) -> tuple[Region, ...]:
-    """Return a bounding box a page, in reading order."""
     boxes: dict[int, Region] = {}
     for block in blocks:
         known = boxes.get(block.page)

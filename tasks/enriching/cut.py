@@ -167,7 +167,6 @@ class _TableCutter:
             yield from self._strips(caption, header, numbered)
 
     def _packed(self, caption: str, header: Sequence[str], rows: Sequence[_Row]) -> Iterator[TablePiece]:
-        """Fill pieces with rows, each under the header."""
         room = self._max - self._count(_head(caption, header))
         held: list[Sequence[str]] = []
         numbers = [0]
@@ -182,7 +181,6 @@ class _TableCutter:
         yield TablePiece(caption, (header, *held), range(numbers[0], numbers[-1] + 1))
 
     def _fitting(self, rows: Sequence[_Row], room: int) -> Iterator[tuple[int, Sequence[str], int]]:
-        """Yield rows with their tokens, long ones in parts."""
         for (number, row), tokens in zip(rows, self._lines([row for _, row in rows]), strict=True):
             if tokens <= room:
                 yield number, row, tokens
@@ -248,7 +246,6 @@ class _TableCutter:
         return self._count_all([text])[0] + self._line_end * text.count("\n")
 
     def _lines(self, rows: Sequence[Sequence[str]]) -> list[int]:
-        """Count the tokens of rows, each with the line end before it."""
         return [count + self._line_end for count in self._count_all([_line(row) for row in rows])]
 
 

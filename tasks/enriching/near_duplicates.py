@@ -75,8 +75,6 @@ def _near(values: _Hashes, bits: int) -> Iterator[tuple[int, list[tuple[int, int
 
 
 class _Table:
-    """Values indexed by one of their segments."""
-
     def __init__(self, values: _Hashes, segment: int) -> None:
         shift = np.uint64(segment * _SEGMENT_BITS)
         self._segments = ((values >> shift) & np.uint64((1 << _SEGMENT_BITS) - 1)).astype(np.intp)
@@ -99,5 +97,4 @@ class _Table:
 
 
 def _masks(bits: int) -> list[int]:
-    """Return the masks of at most some bits in a segment."""
     return [sum(1 << at for at in ones) for count in range(bits + 1) for ones in combinations(range(_SEGMENT_BITS), count)]

@@ -51,13 +51,10 @@ def spent_on(made: Sequence[Description]) -> Spent:
 
 @dataclass(frozen=True)
 class _Limit:
-    """A limit, and the spending before this refresh."""
-
     limit: Spend
     before: Spent
 
     def holds(self, spent: Spent) -> bool:
-        """Return whether so much may be spent in this refresh."""
         total, limit = self.before + spent, self.limit
         pairs = (
             (total.calls, limit.calls),

@@ -110,14 +110,12 @@ def _spill_numbers(spill: Spill, numbers: Iterable[tuple[str, str]], digits: int
 
 
 def _with_figures(placements: Callable[[], Iterable[pa.Table]], figures: Mapping[str, object]) -> set[str]:
-    """Return the documents in which some of the figures stand with a tag."""
     if not figures:
         return set()
     return {row["doc_id"] for table in placements() for row in _tagged_rows(table) if row[_FIGURE] in figures}
 
 
 def _renumbered(placements: Callable[[], Iterable[pa.Table]], wider: Mapping[str, str], digits: int) -> set[str]:
-    """Return the documents with a renumbered figure."""
     rows = (row for table in placements() for row in _tagged_rows(table))
     return {row["doc_id"] for row in rows if wider.get(row[_FIGURE], row[_NUMBER][-digits:]) != row[_NUMBER]}
 
@@ -165,7 +163,6 @@ def merge(fresh: Iterable[tuple[str, VersionRows]], earlier: Iterable[VersionRow
 
 
 def _tagged(figures: Iterable[Figure], placements: Iterable[Placement]) -> dict[str, str]:
-    """Return the tagged figures of a document, with the SHA-1 of their pixels."""
     sha1 = {figure.figure_id: figure.sha1 for figure in figures}
     placed = {place.figure_id for place in placements if place.role in TAGGED}
     return {figure_id: sha1[figure_id] for figure_id in placed & sha1.keys() if figure_id is not None}
@@ -179,7 +176,6 @@ def _tagged_rows(placements: pa.Table) -> list[dict[str, str]]:
 def _tags(
     document: DocumentChunks, figures: Mapping[str, Figure], numbers: TagNumbers, template: TagTemplate
 ) -> dict[int, str]:
-    """Return the tags of a document's tagged placements, by their order."""
     tags: dict[int, str] = {}
     for placement in document.placements:
         figure, box = figures.get(placement.figure_id or ""), placement.bbox

@@ -164,14 +164,10 @@ _INDEXED, _QUARANTINED = "indexed", "quarantined"
 
 @dataclass(frozen=True, slots=True)
 class _Lost:
-    """A violation, in words."""
-
     how: str
 
 
 class _Tally:
-    """Counts of fates of one kind."""
-
     def __init__(self) -> None:
         self._fates: Counter[str] = Counter()
         self._lost: list[Violation] = []

@@ -74,7 +74,6 @@ def diff(base: VersionFacts | None, new: VersionFacts, figures: Iterable[tuple[p
 
 
 def _documents(before: Iterable[SourceFate], now: Iterable[SourceFate]) -> ChangedDocuments:
-    """Compare sources that go by name, one after another."""
     found = ChangedDocuments(added=[], changed=[], removed=[], lost=[], recovered=[])
     for had, has in _paired(iter(before), iter(now)):
         if had is None or has is None:
@@ -115,14 +114,12 @@ class _Named:
         self._total = 0
 
     def add(self, table: pa.Table) -> None:
-        """Take in rows of ``TAGGED_FIGURE``."""
         self._total += table.num_rows
         columns = (table.column(name).to_pylist() for name in ("source", "page", "figure_id", "tag", "caption"))
         self._first = heapq.nsmallest(FIGURES_NAMED, [*self._first, *zip(*columns, strict=True)])
 
     @property
     def figures(self) -> list[ChangedFigure]:
-        """The named figures."""
         return [
             ChangedFigure(figure_id=name, tag=tag, source=source, page=page, caption=caption)
             for source, page, name, tag, caption in self._first
@@ -130,7 +127,6 @@ class _Named:
 
     @property
     def more(self) -> int:
-        """How many others there are."""
         return self._total - len(self._first)
 
 

@@ -50,7 +50,7 @@ def test_code_names_decisions_that_exist() -> None:
     tracked = subprocess.check_output(["git", "ls-files", "*.py", "*.toml", "*.md"], cwd=ROOT, text=True).split()
     for name in tracked:
         text = (ROOT / name).read_text(encoding="utf-8") if (ROOT / name).is_file() else ""
-        for number in re.findall(r"(?:\bdecisions?[ /]|docs/decisions/)0*(\d+)\b", text):
+        for number in re.findall(r"(?:\bdecisions?[\s/]+|docs/decisions/)0*(\d+)\b", text):
             assert 1 <= int(number) <= last, f"{name} names decision {number}, which doesn't exist"
 
 

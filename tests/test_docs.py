@@ -50,7 +50,7 @@ def test_code_names_decisions_that_exist() -> None:
     tracked = subprocess.check_output(["git", "ls-files", "*.py", "*.toml", "*.md"], cwd=ROOT, text=True).split()
     for name in tracked:
         text = (ROOT / name).read_text(encoding="utf-8") if (ROOT / name).is_file() else ""
-        for number in re.findall(r"(?:\bdecisions?[ /]|docs/decisions/)0*(\d+)\b", text):
+        for number in re.findall(r"(?:\bdecisions?[\s/]+|docs/decisions/)0*(\d+)\b", text):
             assert 1 <= int(number) <= last, f"{name} names decision {number}, which doesn't exist"
 
 
@@ -70,6 +70,12 @@ def test_paths_that_guide_a_reader_exist(page: Path) -> None:
             assert found, f"{_named(page)} names {span}, which doesn't exist"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=_named)
+def test_modules_that_are_run_exist(page: Path) -> None:
+    for module in re.findall(r"python -m ((?:bench|tests|pipeline)\.[\w.]+)", page.read_text(encoding="utf-8")):
+        assert (ROOT / f"{module.replace('.', '/')}.py").is_file(), f"{_named(page)} runs {module}, which doesn't exist"
+
+
 def test_the_diagram_of_folders_has_every_layer() -> None:
     linter = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
     (diagram,) = [text for _, text in _fenced(ROOT / "docs" / "architecture.md") if text.startswith("flowchart TD")]
@@ -78,6 +84,13 @@ def test_the_diagram_of_folders_has_every_layer() -> None:
         below = " & ".join(re.findall(r"\w+", layer))
         assert f"{above} --> {below}" in re.sub(r'\["[^"]*"\]', "", diagram)
         above = below
+
+
+def test_names_of_the_code_that_guide_a_contributor_exist() -> None:
+    for span in _spans(ROOT / "CONTRIBUTING.md"):
+        if re.fullmatch(r"_?[a-z]+(_[a-z]+)+(\(\))?|[A-Z_]{4,}", span) and span != "WEAVIATE_URL":
+            found = subprocess.run(["git", "grep", "-qw", span.removesuffix("()"), "--", "*.py"], cwd=ROOT, check=False)
+            assert found.returncode == 0, f"CONTRIBUTING.md names {span}, which doesn't exist"
 
 
 def _code_in_readme() -> list[str]:

@@ -1,7 +1,7 @@
 """Check a model's description of a figure, page or text by its words alone.
 
 Refusing flags must hardly ever be wrong, for the reply was paid for; warnings may be. Rates of false alarms are of 35,438
-passages and 512 captions in 34 languages, written by people; rates found are of faults made from them (decision 29).
+passages and 512 captions in 34 languages, written by people; rates found are of faults made from them (decision 10).
 """
 
 from collections.abc import Iterator, Sequence

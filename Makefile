@@ -3,6 +3,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3 || echo python3)
 BIN := .venv/bin
 LOCK := infra/requirements.lock
+PYTEST := $(BIN)/pytest -n logical --maxprocesses 4
 RUNS_WITH := airflow endpoints models ray serve weaviate
 INSTALLED := .venv/.installed
 DEVELOPED := .venv/.installed-all
@@ -29,16 +30,15 @@ check: $(DEVELOPED) ## lint, format, types, layers
 	$(BIN)/lint-imports
 
 test: $(DEVELOPED) ## the tests that take seconds
-	$(BIN)/pytest -m "not slow and not live"
+	$(PYTEST) --dist worksteal -m "not slow and not live"
 
 pin: $(DEVELOPED) ## pin what the steps make to their versions, where those went up
 	$(BIN)/pytest tests/golden/test_outputs.py --update-golden
 
 e2e: $(DEVELOPED) ## the slower tests: whole refreshes, Airflow, a browser
-	$(BIN)/pytest -m "slow or live"
+	$(PYTEST) --dist loadgroup -m "slow or live"
 
-test-all: $(DEVELOPED) ## every test
-	$(BIN)/pytest
+test-all: test e2e ## every test
 
 format: $(DEVELOPED) ## format the code and mend what lint can
 	$(BIN)/ruff check --fix .

@@ -71,10 +71,10 @@ def test_a_version_says_which_ranking_it_was_judged_by_and_is_judged_anew_by_ano
     refused = refresh(workspace)
     assert not refused.published
     assert plan(workspace, "run").outcome == "refused"
-    otherwise = open_workspace(str(write_corpus(folder, judged + BY_TITLE)))
-    assert plan(otherwise, "run").outcome == "build"
-    again = refresh(otherwise)
-    for result, opened in ((refused, workspace), (again, otherwise)):
+    reweighted = open_workspace(str(write_corpus(folder, judged + BY_TITLE)))
+    assert plan(reweighted, "run").outcome == "build"
+    again = refresh(reweighted)
+    for result, opened in ((refused, workspace), (again, reweighted)):
         manifest = read_manifest(opened.store, str(result.version))
         assert manifest is not None
         assert manifest.parameters["ranking"] == opened.corpus.ranking.model_dump(mode="json")

@@ -1,1 +1,1 @@
-"""When and how wide: one refresh DAG a corpus file. No logic."""
+"""Airflow DAGs: one refresh DAG per corpus file."""

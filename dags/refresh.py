@@ -1,7 +1,6 @@
-"""A refresh DAG for each corpus file.
+"""A refresh DAG for each corpus file, with the stages of ``inset refresh``.
 
-Airflow reads this file twice a minute and once more before each task, so it only lists the corpora; the tasks import what
-costs something. The stages are those of ``inset refresh``.
+Airflow parses this file twice a minute and before each task, so tasks import what is expensive.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -12,14 +11,14 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, A
 from pydantic import JsonValue
 
 from pipeline.corpus.schedules import CorpusSchedule, corpus_schedules
+from plugins.airflow_run import airflow_errors, planned, run_name
 from plugins.enrich import Enrich
-from plugins.terms import in_airflow_terms, planned_as, run_name
 from schemas.printing import line
 from schemas.stages import ON_A_VERSION, Stage
 
 _DEFAULTS: dict[str, Any] = {
     "owner": "inset",
-    # Half a minute, a minute, two: within the term of the run's lease, so nobody else takes it meanwhile.
+    # 30, 60 and 120 s: shorter than the term of the run's lease, so no other run takes it meanwhile.
     "retries": 3,
     "retry_delay": timedelta(seconds=30),
     "retry_exponential_backoff": True,
@@ -35,8 +34,8 @@ _EVERY_DAG: dict[str, Any] = {
 }
 
 _ABOUT = """\
-Brings the corpus **{name}** up to date: what is new, changed or gone in `{source}` makes a new version, and if every gate
-holds, that version goes live. Readers see the old version or the new one, never a mixture.
+Brings the corpus **{name}** up to date: documents that are new, changed or gone in `{source}` make a new version, and if it
+passes every gate, it goes live. Readers see the old version or the new one, never a mixture.
 
 | what you see | what it means |
 |---|---|
@@ -47,12 +46,12 @@ holds, that version goes live. Readers see the old version or the new one, never
 | `publish` skipped, the rest green | the version is ready and held back since a rollback: `inset publish {name} VERSION` |
 | another task red | its log says in one line what to correct. Clear it, or trigger a new run: finished work isn't repeated |
 
-Documents that can't be read, or whose rows break a law of `check`, go to quarantine and don't stop a run, below a share of them:
-`inset quarantine {name}`. What may succeed later is tried three times more. Corpus file: `{file}`.
+Documents that can't be read, or whose rows fail `check`, go to quarantine; a run fails only above a share of them:
+`inset quarantine {name}`. Transient errors are retried three times. Corpus file: `{file}`.
 """
 
 _BROKEN = """\
-**The corpus file `{file}` is broken, so this corpus isn't refreshed.** What is live stays live.
+**The corpus file `{file}` is broken, so this corpus isn't refreshed.** The live version stays live.
 
 ```
 {problem}
@@ -64,28 +63,28 @@ Correct the file; within a minute this turns into the corpus's refresh.
 
 @task
 def plan(corpus: str) -> list[list[int]]:
-    """Compare the source with what is live; what there is no need for is skipped."""
+    """Compare the source with the live version; skip stages that are not needed."""
     from pipeline import steps
 
     context = get_current_context()
-    with in_airflow_terms():
-        planned = steps.plan(corpus, run_name())
+    with airflow_errors():
+        made = steps.plan(corpus, run_name())
     for name in ("version", "outcome", "parent"):
-        context["ti"].xcom_push(key=name, value=getattr(planned, name))
-    if planned.outcome != "build":
-        skipped = ("parse", "enrich", "publish") if planned.outcome == "unchanged" else ("parse", "enrich")
+        context["ti"].xcom_push(key=name, value=getattr(made, name))
+    if made.outcome != "build":
+        skipped = ("parse", "enrich", "publish") if made.outcome == "unchanged" else ("parse", "enrich")
         skip: Any = SkipMixin().skip  # type: ignore[no-untyped-call]
         skip(context["ti"], [context["dag"].get_task(name) for name in skipped])
-    return planned.groups
+    return made.groups
 
 
 @task(map_index_template="{{ documents }}")
 def parse(corpus: str, shards: list[int]) -> None:
-    """Read the pages of the documents of a shard, each in a process of its own."""
+    """Parse the documents of a shard, each in its own process."""
     from pipeline import steps
 
-    with in_airflow_terms():
-        note = steps.parse_shards(corpus, run_name(), planned_as("version"), shards)
+    with airflow_errors():
+        note = steps.parse_shards(corpus, run_name(), planned("version"), shards)
     counts = note.counts
     named = f"{counts.get('parsed', 0)} documents, {counts.get('pages_parsed', 0)} pages"
     context: Any = get_current_context()
@@ -94,21 +93,21 @@ def parse(corpus: str, shards: list[int]) -> None:
 
 @task
 def stage(corpus: str, name: str) -> None:
-    """Run a stage that works on the version as a whole."""
+    """Run a stage on the whole version."""
     from pipeline import steps
 
-    with in_airflow_terms():
-        steps.run_stage(Stage(name), corpus, run_name(), planned_as("version"))
+    with airflow_errors():
+        steps.run_stage(Stage(name), corpus, run_name(), planned("version"))
 
 
 @task
 def publish(corpus: str, asset: Asset) -> None:
-    """Make the version live if every gate holds, and report to Airflow that the asset changed."""
+    """Publish the version if it passes every gate, and update the asset in Airflow."""
     from pipeline import steps
 
-    with in_airflow_terms():
-        planned = steps.Planned(planned_as("version"), planned_as("outcome"), planned_as("parent"), [])
-        published = steps.publish_version(corpus, run_name(), planned)
+    with airflow_errors():
+        made = steps.Planned(planned("version"), planned("outcome"), planned("parent"), [])
+        published = steps.publish_version(corpus, run_name(), made)
     if not published.live:
         raise AirflowSkipException(f"{published.version} is ready, and held back since a rollback")
     counts: dict[str, JsonValue] = {**published.counts}
@@ -117,22 +116,22 @@ def publish(corpus: str, asset: Asset) -> None:
 
 @task
 def release(corpus: str) -> None:
-    """Give the run's lease back, whatever became of the run."""
+    """Release the run's lease, whether the run succeeded or not."""
     from pipeline import steps
 
-    with in_airflow_terms():
+    with airflow_errors():
         steps.release(corpus, run_name())
 
 
 def _stage(which: Stage, file: str, about: str) -> Any:
     if which is Stage.ENRICH:
-        # With nothing to parse, parse is skipped and the rest goes on.
+        # Runs even where parse is skipped for lack of documents.
         return Enrich(task_id=which.value, corpus=file, doc_md=about, trigger_rule=TriggerRule.NONE_FAILED)
     return stage.override(task_id=which.value, doc_md=about)(file, which.value)
 
 
 def refresh_dag(found: CorpusSchedule) -> DAG:
-    """Return a corpus's refresh."""
+    """Return the refresh DAG of a corpus."""
     file = str(found.file)
     published = Asset(f"inset://{found.name}", group="inset")
     with DAG(
@@ -151,7 +150,7 @@ def refresh_dag(found: CorpusSchedule) -> DAG:
 
 
 def broken_dag(found: CorpusSchedule, problem: str, schedule: str | None = None) -> DAG:
-    """Return what stands in for a refresh while its corpus file is broken: it says so, and fails on schedule."""
+    """Return the DAG of a broken corpus file: it shows the problem, and fails on schedule."""
 
     @task
     def corpus_file() -> None:
@@ -172,16 +171,16 @@ def broken_dag(found: CorpusSchedule, problem: str, schedule: str | None = None)
 
 
 def corpus_dag(found: CorpusSchedule) -> DAG:
-    """Return the DAG of a corpus file, whatever state the file is in. Whether a cron expression is one, only Airflow knows."""
+    """Return the DAG of a corpus file. Only Airflow can validate a cron expression, so a wrong one is found here."""
     try:
         dag = broken_dag(found, found.problem, found.schedule) if found.problem else refresh_dag(found)
         dag.validate()  # type: ignore[no-untyped-call]
-    except Exception as error:  # noqa: BLE001  Airflow's own errors are of many kinds, and none may hide the other corpora
+    except Exception as error:  # noqa: BLE001  Airflow raises many kinds, and none may hide the other corpora
         what = "schedule" if isinstance(error, AirflowTimetableInvalid | ValueError) else type(error).__name__
         problem = f"{line(str(found.file))}: {what}: {line(str(error))}; use a cron expression or a preset such as @daily"
         return broken_dag(found, found.problem or problem)
     return dag
 
 
-# Airflow finds DAGs among a module's values. No name of Python's has a blank, so that no corpus takes one.
+# Airflow finds DAGs among a module's globals. The blank keeps them apart from Python names.
 globals().update({f"DAG {dag.dag_id}": dag for dag in map(corpus_dag, corpus_schedules())})

@@ -1,8 +1,8 @@
-"""The demo: Airflow refreshes the example corpus, then it can be searched. ``make demo`` runs it; Ctrl-C ends it.
+"""The demo: Airflow refreshes the example corpus and the service searches it. ``make demo`` runs it; Ctrl-C ends it.
 
-Airflow's components are started one by one, as ``airflow standalone`` does, for two reasons: standalone serves logs on all
-addresses of the machine, and ending it orphans what it started. Every process of the demo carries a mark in its
-environment, which survives new sessions and dead parents: what carries the mark is ended, and nothing else.
+Airflow's components are started one by one, since ``airflow standalone`` serves logs on all addresses and orphans its processes.
+Every process of the demo has the variable ``INSET_DEMO`` in its environment, which survives new sessions and dead parents: the
+demo ends the processes that have it.
 """
 
 import contextlib
@@ -24,7 +24,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from importlib.metadata import version as installed_version
 from pathlib import Path
-from types import FrameType
 from typing import Any, NoReturn
 
 import psutil
@@ -52,17 +51,15 @@ ENDED_WITHIN_S = 10.0
 PROGRESS_EVERY_S = 10.0
 
 _began = time.monotonic()
-_ending: list[bool] = []
-_hurry: list[int] = []
 _no_proxy = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class DemoError(Exception):
-    """The demo can't go on; the message says why and where to look."""
+    """The demo failed; the message gives the reason and the log."""
 
 
 def say(text: str = "", *, timed: bool = False) -> None:
-    """Print a line, at once."""
+    """Print a line unbuffered."""
     seconds = int(time.monotonic() - _began)
     sys.stdout.write(f"{seconds // 60:3d}:{seconds % 60:02d}  {text}\n" if timed else f"{text}\n")
     sys.stdout.flush()
@@ -80,7 +77,7 @@ def tail(file: Path, lines: int = 15) -> str:
 
 @dataclass
 class Child:
-    """A process that runs as long as the demo does."""
+    """A process of the demo."""
 
     name: str
     process: subprocess.Popen[bytes]
@@ -89,12 +86,12 @@ class Child:
 
 @dataclass
 class Children:
-    """What the demo started."""
+    """The processes of the demo."""
 
     running: list[Child] = field(default_factory=list)
 
     def start(self, name: str, command: list[str], log: Path, env: dict[str, str]) -> None:
-        """Start a process in a session of its own, so that Ctrl-C in the terminal reaches the demo alone."""
+        """Start a process in its own session, so that Ctrl-C reaches the demo alone."""
         with log.open("ab") as output:
             process = subprocess.Popen(
                 command, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
@@ -102,7 +99,7 @@ class Children:
         self.running.append(Child(name, process, log))
 
     def check(self) -> None:
-        """Raise where one has ended by itself."""
+        """Raise ``DemoError`` where a process has ended."""
         for child in self.running:
             if child.process.poll() is not None:
                 status = child.process.returncode
@@ -123,14 +120,14 @@ class Children:
             time.sleep(every_s)
 
     def end(self) -> None:
-        """End all of them, and whatever they started; a second Ctrl-C makes it quick."""
+        """End all processes and their descendants."""
         end_marked(within_s=ENDED_WITHIN_S)
         for child in self.running:
             child.process.wait()
 
 
 def marked() -> list[psutil.Process]:
-    """Return every process that a demo of this checkout started, this one's or an earlier one's."""
+    """Return every process of this or an earlier demo of this checkout."""
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
@@ -140,37 +137,30 @@ def marked() -> list[psutil.Process]:
 
 
 def end_marked(within_s: float) -> int:
-    """Ask every marked process to end, kill those that don't in time, and return how many there were."""
+    """Terminate every marked process, kill those that don't end in time, and return how many there were."""
     processes = marked()
     first = len(processes)
     deadline = time.monotonic() + within_s
-    _tell(processes, psutil.Process.terminate)
-    while processes and time.monotonic() < deadline and not _hurry:
+    _signal(processes, psutil.Process.terminate)
+    while processes and time.monotonic() < deadline:
         psutil.wait_procs(processes, timeout=0.2)
         processes = marked()
     while processes:
-        _tell(processes, psutil.Process.kill)
+        _signal(processes, psutil.Process.kill)
         psutil.wait_procs(processes, timeout=1)
         processes = marked()
     return first
 
 
-def _tell(processes: list[psutil.Process], what: Callable[[psutil.Process], None]) -> None:
+def _signal(processes: list[psutil.Process], send: Callable[[psutil.Process], None]) -> None:
     for process in processes:
         with contextlib.suppress(psutil.Error):
-            what(process)
-
-
-def _interrupt(signal_number: int, _frame: FrameType | None) -> None:
-    if _hurry or _ending:
-        _hurry.append(signal_number)
-        return
-    raise KeyboardInterrupt
+            send(process)
 
 
 @contextlib.contextmanager
 def only_demo() -> Iterator[None]:
-    """Hold this checkout's demo lock. The kernel gives it back, however the demo ends."""
+    """Hold this checkout's demo lock, which the kernel releases when the process ends."""
     STATE.mkdir(exist_ok=True)
     with (STATE / "demo.lock").open("a+") as lock:
         try:
@@ -187,7 +177,7 @@ def only_demo() -> Iterator[None]:
 
 
 def free_port(wanted: int) -> int:
-    """Return the first port from ``wanted`` on that nobody on this machine listens on."""
+    """Return the first free port from ``wanted`` on."""
     for port in range(wanted, wanted + 50):
         with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
             return port
@@ -198,10 +188,10 @@ def free_port(wanted: int) -> int:
 
 
 def fetch(url: str, *, body: Any = None, method: str | None = None, token: str | None = None) -> Any:
-    """Return the JSON that an address of this machine answers with.
+    """Return the JSON of a local URL.
 
     Raises:
-        OSError: Nobody answers, or with an error (``urllib.error.HTTPError``).
+        OSError: No reply, or an error (``urllib.error.HTTPError``).
     """
     headers = {"accept": "application/json", "content-type": "application/json"}
     if token:
@@ -224,11 +214,11 @@ class Service:
 
     @property
     def address(self) -> str:
-        """Where the search page is."""
+        """URL of the search page."""
         return f"http://127.0.0.1:{self.port}/"
 
     def start(self) -> None:
-        """Start it and wait until it can be searched."""
+        """Start it and wait until it is ready."""
         self.port = free_port(8750)
         SERVICE_LOG.write_bytes(b"")
         command = [str(BIN / "inset"), "serve", CORPUS, "--port", str(self.port)]
@@ -249,7 +239,7 @@ def is_live() -> bool:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment of everything the demo starts; settings of another Airflow are left out."""
+    """Return the environment of the processes, without settings of another Airflow."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
     local = "127.0.0.1,localhost"
     proxies = {name: f"{kept[name]},{local}" if kept.get(name) else local for name in ("NO_PROXY", "no_proxy")}
@@ -258,7 +248,7 @@ def environment() -> dict[str, str]:
         | proxies
         | {
             MARK: str(HOME),
-            "SPT_NOENV": "1",  # processes that rename themselves leave their environment, and with it the mark, readable
+            "SPT_NOENV": "1",  # keeps the environment of processes readable that rename themselves
             "PATH": f"{BIN}{os.pathsep}{kept.get('PATH', os.defpath)}",
             "PYTHONUNBUFFERED": "1",
             "INSET_CORPORA": str(ROOT / "corpora"),
@@ -271,7 +261,7 @@ def environment() -> dict[str, str]:
 
 @dataclass
 class Airflow:
-    """Airflow on SQLite, on this machine only."""
+    """Airflow on SQLite, on loopback."""
 
     children: Children
     started: float = field(default_factory=time.time)
@@ -280,11 +270,11 @@ class Airflow:
 
     @property
     def address(self) -> str:
-        """Where the UI is."""
+        """URL of the UI."""
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        """Start its components and wait until they answer and know the DAG as it is now."""
+        """Start its components and wait until they are healthy and have parsed the DAG."""
         HOME.mkdir(parents=True, exist_ok=True)
         self.port = free_port(8080)
         self._migrate()
@@ -335,7 +325,7 @@ class Airflow:
         return file.read_text()
 
     def _migrate(self) -> None:
-        """Bring the database to the installed Airflow's schema. One that a kill left half-way is made anew."""
+        """Migrate the database to the installed Airflow; recreate it where an earlier migration was interrupted."""
         done = HOME / "migrated"
         installed = installed_version("apache-airflow-core")
         if done.is_file() and done.read_text() == installed:
@@ -402,7 +392,7 @@ class Airflow:
         return bool(parsed) and _moment(parsed) > self.started
 
     def refresh(self) -> str:
-        """Have the DAG run, and return the run's id: the scheduled one where one is due, else one of our own."""
+        """Start a run of the DAG, or take the scheduled one where it is due; return its id."""
         runs = f"dags/{DAG}/dagRuns"
         for run in self._active():
             if run["start_date"] and _moment(run["start_date"]) < self.started:
@@ -425,7 +415,7 @@ class Airflow:
         return any(run["start_date"] and _moment(run["start_date"]) < self.started for run in self._active())
 
     def log(self, run_id: str, task: dict[str, Any]) -> list[dict[str, Any]]:
-        """Return what a task has said so far; [] where its log can't be read now."""
+        """Return the log of a task; [] where it can't be read now."""
         path = f"{_run_path(run_id)}/taskInstances/{task['task_id']}/logs/{max(1, task['try_number'])}"
         try:
             content = self.call(f"{path}?map_index={task['map_index']}&full_content=true")["content"]
@@ -448,12 +438,12 @@ _UNDER_WAY = {"running": "started", "up_for_retry": "failed, is tried again"}
 
 @dataclass
 class Watch:
-    """Shows a run in the terminal, a line a change."""
+    """Shows a run in the terminal, a line per change."""
 
     airflow: Airflow
     run_id: str
     seen: dict[tuple[str, int], str] = field(default_factory=dict)
-    said: dict[str, tuple[str, float]] = field(default_factory=dict)
+    progress: dict[str, tuple[str, float]] = field(default_factory=dict)
 
     def until_done(self) -> bool:
         """Show the run until it ends; return whether it succeeded."""
@@ -461,7 +451,7 @@ class Watch:
         while True:
             self.airflow.children.check()
             try:
-                # The state first: what is seen of the tasks then is never older than it.
+                # Read the run before its tasks, so that the tasks are never older.
                 state = self.airflow.call(_run_path(self.run_id))["state"]
                 tasks = self.airflow.call(f"{_run_path(self.run_id)}/taskInstances?limit=100")["task_instances"]
             except OSError:
@@ -492,20 +482,20 @@ class Watch:
 
     def _show_progress(self, task: dict[str, Any]) -> None:
         name = _name(task)
-        line, at = self.said.get(name, ("", time.monotonic()))
+        line, at = self.progress.get(name, ("", time.monotonic()))
         if time.monotonic() - at < PROGRESS_EVERY_S:
-            self.said.setdefault(name, (line, at))
+            self.progress.setdefault(name, (line, at))
             return
         events = (str(entry.get("event")) for entry in self.airflow.log(self.run_id, task))
-        progress = [event for event in events if event.startswith("progress: ")]
-        latest = progress[-1].removeprefix("progress: ") if progress else ""
-        self.said[name] = (latest, time.monotonic())
+        steps = [event for event in events if event.startswith("progress: ")]
+        latest = steps[-1].removeprefix("progress: ") if steps else ""
+        self.progress[name] = (latest, time.monotonic())
         if latest and latest != line:
             say(f"{name:<12}{latest}", timed=True)
 
 
 def _what_failed(entries: list[dict[str, Any]]) -> list[str]:
-    """Return the tail of a failed task's log: what it warned of, and the exceptions."""
+    """Return the last warnings and exceptions of a failed task's log."""
     lines = []
     for entry in entries:
         if entry.get("level") in ("warning", "error", "critical"):
@@ -522,15 +512,13 @@ def _name(task: dict[str, Any]) -> str:
 
 
 def questions() -> list[str]:
-    """Return three questions worth asking, from the golden ones."""
+    """Return three of the golden questions."""
     lines = (ROOT / "examples" / CORPUS / "questions.jsonl").read_text(encoding="utf-8").splitlines()
-    known = [json.loads(line) for line in lines if line]
-    chosen = [row["question"] for name in QUESTIONS for row in known if row["id"] == name]
-    return chosen or [row["question"] for row in known if row["answerable"]][:3]
+    return [row["question"] for row in map(json.loads, filter(None, lines)) if row["id"] in QUESTIONS]
 
 
 def show(service: Service, airflow: Airflow) -> None:
-    """Say what to open."""
+    """Print what to open."""
     say()
     say(f"  Search page   {service.address}")
     say(f"  Airflow       {airflow.address}/dags/{DAG}   user admin, password {airflow.password}")
@@ -571,9 +559,10 @@ def demo(children: Children) -> NoReturn:
 
 
 def main() -> int:
-    """Run the demo; what it started ends with it, however it ends."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
+    """Run the demo, and end its processes however it ends."""
+    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    for number in signals:
+        signal.signal(number, signal.default_int_handler)
     children = Children()
     status = 0
     try:
@@ -581,7 +570,8 @@ def main() -> int:
             try:
                 demo(children)
             finally:
-                _ending.append(True)
+                for number in signals:
+                    signal.signal(number, signal.SIG_IGN)
                 say()
                 say("ending what the demo started")
                 children.end()

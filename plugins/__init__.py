@@ -1,1 +1,1 @@
-"""The operators' pages inside the Airflow UI."""
+"""Operators and triggers of the DAGs."""

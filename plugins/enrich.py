@@ -1,8 +1,7 @@
-"""The task ``enrich``: in the worker that runs it, or as a job of a Ray cluster, for which no worker waits.
+"""The task ``enrich``, in the Airflow worker or as a job of a Ray cluster.
 
-Where the corpus file names the job server of a cluster, the task submits a job there and hands over to a trigger: the triggerer
-passes on what the job prints, and holds the run's lease, until it is over. A try that comes later finds the job that is under
-way. Who marks the task failed, or clears it, ends the job.
+Where the corpus file names a cluster, the task submits a job and defers to a trigger, which logs the job's output and renews the
+run's lease until the job ends. A retry finds the running job. Marking the task failed, or clearing it, stops the job.
 """
 
 import asyncio
@@ -15,7 +14,7 @@ from typing import Any
 from airflow.sdk import BaseOperator
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from plugins.terms import in_airflow_terms, planned_as, run_name
+from plugins.airflow_run import airflow_errors, planned, run_name
 from schemas.errors import ContractError, InsetError, TransientError
 from schemas.stages import Stage
 
@@ -32,13 +31,13 @@ class Enrich(BaseOperator):
         self._job: tuple[str, str] | None = None
 
     def execute(self, context: Any) -> None:
-        """Run it here, or have it run on the cluster."""
+        """Run the stage here, or submit it to the cluster."""
         from pipeline import steps
         from pipeline.job import job_of
         from ray_jobs.submission import JobServer
 
-        run, version = run_name(), planned_as("version")
-        with in_airflow_terms():
+        run, version = run_name(), planned("version")
+        with airflow_errors():
             work = job_of(self.corpus, run, version)
             if work is None:
                 steps.run_stage(Stage.ENRICH, self.corpus, run, version)
@@ -51,10 +50,10 @@ class Enrich(BaseOperator):
         self.defer(trigger=trigger, method_name="finish")
 
     def finish(self, context: Any, event: dict[str, Any]) -> None:
-        """Take over when the job is over: succeed, fail for good, or fail so that it is tried again."""
+        """Succeed, fail, or fail with a retry, depending on how the job ended."""
         from pipeline.job import REFUSED
 
-        with in_airflow_terms():
+        with airflow_errors():
             if event["status"] == "SUCCEEDED":
                 return
             if event["exit_code"] == REFUSED:
@@ -62,7 +61,7 @@ class Enrich(BaseOperator):
             raise TransientError(event["line"])
 
     def on_kill(self) -> None:
-        """End the job; a task that is killed before it has handed over leaves none behind."""
+        """Stop the job of a task that is killed before it has deferred."""
         from ray_jobs.submission import JobServer
 
         if self._job is not None:
@@ -71,13 +70,13 @@ class Enrich(BaseOperator):
 
 
 class JobTrigger(BaseTrigger):
-    """Follows a job until it is over.
+    """Follows a job until it ends.
 
     Args:
         server: The job server's address.
         job: The job's id.
-        store: The corpus's store, for the lease.
-        run: Who refreshes.
+        store: The corpus's store, which holds the lease.
+        run: The run that holds the lease.
     """
 
     def __init__(self, *, server: str, job: str, store: str, run: str) -> None:
@@ -85,12 +84,12 @@ class JobTrigger(BaseTrigger):
         self.server, self.job, self.store, self.run_name = server, job, store, run
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return what another triggerer needs to go on."""
+        """Return the trigger's class and arguments."""
         arguments = {"server": self.server, "job": self.job, "store": self.store, "run": self.run_name}
         return f"{type(self).__module__}.{type(self).__qualname__}", arguments
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Put what the job prints into the task's log, and fire when it is over."""
+        """Log the job's output, and fire when the job ends."""
         from ray_jobs.submission import JobServer
 
         holding = asyncio.create_task(self._hold_lease())
@@ -98,7 +97,7 @@ class JobTrigger(BaseTrigger):
         try:
             server = await asyncio.to_thread(JobServer, self.server)
             async for text in server.lines(self.job):
-                last = self._passed_on(text) or last
+                last = self._log_line(text) or last
             state = await asyncio.to_thread(server.look, self.job)
         except InsetError as error:
             yield _event("LOST", None, error.message)
@@ -108,13 +107,13 @@ class JobTrigger(BaseTrigger):
         if state is None:
             yield _event("LOST", None, f"the Ray job {self.job} is gone")
             return
-        # A process that ended by itself has given its reason last; of one that was killed, only Ray knows why.
+        # A process that exits prints its reason last; why one was killed, only Ray knows.
         own = state.exit_code in range(1, 128) and last
         why = own or f"the Ray job {self.job} {state.status.lower()}: {(state.message.splitlines() or [''])[0]}"
         yield _event(state.status, state.exit_code, why)
 
     async def on_kill(self) -> None:
-        """End the job: somebody marked its task, or cleared it."""
+        """Stop the job: its task was marked or cleared."""
         from ray_jobs.submission import JobServer
 
         def stop() -> None:
@@ -122,20 +121,20 @@ class JobTrigger(BaseTrigger):
 
         await asyncio.to_thread(stop)
 
-    def _passed_on(self, text: str) -> str:
+    def _log_line(self, text: str) -> str:
         found = _LEVEL.fullmatch(text)
         level, message = (found[1], found[2]) if found else ("INFO", text)
         self.log.log(logging.getLevelNamesMapping()[level], "%s", message)
         return message.strip()
 
     async def _hold_lease(self) -> None:
-        """Renew the run's lease: a job that waits for its place holds nothing yet."""
+        """Renew the run's lease, which a queued job doesn't do yet."""
 
         def renew() -> None:
             from backends.stores.object_store import open_store
             from pipeline.records import lease
 
-            # As with any renewal, a failed one is not the end: publishing checks the fence.
+            # A failed renewal is harmless: publishing checks the fence.
             with contextlib.suppress(InsetError):
                 lease.acquire(open_store(self.store), self.run_name, tied_to_process=False)
 

@@ -35,26 +35,26 @@ const row = (name, schema, required, description) => el("tr", {},
 const grid = (label, rows) => (rows.length
   ? el("div", { class: "table", tabindex: 0, role: "region", "aria-label": label }, el("table", {}, el("tbody", {}, ...rows))) : null);
 
-const failures = (said) => Object.entries(said.responses).filter(([status]) => Number(status) >= 400);
+const failures = (spec) => Object.entries(spec.responses).filter(([status]) => Number(status) >= 400);
 
-function operation(path, method, said) {
-  const sent = said.requestBody?.content?.["application/json"]?.schema;
-  const returned = Object.entries(said.responses["200"]?.content ?? {})[0];
-  return el("section", { class: "operation", id: said.operationId },
+function operation(path, method, spec) {
+  const sent = spec.requestBody?.content?.["application/json"]?.schema;
+  const returned = Object.entries(spec.responses["200"]?.content ?? {})[0];
+  return el("section", { class: "operation", id: spec.operationId },
     el("h3", {}, el("span", { class: `method ${method}` }, method.toUpperCase()), " ", el("code", {}, path)),
-    el("p", {}, ...prose(said.description ?? said.summary)),
-    grid(`Parameters of ${path}`, (said.parameters ?? []).filter((one) => one.in !== "header")
+    el("p", {}, ...prose(spec.description ?? spec.summary)),
+    grid(`Parameters of ${path}`, (spec.parameters ?? []).filter((one) => one.in !== "header")
       .map((one) => row(one.name, one.schema, one.required, one.description))),
     sent && el("p", {}, "Send ", ...typeOf(sent), "."),
     returned && el("p", {}, "Returns ", ...(returned[0] === "application/json" ? typeOf(returned[1].schema) : [returned[0]]), "."),
-    el("p", { class: "quiet" }, failures(said).length ? `May fail with ${failures(said).map(([status]) => status).join(", ")}.` : ""));
+    el("p", { class: "quiet" }, failures(spec).length ? `May fail with ${failures(spec).map(([status]) => status).join(", ")}.` : ""));
 }
 
-const schema = (name, said) => el("section", { class: "operation", id: name },
-  el("h3", {}, el("code", {}, name)), el("p", {}, ...prose(said.description)),
-  said.enum && el("p", {}, ...typeOf(said)),
-  grid(`Fields of ${name}`, Object.entries(said.properties ?? {}).map(([field, one]) =>
-    row(field, one, (said.required ?? []).includes(field)))));
+const schema = (name, spec) => el("section", { class: "operation", id: name },
+  el("h3", {}, el("code", {}, name)), el("p", {}, ...prose(spec.description)),
+  spec.enum && el("p", {}, ...typeOf(spec)),
+  grid(`Fields of ${name}`, Object.entries(spec.properties ?? {}).map(([field, one]) =>
+    row(field, one, (spec.required ?? []).includes(field)))));
 
 $("example").textContent = `curl -s ${new URL("v1/corpora/CORPUS/answer", document.baseURI)} \\
   -H 'content-type: application/json' -d '{"question": "How do I reconcile an account?"}'`;
@@ -64,13 +64,13 @@ try {
   const api = await response.json();
   document.querySelector("h1").textContent = `${api.info.title} API ${api.info.version}`;
   $("operations").replaceChildren(...Object.entries(api.paths).flatMap(([path, methods]) =>
-    Object.entries(methods).map(([method, said]) => operation(path, method, said))));
+    Object.entries(methods).map(([method, spec]) => operation(path, method, spec))));
   const known = new Map(Object.values(api.paths).flatMap(Object.values).flatMap(failures));
   $("errors").replaceChildren(
     el("p", {}, "Every error, and 404, 405, 413 and 500 anywhere, has the same body: ", ...typeOf({ $ref: "ErrorBody" }), "."),
-    grid("Errors", [...known].sort().map(([status, said]) => el("tr", {},
-      el("th", { scope: "row" }, el("code", {}, status)), el("td", {}, said.description)))));
-  $("schemas").replaceChildren(...Object.entries(api.components.schemas).map(([name, said]) => schema(name, said)));
+    grid("Errors", [...known].sort().map(([status, response]) => el("tr", {},
+      el("th", { scope: "row" }, el("code", {}, status)), el("td", {}, response.description)))));
+  $("schemas").replaceChildren(...Object.entries(api.components.schemas).map(([name, spec]) => schema(name, spec)));
   if (location.hash) document.getElementById(location.hash.slice(1))?.scrollIntoView();
 } catch (error) {
   $("operations").replaceChildren(el("p", { class: "notice wrong", role: "alert" }, "openapi.json can’t be read now."));

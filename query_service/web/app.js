@@ -15,12 +15,12 @@ const PREVIEW_PX = 144;
 
 const NARROWED = { documents: [], sources: [], sections: [], pages: [], phrases: [], languages: [], figures: "", since: "", until: "" };
 const state = { corpus: "", q: "", preset: "", answer: "", modality: "", group: "", sentences: false, ...NARROWED, version: "", k: FEW };
-// What the address calls each filter.
+// Names of the filters in the address.
 const NAMED = {
   documents: "document", sources: "source", sections: "section", pages: "pages", phrases: "phrase", languages: "language",
   figures: "figures", since: "since", until: "until",
 };
-// An address can't hold a picture: the history names it, and those of this page's life are kept.
+// An address can't hold a picture: the history holds its number, and pictures last as long as the page.
 const pictures = new Map();
 let given = null; // the picture to search by: { key, name, base64, preview }
 let overviews = new Map();
@@ -33,22 +33,22 @@ const clear = (node) => node.replaceChildren();
 // ---- the address ----
 
 function readAddress() {
-  const asked = new URLSearchParams(location.search);
-  state.corpus = asked.get("corpus") ?? "";
-  state.q = (asked.get("q") ?? "").trim().slice(0, 2000);
-  state.preset = asked.get("preset") ?? asked.get("mode") ?? "";
-  state.answer = asked.get("answer") ?? "";
-  state.modality = MODALITIES.some(([modality]) => modality === asked.get("modality")) ? asked.get("modality") : "";
-  state.sentences = asked.has("sentences");
-  state.group = GROUPS.includes(asked.get("group")) ? asked.get("group") : "";
+  const parameters = new URLSearchParams(location.search);
+  state.corpus = parameters.get("corpus") ?? "";
+  state.q = (parameters.get("q") ?? "").trim().slice(0, 2000);
+  state.preset = parameters.get("preset") ?? parameters.get("mode") ?? "";
+  state.answer = parameters.get("answer") ?? "";
+  state.modality = MODALITIES.some(([modality]) => modality === parameters.get("modality")) ? parameters.get("modality") : "";
+  state.sentences = parameters.has("sentences");
+  state.group = GROUPS.includes(parameters.get("group")) ? parameters.get("group") : "";
   for (const [filter, name] of Object.entries(NAMED)) {
-    state[filter] = Array.isArray(NARROWED[filter]) ? asked.getAll(name) : asked.get(name) ?? "";
+    state[filter] = Array.isArray(NARROWED[filter]) ? parameters.getAll(name) : parameters.get(name) ?? "";
   }
   state.pages = state.pages.filter(range);
   state.languages = state.languages.filter((code) => /^[a-z]{2,3}$/.test(code));
   if (!["with", "without"].includes(state.figures)) state.figures = "";
   for (const day of ["since", "until"]) if (!/^\d{4}-\d\d-\d\d$/.test(state[day])) state[day] = "";
-  state.version = asked.get("version") ?? "";
+  state.version = parameters.get("version") ?? "";
   state.k = FEW;
   given = pictures.get(history.state?.picture) ?? null;
 }
@@ -197,13 +197,13 @@ async function drawVersions() {
   $("version-picker").hidden = !live && !others.length;
 }
 
-// Ways to answer that the version has all it takes for; the first is the default, and the address doesn't name it.
+// Answer presets that the version supports; the first is the default, which the address omits.
 async function drawAnswers() {
   const { corpus, version } = state;
   let listed = [];
   try { listed = await service.answers(corpus, version); } catch { /* the default answers */ }
   if (corpus !== state.corpus || version !== state.version) return;
-  // A given context is what the filters name.
+  // Context "given" is what the filters name.
   const offered = listed.filter(({ missing, settings }, place) =>
     !place || (!missing.length && (settings.context !== "given" || isNarrowed())));
   const option = ({ name, label, sentence, source }) =>
@@ -243,7 +243,7 @@ function drawScope() {
     ...(state.figures ? [chip(`${state.figures === "with" ? "With a figure" : "Without figures"}`, "", { figures: "" })] : []),
     ...(state.since ? [chip(`From ${state.since}`, "", { since: "" })] : []),
     ...(state.until ? [chip(`To ${state.until}`, "", { until: "" })] : []),
-    // Questions quote for many reasons: only the reader knows whether the words must stand so.
+    // Quotes are not always phrases: offer the filter, do not apply it.
     ...offered.slice(0, 2).map((phrase) => el("button", {
       type: "button", class: "link", title: "Leave out what doesn’t have these words, one behind the other",
       onclick: () => change({ phrases: [...state.phrases, phrase] }),
@@ -268,15 +268,15 @@ function drawSwitches() {
     box.replaceChildren(legend, ...choices.map(([value, label, title]) => el("label", { title },
       el("input", { type: "radio", name, value, checked: value === chosen }), el("span", {}, label))));
   };
-  // Few corpora have rows of whole pages.
+  // Only some corpora have rows of whole pages.
   const there = overviews.get(state.corpus).modalities ?? [];
   const shown = MODALITIES.filter(([modality]) => modality !== "page" || there.includes("page"));
   if (!shown.some(([modality]) => modality === state.modality)) state.modality = "";
   segments($("modalities"), "modality", shown, state.modality);
-  // The corpus's first preset is the default, and the address doesn't name it.
+  // The first preset is the default, which the address omits.
   const written = (name, place) => (place ? name : "");
   if (!presets().some(({ name }, place) => written(name, place) === state.preset)) state.preset = "";
-  // A picture is searched by presets that look at it; where none is chosen, the service does, and its reply says which.
+  // A picture needs a preset that takes pictures; without a choice the service picks one, and its reply names it.
   const choices = presets()
     .map((preset, place) => ({ ...preset, value: given ? preset.name : written(preset.name, place) }))
     .filter(({ takes_picture: takes }) => takes || !given)
@@ -284,14 +284,14 @@ function drawSwitches() {
   const isOwn = ([, , , source]) => !source;
   segments($("presets"), "preset", choices.filter(isOwn), state.preset);
   $("presets").hidden = choices.filter(isOwn).length < 2;
-  // Those of papers are many: they are in a list of their own.
+  // Presets of papers have their own list.
   const others = choices.filter((choice) => !isOwn(choice));
   $("papers").replaceChildren(el("option", { value: "" }, "As in a paper…"), ...others.map(([value, label, title]) => el("option", { value, title }, label)));
   $("papers").value = others.some(([name]) => name === state.preset) ? state.preset : "";
   $("papers").hidden = !others.length;
 }
 
-// A filter changed: the address follows, and what is shown is asked again.
+// A filter changed: update the address and search again.
 function change(changes) {
   Object.assign(state, changes, { k: FEW });
   $("group").value = state.group;
@@ -321,14 +321,14 @@ function drawPicture() {
   $("question").required = !given;
   if (given) {
     $("picture-name").textContent = given.name;
-    // The page's policy shows no picture that isn't the service's own, but a canvas may be drawn on.
+    // The content security policy blocks foreign pictures, but a canvas may draw them.
     Object.assign($("picture-preview"), { width: given.preview.width, height: given.preview.height })
       .getContext("2d").drawImage(given.preview, 0, 0);
   }
   drawSwitches();
 }
 
-// Looks for what is like the first picture among files, together with the words that stand in the box.
+// Searches by the first picture of some files, together with the question.
 async function take(files) {
   const file = [...files].find(({ type }) => type.startsWith("image/")) ?? files[0];
   if (!file || !overviews.size) return;
@@ -383,7 +383,7 @@ async function ask() {
   clear($("notice"));
   $("suggestions").hidden = true;
   $("results").hidden = false;
-  $("asked").textContent = heading();
+  $("heading").textContent = heading();
   clear($("provenance"));
   $("citations").hidden = true;
   if (given) {
@@ -409,7 +409,7 @@ async function ask() {
       found = event.result ?? found;
     }
     drawAnswer(found);
-    // Published in between? Then the evidence is asked again, of the version that answered.
+    // If another version was published meanwhile, search the version that answered.
     const version = await evidence;
     if (turn === running && version && version !== found.version) drawEvidence({ version: found.version });
   } catch (error) {
@@ -432,7 +432,7 @@ function drawAnswer(found) {
     $("parts").replaceChildren(el("div", { class: "abstained" },
       el("strong", {}, "Nothing in this version answers that."),
       el("p", {}, isNarrowed()
-        ? "Only what passes the filters was asked. The nearest passages are below."
+        ? "Only rows that match the filters were searched. The nearest passages are below."
         : "The nearest passages are below; they may still help, or show how the documents word it.")));
     say("Nothing in this version answers that. The nearest passages are listed below.");
     return;
@@ -459,12 +459,12 @@ async function drawEvidence(version, keep = false) {
     $("more").hidden = true;
   }
   const preset = given && !presets().some(({ name, takes_picture: takes }) => takes && name === state.preset) ? "" : state.preset;
-  const asked = {
+  const request = {
     query: state.q, ...(given ? { picture: given.base64 } : {}), ...(preset ? { preset } : {}), k: state.k,
     ...(state.group ? { group: state.group } : {}), highlight: state.sentences, filters: filters(state.modality), ...version,
   };
   try {
-    const found = await service.search(state.corpus, asked, turn.signal);
+    const found = await service.search(state.corpus, request, turn.signal);
     if (turn !== searching) return null;
     const had = keep ? box.children.length : 0;
     const drawn = found.hits.map((hit, index) => hitCard(hit, index + 1, found.version));
@@ -569,7 +569,7 @@ $("picture-file").addEventListener("change", () => {
 $("picture-remove").addEventListener("click", dropPicture);
 addEventListener("paste", (event) => {
   const { files } = event.clipboardData;
-  // Words that are copied with their layout bring a picture of themselves.
+  // Formatted text on the clipboard brings a picture of itself.
   if (!files.length || event.clipboardData.getData("text/plain") || viewer.isOpen()) return;
   event.preventDefault();
   take(files);

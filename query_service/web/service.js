@@ -1,4 +1,4 @@
-// The HTTP API, as the page uses it. Addresses are relative, so the service may stand below a path of a proxy.
+// Client of the HTTP API. Addresses are relative, so a proxy may serve it below a path.
 
 import { begun } from "./text.js";
 
@@ -20,9 +20,9 @@ async function read(response) {
   throw failure(body, `The service answered ${response.status}.`);
 }
 
-function failure(body, otherwise) {
-  const said = body?.error?.message;
-  return new Error(said ? begun(said) : otherwise);
+function failure(body, fallback) {
+  const message = body?.error?.message;
+  return new Error(message ? begun(message) : fallback);
 }
 
 const call = async (path, options = {}) => read(await send(path, options));
@@ -30,7 +30,7 @@ const call = async (path, options = {}) => read(await send(path, options));
 const posted = (body, signal, accept = "application/json") =>
   ({ method: "POST", headers: { "content-type": "application/json", accept }, body: JSON.stringify(body), signal });
 
-// Server-sent events of a response to POST, which EventSource can't ask for; each is { name, data }.
+// Yields server-sent events { name, data } of a POST, which EventSource does not support.
 async function* events(response) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   const field = (lines, name) => lines.filter((line) => line.startsWith(`${name}:`)).map((line) => line.slice(name.length + 1)).join("\n");
@@ -50,7 +50,7 @@ export const versions = (corpus) => call(at(corpus, "/versions"));
 export const answers = (corpus, version) => call(at(corpus, `/answers${version ? `?${new URLSearchParams({ version })}` : ""}`));
 export const search = (corpus, body, signal) => call(at(corpus, "/search"), posted(body, signal));
 
-// The events of an answer as they come; the last is the result.
+// Yields the events of an answer; the last is the result.
 export async function* answer(corpus, body, signal) {
   const broken = "The connection broke before the answer was complete.";
   const response = await send(at(corpus, "/answer"), posted(body, signal, "text/event-stream"));

@@ -38,7 +38,7 @@ export function openPage(shown) {
   stage.focus({ preventScroll: true });
 }
 
-// Of a document whose pages are called otherwise, only those that are cited have a known name.
+// Printed page names are known for cited pages only.
 const named = (number) => (place.labels.size && !place.labels.has(number) ? `PDF page ${number}` : pageName(number, place.labels.get(number)));
 
 const address = (number) => pageUrl(place.corpus, place.docId, number, place.boxes.get(number) ?? [], large ? LARGE_DPI : PLAIN_DPI, place.version);
@@ -95,7 +95,7 @@ function reveal(picture) {
   stage.scrollTo(boxes.length ? { top: top * scale - stage.clientHeight * 0.2, left: left * scale - 40 } : { top: 0, left: 0 });
 }
 
-// The page after this one: drawn before it is asked for, and where there is none, the document ends here.
+// Preload the next page; where there is none, the document ends here.
 function lookAhead(shown) {
   if (last !== null) return;
   const after = page + 1;
@@ -131,22 +131,22 @@ export function openFigure(shown) {
 }
 
 const COMPARED = {
-  image: "Figures that show the like", unified: "Figures that show and say the like", text: "Figures of which the like is said",
+  image: "Figures with similar pictures", unified: "Figures with similar pictures and descriptions", text: "Figures with similar descriptions",
 };
 
-// Figures like the one that is shown, each a button that shows it instead.
+// Buttons that show figures like the current one.
 async function findSimilar(by) {
   const shown = figure;
   $("similar").hidden = false;
   $("similar-ask").hidden = true;
-  $("similar-otherwise").hidden = true;
+  $("similar-switch").hidden = true;
   $("similar-by").textContent = "Looking for similar figures…";
   $("similar-figures").replaceChildren();
   let [label, next] = by === "hash" ? ["By what they show or say instead", "vector"] : ["By their look instead", "hash"];
   try {
     const found = await similar(shown.corpus, shown.figureId, by, shown.version);
     if (figure !== shown) return;
-    const compared = by === "hash" ? "Figures that look alike from afar" : COMPARED[found.space] ?? COMPARED.image;
+    const compared = by === "hash" ? "Figures with similar perceptual hashes" : COMPARED[found.space] ?? COMPARED.image;
     $("similar-by").textContent = found.hits.length ? compared : "There is no other figure";
     $("similar-figures").replaceChildren(...found.hits.map((hit) => el("li", {}, thumbnail(hit, found.version))));
   } catch (error) {
@@ -154,9 +154,9 @@ async function findSimilar(by) {
     $("similar-by").textContent = error.message;
     [label, next] = ["Try again", by];
   }
-  $("similar-otherwise").textContent = label;
-  $("similar-otherwise").onclick = () => findSimilar(next);
-  $("similar-otherwise").hidden = false;
+  $("similar-switch").textContent = label;
+  $("similar-switch").onclick = () => findSimilar(next);
+  $("similar-switch").hidden = false;
 }
 
 function thumbnail(hit, version) {

@@ -17,8 +17,8 @@ from tasks.enriching.chunk import chunk
 from tests.manuals import write_long_table, write_manual, write_scan
 
 
-class Answer:
-    """What a command said."""
+class CommandResult:
+    """Exit code and output of a command."""
 
     def __init__(self, code: int, out: str, err: str) -> None:
         self.code, self.out, self.err = code, out, err
@@ -28,19 +28,19 @@ class Answer:
         return json.loads(self.out)
 
 
-Inset = Callable[..., Answer]
+Inset = Callable[..., CommandResult]
 
 
 @pytest.fixture
 def inset(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Inset:
     """Run the command in this process, through its entry point."""
 
-    def run(*arguments: str | Path) -> Answer:
+    def run(*arguments: str | Path) -> CommandResult:
         monkeypatch.setattr(sys, "argv", ["inset", *map(str, arguments)])
         with pytest.raises(SystemExit) as ended:
             main.main()
-        said = capsys.readouterr()
-        return Answer(int(ended.value.code or 0), said.out, said.err)
+        output = capsys.readouterr()
+        return CommandResult(int(ended.value.code or 0), output.out, output.err)
 
     return run
 
@@ -82,7 +82,7 @@ def test_from_init_to_rollback(folder: Path, inset: Inset) -> None:
     assert (second["failures"][0]["source"], second["failures"][0]["code"]) == ("broken.pdf", "not_a_pdf")
     listed = inset("quarantine", "manuals", "--json").json
     assert [failure["source"] for failure in listed["failures"]] == ["broken.pdf"]
-    write_manual(folder / "pdfs" / "broken.pdf", "mended valve", seed=3)
+    write_manual(folder / "pdfs" / "broken.pdf", "repaired valve", seed=3)
 
     assert inset("rollback", "manuals", "--json").json["version"] == first.json["version"]
     states = {row["version"]: row["state"] for row in inset("versions", "manuals", "--json").json["versions"]}
@@ -117,8 +117,8 @@ def test_pages_that_fail_alike_are_one_line(folder: Path, inset: Inset) -> None:
                 scans.insert_pdf(scan)
         scans.save(folder / "pdfs" / "scans.pdf")
     left = "over_budget: words of a figure are not read yet: budget.ocr_items was spent; the next refresh goes on"
-    said = inset("refresh", "manuals").err
-    partly = [line for line in said.splitlines() if "scans.pdf" in line]
+    output = inset("refresh", "manuals").err
+    partly = [line for line in output.splitlines() if "scans.pdf" in line]
     assert partly == [f"  partly read: pages 1, 3-4 of scans.pdf: {left}"]
     (line,) = [line for line in inset("quarantine", "manuals").out.splitlines() if "scans.pdf" in line]
     assert line.split()[:4] == ["scans.pdf", "1,", "3-4", "recognise"]
@@ -139,13 +139,13 @@ def test_pages_that_are_damaged_alike_are_one_line_of_a_parse(folder: Path, inse
 
 
 def _search_and_ask(inset: Inset, version: str) -> None:
-    found = inset("search", "manuals", "mended valve screws", "-k", "3", "--mode", "bm25", "--json").json
+    found = inset("search", "manuals", "repaired valve screws", "-k", "3", "--mode", "bm25", "--json").json
     assert (found["version"], found["preset"]) == (version, "bm25")
     wanted = "evidence_id score modality doc_id source page bbox section_path text tagged_text figure_refs".split()
     assert all(name in found["hits"][0] for name in wanted)
     assert found["hits"][0]["source"] == "broken.pdf"
     _narrowed(inset)
-    (shown, *_) = inset("search", "manuals", "mended valve", "--modality", "figure", "-k", "1", "--json").json["hits"]
+    (shown, *_) = inset("search", "manuals", "repaired valve", "--modality", "figure", "-k", "1", "--json").json["hits"]
     for by in ("vector", "hash"):
         like = inset("search", "manuals", "--like", shown["figure_id"], "--by", by, "-k", "2", "--json").json["hits"]
         assert like
@@ -154,16 +154,16 @@ def _search_and_ask(inset: Inset, version: str) -> None:
     assert (ways["pages"], ways["image"]) == ([], ["vectors image (set embeddings.image)"])
     traced = inset("search", "manuals", "valve", "--set", "select.diversity=0.5", "--trace", "-k", "1")
     assert "select" in traced.out
-    answer = inset("ask", "manuals", "What does the mended valve look like from side 2?", "--json").json
+    answer = inset("ask", "manuals", "What does the repaired valve look like from side 2?", "--json").json
     assert {"version", "abstained", "parts", "citations"} <= set(answer)
     assert {"text", "figure"} == {part["type"] for part in answer["parts"]}
     assert {n for part in answer["parts"] for n in part["citations"]} == {cited["n"] for cited in answer["citations"]}
-    spoken = inset("ask", "manuals", "What does the mended valve look like from side 2?")
+    spoken = inset("ask", "manuals", "What does the repaired valve look like from side 2?")
     assert "(broken.pdf), page 2" in spoken.out
     assert inset("ask", "manuals", "What is a valve?", "--preset", "magic").err.startswith(
         "inset: there is no preset 'magic'"
     )
-    by_words = inset("ask", "manuals", "What does the mended valve look like from side 2?", "--preset", "bm25")
+    by_words = inset("ask", "manuals", "What does the repaired valve look like from side 2?", "--preset", "bm25")
     assert "(broken.pdf), page 2" in by_words.out
 
 
@@ -195,8 +195,8 @@ def _narrowed(inset: Inset) -> None:
 
 def _many_questions(inset: Inset, folder: Path) -> None:
     questions = folder / "questions.jsonl"
-    asked = [{"id": "a", "question": "screws of the winch"}, {"id": "b", "question": "screws", "doc": "pump.pdf"}]
-    questions.write_text("\n".join(map(json.dumps, asked)))
+    rows = [{"id": "a", "question": "screws of the winch"}, {"id": "b", "question": "screws", "doc": "pump.pdf"}]
+    questions.write_text("\n".join(map(json.dumps, rows)))
     unwritable = inset("search", "manuals", "--questions", questions, "--out", folder / "nowhere" / "ranked.jsonl")
     assert "can't write" in unwritable.err
     assert "search:" not in unwritable.err, "known before all are searched"
@@ -251,13 +251,13 @@ def test_a_document_that_breaks_a_law_is_shown_with_its_pages_and_what_to_do(
     made = inset("refresh", "manuals")
     assert made.code == 0
     *_, shown, retry = made.err.splitlines()
-    said = "figures conserved: a figure has no row (pages 1, 2); this is a fault of Inset: please report it"
-    assert shown == f"  quarantine: winch.pdf: law_broken: {said}"
+    message = "figures conserved: a figure has no row (pages 1, 2); this is a fault of Inset: please report it"
+    assert shown == f"  quarantine: winch.pdf: law_broken: {message}"
     assert retry.endswith("try it again: inset quarantine manuals --replay")
     (failure,) = inset("quarantine", "manuals", "--json").json["failures"]
     assert (failure["source"], failure["code"], failure["step"], failure["message"]) == (
         *("winch.pdf", "law_broken", "check"),
-        said,
+        message,
     )
     assert inset("plan", "manuals", "--json").json["outcome"] == "unchanged"
     monkeypatch.undo()
@@ -325,7 +325,7 @@ def test_parse_writes_the_tagged_pdf(folder: Path, inset: Inset) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         (("refresh", "nothing"), "nothing"),
         (("parse", "absent.pdf"), "absent.pdf"),
@@ -366,7 +366,7 @@ def test_parse_writes_the_tagged_pdf(folder: Path, inset: Inset) -> None:
         (("parse", "fifo.pdf"), "it is a FIFO, not a file"),
     ],
 )
-def test_a_mistake_is_one_line_and_exit_2(folder: Path, inset: Inset, arguments: Sequence[str], said: str) -> None:
+def test_a_mistake_is_one_line_and_exit_2(folder: Path, inset: Inset, arguments: Sequence[str], expected: str) -> None:
     (folder / "corpora").mkdir()
     turn_off_ocr(folder)
     (folder / "corpora" / "typo.yaml").write_text("name: typo\nsourc: pdfs\n")
@@ -376,7 +376,7 @@ def test_a_mistake_is_one_line_and_exit_2(folder: Path, inset: Inset, arguments:
     os.mkfifo(folder / "fifo.pdf")
     answer = inset(*arguments)
     assert answer.code == 2
-    assert said in answer.err
+    assert expected in answer.err
     assert "Traceback" not in answer.err
 
 
@@ -405,7 +405,7 @@ def test_a_name_forges_no_line_and_no_escape_sequence_runs(folder: Path, inset: 
     (folder / "pdfs" / f"bad{_FORGED}").write_bytes(b"<html>")
     (folder / "pdfs" / f"gone{_FORGED}").symlink_to("nowhere")
     made, planned = inset("refresh", "manuals"), inset("plan", "manuals")
-    said = [
+    outputs = [
         made.err,
         planned.out + planned.err,
         inset("quarantine", "manuals").out,
@@ -414,11 +414,11 @@ def test_a_name_forges_no_line_and_no_escape_sequence_runs(folder: Path, inset: 
         inset("doctor").out,
         inset("parse", folder / "pdfs" / f"bad{_FORGED}").err,
     ]
-    for text in said:
+    for text in outputs:
         assert not [line for line in text.splitlines() if line.lstrip().startswith("✓ all is well")]
         assert not set("\x1b\x9b\u202e") & set(text)
-    assert r"gonepump\n✓ all is well\x1b[2J\x9b31m[bold]:smile:\u202e.pdf: source_unreadable" in said[1]
-    assert r"pump\n✓ all is well\x1b[2J\x9b31m[bold]:smile:" in said[3]
+    assert r"gonepump\n✓ all is well\x1b[2J\x9b31m[bold]:smile:\u202e.pdf: source_unreadable" in outputs[1]
+    assert r"pump\n✓ all is well\x1b[2J\x9b31m[bold]:smile:" in outputs[3]
     found = inset("search", "manuals", "screws of the pump", "--json")
     assert _FORGED in {hit["source"] for hit in found.json["hits"]}, "JSON says what is so"
     assert not set("\x1b\x9b\u202e") & set(found.out)
@@ -427,7 +427,7 @@ def test_a_name_forges_no_line_and_no_escape_sequence_runs(folder: Path, inset: 
     assert not [line for line in note.splitlines() if line.startswith("✓")]
 
 
-def test_doctor_names_what_to_mend(folder: Path, inset: Inset) -> None:
+def test_doctor_names_what_to_repair(folder: Path, inset: Inset) -> None:
     (folder / "corpora").mkdir()
     (folder / "corpora" / "typo.yaml").write_text("name: typo\nsource: ../nowhere\n")
     diagnosis = inset("doctor", "--json")
@@ -454,7 +454,7 @@ def test_a_question_loads_what_it_needs(folder: Path, inset: Inset, command: str
     (folder / "corpora").mkdir()
     turn_off_ocr(folder)
     assert inset("refresh", "manuals").code == 0
-    asked = [
+    arguments = [
         sys.executable,
         "-X",
         "importtime",
@@ -465,7 +465,7 @@ def test_a_question_loads_what_it_needs(folder: Path, inset: Inset, command: str
         "Which screws hold the winch?",
         "--json",
     ]
-    done = subprocess.run(asked, capture_output=True, text=True, check=False, cwd=folder)
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False, cwd=folder)
     assert done.returncode == 0, done.stderr
     loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
     assert "onnxruntime" in loaded

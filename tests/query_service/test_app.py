@@ -33,9 +33,9 @@ def error_of(response: Any) -> tuple[int, str, str]:
 class TestQuestions:
     def test_a_search_reaches_the_corpus_as_it_was_asked(self, client: TestClient, corpus: FakeCorpus) -> None:
         filters = {"documents": ["pump.pdf"], "pages": [3], "modalities": ["table"]}
-        asked = {"query": "  valve ", "mode": "bm25", "k": 100, "offset": 20, "filters": filters, "version": LIVE}
-        asked |= {"steps": {"select": {"diversity": 0.5}}}
-        response = client.post(f"{BASE}/search", json=asked)
+        body = {"query": "  valve ", "mode": "bm25", "k": 100, "offset": 20, "filters": filters, "version": LIVE}
+        body |= {"steps": {"select": {"diversity": 0.5}}}
+        response = client.post(f"{BASE}/search", json=body)
         assert response.status_code == 200
         assert SearchResult.model_validate(response.json()).hits == [HIT]
         expected = Filters(documents=["pump.pdf"], pages=[3], modalities=[Modality.TABLE])
@@ -61,8 +61,8 @@ class TestQuestions:
             "until": "2024-12-31",
             "phrases": ["oil filter"],
         }
-        asked = {"query": "valve", "filters": filters, "group": "page", "highlight": True}
-        assert client.post(f"{BASE}/search", json=asked).status_code == 200
+        body = {"query": "valve", "filters": filters, "group": "page", "highlight": True}
+        assert client.post(f"{BASE}/search", json=body).status_code == 200
         query = Query("valve", filters=Filters.model_validate(filters), group_by=GroupBy.PAGE, highlight=True)
         assert corpus.queries == [query]
 
@@ -168,8 +168,8 @@ class TestErrors:
         assert error_of(client.post(f"{BASE}/search", json={"query": query})) == (status, code, message)
 
     def test_an_unknown_version_is_not_found(self, client: TestClient) -> None:
-        asked = {"question": "How?", "version": "20200101T000000Z-00000000"}
-        assert error_of(client.post(f"{BASE}/answer", json=asked))[:2] == (404, "not_found")
+        body = {"question": "How?", "version": "20200101T000000Z-00000000"}
+        assert error_of(client.post(f"{BASE}/answer", json=body))[:2] == (404, "not_found")
 
     def test_a_bug_is_logged_and_not_shown(self, client: TestClient, caplog: pytest.LogCaptureFixture) -> None:
         with caplog.at_level(logging.ERROR):
@@ -435,14 +435,14 @@ def test_the_api_is_what_it_was(client: TestClient, golden: Callable[[str, str],
 
 
 def test_every_corpus_is_asked_a_question_before_a_person_asks_the_first() -> None:
-    asked: list[str] = []
+    searched: list[str] = []
 
     class Corpus(FakeCorpus):
         def ready(self) -> None:
-            asked.append(self.name)
+            searched.append(self.name)
             super().ready()
 
     corpora = {"manuals": Corpus("manuals"), "empty": Corpus("empty", live=False)}
     with client_of(create_app(corpora)) as client:
         assert client.get("/healthz").status_code == 200
-    assert asked == ["manuals", "empty"]
+    assert searched == ["manuals", "empty"]

@@ -49,8 +49,8 @@ pytestmark = [
 
 # The reader's hand. The page's policy lets scripts in from its own service only, so it is served from there.
 WANTED = """
-const asked = new URLSearchParams(location.search); // before the page writes an address of its own
-const wanted = asked.getAll("click");
+const parameters = new URLSearchParams(location.search); // before the page writes an address of its own
+const wanted = parameters.getAll("click");
 """
 CLICK = """
 const step = () => {
@@ -156,17 +156,17 @@ addEventListener("unhandledrejection", (event) => document.body.setAttribute("da
 def test_similar_figures_are_shown_below_a_figure_and_each_leads_on(tmp_path: Path) -> None:
     corpus = FakeCorpus("pumps")
     corpus.files.pixels = draw(1)
-    asked = ["figure .picture", "%23lightbox[open] %23similar-ask"]
-    html = _page_after(corpus, asked, tmp_path)
-    assert "Figures that show the like" in html
+    clicks = ["figure .picture", "%23lightbox[open] %23similar-ask"]
+    html = _page_after(corpus, clicks, tmp_path)
+    assert "Figures with similar pictures" in html
     assert re.search(r'aria-label="Show Figure (<|&lt;)2(>|&gt;), pump.pdf, page 5"', html)
     assert f"figures/{OTHER_ID}?version={LIVE}" in html
     assert [call["by"] for call in corpus.similar_calls] == ["vector"]
-    html = _page_after(corpus, [*asked, "%23similar-figures .picture"], tmp_path)
+    html = _page_after(corpus, [*clicks, "%23similar-figures .picture"], tmp_path)
     assert re.search(r'<h2 id="lightbox-caption">Figure (<|&lt;)2(>|&gt;)</h2>', html)
     assert "See it on its page (page 5)" in html
-    html = _page_after(corpus, [*asked, "%23similar-otherwise:not([hidden])"], tmp_path)
-    assert "Figures that look alike from afar" in html
+    html = _page_after(corpus, [*clicks, "%23similar-switch:not([hidden])"], tmp_path)
+    assert "Figures with similar perceptual hashes" in html
     assert corpus.similar_calls[-1]["by"] == "hash"
 
 
@@ -181,7 +181,7 @@ def test_similar_figures_are_shown_below_a_figure_and_each_leads_on(tmp_path: Pa
         ["%23filter", "%23sentences"],
         ["%23home", "%23suggestions"],
     ],
-    ids=["asked", "page", "figure", "similar", "filters", "more filters", "home"],
+    ids=["answer", "page", "figure", "similar", "filters", "more filters", "home"],
 )
 def test_no_script_of_the_page_fails(clicks: list[str], tmp_path: Path) -> None:
     corpus = FakeCorpus("pumps")
@@ -270,7 +270,7 @@ GIVEN = """
 // The browser's virtual time waits for requests, but not for a picture to be decoded.
 const until = async (found) => { while (!found()) await fetch("healthz"); };
 const given = new DataTransfer();
-const way = asked.get("way");
+const way = parameters.get("way");
 given.items.add(way === "words"
   ? new File(["words"], "notes.txt", { type: "text/plain" })
   : new File([await (await fetch("v1/corpora/pumps/figures/FIGURE")).blob()], "photo.png", { type: "image/png" }));
@@ -371,7 +371,7 @@ COLOURS = """
 const pen = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
 const drawn = document.createElement("i");
 document.body.append(drawn);
-for (const name of asked.getAll("colour")) {
+for (const name of parameters.getAll("colour")) {
   drawn.style.backgroundColor = `var(--${name})`; // transparent where the style sheet has no such colour
   pen.clearRect(0, 0, 1, 1);
   pen.fillStyle = getComputedStyle(drawn).backgroundColor;
@@ -619,8 +619,8 @@ def test_a_reader_is_told_who_wrote_an_answer_and_what_has_no_source(tmp_path: P
     assert _words(parts) == "Turn <b>the</b> valve. 1 Then wait. ? (no source is cited for this)"
     assert parts.count("<p ") == 1, "sentences of one paragraph"
     assert 'title="No source is cited for this"' in parts
-    told = _words(re.findall(r'<div id="provenance".*?</div>', html, re.DOTALL)[0])
-    assert told.startswith(
+    text = _words(re.findall(r'<div id="provenance".*?</div>', html, re.DOTALL)[0])
+    assert text.startswith(
         "Written by tiny-llm from the cited passages; check them. 1 sentence without a source, 2 unknown figures left out. "
         "Searched 2 times valve valve <torque> From the version of"
     )
@@ -636,8 +636,8 @@ def test_sentences_of_one_step_are_one_item(tmp_path: Path) -> None:
 def test_an_answer_without_a_model_says_why_or_that_it_is_not_sure(tmp_path: Path) -> None:
     result = _answer([FIRST, SECOND], unsure=True, note="the model does not answer")
     html = _page_after(_answering(result), [], tmp_path)
-    told = "The model does not answer Not sure: the nearest passage says"
-    assert _words(_parts(html)) == f"{told} Service Turn <b>the</b> valve. 1 Then wait."
+    text = "The model does not answer Not sure: the nearest passage says"
+    assert _words(_parts(html)) == f"{text} Service Turn <b>the</b> valve. 1 Then wait."
     assert "Written by" not in html
     assert "Not sure: the nearest passage with 0 figures and 1 citation." in html
 

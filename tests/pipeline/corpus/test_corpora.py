@@ -49,7 +49,7 @@ def test_a_template_has_a_name_or_is_spelled_out(folder: Path, named: str, spell
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ("name: m\n", "m.yaml: source: this key is required"),
         ("name: m\nsource: x\nsorce: y\n", "m.yaml: sorce: unknown key; did you mean 'source'?"),
@@ -95,11 +95,11 @@ def test_a_template_has_a_name_or_is_spelled_out(folder: Path, named: str, spell
         ("name: m\nsource: x\nindex: {engine: weaviate, url: 'http://h:99999'}\n", "index.url: use http://host:port"),
     ],
 )
-def test_mistakes_name_file_key_and_remedy(folder: Path, text: str, said: str) -> None:
+def test_mistakes_name_file_key_and_remedy(folder: Path, text: str, expected: str) -> None:
     (folder / "m.yaml").write_text(text)
     with pytest.raises(UserError) as caught:
         load_corpus("m")
-    assert said in caught.value.message
+    assert expected in caught.value.message
     assert "m.yaml" in caught.value.message
 
 
@@ -139,14 +139,14 @@ _FILES: dict[str, tuple[str | bytes, str]] = {
 
 @pytest.mark.parametrize("fault", _FILES)
 def test_whatever_a_file_holds_is_one_line_of_its_own_and_no_other_file_notices(folder: Path, fault: str) -> None:
-    text, said = _FILES[fault]
+    text, expected = _FILES[fault]
     (folder / "good.yaml").write_text("name: good\nsource: x\n")
     (folder / "m.yaml").write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(UserError) as caught:
         load_corpus("m")
     message = caught.value.message
     assert message.startswith(f"{folder / 'm.yaml'}:")
-    assert said in message
+    assert expected in message
     assert printing.is_plain(message)
     assert len(message) < 600
     _only_one_is_broken(folder / "m.yaml", message)

@@ -117,8 +117,8 @@ def described(published: Workspace, endpoint: EndpointServer) -> Workspace:
 
     endpoint.replies = reply
     file = yaml.safe_load(published.file.read_text())
-    asked = {"url": endpoint.url, "retries": 0}
-    model = {"kind": "vlm", "model": "tiny-vlm", "revision": "1", "endpoint": asked, "price": {"input": 2.0}}
+    server = {"url": endpoint.url, "retries": 0}
+    model = {"kind": "vlm", "model": "tiny-vlm", "revision": "1", "endpoint": server, "price": {"input": 2.0}}
     file["captions"] = {"ocr": "none", "captioner": "vlm", "models": {"vlm": model}}
     published.file.write_text(yaml.safe_dump(file))
     workspace = open_workspace(str(published.file))
@@ -218,10 +218,10 @@ def test_pages_and_texts_that_are_described_have_cards_and_a_persons_words_for_t
         hit = searched.search(Query("grease the bearing", preset="bm25", k=1)).hits[0]
         assert hit.modality == "text"
         assert "grease" not in hit.text
-        asked = searched.search(Query("blue corner", preset="bm25", k=1, filters=Filters(modalities=[Modality.PAGE]))).hits[
-            0
-        ]
-        assert (asked.figure_id, asked.text) == (page, "The sheet with the blue corner.")
+        page_hit = searched.search(
+            Query("blue corner", preset="bm25", k=1, filters=Filters(modalities=[Modality.PAGE]))
+        ).hits[0]
+        assert (page_hit.figure_id, page_hit.text) == (page, "The sheet with the blue corner.")
 
 
 def test_what_cant_be_written_or_is_not_there(published: Workspace, tmp_path: Path) -> None:

@@ -45,11 +45,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory, model: EndpointServer) -> P
         "image": {"model": str(write_clip(folder / "models" / "clip")), "revision": "1", "batch": 2, "texts": True},
         "tables": {"model": "minilm"},
     }
-    asked = {"kind": "llm", "model": "tiny", "revision": "1", "endpoint": {"url": model.url, "retries": 0}}
+    options = {"kind": "llm", "model": "tiny", "revision": "1", "endpoint": {"url": model.url, "retries": 0}}
     pairs = str(write_bert(folder / "models" / "pairs", scores=True))
     models = {
-        "llm": {**asked, "price": {"input": 1e6, "output": 0, "call": 1}},
-        "vlm": {**asked, "kind": "vlm"},
+        "llm": {**options, "price": {"input": 1e6, "output": 0, "call": 1}},
+        "vlm": {**options, "kind": "vlm"},
         "reranker": {"kind": "cross_encoder", "model": pairs, "revision": "1"},
     }
     file = write_corpus(folder, f"embeddings: {json.dumps(embeddings)}\nretrieval: {json.dumps({'models': models})}\n")
@@ -118,10 +118,10 @@ def test_the_prompt_of_every_preset_holds_what_was_retrieved(
         assert model.calls == []
         return
     assert found.note == ""
-    asked = model.calls[-1]
-    assert QUESTION in asked.prompt
+    call = model.calls[-1]
+    assert QUESTION in call.prompt
     if preset.context == "none":
-        assert "bar." not in asked.prompt
+        assert "bar." not in call.prompt
         return
     cited = {one.evidence_id: one for one in found.citations}
     started = next(event for event in corpus.answer_events(AnswerQuery(QUESTION, answer=name, filters=filters)))
@@ -129,10 +129,10 @@ def test_the_prompt_of_every_preset_holds_what_was_retrieved(
     assert started.citations
     assert set(cited) <= {one.evidence_id for one in started.citations}
     if preset.max_images:
-        assert 1 <= len(asked.pictures) <= preset.max_images
+        assert 1 <= len(call.pictures) <= preset.max_images
     else:
-        assert asked.pictures == []
-        assert "takes 21 bar" in asked.prompt
+        assert call.pictures == []
+        assert "takes 21 bar" in call.prompt
 
 
 def test_given_contexts_are_all_that_the_filters_name_and_nothing_is_retrieved(
@@ -168,9 +168,9 @@ def test_words_come_as_they_are_written_and_no_name_of_a_figure_is_among_them(
     model.replies = lambda call: answer(copying(call), pieces=list(copying(call)))
     events = list(corpus.answer_events(AnswerQuery(QUESTION, answer="ilt")))
     assert [event.event for event in events][:2] == ["start", "text"]
-    told = "".join(event.text for event in events if isinstance(event, TextDelta))
-    assert "[" not in told
-    assert "IMG" not in told
+    text = "".join(event.text for event in events if isinstance(event, TextDelta))
+    assert "[" not in text
+    assert "IMG" not in text
     assert _result(events).parts
 
 
@@ -231,14 +231,14 @@ def test_a_caller_that_stops_waiting_ends_the_call(corpus: PublishedCorpus, mode
 
 
 def test_three_rounds_judge_refine_and_keep_what_was_found(corpus: PublishedCorpus, model: EndpointServer) -> None:
-    said = iter(
+    replies = iter(
         [
             '{"sufficient": false, "missing": "the pump", "query": "water pump bar"}',
             'So: {"sufficient": "no", "missing": "screws", "query": "screws of the water pump"}',
             "It takes 21 bar [P1].",
         ]
     )
-    model.replies = lambda _call: next(said)
+    model.replies = lambda _call: next(replies)
     settings = {"rounds": 3, "retrieval": "ilt-mmr", "passages": 2}
     found = corpus.answer(AnswerQuery(QUESTION, answer="omgqa-multi", settings=settings, trace=True))
     assert [one.query for one in found.rounds] == [QUESTION, "water pump bar", "screws of the water pump"]

@@ -47,12 +47,12 @@ def corpus(tmp_path_factory: pytest.TempPathFactory, llm: EndpointServer) -> Ite
         "late": {"model": str(write_colqwen2(models / "late")), "revision": "1", "batch": 2},
         "tables": {"model": "minilm"},
     }
-    asked = {"kind": "llm", "model": "tiny", "revision": "1", "endpoint": {"url": llm.url, "retries": 0}}
+    options = {"kind": "llm", "model": "tiny", "revision": "1", "endpoint": {"url": llm.url, "retries": 0}}
     scorers = {
         "reranker": {"kind": "cross_encoder", "model": str(write_bert(models / "pairs", scores=True)), "revision": "1"},
         "colbert": {"kind": "late", "model": str(write_bert(models / "tokens")), "revision": "1"},
     }
-    retrieval = {"models": {"llm": asked, "vlm": {**asked, "kind": "vlm"}, **scorers}}
+    retrieval = {"models": {"llm": options, "vlm": {**options, "kind": "vlm"}, **scorers}}
     more = f"embeddings: {json.dumps(embeddings)}\nretrieval: {json.dumps(retrieval)}\n"
     file = write_corpus(folder, more)
     file.write_text(file.read_text().replace("captions: {ocr: none}", "captions: {ocr: none, pages: context}"))
@@ -129,10 +129,10 @@ def test_sections_are_picked_from_the_contents_and_read_in_the_order_of_the_choi
 
 
 @pytest.mark.parametrize(
-    "said", ["none", "I'm sorry, I can't help with that.", "0, 99999999999999999999", "```json\n{}\n```"]
+    "reply", ["none", "I'm sorry, I can't help with that.", "0, 99999999999999999999", "```json\n{}\n```"]
 )
-def test_whatever_a_model_says_nothing_is_lost(corpus: PublishedCorpus, llm: EndpointServer, said: str) -> None:
-    llm.replies = lambda _call: said
+def test_whatever_a_model_says_nothing_is_lost(corpus: PublishedCorpus, llm: EndpointServer, reply: str) -> None:
+    llm.replies = lambda _call: reply
     steps: dict[str, Any] = {"rerank": [{"by": "llm"}]}
     plain, judged = corpus.search(Query(QUESTION)), corpus.search(Query(QUESTION, steps=steps, trace=True))
     assert [hit.evidence_id for hit in judged.hits] == [hit.evidence_id for hit in plain.hits]
@@ -184,7 +184,7 @@ def test_the_packaged_models_own_tokens_find_the_text_that_says_the_same(corpus:
 
 
 @pytest.mark.parametrize(
-    ("said", "asked"),
+    ("reply", "query"),
     [
         ("winch pressure bar", "winch pressure bar"),
         ('"winch pressure"', "winch pressure"),
@@ -196,13 +196,13 @@ def test_the_packaged_models_own_tokens_find_the_text_that_says_the_same(corpus:
     ],
 )
 def test_a_question_is_rewritten_unless_the_reply_is_no_query(
-    corpus: PublishedCorpus, llm: EndpointServer, said: str, asked: str
+    corpus: PublishedCorpus, llm: EndpointServer, reply: str, query: str
 ) -> None:
-    llm.replies = lambda _call: said
+    llm.replies = lambda _call: reply
     found = corpus.search(Query(QUESTION, steps={"rewrite": {}}, trace=True))
     assert found.trace
-    assert found.trace[1].asked == asked
-    assert bool(found.trace[0].note) == (asked == QUESTION)
+    assert found.trace[1].asked == query
+    assert bool(found.trace[0].note) == (query == QUESTION)
 
 
 def test_a_server_that_is_down_costs_its_step_and_not_the_search(corpus: PublishedCorpus, llm: EndpointServer) -> None:
@@ -271,7 +271,7 @@ def test_a_folder_of_presets_is_read_when_it_changes_and_a_mistake_in_it_names_i
 
 
 @pytest.mark.parametrize(
-    ("preset", "said"),
+    ("preset", "expected"),
     [
         ("magic", r"retrieval\.preset of the corpus file: there is no preset 'magic'"),
         ("image", r"retrieval\.preset: image needs vectors image; set embeddings\.image, or name another preset"),
@@ -279,13 +279,15 @@ def test_a_folder_of_presets_is_read_when_it_changes_and_a_mistake_in_it_names_i
         ("article-late", r"needs vectors late, rows of pages; set embeddings\.late, captions\.pages,"),
     ],
 )
-def test_a_default_that_lacks_something_is_refused_before_anything_is_built(tmp_path: Path, preset: str, said: str) -> None:
+def test_a_default_that_lacks_something_is_refused_before_anything_is_built(
+    tmp_path: Path, preset: str, expected: str
+) -> None:
     write_manual(tmp_path / "pdfs" / "pump.pdf", "water pump", seed=1)
     file = str(write_corpus(tmp_path, f"retrieval: {{preset: {preset}}}\n"))
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=expected):
         plan(open_workspace(file), "plan")
     wrong = [finding for finding in diagnose([file]).findings if finding.subject.startswith("corpus ") and not finding.ok]
-    assert [re.search(said, finding.message) is not None for finding in wrong] == [True]
+    assert [re.search(expected, finding.message) is not None for finding in wrong] == [True]
 
 
 def test_a_version_whose_rows_show_no_picture_has_texts_alone_in_the_joint_space(corpus: PublishedCorpus) -> None:

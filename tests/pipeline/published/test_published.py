@@ -196,15 +196,15 @@ def test_what_a_version_does_not_hold_is_not_served_from_it(
     assert refresh(locked).published
 
     figure_id = pump.figure_refs[0]
-    asked: list[Callable[[str | None], Any]] = [
+    calls: list[Callable[[str | None], Any]] = [
         lambda version: corpus.files.document(pump.doc_id, version=version),
         lambda version: corpus.files.page_image(pump.doc_id, 1, dpi=36, version=version).result(),
         lambda version: corpus.files.figure(figure_id, version=version),
     ]
-    for ask in asked:
+    for call in calls:
         with pytest.raises(NotFoundError, match=rf"version {_live(published)} has no (document|figure) "):
-            ask(None)
-        assert ask(before)
+            call(None)
+        assert call(before)
 
     (found, *_) = corpus.search(Query("gate", filters=Filters(documents=["locked.pdf"]))).hits
     assert opened(locked).files.page_image(found.doc_id, 1, dpi=36).result().startswith(b"\x89PNG")
@@ -214,10 +214,10 @@ def test_what_a_version_does_not_hold_is_not_served_from_it(
 
     assert corpus.search(Query("pump", version=before)).hits
     shutil.rmtree(Path(published.store.root) / "versions" / before)
-    asked.append(lambda version: corpus.search(Query("pump", version=version)))
-    for ask in asked:
+    calls.append(lambda version: corpus.search(Query("pump", version=version)))
+    for call in calls:
         with pytest.raises(NotFoundError, match=f"there is no version {before}"):
-            ask(before)
+            call(before)
     assert corpus.search(Query("gate")).hits
 
 

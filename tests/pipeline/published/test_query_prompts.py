@@ -73,13 +73,13 @@ def test_another_prompt_is_used_at_once_and_embeds_nothing(corpus_file: Path) ->
     vectors = workspace.index(version)
     with closing(PublishedCorpus(workspace)) as serving:
         plain = scores(serving)
-        otherwise = open_workspace(str(write(folder, "pump pump pump: ")))
-        assert otherwise.keys == workspace.keys
-        assert plan(otherwise, "run").outcome == "unchanged"
+        changed = open_workspace(str(write(folder, "pump pump pump: ")))
+        assert changed.keys == workspace.keys
+        assert plan(changed, "run").outcome == "unchanged"
         prompted = scores(serving)
         assert prompted != plain
-        asked = Hashed().embed_query(f"pump pump pump: {QUESTION}")
-        near = {name: float(asked @ vector) for name, vector in vectors.vectors([*prompted], TEXT.name).items()}
+        query = Hashed().embed_query(f"pump pump pump: {QUESTION}")
+        near = {name: float(query @ vector) for name, vector in vectors.vectors([*prompted], TEXT.name).items()}
         assert prompted == pytest.approx(near, abs=1e-4)
         write(folder, "load load: ", text="acme/other")
         assert scores(serving) == plain, "the prompt of a model that is to come is not that of the live version's"

@@ -1,6 +1,6 @@
 """How a search ranks is decided when a question comes: no version depends on it, and none is built for it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from pipeline.refresh import refresh
 from pipeline.stages.plan import plan
 from pipeline.stages.publish import roll_back_version
 from schemas.ports import Vector
-from schemas.retrieval import Query
+from schemas.retrieval import AnswerQuery, Query
 from tests.manuals import write_manual
 from tests.pipeline.conftest import write_corpus
 
@@ -71,10 +71,10 @@ def test_a_version_says_which_ranking_it_was_judged_by_and_is_judged_anew_by_ano
     refused = refresh(workspace)
     assert not refused.published
     assert plan(workspace, "run").outcome == "refused"
-    otherwise = open_workspace(str(write_corpus(folder, judged + BY_TITLE)))
-    assert plan(otherwise, "run").outcome == "build"
-    again = refresh(otherwise)
-    for result, opened in ((refused, workspace), (again, otherwise)):
+    reweighted = open_workspace(str(write_corpus(folder, judged + BY_TITLE)))
+    assert plan(reweighted, "run").outcome == "build"
+    again = refresh(reweighted)
+    for result, opened in ((refused, workspace), (again, reweighted)):
         manifest = read_manifest(opened.store, str(result.version))
         assert manifest is not None
         assert manifest.parameters["ranking"] == opened.corpus.ranking.model_dump(mode="json")
@@ -123,8 +123,17 @@ def test_other_terms_are_another_collection_and_another_detector_other_rows(
     assert (rows.assembled != made.assembled, rows.structured == made.structured) == (True, True)
 
 
-@pytest.mark.parametrize("ask", ["search", "answer"])
-def test_a_question_is_embedded_once_a_request(serving: PublishedCorpus, ask: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda corpus, text: corpus.search(Query(text)),
+        lambda corpus, text: corpus.answer(AnswerQuery(text)),
+    ],
+    ids=["search", "answer"],
+)
+def test_a_question_is_embedded_once_a_request(
+    serving: PublishedCorpus, call: Callable[[PublishedCorpus, str], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
     embedded: list[str] = []
     embed = MiniLM.embed_query
 
@@ -133,5 +142,5 @@ def test_a_question_is_embedded_once_a_request(serving: PublishedCorpus, ask: st
         return embed(model, text)
 
     monkeypatch.setattr(MiniLM, "embed_query", counted)
-    getattr(serving, ask)("Which screws hold the winch?")
+    call(serving, "Which screws hold the winch?")
     assert embedded == ["Which screws hold the winch?"]

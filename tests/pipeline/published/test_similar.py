@@ -99,7 +99,7 @@ def test_hashes_are_computed_once_and_kept(
     assert hash_cache(published.store).ids() == set(_figures(published))
 
     def compute(_picture: bytes) -> int:
-        raise AssertionError("nobody asked for it")
+        raise AssertionError("it is not called")
 
     monkeypatch.setattr("pipeline.records.picture_hashes.perceptual_hash", compute)
     assert corpus.similar(figure, by="hash", wait_s=math.inf) == found

@@ -1,4 +1,4 @@
-"""A refresh in Airflow's terms: which run it is, what its plan left for the tasks, and which errors are tried again."""
+"""Map a refresh to Airflow: the run's name, results of the task ``plan``, and which errors are retried."""
 
 import logging
 from collections.abc import Iterator
@@ -14,8 +14,8 @@ _logger = logging.getLogger("inset")
 
 
 @contextmanager
-def in_airflow_terms() -> Iterator[None]:
-    """Let only what may succeed later be retried; all else fails at once, and its log has the one line that matters."""
+def airflow_errors() -> Iterator[None]:
+    """Retry transient errors only; other known errors fail at once with one line in the log."""
     try:
         yield
     except TransientError as error:
@@ -27,10 +27,10 @@ def in_airflow_terms() -> Iterator[None]:
 
 
 def run_name() -> str:
-    """Return what the current run is called outside Airflow."""
+    """Return the name of the current run outside Airflow."""
     return f"airflow:{get_current_context()['run_id']}"
 
 
-def planned_as(name: str) -> Any:
-    """Return what the task ``plan`` of the current run left: version, outcome or parent."""
+def planned(name: str) -> Any:
+    """Return a result of the task ``plan`` of the current run: version, outcome or parent."""
     return get_current_context()["ti"].xcom_pull(task_ids="plan", key=name)

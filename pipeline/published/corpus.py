@@ -28,7 +28,7 @@ from tasks.answering.answer_presets import answer_preset_info, with_settings
 from tasks.answering.compose import answer_prompts
 from tasks.answering.group import GroupBy
 from tasks.answering.presets import NO_CHANGES, changed, preset_info
-from tasks.answering.retrieve import looks, takes_pictures
+from tasks.answering.retrieve import compares_pictures, takes_pictures
 
 K = 10
 """Hits of those who ask for no number, by a preset that names none."""
@@ -264,7 +264,7 @@ class PublishedCorpus:
                 "and refresh, or a vision-language model that describes the picture as retrieval.models.vlm"
             )
         # A description takes a call of a generative model, and says less than what it describes.
-        return min(able, key=lambda preset: not looks(preset)).name
+        return min(able, key=lambda preset: not compares_pictures(preset)).name
 
     def overview(self) -> CorpusOverview:
         """Return what its live version holds."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from schemas.versions import Calibration, FeatureScale
 from tasks.answering.confidence import Evidence, confidence
-from tasks.answering.highlight import telling
+from tasks.answering.highlight import content_words
 
 PRIOR = 30
 """Weight of the packaged default, in questions."""
@@ -34,10 +34,10 @@ def foreign_questions() -> list[str]:
 
 def shuffled(questions: Sequence[str]) -> list[str]:
     """Return nonsense questions, made of the words of two questions each."""
-    told = [re.findall(r"\w+", telling(question)) for question in questions]
+    content = [re.findall(r"\w+", content_words(question)) for question in questions]
     found = []
-    for place, own in enumerate(told):
-        other = told[(place + len(told) // 2) % len(told)]
+    for place, own in enumerate(content):
+        other = content[(place + len(content) // 2) % len(content)]
         mixed = [word for pair in zip(own[::2], other[1::2], strict=False) for word in pair]
         if len(mixed) > 2 and own != other:
             found.append(" ".join(mixed))

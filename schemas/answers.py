@@ -125,7 +125,7 @@ class AnswerResult(Frozen):
     confidence: float | None = None
     preset: str = Field("extractive", description="The answer preset.")
     model: str | None = Field(None, description="The model that wrote it; null: every word is the documents'.")
-    note: str = Field("", description="Why the answer is extractive although a model was asked; empty otherwise.")
+    note: str = Field("", description="Why the answer is extractive despite a model; else empty.")
     parts: list[Part]
     citations: list[Citation]
     counts: AnswerCounts = AnswerCounts()

@@ -12,7 +12,7 @@ class ChangedDocuments(Frozen):
     changed: list[str]
     removed: list[str]
     lost: list[str]
-    recovered: list[str] = Field(validation_alias=AliasChoices("recovered", "mended"))  # the latter: kept by older versions
+    recovered: list[str] = Field(validation_alias=AliasChoices("recovered", "mended"))  # the latter: in older versions
 
 
 class ChangedFigure(Frozen):

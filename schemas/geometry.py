@@ -16,8 +16,7 @@ LEVEL_SHARE = 0.5
 class BBox(NamedTuple):
     """A rectangle: left, top, right, bottom."""
 
-    # All of this is asked many times of each line and each mark of a page, so sides are compared: calls of max and min take
-    # several times as long.
+    # Hot code: comparisons are several times faster than calls of max and min.
 
     x0: float
     y0: float

@@ -12,7 +12,7 @@ from schemas.retrieval import ListedPreset
 class SearchPreset(ListedPreset):
     """A preset that a corpus can be searched by."""
 
-    takes_picture: bool = Field(False, description="Whether it can be asked by a picture, alone or with words.")
+    takes_picture: bool = Field(False, description="Whether it accepts a query picture, alone or with words.")
 
 
 class CorpusOverview(Frozen):

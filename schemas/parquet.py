@@ -133,7 +133,7 @@ _ROWS_AT_ONCE = 1_000
 
 
 class Rows(Sequence[T]):
-    """A table's rows as a sequence of one noun, decoded as they are asked for: a corpus's take no more memory than Arrow does."""
+    """A table's rows as a sequence of one dataclass, decoded on access."""
 
     def __init__(self, noun: type[T], table: pa.Table) -> None:
         self._noun = noun

@@ -51,11 +51,12 @@ class _Retriever(_Step):
     stands_alone: ClassVar[bool] = True
     by: str
 
-    filters: Filters = Field(NO_FILTERS, description="Rows that it looks at, beside what the request is narrowed to.")
-    k: Rows | None = Field(None, description="Rows that it gives at most; as many as a fusion needs where none is given.")
-    floor: float | None = Field(None, description="The score below which a row is left out, in the retriever's own scale.")
+    filters: Filters = Field(NO_FILTERS, description="Filters, in addition to the request's.")
+    k: Rows | None = Field(None, description="Maximum number of rows; default: as many as the fusion needs.")
+    floor: float | None = Field(None, description="Minimum score, in the retriever's own scale.")
     asks: Literal["question", "evidence"] = Field(
-        "question", description="What it looks for; evidence: the question with the best text found by those before it."
+        "question",
+        description="What it searches for; evidence: the question with the best text found by earlier retrievers.",
     )
 
     @property
@@ -147,7 +148,7 @@ class Expand(Section):
 class ChangedDocumentStep(Section):
     """An overridden step of documents; keys that are omitted keep their values."""
 
-    by: Retriever | None = Field(None, description="What ranks rows; needed where the preset looks in all documents.")
+    by: Retriever | None = Field(None, description="What ranks rows; required if the preset has no such step.")
     k: Rows = Field(3, description="Documents kept.")
     reranked_by: Name | None = Field(
         None, description="One of retrieval.models that orders the documents anew, by their titles."
@@ -187,7 +188,7 @@ class Nearness(_Step):
 
     by: Literal["nearness"]
     space: Name = DEFAULT_SPACE
-    pool: Rows = Field(50, description="Candidates that are looked at; the others keep their order behind them.")
+    pool: Rows = Field(50, description="Candidates that are reranked; the others keep their order behind them.")
 
 
 class Judged(_Step):
@@ -203,7 +204,7 @@ class Scored(_Step):
 
     by: Literal["cross_encoder", "late"]
     model: Name | None = Field(None, description="One of retrieval.models; none: that of the kind's name.")
-    pool: Rows = Field(50, description="Candidates that are looked at; the others keep their order behind them.")
+    pool: Rows = Field(50, description="Candidates that are reranked; the others keep their order behind them.")
 
     @property
     def models(self) -> list[str]:
@@ -218,7 +219,7 @@ class Pages(_Step):
     """
 
     by: Literal["pages"]
-    pool: Rows = Field(100, description="Candidates that are looked at; the others keep their order behind them.")
+    pool: Rows = Field(100, description="Candidates that are reranked; the others keep their order behind them.")
     words: Annotated[float, Field(ge=0, le=100)] = Field(
         0.15, description="What the words of a page count; its best row counts 1."
     )
@@ -233,11 +234,11 @@ Reranker = Annotated[Nearness | Judged | Scored | Pages, Field(discriminator="by
 class Select(Section):
     """Which of the ranked rows are returned."""
 
-    k: Rows | None = Field(None, description="Rows given at most, where a request asks for no number.")
+    k: Rows | None = Field(None, description="Maximum number of rows if the request has none.")
     quota: dict[Modality, Annotated[int, Field(ge=0, le=MOST_ROWS)]] = Field(
-        {}, description="Rows of a modality at most; a modality that isn't named gives none, where any is."
+        {}, description="Maximum rows of a modality; if any is set, the others are excluded."
     )
-    floor: float | None = Field(None, description="The score below which a row isn't given.")
+    floor: float | None = Field(None, description="Minimum score of a row.")
     diversity: Share | None = Field(
         None, description="How far rows must differ from those above (MMR); none: as ranking.diversity of the corpus file."
     )
@@ -249,11 +250,11 @@ class Steps(Section):
 
     describe: Describe | None = Field(None, description="Add a description of the picture to the words.")
     rewrite: Rewrite | None = Field(None, description="Put the question into other words.")
-    expand: Expand | None = Field(None, description="Look for more words than the question has.")
-    documents: DocumentStep | None = Field(None, description="Look in the best documents only.")
-    retrieve: list[Retriever] = Field(min_length=1, max_length=10, description="What is asked of the index.")
+    expand: Expand | None = Field(None, description="Add words to the question.")
+    documents: DocumentStep | None = Field(None, description="Search in the best documents only.")
+    retrieve: list[Retriever] = Field(min_length=1, max_length=10, description="The retrievers.")
     fuse: Fuse = Fuse()
-    rerank: list[Reranker] = Field([], max_length=5, description="Order the best candidates anew, step after step.")
+    rerank: list[Reranker] = Field([], max_length=5, description="Rerankers, one after another.")
     select: Select = Select()
 
     @model_validator(mode="after")

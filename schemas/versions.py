@@ -152,7 +152,7 @@ class PlanSummary(PlanCounts):
 
     bytes_to_parse: int
     sources: dict[str, list[str]] = Field(description="The sources behind new, changed and gone.")
-    captions: dict[str, ExpectedCalls] = Field({}, description="What generative models would be asked, by captioner.")
+    captions: dict[str, ExpectedCalls] = Field({}, description="Expected calls of generative models, by captioner.")
     advice: list[str] = Field([], description="What to set, by what the live version shows.")
 
 

@@ -117,8 +117,8 @@ class _Graph:
         return self._normalised("embeddings.LayerNorm", self._node("Add", words, used))
 
     def _layer(self, layer: str, states: str, heads: int) -> str:
-        asked = (self._linear(f"{layer}.attention.self.{part}", states) for part in ("query", "key", "value"))
-        attended = self._node("Attention", *asked, q_num_heads=heads, kv_num_heads=heads)
+        projections = (self._linear(f"{layer}.attention.self.{part}", states) for part in ("query", "key", "value"))
+        attended = self._node("Attention", *projections, q_num_heads=heads, kv_num_heads=heads)
         states = self._residual(f"{layer}.attention.output", attended, states)
         widened = self._node("Gelu", self._linear(f"{layer}.intermediate.dense", states))
         return self._residual(f"{layer}.output", widened, states)

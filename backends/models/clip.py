@@ -95,7 +95,7 @@ class Clip:
             BadInputError: A picture can't be decoded.
             MemoryError: The batch is too large.
         """
-        # The next ones are decoded while the model looks at these.
+        # The next batch is decoded while the model runs.
         with ThreadPoolExecutor(min(THREADS, os.cpu_count() or 1)) as threads:
             prepared = threads.map(lambda picture: self._prepare(open_picture(picture, LARGEST_SIDE_PX)), pictures)
             return self._in_batches(prepared, self._model.encode_image)

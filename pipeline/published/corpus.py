@@ -27,7 +27,7 @@ from schemas.versions import VersionList
 from tasks.answering.answer_presets import answer_preset_info, with_settings
 from tasks.answering.compose import answer_prompts
 from tasks.answering.presets import changed, preset_info
-from tasks.answering.retrieve import looks, takes_pictures
+from tasks.answering.retrieve import compares_pictures, takes_pictures
 from workers.draw_pages import PageDrawer
 
 SIMILAR_WAIT_S = 3.0
@@ -214,8 +214,8 @@ class PublishedCorpus:
                 "this version can't be searched by a picture: name a model of pictures as embeddings.image in the corpus file "
                 "and refresh, or a vision-language model that describes the picture as retrieval.models.vlm"
             )
-        # Describing the picture costs a call of a generative model, and loses detail.
-        return min(able, key=lambda preset: not looks(preset)).name
+        # A description takes a call of a generative model, and says less than what it describes.
+        return min(able, key=lambda preset: not compares_pictures(preset)).name
 
     def overview(self) -> CorpusOverview:
         """Return a summary of the live version."""

@@ -31,7 +31,7 @@ from schemas.versions import Calibration, Counts, Status
 from tasks.answering.confidence import DEFAULT_CALIBRATION, NEARNESS, default_calibration
 from tasks.answering.embedded_query import EmbeddedQuery
 from tasks.answering.group import GROUPED, BestOfGroup, group
-from tasks.answering.highlight import highlights, nearest_sentences, telling
+from tasks.answering.highlight import content_words, highlights, nearest_sentences
 from tasks.answering.localise import localise
 from tasks.answering.narrow import NOTHING, names_of, resolve, with_filters
 from tasks.answering.phrases import holding
@@ -314,8 +314,8 @@ class OpenVersion:
         ]
 
     def _marker(self, words: str, phrases: Sequence[str]) -> Callable[[str, str | None], list[Span]]:
-        """Return a function from text and language to the spans that match."""
-        wanted = query_terms(telling(words), self.counts.documents_by_language)
+        """Return what finds the places to mark in a text of a language, or of one that isn't known."""
+        wanted = query_terms(content_words(words), self.counts.documents_by_language)
         return lambda text, language: highlights(text, spans(text, language, wanted), phrases)
 
     def hits(

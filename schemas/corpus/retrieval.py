@@ -29,14 +29,14 @@ class Ranking(Section):
 
     weights: FieldWeights = Field(
         {"search_text": 1.0},
-        description="What BM25 looks in, and how much each counts: search_text (title, section and text in one), title, "
+        description="Fields that BM25 searches, with their weights: search_text (title, section and text in one), title, "
         "section_path, text, caption.",
     )
     stop_words: Literal["english"] | list[Text] = Field([], description="Words that BM25 leaves out of a question.")
     fusion: Literal["rrf", "weighted"] = Field(
         "rrf", description="How hybrid merges: by rank (reciprocal rank fusion), or by scores brought to one scale."
     )
-    alpha: Share = Field(0.5, description="What dense counts in a weighted fusion; BM25 counts the rest.")
+    alpha: Share = Field(0.5, description="Weight of dense in a weighted fusion; BM25 has the rest.")
     rrf_k: int = Field(60, gt=0, le=1_000_000, description="Rank offset of reciprocal rank fusion.")
     diversity: Share = Field(0.0, description="How far rows must differ from those above (MMR): 0 not at all, 1 above all.")
 

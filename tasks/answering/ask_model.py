@@ -15,12 +15,12 @@ _THOUGHTS = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
 """Reasoning before the answer."""
 
 
-def reply(model: Writer, asked: str | tuple[Message, ...], record: StepRecord, picture: bytes | None = None) -> str:
+def reply(model: Writer, prompt: str | tuple[Message, ...], record: StepRecord, picture: bytes | None = None) -> str:
     """Return a model's reply without its reasoning; "" if there is none, with the reason in the step's note.
 
-    ``asked`` is a chat, or the text of one message, which ``picture``, an encoded image, goes with.
+    ``prompt`` is a chat, or the text of one message, which ``picture``, an encoded image, goes with.
     """
-    request = Request.of("asked", asked, picture) if isinstance(asked, str) else Request("asked", asked)
+    request = Request.of("prompt", prompt, picture) if isinstance(prompt, str) else Request("prompt", prompt)
     text = ""
     with closing(model.stream(request)) as said:
         for item in said:

@@ -11,7 +11,7 @@ from schemas.ports import SearchIndex, TextEmbedder
 from schemas.versions import Calibration, FeatureScale
 from schemas.words import words
 from tasks.answering.embedded_query import EmbeddedQuery
-from tasks.answering.highlight import sentences, telling
+from tasks.answering.highlight import content_words, sentences
 from tasks.enriching.spaces import DEFAULT
 
 NEARNESS = DEFAULT
@@ -117,7 +117,7 @@ def _of_words(
 
 
 def _once(question: str) -> list[str]:
-    return list(dict.fromkeys(word.folded for word in words(telling(question))))
+    return list(dict.fromkeys(word.folded for word in words(content_words(question))))
 
 
 def _share(held: Sequence[bool], weights: Sequence[float]) -> float:

@@ -30,13 +30,13 @@ def diversify(
     if left:
         matrix = np.stack([_unit(vectors[name]) for name in left])
         gains = relevance * (matrix @ _unit(query))
-        likeness = np.zeros(len(left), np.float32)
+        similarity = np.zeros(len(left), np.float32)
         while len(chosen) < min(k, len(left)):
-            marginal = gains - (1 - relevance) * likeness
+            marginal = gains - (1 - relevance) * similarity
             place = int(np.argmax(marginal))  # ties go to the better ranked
             chosen.append((left[place], float(min(marginal[place], chosen[-1][1] if chosen else np.inf))))
             to_this = matrix @ matrix[place]
-            likeness = np.maximum(likeness, to_this) if len(chosen) > 1 else to_this
+            similarity = np.maximum(similarity, to_this) if len(chosen) > 1 else to_this
             gains[place] = -np.inf
     return [*chosen, *((name, -1.0) for name in ranked if name not in vectors)][:k]
 

@@ -13,7 +13,7 @@ from schemas.figure_labels import caption_label, mentions
 from schemas.tags import TagTemplate, escape
 from schemas.words import words
 from tasks.answering.cite import citation
-from tasks.answering.highlight import telling
+from tasks.answering.highlight import content_words
 from tasks.answering.passages import Passage, PassageBlock, figures_of, runs
 
 MOST_CANDIDATES = 100
@@ -128,7 +128,7 @@ def _texts(passage: Passage, block: PassageBlock, template: TagTemplate) -> Iter
 
 def scores(question: str, found: Sequence[Candidate], near: Sequence[float], passages: Sequence[Passage]) -> list[float]:
     """Return a score for each candidate: by cosine (``near``), by the question's words weighted by rarity, and by rank."""
-    terms = _stems(telling(question))
+    terms = _stems(content_words(question))
     held = [terms & _stems(candidate.context) for candidate in found]
     frequency = Counter(word for own in held for word in own)
     rarity = {word: math.log(1 + (len(found) - count + 0.5) / (count + 0.5)) for word, count in frequency.items()}

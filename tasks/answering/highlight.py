@@ -48,7 +48,7 @@ _END = re.compile(
 """The end of a sentence; not after an abbreviation or the number of a list item."""
 
 
-def telling(query: str) -> str:
+def content_words(query: str) -> str:
     """Return a question without function words; unchanged if it has no others."""
     there = list(words(query))
     asking = [word for word in there if word.folded in _ASKING]

@@ -58,7 +58,9 @@ def retrieve(
     search = Search(index, ranking, trace or Trace(), resources)
     if plan.describe is not None and query.picture is not None:
         with search.trace.step("describe", query.words) as record:
-            query = described(query, search.writer(plan.describe.model), record, needed=not (query.words or looks(plan)))
+            query = described(
+                query, search.writer(plan.describe.model), record, needed=not (query.words or compares_pictures(plan))
+            )
     if plan.rewrite is not None and not query.has_no_words:
         with search.trace.step("rewrite", query.words) as record:
             query = query.reworded(rewritten(query.words, search.writer(plan.rewrite.model), record))
@@ -111,10 +113,10 @@ def _check(plan: Steps, query: EmbeddedQuery, resources: Resources) -> None:
 
 def takes_pictures(plan: Steps) -> bool:
     """Return whether a plan accepts a query picture: it embeds or describes it."""
-    return looks(plan) or plan.describe is not None
+    return compares_pictures(plan) or plan.describe is not None
 
 
-def looks(plan: Steps) -> bool:
+def compares_pictures(plan: Steps) -> bool:
     """Return whether a plan compares vectors of pictures."""
     return any(SPACES[space].sees for space in plan.spaces)
 

@@ -26,9 +26,9 @@ def ask_index(search: Search, retriever: Retriever, query: EmbeddedQuery, depth:
         narrowed = both(filters, retriever.filters)
         if narrowed is None:
             return record.keep([])
-        if search.resources.has_pages and not narrowed.modalities and not _looks(retriever):
+        if search.resources.has_pages and not narrowed.modalities and not _sees_pictures(retriever):
             narrowed = without_pages(narrowed)
-        if query.has_no_words and not _looks(retriever):
+        if query.has_no_words and not _sees_pictures(retriever):
             record.note = NO_WORDS
             return record.keep([])
         match retriever:
@@ -57,7 +57,7 @@ def without_pages(filters: Filters) -> Filters:
     return filters.model_copy(update={"modalities": [one for one in Modality if one is not Modality.PAGE]})
 
 
-def _looks(retriever: Retriever) -> bool:
+def _sees_pictures(retriever: Retriever) -> bool:
     """Return whether a retriever compares pictures; only such a one finds rows of whole pages by default."""
     return any(SPACES[space].sees for space in retriever.spaces)
 

@@ -142,11 +142,11 @@ def echoes(text: str, words: Sequence[str], instructions: str) -> bool:
     """Return whether a text repeats the instructions, or has marks of a chat."""
     if _CHAT_MARKS.search(text):
         return True
-    asked = words_of(instructions)
-    size = min(_ECHO_RUN, len(asked))
+    instructed = words_of(instructions)
+    size = min(_ECHO_RUN, len(instructed))
     if not size or len(words) < size:
         return False
-    runs = set(_runs(asked, size))
+    runs = set(_runs(instructed, size))
     return any(run in runs for run in _runs(words, size))
 
 

@@ -79,8 +79,11 @@ def _settings(**given: str | float | None) -> Settings:
 
 
 def _text_model(name: str, options: EmbeddingOptions | TextModelOptions, option: str) -> ModelName:
-    prompt, asked = _settings(document_prompt=options.document_prompt), _settings(query_prompt=options.query_prompt)
-    return ModelName(name, options.revision, prompt, option, asked)
+    prompt, query_settings = (
+        _settings(document_prompt=options.document_prompt),
+        _settings(query_prompt=options.query_prompt),
+    )
+    return ModelName(name, options.revision, prompt, option, query_settings)
 
 
 def _table_model(options: EmbeddingOptions) -> ModelName | None:

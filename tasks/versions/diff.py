@@ -50,7 +50,7 @@ def diff(base: VersionFacts | None, new: VersionFacts, figures: Iterable[tuple[p
     for had, has in figures:
         gained.add(_only(has, had))
         lost.add(_only(had, has))
-    asked = sorted((base.found.keys() if base else set()) & new.found.keys())
+    common = sorted((base.found.keys() if base else set()) & new.found.keys())
     old_found = base.found if base else {}
     return VersionDiff(
         corpus=new.manifest.corpus,
@@ -62,9 +62,9 @@ def diff(base: VersionFacts | None, new: VersionFacts, figures: Iterable[tuple[p
         more_figures_gained=gained.more,
         more_figures_lost=lost.more,
         questions=ChangedQuestions(
-            asked=len(asked),
-            won=[name for name in asked if new.found[name] and not old_found[name]],
-            lost=[name for name in asked if old_found[name] and not new.found[name]],
+            asked=len(common),
+            won=[name for name in common if new.found[name] and not old_found[name]],
+            lost=[name for name in common if old_found[name] and not new.found[name]],
         ),
         metrics=_changes(base.metrics if base else {}, new.metrics),
         counts=_changes(_counts(base), _counts(new)),

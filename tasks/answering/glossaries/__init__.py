@@ -1,4 +1,4 @@
-"""Glossaries: each YAML file beside this module lists terms (``asked``), and words that a search adds for them (``also``).
+"""Glossaries: each YAML file beside this module lists terms (``terms``), and words that a search adds for them (``adds``).
 
 Documents may hold the parts of a measure but never its name: no annual report prints its quick ratio.
 """
@@ -22,7 +22,7 @@ def expanded(question: str, glossary: str) -> str:
 @functools.cache
 def _entries(glossary: str) -> list[tuple[re.Pattern[str], list[str]]]:
     read = yaml.safe_load((files(__name__) / f"{glossary}.yaml").read_text(encoding="utf-8"))
-    return [(_pattern(entry["asked"]), entry["also"].split()) for entry in read]
+    return [(_pattern(entry["terms"]), entry["adds"].split()) for entry in read]
 
 
 def _pattern(terms: list[str]) -> re.Pattern[str]:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from schemas.evidence import Span
 from schemas.ports import Vector
 from schemas.words import words
-from tasks.answering.highlight import excerpt, highlights, nearest_sentences, sentences, telling
+from tasks.answering.highlight import content_words, excerpt, highlights, nearest_sentences, sentences
 
 
 def _marked(text: str, spans: list[Span]) -> list[str]:
@@ -25,7 +25,7 @@ def _marked(text: str, spans: list[Span]) -> list[str]:
     ],
 )
 def test_words_that_only_ask_are_nothing_to_look_at(query: str, left: str) -> None:
-    assert telling(query) == left
+    assert content_words(query) == left
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pymupdf
 import pytest
 
-from backends.pdf.document import Document, open_document
+from backends.pdf.document import MuPdfDocument, open_document
 from schemas.drawings import Letters
 from schemas.errors import BadInputError, FailureCode
 from schemas.geometry import BBox
@@ -84,7 +84,7 @@ def test_a_file_that_holds_nothing_is_refused_and_says_why(data: bytes, code: Fa
 def test_metadata_that_is_not_there_is_empty() -> None:
     document = pymupdf.open()
     document.new_page()
-    empty = Document(document)
+    empty = MuPdfDocument(document)
     assert (empty.title, empty.subject, empty.dates) == ("", "", ("", ""))
     document.set_metadata({"title": "Pump P-200", "subject": "Service", "modDate": "D:20240301", "creationDate": "D:2023"})
     opened = open_document(document.tobytes())

@@ -6,7 +6,7 @@ from itertools import pairwise
 import pymupdf
 import pytest
 
-from backends.pdf.document import Document
+from backends.pdf.document import MuPdfDocument
 from schemas.drawings import Ruling, Side
 from schemas.geometry import BBox
 from tasks.reading.read import read_page
@@ -30,7 +30,7 @@ def _table(texts: dict[tuple[float, float], str], ruling: Ruling | None = None) 
     page = document.new_page()
     for (x, y), text in texts.items():
         page.insert_text((x, y), text, fontsize=10)
-    content = read_page(Document(document), 1)
+    content = read_page(MuPdfDocument(document), 1)
     return tabulate(ruling or _full(), content.texts, content.letters)
 
 
@@ -156,7 +156,7 @@ def _drawn(
     ]
     down = [Side(one.x, *sorted((one.y, other.y))) for one, other in corners if abs(one.x - other.x) < 1]
     across = [Side(one.y, *sorted((one.x, other.x))) for one, other in corners if abs(one.y - other.y) < 1]
-    content = read_page(Document(document), 1)
+    content = read_page(MuPdfDocument(document), 1)
     bbox = BBox(*(pymupdf.Rect(xs[0], ends[0], xs[-1], ends[-1]) * page.derotation_matrix))
     grid = tabulate(
         Ruling(bbox, tuple(down), tuple(across)), content.texts, content.letters, rotation, right_to_left=right_to_left
@@ -286,7 +286,7 @@ def test_lines_that_stand_on_no_common_height_are_one_row() -> None:
     for x, step in ((78, 11), (178, 14)):
         for line in range(5):
             page.insert_text((x, 136 + step * line), f"{x}.{line}", fontsize=10)
-    content = read_page(Document(document), 1)
+    content = read_page(MuPdfDocument(document), 1)
     ruling = Ruling(
         BBox(72, 100, 272, 210),
         tuple(Side(x, 100, 210) for x in XS),

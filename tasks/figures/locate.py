@@ -15,7 +15,7 @@ from tasks.figures.backgrounds import is_note_background, with_shadows
 from tasks.figures.captioned import captioned_parts, without_stray_rules
 from tasks.figures.charts import join_bars
 from tasks.figures.drawing_labels import with_labels
-from tasks.figures.drawings import are_lone_rules, join_marks
+from tasks.figures.drawings import join_marks
 from tasks.figures.graphics import Placed, placed_graphics
 from tasks.figures.join_images import join_images, mark_inline
 from tasks.figures.legends import lone_legends
@@ -52,8 +52,6 @@ def locate(
     """
     if not (images or marks):
         return Located((), ())
-    if not (images or frames) and are_lone_rules(marks):
-        return Located(tuple(ruled_algorithms(marks, lines)), ())
     text = PageText.of(lines)
     whole = join_images(images)
     covering = PAGE_SHARE * _sheet(page, images, marks, lines).area

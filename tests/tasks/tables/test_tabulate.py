@@ -271,15 +271,6 @@ def test_a_cell_beside_ruled_and_unruled_rows_is_one(rotation: int) -> None:
     assert sorted(row[0] for row in rows) == ["", "", "", "Large", "Model"]
 
 
-def test_lines_of_words_are_one_cells_where_the_table_rules_its_rows() -> None:
-    columns = [
-        ["Home", "Ann", "1 Mill Road", "Leeds"],
-        ["Work", "Bob", "2 High Street", "York"],
-        ["Bank", "Eve", "PO", "Hull"],
-    ]
-    assert len(_drawn(columns, under=4).rows) == 6
-
-
 def test_lines_that_stand_on_no_common_height_are_one_row() -> None:
     document = pymupdf.open()
     page = document.new_page()

@@ -134,7 +134,7 @@ def _position(block: LayoutBlock, others: Sequence[LayoutBlock]) -> int:
 
 
 def _titles(blocks: Sequence[LayoutBlock]) -> list[int]:
-    """Return the blocks that stand alone at the head of the page: they are above every column, however short."""
+    """Return the blocks with nothing beside them at the head of the page: they are above every column, however short."""
     order = sorted(range(len(blocks)), key=lambda number: blocks[number].box.y0)
     titles: list[int] = []
     for number, following in pairwise(order):

@@ -179,7 +179,9 @@ class _Reading:
         if located.tables:
             self._add_tables(content, located.tables, lines_of_tables(located.tables, lines, placed), placed)
 
-    def _add_tables(self, content: Content, tables: Sequence[Ruling], written: Sequence[Sequence[Line]]) -> None:
+    def _add_tables(
+        self, content: Content, tables: Sequence[Ruling], written: Sequence[Sequence[Line]], placed: Sequence[Placement]
+    ) -> None:
         page = content.page
         right_to_left = runs_right_to_left("".join([line.text for line in content.texts]))
         tagged = [placement.bbox for placement in placed if placement.role in TAGGED and placement.figure_id is not None]

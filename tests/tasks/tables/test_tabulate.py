@@ -197,7 +197,7 @@ def test_one_column_of_numbers_is_enough_beside_names_that_wrap() -> None:
 
 
 @pytest.mark.parametrize("rotation", [90, 180, 270])
-def test_rows_without_rules_are_those_that_the_reader_of_a_turned_page_sees(rotation: int) -> None:
+def test_rows_without_rules_are_those_that_the_reader_of_a_rotated_page_sees(rotation: int) -> None:
     assert _drawn(NUMBERS, rotation=rotation).rows == NUMBERED
 
 
@@ -218,7 +218,7 @@ def test_a_wrapped_cell_stays_in_its_row() -> None:
     )
 
 
-def test_a_wrapped_name_stays_in_its_row_though_its_numbers_stand_beside_its_last_line() -> None:
+def test_a_wrapped_name_stays_in_its_row_though_its_numbers_are_beside_its_last_line() -> None:
     columns = [
         ["", "Sales of goods and", "of services", "Taxes", "Interest"],
         ["2022", "", "9,120", "1,400", "210"],
@@ -271,7 +271,7 @@ def test_a_cell_beside_ruled_and_unruled_rows_is_one(rotation: int) -> None:
     assert sorted(row[0] for row in rows) == ["", "", "", "Large", "Model"]
 
 
-def test_lines_that_stand_on_no_common_height_are_one_row() -> None:
+def test_lines_that_are_not_level_are_one_row() -> None:
     document = pymupdf.open()
     page = document.new_page()
     for x, step in ((78, 11), (178, 14)):

@@ -24,11 +24,6 @@ def join_marks(page: BBox, marks: Sequence[Mark], body: Sequence[Line]) -> list[
     """Return the drawings of a page.
 
     A white background joins the marks on it, but has no extent of its own; a white box around a paragraph is ignored.
-
-    Args:
-        page: The page's box.
-        marks: Its paths.
-        body: The lines of its paragraphs.
     """
     kept = [
         mark

@@ -41,15 +41,7 @@ class Located:
 def locate(
     page: BBox, images: Sequence[Image], marks: Sequence[Mark], frames: Sequence[BBox], lines: Sequence[Line]
 ) -> Located:
-    """Find the pictures of a page.
-
-    Args:
-        page: The page's box.
-        images: Its images, cut to the page.
-        marks: Its paths, cut to their clips.
-        frames: Clips smaller than the page: placed graphics, often.
-        lines: Its visible lines of text.
-    """
+    """Find the pictures of a page, given its visible lines. ``frames`` are clips smaller than the page, often placed graphics."""
     if not (images or marks):
         return Located((), ())
     text = PageText.of(lines)

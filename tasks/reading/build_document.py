@@ -30,14 +30,7 @@ def build_document(
     headings: Headings,
     recognised: Mapping[str, Sequence[RecognisedLine]],
 ) -> StructuredDocument:
-    """Return the document that draft blocks in reading order make.
-
-    Args:
-        parsed: The document as parsed.
-        drafts: All of its blocks.
-        headings: Gives each block its section.
-        recognised: OCR lines by figure id.
-    """
+    """Return the document that draft blocks in reading order make."""
     inner: dict[int, list[str]] = defaultdict(list)
     for line in parsed.lines:
         if line.inside is not None:

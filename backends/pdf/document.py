@@ -1,10 +1,10 @@
-"""An open PDF, as ``PdfDocument`` has it."""
+"""The implementation of ``PdfDocument`` with MuPDF."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from backends.pdf.opening import free_memory, lost_content, open_pdf, refusing
-from backends.pdf.page import Page, read_page
+from backends.pdf.page import MuPdfPage, read_page
 from backends.pdf.page_labels import page_labels
 from schemas.documents import OutlineEntry
 from schemas.errors import BadInputError, FailureCode
@@ -13,54 +13,54 @@ if TYPE_CHECKING:
     import pymupdf
 
 
-def open_document(data: bytes, passwords: Sequence[str] = ()) -> "Document":
-    """Open a PDF to be read; arguments and errors as for ``open_pdf``."""
-    return Document(open_pdf(data, passwords))
+def open_document(data: bytes, passwords: Sequence[str] = ()) -> "MuPdfDocument":
+    """Open a PDF; arguments and errors as for ``open_pdf``."""
+    return MuPdfDocument(open_pdf(data, passwords))
 
 
-class Document:
-    """Implements ``PdfDocument`` with MuPDF, whose warnings and cache are those of the whole process: open one at a time."""
+class MuPdfDocument:
+    """Implements ``PdfDocument``. MuPDF's warnings and cache are global to the process: open one at a time."""
 
     def __init__(self, pdf: "pymupdf.Document") -> None:
         self._pdf = pdf
 
     @property
     def page_count(self) -> int:
-        """How many pages it has."""
+        """The number of pages."""
         return int(self._pdf.page_count)
 
     @property
     def is_repaired(self) -> bool:
-        """Whether its structure was damaged and had to be rebuilt; becomes true when the damage is met."""
+        """Whether its structure was damaged and had to be rebuilt; becomes true once the damage is found."""
         return bool(self._pdf.is_repaired)
 
     @property
     def title(self) -> str:
-        """The title in its metadata; "" where there is none."""
+        """The title in its metadata; "" without one."""
         return self._metadata("title")
 
     @property
     def subject(self) -> str:
-        """The subject in its metadata; "" where there is none."""
+        """The subject in its metadata; "" without one."""
         return self._metadata("subject")
 
     @property
     def dates(self) -> tuple[str, str]:
-        """When its metadata says that it was changed last, and that it was made; "" where it doesn't say."""
+        """Its modification and creation dates in its metadata; "" without them."""
         return self._metadata("modDate"), self._metadata("creationDate")
 
     def _metadata(self, name: str) -> str:
         return str((self._pdf.metadata or {}).get(name) or "")
 
     def page_labels(self) -> list[str]:
-        """Return what its pages are called; see the port."""
+        """Return its page labels; see the port."""
         try:
             with refusing("the labels of pages can't be read", FailureCode.DAMAGED):
                 return page_labels(self._pdf)
         except BadInputError:
             return []
 
-    def read_page(self, number: int) -> Page:
+    def read_page(self, number: int) -> MuPdfPage:
         """Read one page; see the port."""
         return read_page(self._pdf, number)
 
@@ -68,7 +68,7 @@ class Document:
         """Return the PDF's own outline; see the port."""
         try:
             with refusing("the outline can't be read", FailureCode.DAMAGED):
-                # PyMuPDF's own list takes a hundred times as long, and counts the heights of named destinations from below.
+                # PyMuPDF's own list takes a hundred times as long, and measures named destinations from the bottom.
                 return [
                     OutlineEntry(level, " ".join((item.title() or "").split()), item.page().page + 1, item.m_internal.y)
                     for level, item in _items(self._pdf.this.fz_load_outline(), 1)
@@ -77,11 +77,11 @@ class Document:
             return []
 
     def lost_content(self) -> list[str]:
-        """Return the warnings since the last call that mean lost content, each once."""
+        """Return the distinct warnings since the last call that mean lost content."""
         return lost_content()
 
     def free_memory(self) -> None:
-        """Drop what is cached of pages read so far."""
+        """Empty the cache of earlier pages."""
         free_memory()
 
 

@@ -1,11 +1,10 @@
 """Write tags into a copy of a PDF, each inside the box of its figure.
 
-The copy is the original, byte for byte, with a further revision behind it (an incremental update), so nothing of the
-original can get lost; only a damaged file, which PDF forbids to be updated, is written anew. It is an artifact for
-readers and other tools, never parsed again: its tags come last on a page, whatever the reading order, and words of the
-original that look like a tag stand there as they did.
+The copy is the original, byte for byte, with an incremental update, so nothing of the original is lost; only a damaged file,
+which PDF forbids to be updated, is rewritten. The copy is for readers and other tools and is never parsed again: its tags come
+last on a page, whatever the reading order, and words of the original that look like a tag are kept.
 
-Source: "RAG Beyond Text".
+Source: "RAG Beyond Text"; ``bench/tagged_pdf.py`` measures how its own method loses tags and splits tables.
 """
 
 import functools
@@ -26,34 +25,26 @@ INSCRIBE_VERSION = "1"
 _FONT = "InsetTag"
 _COLOUR = "0.75 0 0.35"
 _LARGEST_PT = 8.0
-"""Size of type of a tag that has room: larger, and it hides a small figure; smaller, and people can't read it. A figure with
-less room gets less.
-"""
+"""Maximum type size of a tag: a larger one hides a small figure, a smaller one is hard to read."""
 
 _SMALLER = (1.0, 0.8, 0.6, 0.45, 0.3)
-"""Sizes that are tried where words stand in the way, by the largest that fits the box: the last is hard to read, and the word
-is crossed.
-"""
+"""Sizes that are tried to avoid other words, relative to the largest that fits the box."""
 
 _CLEAR_PT = 1.5
-"""Room kept between a tag and other words. At 0, readers of text join the tag to the word beside it; more leaves no place in
-small figures.
-"""
+"""Room between a tag and other words. At 0, readers of text join the tag with the word beside it."""
 
 _ONE_LINE_PT = 3.1
-"""Height within which tops of words are one line for table finders, which take 3 points: less, and a tag tears the row of a
-table beside it.
+"""Difference of tops within which table finders join words into one line (they use 3 points): a tag closer than that splits the
+row of a table beside it.
 """
 
 _MOST_STEPS = 60
-"""Heights in a box at which a place for the tag is looked for. Bounds the time for a figure as high as its page; fewer pass
-over a gap between lines.
-"""
+"""Maximum heights in a box at which the tag is tried. Bounds the time for a figure as high as its page."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inscription:
-    """A tag, and the box of the placement that it stands for."""
+    """A tag, and the box of its placement."""
 
     page: int
     bbox: BBox
@@ -67,14 +58,14 @@ def inscribe(
     passwords: Sequence[str] = (),
     opened: Callable[[int], None] = lambda _pages: None,
 ) -> bytes:
-    """Return a copy of a PDF that shows each tag inside its box: upright for the reader, in one line, clear of other words.
+    """Return a copy of a PDF with each tag inside its box: upright for the reader, in one line, clear of other words.
 
-    Same inputs, same bytes; but an encrypted document stays encrypted, and encryption is random.
+    Same inputs give the same bytes, except for encrypted documents, since encryption is random.
 
     Args:
         data: The original.
-        inscriptions: Tags, printable ASCII, and where they stand.
-        passwords: Tried in order where the file asks for one.
+        inscriptions: Tags, printable ASCII, and their boxes.
+        passwords: Tried in order if the file needs one.
         opened: Called with the number of pages once the document is open.
 
     Raises:
@@ -111,23 +102,22 @@ def _rect(box: Sequence[float]) -> "pymupdf.Rect":
 def _fitted(tag: str, box: BBox, words: Sequence[BBox]) -> tuple[float, float, float]:
     """Return left, baseline and size of a tag in its box, as the reader sees the page.
 
-    The largest place that is clear of words is taken, and of those the topmost. Where words leave no place, the tag stands
-    across the fewest.
+    The largest and topmost position clear of words is taken; without one, the position that covers the fewest words.
     """
     length, high, tall = _measured(tag)
     fits = min(_LARGEST_PT, box.width / length, box.height / tall)
     near = [word for word in words if (word & box.grown(_CLEAR_PT)).area > 0]
     tops = [word.y0 for word in words if word.y1 > box.y0 - 2 * _ONE_LINE_PT and word.y0 < box.y1 + 2 * _ONE_LINE_PT]
-    best, least = (box.x0, box.y0 + high, fits), (float("inf"), True)
+    best, lowest = (box.x0, box.y0 + high, fits), (float("inf"), True)
     for size in (fits * smaller for smaller in _SMALLER):
-        for left, top in _places(box, size * length, size * tall):
+        for left, top in _positions(box, size * length, size * tall):
             line = BBox(left, top, left + size * length, top + size * tall).grown(min(_CLEAR_PT, size / 2))
             crossed = sum((word & line).area for word in near)
             beside = [other for other in tops if abs(other - top) <= _ONE_LINE_PT]
             score = crossed, bool(beside) and max(beside) - min(beside) > 1
-            if score < least:
-                best, least = (left, top + size * high, size), score
-            if least == (0, False):
+            if score < lowest:
+                best, lowest = (left, top + size * high, size), score
+            if lowest == (0, False):
                 return best
     return best
 
@@ -140,13 +130,13 @@ def _helvetica() -> "pymupdf.Font":
 
 
 def _measured(text: str) -> tuple[float, float, float]:
-    """Return the length of a line at size 1, its height above the baseline, and its whole height."""
+    """Return the length of a line at size 1, its ascent, and its whole height."""
     font = _helvetica()
     return font.text_length(text, 1), font.ascender, font.ascender - font.descender
 
 
-def _places(box: BBox, width: float, height: float) -> Iterator[tuple[float, float]]:
-    """Yield where a line of this size may begin, left and top, from the top left on."""
+def _positions(box: BBox, width: float, height: float) -> Iterator[tuple[float, float]]:
+    """Yield positions for a line of this size, left and top, from the top left."""
     room = max(0.0, box.height - height)
     steps = min(_MOST_STEPS, int(2 * room / height)) if height else 0
     lefts = [box.x0] if box.width - width < 1 else [box.x0, (box.x0 + box.x1 - width) / 2, box.x1 - width]
@@ -156,7 +146,7 @@ def _places(box: BBox, width: float, height: float) -> Iterator[tuple[float, flo
 
 
 class _Writer:
-    """Puts lines of text on pages, in a font of its own that all share."""
+    """Adds lines of text to pages, in a shared font."""
 
     def __init__(self, document: "pymupdf.Document") -> None:
         from pymupdf import mupdf
@@ -166,7 +156,7 @@ class _Writer:
         self._font: int | None = None
 
     def write(self, page: "pymupdf.Page", lines: Iterable[tuple[str, float, float, float]]) -> None:
-        """Add lines (text, left, baseline, size), as the reader sees the page, on top of what is there."""
+        """Add lines (text, left, baseline, size), as the reader sees the page, on top of the content."""
         import pymupdf
         from pymupdf import mupdf
 
@@ -178,16 +168,16 @@ class _Writer:
         written = ["Q\n" * (1 + left_open)]
         for text, left, baseline, size in lines:
             matrix = pymupdf.Matrix(size, 0, 0, -size, left, baseline) * from_page
-            place = " ".join(f"{value:.5f}" for value in matrix)
+            position = " ".join(f"{value:.5f}" for value in matrix)
             spelled = text.replace("\\", "\\\\").replace("(", "\\(").replace(")", "\\)")
-            written.append(f"q BT {_COLOUR} rg /{_FONT} 1 Tf {place} Tm ({spelled}) Tj ET Q\n")
+            written.append(f"q BT {_COLOUR} rg /{_FONT} 1 Tf {position} Tm ({spelled}) Tj ET Q\n")
         contents = [self._stream("q\n" * (1 + missing)), *page.get_contents(), self._stream("\n" + "".join(written))]
         references = " ".join(f"{xref} 0 R" for xref in contents)
         self._document.xref_set_key(page.xref, "Contents", f"[{references}]")
         self._add_font(holder)
 
     def _balance(self, holder: Any) -> tuple[int, int]:
-        """Return how many graphics states the page restores that it never saved, and how many it leaves saved."""
+        """Return how many graphics states the page restores without saving, and how many it leaves saved."""
         from pymupdf import mupdf
 
         resources = mupdf.pdf_dict_get_inheritable(holder, mupdf.PDF_ENUM_NAME_Resources)
@@ -208,7 +198,7 @@ class _Writer:
             self._font = int(self._document.get_new_xref())
             font = "<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding/WinAnsiEncoding>>"
             self._document.update_object(self._font, font)
-        # What a page inherits must not be hidden by resources of its own.
+        # New resources would hide the inherited ones.
         resources = mupdf.pdf_dict_get_inheritable(holder, mupdf.PDF_ENUM_NAME_Resources)
         if not mupdf.pdf_is_dict(resources):
             resources = mupdf.pdf_dict_put_dict(holder, mupdf.PDF_ENUM_NAME_Resources, 1)
@@ -238,7 +228,7 @@ def _saved(document: "pymupdf.Document") -> bytes:
 def _verify(
     copy: bytes, pages: dict[int, list[Inscription]], words: dict[int, Counter[str]], passwords: Sequence[str]
 ) -> None:
-    """Read the copy back: every tag and every word of the original must be on its page."""
+    """Read the copy: every tag and every word of the original must be on its page."""
     document = open_pdf(copy, passwords)
     for number, wanted in sorted(pages.items()):
         with refusing(f"page {number} of the copy can't be read", FailureCode.TAGGING_FAILED, number):

@@ -1,4 +1,4 @@
-"""Open PDFs with MuPDF, and turn its errors into ours."""
+"""Open PDFs with MuPDF, and convert its errors."""
 
 import importlib.metadata
 from collections.abc import Sequence
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     import pymupdf
 
 LIBRARY = "pymupdf"
-"""The module that takes long to import: a server that forks processes imports it ahead."""
+"""The module that takes long to import: a server that forks processes imports it first."""
 
 RELEASE = importlib.metadata.version(LIBRARY)
-"""What is read, drawn and written depends on the library's release, so the keys of all three have it."""
+"""The library's release, a part of the cache keys of everything read, drawn and written."""
 
 _HEADER_WITHIN = 1024
-"""Bytes at the start of a file that must hold its header (ISO 32000-2, 7.5.2, allows bytes before it)."""
+"""Bytes at the start of a file that must contain its header (ISO 32000-2, 7.5.2, allows bytes before it)."""
 
 _LOST = (
     "zlib error",
@@ -31,11 +31,11 @@ _LOST = (
     "premature end of data",
     "cycle in page tree",
 )
-"""Parts of those warnings of MuPDF that mean lost content."""
+"""Parts of MuPDF's warnings that mean lost content."""
 
 _KEPT_PERCENT = 60
-"""Share of what MuPDF caches that it keeps, in percent: fonts and images that the next pages draw again. At 100 memory grows
-with the document, at 0 each is read anew; what is found is the same.
+"""Percentage of MuPDF's cache that is kept for fonts and images of the next pages. At 100 memory grows with the document, at 0
+each is read again.
 """
 
 
@@ -44,11 +44,10 @@ def open_pdf(data: bytes, passwords: Sequence[str] = ()) -> "pymupdf.Document":
 
     Args:
         data: The file.
-        passwords: Tried in order where the file asks for one.
+        passwords: Tried in order if the file needs one.
 
     Raises:
-        BadInputError: It is empty, no PDF, asks for a password that isn't among those given, has no pages, or is too
-            damaged to be opened.
+        BadInputError: It is empty, no PDF, needs another password, has no pages, or is too damaged to be opened.
     """
     import pymupdf
 
@@ -74,14 +73,14 @@ def open_pdf(data: bytes, passwords: Sequence[str] = ()) -> "pymupdf.Document":
 
 
 def refusing(what: str, code: FailureCode, page: int | None = None) -> AbstractContextManager[None]:
-    """Turn whatever PyMuPDF raises on a bad file into one error; as ``schemas.errors.refusing``, MuPDF's own errors included."""
+    """Convert any error of PyMuPDF or MuPDF on a bad file into one; as ``schemas.errors.refusing``."""
     from pymupdf import mupdf
 
     return errors.refusing(what, code, page, also=(mupdf.FzErrorBase,))
 
 
 def lost_content() -> list[str]:
-    """Return MuPDF's warnings since the last call that mean lost content; each once."""
+    """Return MuPDF's distinct warnings since the last call that mean lost content."""
     import pymupdf
 
     warnings = pymupdf.TOOLS.mupdf_warnings(True).splitlines()
@@ -89,7 +88,7 @@ def lost_content() -> list[str]:
 
 
 def free_memory() -> None:
-    """Let MuPDF drop most of what it caches of earlier pages: memory is bounded by pages, not by the document."""
+    """Drop most of MuPDF's cache of earlier pages, so that memory doesn't grow with the document."""
     import pymupdf
 
     pymupdf.TOOLS.store_shrink(_KEPT_PERCENT)

@@ -1,4 +1,4 @@
-"""A page as MuPDF finds it: lines in the order of its content, images, paths, letters."""
+"""The implementation of ``PdfPage`` with MuPDF: lines in the order of its content, images, paths, letters."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -20,25 +20,23 @@ if TYPE_CHECKING:
     import pymupdf
 
 _SEEN_SHARE = 0.1
-"""Least share of an image that lies on the page, or that its clip shows. Of 6,058 images on 1,349 pages 35 show less; none more
-or fewer at 0.05 or 0.2.
+"""Minimum share of an image on the page, or visible in its clip. Of 6,058 images on 1,349 pages 35 have less; the same at 0.05
+and 0.2.
 """
 
 _SLIVER_PT = 12.0
-"""Least side of a small share of an image that a clip shows: it may be a symbol of 32 pt of a row of ten. Of those images none
-changes at 6 or 24; 2 do without it (symbols are lost).
-"""
+"""Minimum visible side of an image with a smaller share: it may be a symbol of 32 pt from a row of ten."""
 
 _SAMPLES_PER_PT = 0.5
-"""Pixels of a point at which the colour of painted areas is looked up; what is no thicker than a pixel is taken for black."""
+"""Resolution, in pixels per point, at which the colour of painted areas is sampled; thinner ones count as black."""
 
 _WHOLE_SHARE = 0.99
-"""Share of an image from which on all of it is seen, so that it is kept as it is stored. Of those images 307 change at 0.95 (a
-twentieth that no reader sees is kept with them), 426 at 0.999 (a sliver less, and they are drawn anew at another resolution).
+"""Share of an image from which on it is fully visible and kept as stored. Of those images 307 change at 0.95 (an invisible
+twentieth is kept), 426 at 0.999 (a sliver less, and they are drawn again at another resolution).
 """
 
 
-def read_page(pdf: "pymupdf.Document", number: int) -> "Page":
+def read_page(pdf: "pymupdf.Document", number: int) -> "MuPdfPage":
     """Read one page; see ``PdfDocument.read_page``."""
     with refusing("the page can't be read", FailureCode.PAGE_UNREADABLE, number):
         page = pdf[number - 1]
@@ -50,18 +48,18 @@ def read_page(pdf: "pymupdf.Document", number: int) -> "Page":
         listing = page.get_displaylist()
         text = text_page(listing)
         blocks, others = image_blocks(text)
-        painted = {place: seen for place, block in blocks if (seen := _painted(block, box)) is not None}
-        images = list(_images([(place, block) for place, block in blocks if place not in painted], box))
+        painted = {at: seen for at, block in blocks if (seen := _painted(block, box)) is not None}
+        images = list(_images([(at, block) for at, block in blocks if at not in painted], box))
         move_off_page(blocks)
         lines = lines_of(text, number, others)
         drawn = max(box.width, box.height) <= MAX_SIDE_PT
         paths = [*page.get_cdrawings(extended=True), *_rectangles([*painted.values()], box, listing)] if drawn else []
     marks, frames = marks_of(paths, box)
-    return Page(number, box, rotation, lines, images, marks, frames, listing)
+    return MuPdfPage(number, box, rotation, lines, images, marks, frames, listing)
 
 
-class Page:
-    """Implements ``PdfPage`` with MuPDF; holds the page's display list."""
+class MuPdfPage:
+    """Implements ``PdfPage``; keeps the page's display list."""
 
     def __init__(
         self,
@@ -86,7 +84,7 @@ class Page:
         self._letters: dict[Line, Letters | None] = {}
 
     def letters(self, line: Line) -> Letters | None:
-        """Return where the letters of a line stand; see the port."""
+        """Return the positions of a line's letters; see the port."""
         with refusing("the page can't be read", FailureCode.PAGE_UNREADABLE, self.number):
             if line not in self._letters:
                 self._letters[line] = read_letters(self._text, line)
@@ -104,16 +102,16 @@ class Page:
             return replacement_texts(self._listing)
 
     def embedded(self, image: Image) -> EmbeddedImage:
-        """Return the image object that one of the page's images is made of."""
+        """Return the embedded image of one of the page's images."""
         return EmbeddedImage(self._handles[image.number])
 
     def draw(self, box: BBox, *, dpi: int, max_pixels: int) -> Pixels:
-        """Return a part of the page as it is drawn; see the port."""
+        """Return the pixels of a part of the page; see the port."""
         return draw(self._listing, box, dpi=dpi, max_pixels=max_pixels)
 
 
 def _painted(block: Any, page: BBox) -> BBox | None:
-    """Return the rectangle that an image mask of one pixel paints; None for any other image.
+    """Return the rectangle painted by an image mask of one pixel; None for any other image.
 
     Older Ghostscript, as ``ps2pdf`` runs it, writes rules and filled areas so: 4 of 100 documents of Debian have 27 to 1,597.
     """
@@ -127,7 +125,7 @@ def _painted(block: Any, page: BBox) -> BBox | None:
 
 
 def _rectangles(boxes: Sequence[BBox], page: BBox, listing: "pymupdf.DisplayList") -> Iterator[dict[str, Any]]:
-    """Yield rectangles as the paths that ``marks_of`` takes; an area has the colour that most of it has on the page as drawn."""
+    """Yield rectangles as paths for ``marks_of``; an area has the median colour of its pixels."""
     pixels: Pixels | None = None
     for box in boxes:
         fill = (0.0, 0.0, 0.0)
@@ -140,7 +138,7 @@ def _rectangles(boxes: Sequence[BBox], page: BBox, listing: "pymupdf.DisplayList
 
 
 def _images(blocks: Sequence[tuple[int, Any]], page: BBox) -> Iterator[tuple[Image, Any]]:
-    """Yield the images that a reader sees, each with MuPDF's handle."""
+    """Yield the visible images, each with MuPDF's handle."""
     number = 0
     for block_number, block in blocks:
         rect, handle = block.m_internal.bbox, block.i_image()
@@ -149,9 +147,9 @@ def _images(blocks: Sequence[tuple[int, Any]], page: BBox) -> Iterator[tuple[Ima
         seen = BBox(rect.x0, rect.y0, rect.x1, rect.y1) & whole & page
         drawn = whole & page
         if whole.area <= 0 or drawn.area < _SEEN_SHARE * whole.area:
-            continue  # outside the crop box: no reader sees it
+            continue  # outside the crop box
         if seen.area < _SEEN_SHARE * drawn.area and min(seen.width, seen.height) < _SLIVER_PT:
-            continue  # what a clip leaves of it is no picture
+            continue  # the clip hides almost all of it
         mask = handle.mask()
         image = Image(
             number=number,

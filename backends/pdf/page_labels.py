@@ -1,4 +1,4 @@
-"""The numbers that a PDF gives its pages, as they are printed on them: iv, 12, A-3."""
+"""Page labels: the numbers printed on a PDF's pages, such as iv, 12, A-3."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -9,14 +9,14 @@ if TYPE_CHECKING:
     import pymupdf
 
 _MOST_NODES = 10_000
-"""Nodes of a number tree that are looked at: one that leads back to itself has no end."""
+"""Maximum nodes of a number tree: a cyclic one has no end."""
 
 _LONGEST = 30
-"""Characters that a label is cut to."""
+"""Maximum characters of a label."""
 
 
 def page_labels(document: "pymupdf.Document") -> list[str]:
-    """Return the label of each page, "" for one that has none; [] where the PDF has no labels.
+    """Return the label of each page, "" without one; [] if the PDF has no labels.
 
     Source:
         ISO 32000-2, 12.4.2.
@@ -24,7 +24,7 @@ def page_labels(document: "pymupdf.Document") -> list[str]:
     from pymupdf import mupdf
 
     pdf = mupdf.pdf_specifics(document.this)
-    if not pdf.m_internal:  # MuPDF takes the file for something else
+    if not pdf.m_internal:  # MuPDF recognised another file type
         return []
     root = mupdf.pdf_dict_gets(mupdf.pdf_trailer(pdf), "Root")
     ranges = dict(_ranges(mupdf.pdf_dict_gets(root, "PageLabels")))
@@ -41,7 +41,7 @@ def page_labels(document: "pymupdf.Document") -> list[str]:
 
 
 def _ranges(tree: Any) -> Iterator[tuple[int, tuple[str, str, int]]]:
-    """Yield where each range of pages begins, with its prefix, its style and its first number."""
+    """Yield the first page of each range, with its prefix, its style and its first number."""
     from pymupdf import mupdf
 
     nodes = [tree]

@@ -1,4 +1,4 @@
-"""Pages as pictures. A hostile PDF may take all the time and memory there is: draw in a process that is bounded."""
+"""Draw pages. A hostile PDF may use unlimited time and memory: draw in a limited process."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 Box = tuple[float, float, float, float]
 
 MAX_PIXELS = 64_000_000
-"""The largest picture: an A0 sheet at 200 dpi has 62 million pixels, and takes 250 MB while it is drawn and encoded."""
+"""Maximum pixels: an A0 sheet at 200 dpi has 62 million, and takes 250 MB while it is drawn and encoded."""
 
 
 class Mark(NamedTuple):
-    """A box to draw over a page, in points of the unrotated page; a flag beside it bears its label, unless that is "".
+    """A box to draw over a page, in points of the unrotated page, with a flag for its label, unless that is "".
 
-    ``colour`` is red, green and blue from 0 to 1. ``to`` are boxes that a line leads to from the middle of this one.
+    ``colour`` is red, green and blue from 0 to 1. Lines lead from the middle of the box to the boxes ``to``.
     """
 
     box: Box
@@ -88,7 +88,7 @@ _ROOM_PT = 1.5
 
 
 def _marked(page: "pymupdf.Page", pixels: "pymupdf.Pixmap", marks: Sequence[Mark], dpi: int) -> "pymupdf.Pixmap":
-    """Draw marks over a page's pixels: on a sheet of its own, which neither its rotation nor broken content can disturb."""
+    """Draw marks over a page's pixels, on a sheet of their own, unaffected by the page's rotation or broken content."""
     import pymupdf
 
     with pymupdf.open() as pdf:
@@ -111,6 +111,6 @@ def _marked(page: "pymupdf.Page", pixels: "pymupdf.Pixmap", marks: Sequence[Mark
                 left = max(0.0, box.x0 - width)
                 flag = pymupdf.Rect(left, box.y0 - 0.4, left + width, box.y0 + _LETTER_PT + 1.6)
                 sheet.draw_rect(flag, color=None, fill=mark.colour, radius=0.2)
-                place = (flag.x0 + 2, flag.y1 - 2.2)
-                sheet.insert_text(place, mark.label, fontname="hebo", fontsize=_LETTER_PT, color=(1, 1, 1))
+                position = (flag.x0 + 2, flag.y1 - 2.2)
+                sheet.insert_text(position, mark.label, fontname="hebo", fontsize=_LETTER_PT, color=(1, 1, 1))
         return sheet.get_pixmap(dpi=dpi, alpha=False)

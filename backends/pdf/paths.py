@@ -1,4 +1,4 @@
-"""Turn the paths that MuPDF finds on a page into marks."""
+"""Convert MuPDF's paths of a page to marks."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -7,35 +7,29 @@ from schemas.drawings import PAGE_SHARE, Mark
 from schemas.geometry import BBox
 
 _MOST_MARKS = 100_000
-"""Marks of a page beyond which a path is one mark, however many pieces it has: a map may have millions."""
+"""Marks of a page beyond which a path is one mark, however many parts it has: a map may have millions."""
 
 _HAIR_PT = 1.0
-"""Thickness up to which what is straight is a rule, whose pieces are joined, or a clip frames nothing but one. Of 409 pages
-none changes at 0.5 or 2.
-"""
+"""Maximum thickness of a straight mark whose parts are joined to a rule, or of a clip around one."""
 
 _JOINT_PT = 0.5
-"""Widest gap between two pieces of one rule. Of 409 pages 2 change at 0.25 (their tables end a fraction of a point elsewhere),
-none at 1.
-"""
+"""Maximum gap between two parts of one rule."""
 
 _SLANT = 0.02
-"""Share of its length that a level or upright line may rise or lean. Of 409 pages none changes at 0.01 or 0.04."""
+"""Tolerated rise of a horizontal or vertical line, relative to its length."""
 
 _WHITE = 0.97
-"""Least red, green and blue of what can't be seen on paper. Of 409 pages 1 changes at 0.9 (a light shade at the edge of a
-figure is lost), none at 0.995.
-"""
+"""Minimum red, green and blue of what is invisible on paper."""
 
 
 def marks_of(paths: Sequence[dict[str, Any]], page: BBox) -> tuple[tuple[Mark, ...], tuple[BBox, ...]]:
-    """Return what is drawn, cut to its clip, and the outermost clips smaller than the page.
+    """Return a page's marks, cut to their clips, and the outermost clips smaller than the page.
 
-    Rules come last and whole: one is often drawn in pieces, as the frame of a listing along each of its lines.
+    Rules come last and are joined: one is often drawn in parts, as the frame of a listing along each of its lines.
 
     Args:
         paths: PyMuPDF's ``get_cdrawings(extended=True)``.
-        page: The page as drawn.
+        page: The page's box.
     """
     clips = _Clips(page)
     marks: list[Mark] = []
@@ -48,23 +42,23 @@ def marks_of(paths: Sequence[dict[str, Any]], page: BBox) -> tuple[tuple[Mark, .
             continue
         if kind == "group" or (path.get("fill") is None and path.get("stroke_opacity", 1) == 0):
             continue
-        look, margin, whole = _look(path, frame), _margin(path), path["rect"]
-        for box, strokes in _pieces(path["items"], whole) if len(marks) + len(rules) <= _MOST_MARKS else ((whole, 1),):
+        style, margin, whole = _style(path, frame), _margin(path), path["rect"]
+        for box, strokes in _parts(path["items"], whole) if len(marks) + len(rules) <= _MOST_MARKS else ((whole, 1),):
             x0, y0, x1, y1 = seen = _cut(box, margin, area)
             across, down = x1 - x0, y1 - y0
             if across < 0 or down < 0:
                 continue
             if strokes or min(across, down) > _HAIR_PT:
-                marks.append(Mark(BBox(*seen), strokes, *look))
+                marks.append(Mark(BBox(*seen), strokes, *style))
             elif down > across:
-                _join(rules.setdefault((True, x0, x1, *look), []), y0, y1)
+                _join(rules.setdefault((True, x0, x1, *style), []), y0, y1)
             else:
-                _join(rules.setdefault((False, y0, y1, *look), []), x0, x1)
+                _join(rules.setdefault((False, y0, y1, *style), []), x0, x1)
     return (*marks, *_whole(rules)), tuple(clips.frames)
 
 
 class _Clips:
-    """The clips that are in force while the paths of a page are gone through, outermost first."""
+    """The clips in force while the paths of a page are processed, outermost first."""
 
     def __init__(self, page: BBox) -> None:
         self.frames: dict[BBox, None] = {}
@@ -72,22 +66,22 @@ class _Clips:
         self._open: list[tuple[int, BBox, BBox | None]] = []
 
     def around(self, level: int) -> tuple[BBox, BBox | None]:
-        """Return what is visible of a path at a level, and the frame that it is drawn in."""
+        """Return the visible area of a path at a level, and its frame."""
         while self._open and self._open[-1][0] >= level:
             self._open.pop()
         return self._open[-1][1:] if self._open else (self._page, None)
 
     def add(self, level: int, cut: BBox, frame: BBox | None) -> None:
         """Add a clip inside a frame; the outermost one that is smaller than the page is a frame itself."""
-        # Where each rule is drawn in a clip of its own, there are hundreds, and none frames a picture.
+        # Clips around single rules don't frame a picture; there may be hundreds.
         if frame is None and min(cut.width, cut.height) > _HAIR_PT and cut.area < PAGE_SHARE * self._page.area:
             frame = cut.rounded()
             self.frames[frame] = None
         self._open.append((level, cut, frame))
 
 
-def _look(path: dict[str, Any], frame: BBox | None) -> tuple[bool, bool, BBox | None, tuple[float, ...] | None]:
-    """Return whether a path is filled, whether it is white, its frame, and what fills it."""
+def _style(path: dict[str, Any], frame: BBox | None) -> tuple[bool, bool, BBox | None, tuple[float, ...] | None]:
+    """Return whether a path is filled, whether it is white, its frame, and its fill colour."""
     fill, stroke = path.get("fill"), path.get("color")
     is_filled = fill is not None and min(fill) <= _WHITE
     is_white = not is_filled and (stroke is None or min(stroke) > _WHITE)
@@ -95,19 +89,19 @@ def _look(path: dict[str, Any], frame: BBox | None) -> tuple[bool, bool, BBox | 
 
 
 def _margin(path: dict[str, Any]) -> float:
-    """Return how far a path's line reaches beyond it."""
+    """Return how far a path's line extends beyond it."""
     return 0.0 if path.get("color") is None else (path.get("width") or 0.0) / 2
 
 
 def _whole(rules: dict[tuple[Any, ...], list[tuple[float, float]]]) -> Iterator[Mark]:
-    """Yield rules, given the pieces along each line."""
-    for (upright, low, high, *look), pieces in rules.items():
-        for start, end in pieces:
-            yield Mark(BBox(low, start, high, end) if upright else BBox(start, low, end, high), 0, *look)
+    """Yield rules, given their parts along each line."""
+    for (upright, low, high, *style), parts in rules.items():
+        for start, end in parts:
+            yield Mark(BBox(low, start, high, end) if upright else BBox(start, low, end, high), 0, *style)
 
 
 def _cut(box: Sequence[float], margin: float, area: BBox) -> tuple[float, float, float, float]:
-    """Return a box with its line's width, as far as its clip shows it."""
+    """Return a box with its line's width, cut to its clip."""
     x0, y0, x1, y1 = box
     left, top, right, bottom = area
     if margin:
@@ -115,19 +109,19 @@ def _cut(box: Sequence[float], margin: float, area: BBox) -> tuple[float, float,
     return left if left > x0 else x0, top if top > y0 else y0, right if right < x1 else x1, bottom if bottom < y1 else y1
 
 
-def _join(pieces: list[tuple[float, float]], start: float, end: float) -> None:
-    """Add a piece of a rule to those along the same line; one that goes on is one with the piece before."""
-    if pieces and start <= pieces[-1][1] + _JOINT_PT and end >= pieces[-1][0] - _JOINT_PT:
-        start, end = min(start, pieces[-1][0]), max(end, pieces.pop()[1])
-    pieces.append((start, end))
+def _join(parts: list[tuple[float, float]], start: float, end: float) -> None:
+    """Add a part of a rule to those along the same line, joined with the one before if they touch."""
+    if parts and start <= parts[-1][1] + _JOINT_PT and end >= parts[-1][0] - _JOINT_PT:
+        start, end = min(start, parts[-1][0]), max(end, parts.pop()[1])
+    parts.append((start, end))
 
 
-def _pieces(items: Sequence[Any], whole: Sequence[float]) -> Iterable[tuple[Sequence[float], int]]:
-    """Cut a path where its pen was lifted: one path can hold a whole series of bars. Curves and slanted lines are counted.
+def _parts(items: Sequence[Any], whole: Sequence[float]) -> Iterable[tuple[Sequence[float], int]]:
+    """Split a path where its pen was lifted, since one path can draw a whole series of bars; count curves and slanted lines.
 
     Args:
-        items: What the path is made of.
-        whole: Its box, which most paths have for their only piece.
+        items: The path's items.
+        whole: Its box, which is the only part of most paths.
     """
     if len(items) == 1 and items[0][0] == "l":
         return ((whole, int(_is_slanted(whole))),)

@@ -15,23 +15,23 @@ if TYPE_CHECKING:
     import pymupdf
 
 MOST_PIXELS = 100_000_000
-"""Pixels that an image may declare; a larger one is not decoded."""
+"""Maximum pixels that an image may declare; a larger one is not decoded."""
 
 _INFLATED_AT_MOST = 1100  # deflate packs at most 1032 to 1
 _HEADERS_BYTES = 4096
 _OFF_GRID_PX = 0.03
-"""How far off the grid of pixels a part is drawn: at 0, edges on whole points fall on the border between two pixels, and float
-noise decides which of them is inked; from half a pixel on, edges are blurred.
+"""Offset from the pixel grid at which a part is drawn: at 0, edges on whole points fall between two pixels, and float noise
+decides which one is inked; from half a pixel on, edges are blurred.
 """
 
 _ROUNDED_UP_PX = 0.87
-"""Added to a side in pixels before its fraction is dropped: up to 0.13 pixels of a drawing are cut off, for more it gets a
-pixel. At 1, float noise over a whole number of pixels adds an empty row; at 0.5, half a pixel of the drawing is cut off.
+"""Added to a side in pixels before rounding down: up to 0.13 pixels of a drawing are cut off. At 1, float noise adds an empty
+row; at 0.5, half a pixel is cut off.
 """
 
 
 class EmbeddedImage:
-    """Implements ``PdfImage`` with MuPDF: an image that the document draws again has the same handle while one holds it."""
+    """Implements ``PdfImage`` with MuPDF: a repeated image has the same handle while one reference to it exists."""
 
     def __init__(self, handle: Any) -> None:
         self._handle = handle
@@ -48,7 +48,7 @@ class EmbeddedImage:
         return _native(self._handle)
 
     def stream(self) -> bytes | None:
-        """Return the image's bytes as they are embedded; None where MuPDF no longer has them."""
+        """Return the image's embedded bytes; None if MuPDF no longer has them."""
         from pymupdf import mupdf
 
         stream = mupdf.fz_compressed_image_buffer(self._handle)
@@ -61,14 +61,13 @@ class EmbeddedImage:
 def draw(listing: "pymupdf.DisplayList", box: BBox, *, dpi: int, max_pixels: int) -> Pixels:
     """Return a part of a page as it is drawn, on white.
 
-    The part is moved to the origin before it is drawn, so that the same drawing a fraction of a point further along gives
-    the same pixels.
+    The part is moved to the origin first, so that the same drawing at another fraction of a point gives the same pixels.
 
     Args:
         listing: The display list of the page at rotation 0.
         box: Which part.
         dpi: Resolution.
-        max_pixels: Pixels at most; a larger part is drawn at a lower resolution.
+        max_pixels: Maximum pixels; a larger part is drawn at a lower resolution.
 
     Raises:
         BadInputError: It can't be drawn.
@@ -111,14 +110,14 @@ def _native(image: Any) -> Pixels:
         samples = _array(pixmap)
         rgb = np.ascontiguousarray(samples[:, :, :3])
         if pixmap.alpha():
-            # MuPDF's colours are premultiplied: what is missing to full cover is white.
+            # MuPDF's colours are premultiplied: add white for the transparent share.
             rgb = rgb + (255 - samples[:, :, 3:4])
         mask = image.mask()
         return _flattened(rgb, _array(_decoded(mask))[:, :, -1]) if mask.m_internal else rgb
 
 
 def _refuse_false_sizes(image: Any) -> None:
-    """Refuse an image that declares more pixels than it may have, or than its bytes can hold."""
+    """Refuse an image that declares more pixels than allowed, or than its bytes can hold."""
     from pymupdf import mupdf
 
     width, height = int(image.w()), int(image.h())
@@ -158,9 +157,9 @@ def _array(pixmap: Any) -> Pixels:
 
 
 def _flattened(rgb: Pixels, alpha: Pixels) -> Pixels:
-    """Return pixels on white, as far as their mask covers it."""
+    """Return pixels on white, masked by their alpha."""
     if alpha.shape != rgb.shape[:2]:
-        # The finer of the two decides, so that a sharp mask over a coarse image stays sharp.
+        # Use the finer resolution, so that a sharp mask over a coarse image stays sharp.
         size = max(rgb.shape[1], alpha.shape[1]), max(rgb.shape[0], alpha.shape[0])
         alpha = np.asarray(Pillow.fromarray(np.ascontiguousarray(alpha)).resize(size, Pillow.Resampling.NEAREST))
         rgb = np.asarray(Pillow.fromarray(rgb).resize(size, Pillow.Resampling.NEAREST))

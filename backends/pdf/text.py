@@ -1,4 +1,4 @@
-"""What MuPDF finds of a page's text: lines, the letters of each, and the texts that the PDF gives for images."""
+"""A page's text in MuPDF: lines, the letters of each, and the replacement texts of images."""
 
 import re
 from collections.abc import Sequence
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 _FAR_PT = -1e9
 _AROUND_PT = 1.0
-"""Room around a line whose letters are read; its box is rounded."""
+"""Room around a line whose letters are read, since its box is rounded."""
 
 _DIRECTION_PLACES = 2
-"""Decimal places of the direction of a line: with more, float noise makes a level line slanted; with one, a line that rises by
-5 % is level.
+"""Decimal places of the direction of a line: with more, float noise makes a horizontal line slanted; with one, a line that
+rises by 5 % is horizontal.
 """
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -43,7 +43,7 @@ def text_page(listing: "pymupdf.DisplayList") -> "pymupdf.TextPage":
 
 
 def image_blocks(text: "pymupdf.TextPage") -> tuple[list[tuple[int, Any]], list[int]]:
-    """Return the blocks that are images with their places among all blocks, and the places of the others."""
+    """Return the image blocks with their indices among all blocks, and the indices of the others."""
     from pymupdf import mupdf
 
     images: list[tuple[int, Any]] = []
@@ -59,17 +59,17 @@ def image_blocks(text: "pymupdf.TextPage") -> tuple[list[tuple[int, Any]], list[
 
 
 def move_off_page(images: Sequence[tuple[int, Any]]) -> None:
-    """Move the blocks of images off the page, where ``extractDICT`` passes over them: it would copy their bytes."""
+    """Move image blocks off the page, where ``extractDICT`` skips them: it would copy their bytes."""
     for _, block in images:
         box = block.m_internal.bbox
         box.x0 = box.y0 = box.x1 = box.y1 = _FAR_PT
 
 
-def lines_of(text: "pymupdf.TextPage", page: int, places: Sequence[int]) -> list[PageLine]:
-    """Return the lines of a page whose images are moved off it, given the places of the other blocks among all."""
+def lines_of(text: "pymupdf.TextPage", page: int, indices: Sequence[int]) -> list[PageLine]:
+    """Return the lines of a page whose images were moved off it, given the indices of the other blocks."""
     lines: list[PageLine] = []
     for block in text.extractDICT()["blocks"]:
-        place = places[block["number"]]
+        index = indices[block["number"]]
         for row in block["lines"]:
             spans = row["spans"]
             texts = [span["text"] for span in spans]
@@ -81,15 +81,15 @@ def lines_of(text: "pymupdf.TextPage", page: int, places: Sequence[int]) -> list
                 inked = [*map(len, map(str.strip, texts))]
                 main = spans[inked.index(max(inked))]
             bold = bool(main["flags"] & _BOLD) or "bold" in main["font"].lower()
-            line = Line(page, place, BBox(*row["bbox"]).rounded(), escape(words), round(main["size"], 2), bold)
+            line = Line(page, index, BBox(*row["bbox"]).rounded(), escape(words), round(main["size"], 2), bold)
             lines.append(PageLine(line, bool(main["char_flags"] & _VISIBLE) and main["alpha"] > 0))
     return lines
 
 
 def read_letters(text: "pymupdf.TextPage", line: Line) -> Letters | None:
-    """Return the letters of one of a page's lines; None where the page has no such line, or a broken font hides them.
+    """Return the letters of one of a page's lines; None if the page has no such line, or a broken font hides them.
 
-    The page's other letters are passed over: to read all of them takes as long as to read the page.
+    The area is restricted to the line: reading all letters takes as long as reading the page.
     """
     shown, (x0, y0, x1, y1) = text.this.m_internal.mediabox, line.bbox.grown(_AROUND_PT)
     shown.x0, shown.y0, shown.x1, shown.y1 = x0, y0, x1, y1
@@ -108,7 +108,7 @@ def read_letters(text: "pymupdf.TextPage", line: Line) -> Letters | None:
 
 
 def replacement_texts(listing: "pymupdf.DisplayList") -> list[ReplacementText]:
-    """Return the replacement texts of images; where MuPDF gives images, it leaves such words out of the text."""
+    """Return the replacement texts of images; MuPDF leaves such words out of the text if it returns images."""
     from pymupdf import mupdf
 
     found: list[ReplacementText] = []
@@ -140,7 +140,7 @@ def replacement_texts(listing: "pymupdf.DisplayList") -> list[ReplacementText]:
 
 
 def unit_square(matrix: Any) -> BBox:
-    """Return the box around the unit square as a matrix places it: that of the image drawn with it."""
+    """Return the box of the unit square transformed by a matrix: that of the image drawn with it."""
     xs = [matrix.e + x for x in (0.0, matrix.a, matrix.c, matrix.a + matrix.c)]
     ys = [matrix.f + y for y in (0.0, matrix.b, matrix.d, matrix.b + matrix.d)]
     return BBox(min(xs), min(ys), max(xs), max(ys))

@@ -94,11 +94,6 @@ def without_bleed(part: Part, page: BBox, images: Sequence[Region]) -> list[Part
 
     A figure ends within the page; most pieces of a pattern that bleeds are cut off at the edge. A drawing over an image of the
     page may be the visible part of that image, and is kept.
-
-    Args:
-        part: A drawing.
-        page: The page's box.
-        images: All of the page's images, joined.
     """
     own = [picture.bbox for picture in part.images]
     covered = COVERED_SHARE * part.bbox.area

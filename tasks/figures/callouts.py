@@ -35,11 +35,7 @@ def callouts(words: Iterable[str]) -> frozenset[str]:
 
 
 def find_keys(lines: Sequence[Line]) -> list[Key]:
-    """Return the lists of a page that may explain callouts: consecutive items from 1 or a, with their words.
-
-    Args:
-        lines: In reading order.
-    """
+    """Return the lists of a page that may explain callouts: consecutive items from 1 or a, with their words."""
     keys: list[Key] = []
     names: list[str] = []
     held: list[Line] = []
@@ -75,12 +71,7 @@ def _following(name: str) -> str:
 
 
 def explain(figures: Mapping[int, tuple[BBox, Collection[str]]], keys: Sequence[Key]) -> dict[int, Key]:
-    """Return each figure's key: each key goes to the figure whose callouts it covers best.
-
-    Args:
-        figures: Box and callouts, by any number.
-        keys: Of the same page.
-    """
+    """Return each figure's key: each key goes to the figure whose callouts it covers best."""
     pairs = sorted(
         (-_share(names, key.names), distance(box, key.bbox), number, place)
         for number, (box, names) in figures.items()

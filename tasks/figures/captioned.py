@@ -16,11 +16,7 @@ LOGO_SHARE = 0.05
 def captioned_parts(parts: Sequence[Part], graphics: Sequence[Part], text: PageText, page: BBox) -> list[list[Part]]:
     """Return the parts of each captioned picture. A part where pages have their logo is a caption's only if nothing else is.
 
-    Args:
-        parts: Everything drawn.
-        graphics: Those that were placed as one; text in them is no barrier.
-        text: Of the page.
-        page: The page's box.
+    Text in ``graphics``, the parts that were placed as one, doesn't separate a part from its caption.
     """
     captions = [whole_caption(caption, text.lines) for caption in text.captions]
     if not captions:

@@ -35,13 +35,7 @@ _SMALL_SHARE = 0.02
 
 
 def role_of(region: Region, lines: Sequence[Line], hidden: Sequence[Line]) -> tuple[Role, str]:
-    """Return the role of a picture on its page, and the reason.
-
-    Args:
-        region: The picture.
-        lines: All lines of the page.
-        hidden: The invisible ones.
-    """
+    """Return the role of a picture on its page, and the reason."""
     if region.kind is Kind.SCAN:
         words = sum(len(line.text.split()) for line in lines)
         if words >= _SCAN_WORDS:

@@ -1,9 +1,7 @@
 """Join the marks of a page into drawings: what lies within a few points of each other."""
 
-import math
 from collections.abc import Sequence
 from itertools import chain
-from operator import itemgetter
 
 import numpy as np
 import scipy  # its submodules are loaded when they are used: a search needs none
@@ -12,7 +10,7 @@ from numpy.typing import NDArray
 from schemas.documents import Line
 from schemas.drawings import Mark
 from schemas.geometry import BBox, union
-from tasks.figures.parts import BORDER_PT, Part
+from tasks.figures.parts import Part
 
 JOIN_PT = 6.0
 """Maximum gap between two marks of one drawing. Of 2,191 pages 34 change at 4.02 (maps and tables fall apart), 50 at 9 (a table
@@ -20,38 +18,12 @@ joins the one below it).
 """
 CELL_PT = 2.0
 """Cell of the grid on which marks are joined. Of 2,191 pages 27 change at 1.34 (tables fall apart), 34 at 3 (tables join)."""
-COMPARED_BOXES = 16
-"""Boxes up to which comparing pairs is faster than the grid; a hypothesis test checks that both group alike."""
-LONE_RULES_PT = 2 * BORDER_PT
-"""Maximum height of rules that are neither a picture nor, with no room inside their border, a table."""
-
-
-def are_lone_rules(marks: Sequence[Mark]) -> bool:
-    """Return whether a page draws only single rules, as below its head and above its foot.
-
-    Such a page has neither pictures nor tables: most pages of a manual need no search.
-    """
-    if not all(mark.is_rule for mark in marks):
-        return False
-    top = low = -math.inf
-    for _, y0, _, y1 in sorted((mark.bbox for mark in marks), key=itemgetter(1)):
-        if y0 > low + 2 * JOIN_PT:
-            top = y0
-        low = max(low, y1)
-        if low - top > LONE_RULES_PT:
-            return False
-    return True
 
 
 def join_marks(page: BBox, marks: Sequence[Mark], body: Sequence[Line]) -> list[Part]:
     """Return the drawings of a page.
 
     A white background joins the marks on it, but has no extent of its own; a white box around a paragraph is ignored.
-
-    Args:
-        page: The page's box.
-        marks: Its paths.
-        body: The lines of its paragraphs.
     """
     kept = [
         mark
@@ -69,13 +41,11 @@ def join_marks(page: BBox, marks: Sequence[Mark], body: Sequence[Line]) -> list[
 def _together(page: BBox, boxes: Sequence[BBox]) -> list[list[int]]:
     """Group boxes within a few points of each other, in linear time.
 
-    Unless they are few, the boxes are painted on a coarse grid, reduced to the columns and rows where a box begins or ends;
-    connected cells are one group.
+    The boxes are painted on a coarse grid, reduced to the columns and rows where a box begins or ends; connected cells are one
+    group.
     """
     if not boxes:
         return []
-    if len(boxes) <= COMPARED_BOXES:
-        return touching([_cells(box, page) for box in boxes])
     sides = np.fromiter(chain.from_iterable(boxes), float, 4 * len(boxes)).reshape(-1, 2, 2)
     most = np.array((page.x1, page.y1)) // CELL_PT + 3
     cells = np.clip((sides + np.array(((-1,), (1,))) * JOIN_PT / 2) // CELL_PT, 0, most).astype(int)
@@ -90,31 +60,6 @@ def _together(page: BBox, boxes: Sequence[BBox]) -> list[list[int]]:
     for index, label in enumerate(labels[down[:, 0], across[:, 0]].tolist()):
         groups.setdefault(label, []).append(index)
     return list(groups.values())
-
-
-def _cells(box: BBox, page: BBox) -> tuple[float, float, float, float]:
-    """Return the cells of the grid that a box covers, end excluded."""
-    x0, y0, x1, y1 = box.grown(JOIN_PT / 2)
-    right, foot = page.x1 // CELL_PT + 3, page.y1 // CELL_PT + 3
-    first = min(max(x0 // CELL_PT, 0), right), min(max(y0 // CELL_PT, 0), foot)
-    return *first, min(max(x1 // CELL_PT, 0), right) + 1, min(max(y1 // CELL_PT, 0), foot) + 1
-
-
-def touching(boxes: Sequence[tuple[float, float, float, float]]) -> list[list[int]]:
-    """Group boxes that overlap or share a part of a side, by comparing pairs."""
-    groups: list[list[int]] = []
-    for number, (x0, y0, x1, y1) in enumerate(boxes):
-        near: list[list[int]] = []
-        for group in groups:
-            for other in group:
-                left, top, right, bottom = boxes[other]
-                across = (x1 if x1 < right else right) - (x0 if x0 > left else left)
-                down = (y1 if y1 < bottom else bottom) - (y0 if y0 > top else top)
-                if across >= 0 and down >= 0 and (across or down):
-                    near.append(group)
-                    break
-        groups = [*(group for group in groups if group not in near), sorted([*chain.from_iterable(near), number])]
-    return sorted(groups)
 
 
 def _closed_up(ends: NDArray[np.int_]) -> NDArray[np.int_]:

@@ -16,13 +16,7 @@ FEWEST_KEYS_OF_CHART = 2
 
 
 def legend_key(part: Part, lines: Sequence[Line], running: frozenset[Line]) -> BBox | None:
-    """Return the box of a legend's key and its name: a small filled box, and a line that begins right beside it.
-
-    Args:
-        part: A drawing that may be a key.
-        lines: Of the page.
-        running: Those of its paragraphs, which are no names.
-    """
+    """Return the box of a legend's key and its name: a small filled box, and a line that begins right beside it."""
     box = part.bbox
     is_key = not (part.images or part.strokes) and any(mark.filled for mark in part.marks)
     if not is_key or max(box.width, box.height) > MOST_KEY_PT:

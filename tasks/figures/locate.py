@@ -15,7 +15,7 @@ from tasks.figures.backgrounds import is_note_background, with_shadows
 from tasks.figures.captioned import captioned_parts, without_stray_rules
 from tasks.figures.charts import join_bars
 from tasks.figures.drawing_labels import with_labels
-from tasks.figures.drawings import are_lone_rules, join_marks
+from tasks.figures.drawings import join_marks
 from tasks.figures.graphics import Placed, placed_graphics
 from tasks.figures.join_images import join_images, mark_inline
 from tasks.figures.legends import lone_legends
@@ -41,19 +41,9 @@ class Located:
 def locate(
     page: BBox, images: Sequence[Image], marks: Sequence[Mark], frames: Sequence[BBox], lines: Sequence[Line]
 ) -> Located:
-    """Find the pictures of a page.
-
-    Args:
-        page: The page's box.
-        images: Its images, cut to the page.
-        marks: Its paths, cut to their clips.
-        frames: Clips smaller than the page: placed graphics, often.
-        lines: Its visible lines of text.
-    """
+    """Find the pictures of a page, given its visible lines. ``frames`` are clips smaller than the page, often placed graphics."""
     if not (images or marks):
         return Located((), ())
-    if not (images or frames) and are_lone_rules(marks):
-        return Located(tuple(ruled_algorithms(marks, lines)), ())
     text = PageText.of(lines)
     whole = join_images(images)
     covering = PAGE_SHARE * _sheet(page, images, marks, lines).area

@@ -18,14 +18,7 @@ FEWEST_ENDS = 3
 
 
 def join_panels(parts: Sequence[Part], page: BBox, frames: Sequence[BBox], body: Sequence[Line]) -> list[list[Part]]:
-    """Group drawings that are near each other in one clip, such as that of a text box, and diagrams with their ends.
-
-    Args:
-        parts: Pictures without a caption.
-        page: The page's box.
-        frames: Its clips.
-        body: The lines of its paragraphs.
-    """
+    """Group drawings that are near each other in one clip, such as that of a text box, and diagrams with their ends."""
     boxes = [frame.grown(TOUCH_PT) for frame in frames if frame.area <= TEXT_BOX_SHARE * page.area]
     groups = clusters(parts, lambda one, other: _are_panels(one, other, boxes, body))
     for diagram in parts:

@@ -152,10 +152,6 @@ def has_stripes(part: Part, lines: Sequence[Line]) -> bool:
     """Return whether the boxes of a drawing are shaded rows of a table, from edge to edge, with text on white rows in between.
 
     A row may be shaded cell by cell; a single shaded row needs no white ones.
-
-    Args:
-        part: The drawing.
-        lines: Those inside it.
     """
     boxes = [mark.bbox for mark in part.marks if mark.filled and not mark.is_rule]
     if not boxes:

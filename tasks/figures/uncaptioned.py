@@ -35,28 +35,14 @@ FEWEST_FILLED = 8
 
 
 def without_decoration(parts: Sequence[Part], page: BBox, images: Sequence[Region], text: PageText) -> list[Part]:
-    """Remove boxes around words, drawings that bleed off the page, and the backgrounds of paragraphs.
-
-    Args:
-        parts: Drawings without a caption.
-        page: The page's box.
-        images: All of the page's images, joined.
-        text: Of the page.
-    """
+    """Remove boxes around words, drawings that bleed off the page, and the backgrounds of paragraphs."""
     unboxed = (part for part in parts if not is_box_around_words(part, text.lines))
     inside = (kept for part in unboxed for kept in without_bleed(part, page, images))
     return [kept for part in inside for kept in without_paragraphs(part, text)]
 
 
 def uncaptioned_pictures(parts: Sequence[Part], page: BBox, frames: Sequence[BBox], text: PageText) -> list[Region]:
-    """Return the pictures among drawings without a caption, with their legends and labels.
-
-    Args:
-        parts: Drawings without a caption, decoration removed.
-        page: The page's box.
-        frames: Its clips.
-        text: Of the page.
-    """
+    """Return the pictures among drawings without a caption, with their legends and labels."""
     groups = join_panels([part for part in parts if _is_picture(part, text)], page, frames, text.body)
     if not groups:
         return []

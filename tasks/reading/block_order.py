@@ -48,12 +48,7 @@ def may_be_out_of_order(boxes: Sequence[BBox], *, right_to_left: bool = False) -
 
 
 def reordered(blocks: Sequence[LayoutBlock], *, right_to_left: bool = False) -> list[int]:
-    """Return the indices of a page's blocks in reading order.
-
-    Args:
-        blocks: In the page's own order.
-        right_to_left: Whether lines, and so columns, run from right to left.
-    """
+    """Return the indices of a page's blocks in reading order."""
     order = list(range(len(blocks)))
     if len(blocks) > MOST_BLOCKS:
         return order
@@ -134,7 +129,7 @@ def _position(block: LayoutBlock, others: Sequence[LayoutBlock]) -> int:
 
 
 def _titles(blocks: Sequence[LayoutBlock]) -> list[int]:
-    """Return the blocks that stand alone at the head of the page: they are above every column, however short."""
+    """Return the blocks with nothing beside them at the head of the page: they are above every column, however short."""
     order = sorted(range(len(blocks)), key=lambda number: blocks[number].box.y0)
     titles: list[int] = []
     for number, following in pairwise(order):

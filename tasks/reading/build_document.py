@@ -30,14 +30,7 @@ def build_document(
     headings: Headings,
     recognised: Mapping[str, Sequence[RecognisedLine]],
 ) -> StructuredDocument:
-    """Return the document that draft blocks in reading order make.
-
-    Args:
-        parsed: The document as parsed.
-        drafts: All of its blocks.
-        headings: Gives each block its section.
-        recognised: OCR lines by figure id.
-    """
+    """Return the document that draft blocks in reading order make."""
     inner: dict[int, list[str]] = defaultdict(list)
     for line in parsed.lines:
         if line.inside is not None:
@@ -156,7 +149,7 @@ def _inline_figures(
     placements: Sequence[Placement], placed: Sequence[PlacedFigure], blocks: Sequence[Block]
 ) -> Iterator[tuple[Placement, Block, str]]:
     """Yield the figures in a line of text or in a table, with the block, and the text of the block or row."""
-    standing = {figure.placement.order for figure in placed}
+    own_blocks = {figure.placement.order for figure in placed}
     holders: dict[tuple[int, str], list[tuple[Block, str]]] = defaultdict(list)
     for block in blocks:
         pages = {block.page, *(part.page for part in block.parts)}
@@ -166,5 +159,5 @@ def _inline_figures(
                     holders[page, name].append((block, " ".join(strip(text).split())))
     for place in placements:
         held = holders.get((place.page, place.figure_id or ""))
-        if place.role in TAGGED and place.order not in standing and held:
-            yield place, *(held.pop(0) if len(held) > 1 else held[0])  # one figure may stand in several rows
+        if place.role in TAGGED and place.order not in own_blocks and held:
+            yield place, *(held.pop(0) if len(held) > 1 else held[0])  # one figure may be in several rows

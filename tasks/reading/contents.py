@@ -48,12 +48,7 @@ def depths(nodes: Sequence[Node]) -> dict[int, int]:
 
 
 def print_contents(nodes: Sequence[Node], *, sections_only: bool = False) -> str:
-    """Return an evidence tree as an indented table of contents: a line per section, ``[table]`` or ``[image]``, with its id.
-
-    Args:
-        nodes: As ``grow`` returns them.
-        sections_only: Leave tables and figures out.
-    """
+    """Return an evidence tree as an indented table of contents: a line per section, ``[table]`` or ``[image]``, with its id."""
     depth = depths(nodes)
     return "\n".join(
         f"{'  ' * depth[node.node_id]}- {_mark(node)}{title_of(node)} [{node.node_id}]"

@@ -73,7 +73,7 @@ def _continues(table: DraftBlock, block: DraftBlock) -> bool:
 
 
 def _joined(table: DraftBlock, block: DraftBlock) -> DraftBlock:
-    # A repeated header with a picture is kept: a tag stands once for each placement.
+    # A repeated header with a picture is kept: there is one tag for each placement.
     again = _same_row(table.rows[0], block.rows[0]) and not any(map(placeholders, block.rows[0]))
     rows = block.rows[1:] if again else block.rows
     whole = (*table.rows, *rows)

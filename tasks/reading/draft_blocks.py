@@ -60,7 +60,7 @@ def text_block(block: DraftBlock, page: Page) -> TextBlock:
 
 
 def is_divisible(block: DraftBlock) -> bool:
-    """Return whether a picture may stand between two lines of a block: of text only, not of captions or tables."""
+    """Return whether a picture may be inserted between two lines of a block: of text only, not of captions or tables."""
     return block.kind is BlockKind.TEXT and not block.text
 
 

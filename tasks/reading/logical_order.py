@@ -49,7 +49,7 @@ class LineLetters:
             return found.text, found.boxes
         x0, y0, x1, y1 = line.bbox
         step = (x1 - x0) / max(1, len(line.text))
-        return line.text, [(x0 + step * place, y0, x0 + step * (place + 1), y1) for place in range(len(line.text))]
+        return line.text, [(x0 + step * box, y0, x0 + step * (box + 1), y1) for box in range(len(line.text))]
 
     def direction(self, line: Line) -> tuple[int, int] | None:
         """Return the direction of a line; None if unknown, or parallel to no side of the page."""
@@ -93,17 +93,19 @@ def _split_at_gutters(line: Line, letters: LineLetters) -> list[Line]:
     text, boxes = letters(line)
     if level is None or len(boxes) != len(text):
         return [line]
-    back, places = (level[0], -level[1]), [turned(box, level) for box in boxes]
-    order = sorted((at for at, letter in enumerate(text) if not letter.isspace()), key=lambda at: places[at].x0)
+    back, level_boxes = (level[0], -level[1]), [turned(box, level) for box in boxes]
+    order = sorted((at for at, letter in enumerate(text) if not letter.isspace()), key=lambda at: level_boxes[at].x0)
     ends = [
-        at for at, (one, two) in enumerate(pairwise(order), 1) if places[two].x0 - places[one].x1 > _GUTTER_EM * line.size
+        at
+        for at, (one, two) in enumerate(pairwise(order), 1)
+        if level_boxes[two].x0 - level_boxes[one].x1 > _GUTTER_EM * line.size
     ]
     parts: list[Line] = []
     for start, end in pairwise([0, *ends, len(order)]):
-        reach = union(places[at] for at in order[start:end])
-        own = [at for at, place in enumerate(places) if reach.x0 <= (place.x0 + place.x1) / 2 <= reach.x1]
+        reach = union(level_boxes[at] for at in order[start:end])
+        own = [at for at, box in enumerate(level_boxes) if reach.x0 <= (box.x0 + box.x1) / 2 <= reach.x1]
         words = "".join(text[at] for at in own)
-        box = turned(union(places[at] for at in own), back).rounded()
+        box = turned(union(level_boxes[at] for at in own), back).rounded()
         part = line._replace(bbox=box, text=escape(words))
         letters.keep(part, Letters(words, [boxes[at] for at in own], level))
         parts.append(part)
@@ -116,12 +118,12 @@ def _with_ligatures(line: Line, letters: LineLetters) -> Line:
     if level is None:
         return line
     text, boxes = letters(line)
-    words, places = with_ligatures_in_order(text, [turned(box, level) for box in boxes])
+    words, level_boxes = with_ligatures_in_order(text, [turned(box, level) for box in boxes])
     if words == text:
         return line
     back = level[0], -level[1]
     ordered = line._replace(text=escape(words))
-    letters.keep(ordered, Letters(words, [turned(box, back) for box in places], level))
+    letters.keep(ordered, Letters(words, [turned(box, back) for box in level_boxes], level))
     return ordered
 
 

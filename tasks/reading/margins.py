@@ -31,11 +31,11 @@ NEAR_PAGES = 4
 COUNTED_PAGES = 3
 """Pages that a number with others beside it must increase with: two sheets of a report often have years over their columns."""
 WIDE_EDGE_SHARE = 0.2
-"""Share of a page's height in which its first and last lines may hold the page number: with LaTeX's wide margins on A4 they are
-at 0.13.
+"""Share of a page's height in which its first and last lines may contain the page number: with LaTeX's wide margins on A4 they
+are at 0.13.
 """
 NUMBERED_SHARE = 0.25
-"""Minimum share of a document's pages whose first or last line holds the page number: captions of plates are on fewer."""
+"""Minimum share of a document's pages whose first or last line has the page number: captions of plates are on fewer."""
 _HEAD, _FOOT = 0, 1
 _PAGE_AT_END = re.compile(rf"\s+(?:{ROMAN}|\d{{1,4}})\s*$")
 _BETWEEN = re.compile(r"\s*[|·•–—]\s*|:\s+|\s{3,}")
@@ -55,7 +55,7 @@ def find_margins(lines: Sequence[Line], pages: Sequence[Page], outline: Sequence
     A line in the outer tenth of its page, as the reader sees it, is a margin if it is a page number, by its words or because it
     increases with the pages; if it is repeated on several pages with only numbers changed; or if it names, at the height where
     most pages do, the chapter or section of its page. Other numbers there are content, such as a year over a column or a chart's
-    scale. The first and last line of a page may be further inside if they hold the page number.
+    scale. The first and last line of a page may be further inside if they have the page number.
 
     Args:
         lines: Page after page.

@@ -24,11 +24,6 @@ def read_with_neighbours(
     """Return whether the block before or after each picture is next to it on the page, by the order of its placement.
 
     Left out are pictures with a caption, in a line or a table, and those with no text next to them.
-
-    Args:
-        pages: Of the document.
-        blocks: In reading order.
-        figures: Placed in them.
     """
     rotations = {page.page: page.rotation for page in pages}
     captions = {figure.placement.order: figure.caption for figure in figures}

@@ -177,14 +177,7 @@ class SectionPath:
         self._path: list[tuple[int, str]] = []
 
     def at(self, page: int, box: BBox, heading: str | None, level: int | None) -> tuple[str, ...]:
-        """Return the titles above a block, outermost first; a heading's own is included.
-
-        Args:
-            page: The block's page; blocks come in reading order.
-            box: Its box.
-            heading: Its words if it is a heading.
-            level: The heading's level.
-        """
+        """Return the titles above a block, outermost first; a heading's own is included."""
         if self._by_outline:
             # An entry whose heading was not found (a picture, say) counts from its destination.
             while self._waiting and self._is_passed(self._waiting[0], page, box):

@@ -301,7 +301,7 @@ class _PageText:
         return PicturePlace(self._steps[step][0].at, tuple(read_with))
 
     def _end_of(self, step: int, box: BBox) -> int:
-        """Return the step after which a picture below a step is placed: brackets and the like may stand in between."""
+        """Return the step after which a picture below a step is placed: brackets and the like may be in between."""
         while (
             step + 1 < len(self._steps)
             and not any(spot.is_text for spot in self._steps[step + 1])

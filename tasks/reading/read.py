@@ -59,12 +59,7 @@ def _lines(page: PdfPage, letters: LineLetters) -> list[PageLine]:
 
 
 def read_outline(document: PdfDocument, pages: Sequence[Page]) -> list[OutlineEntry]:
-    """Return the PDF's own outline, restricted to its pages; [] where it has none, or a broken one.
-
-    Args:
-        document: The open PDF.
-        pages: All of its pages, as read.
-    """
+    """Return the PDF's own outline, restricted to its pages; [] where it has none, or a broken one."""
     outline: list[OutlineEntry] = []
     for entry in document.outline():
         if entry.title and 1 <= entry.page <= len(pages):

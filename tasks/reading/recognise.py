@@ -19,10 +19,6 @@ def pictures_to_recognise(placements: Iterable[Placement], labelled: Collection[
     """Return the sorted ids of figures whose words are not in the PDF's text: images, scanned pages, drawings without text.
 
     Icons and decoration are left out, since their words answer nothing.
-
-    Args:
-        placements: Of a document.
-        labelled: The orders of those with lines of text inside.
     """
     return sorted(
         {

@@ -65,13 +65,7 @@ def _by_position(
     parts: Sequence[tuple[int, DraftBlock]],
     inner: Mapping[int, Sequence[Line]],
 ) -> tuple[dict[tuple[int, int], list[DraftBlock]], list[DraftBlock]]:
-    """Return figures by the block and the line that they are inserted before, and those at the end.
-
-    Args:
-        found: Figures without a caption, with their positions among the parts.
-        parts: Blocks, with the number of the block that each is a part of.
-        inner: Words inside figures.
-    """
+    """Return figures by the block and the line that they are inserted before, and those at the end."""
     before: dict[tuple[int, int], list[DraftBlock]] = defaultdict(list)
     last: list[DraftBlock] = []
     for place, where in found:

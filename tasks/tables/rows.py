@@ -55,14 +55,12 @@ _Level = dict[int, list[CellLine]]
 """Lines that are level with each other, by column."""
 
 
-def split_rows(band: Row, rotation: int, *, by_words: bool) -> list[Row]:
+def split_rows(band: Row, rotation: int) -> list[Row]:
     """Return the rows between two rules: one, unless the lines of its cells show more.
 
     Args:
         band: The cells between the rules, in reading order.
         rotation: How the page is rotated for its reader.
-        by_words: Whether words without numbers may show rows. In a grid with a rule below each row, level words are lists and
-            addresses inside cells.
     """
     across, down = WRITTEN[rotation % 360]
     seen = {column: cell.turned((across, down)) for column, cell in enumerate(band) if cell is not None}
@@ -75,7 +73,7 @@ def split_rows(band: Row, rotation: int, *, by_words: bool) -> list[Row]:
         return [band]
     height = median(line.bbox.height for cell in columns.values() for line in cell.lines)
     levels = _levels_of(columns, height)
-    starts = _starts(levels, columns, by_words=by_words)
+    starts = _starts(levels, columns)
     if not starts:
         return [band]
     extents = [union(line.bbox for lines in level.values() for line in lines) for level in levels]
@@ -126,7 +124,7 @@ def _levels_of(columns: Mapping[int, Cell], height: float) -> list[_Level]:
     return [level for _, level in sorted(levels, key=itemgetter(0))]
 
 
-def _starts(levels: Sequence[_Level], columns: Mapping[int, Cell], *, by_words: bool) -> list[int]:
+def _starts(levels: Sequence[_Level], columns: Mapping[int, Cell]) -> list[int]:
     """Return the levels that begin a row, without the first; [] where the lines are no rows.
 
     A number below a number is another row's. Words below words may be in the same cell: they are, if the first of them had no
@@ -163,7 +161,7 @@ def _starts(levels: Sequence[_Level], columns: Mapping[int, Cell], *, by_words: 
         held.clear()
     sure = 1 + numbered + worded
     paired = numbered and len(columns) > len(levels) == 2 and len(levels[0]) == len(levels[1]) >= len(columns) - 1
-    return starts if (paired or sure >= FEWEST_ROWS) and (numbered or by_words) and sure > wrapped else []
+    return starts if (paired or sure >= FEWEST_ROWS) and sure > wrapped else []
 
 
 def _are_numbers(lines: Sequence[CellLine]) -> bool:

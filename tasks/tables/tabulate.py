@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, repeat
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from schemas.documents import Line
 from schemas.drawings import LettersOf, Ruling, Side
 from schemas.geometry import BBox, union
-from tasks.tables.rows import Cell, CellLine, Row, split_rows
+from tasks.tables.rows import Cell, CellLine, split_rows
 
 SAME_EDGE_PT = 3.0
 """Tolerated distance of two edges that are one. Of 1,732 ruled tables 73 change at 2.01 (double rules make empty cells), 121 at
@@ -63,16 +63,11 @@ def tabulate(
     box = union(cell for row in cells for cell in row if cell is not None).rounded()
     written = iter(_lines_by_cell([cell for row in cells for cell in row if cell is not None], box, lines, letters_of))
     ruled = [tuple(None if cell is None else Cell(cell, next(written)) for cell in row) for row in cells]
-    half = sum(map(_count_lines, ruled)) / 2
-    table = [
-        row
-        for band in ruled
-        for row in split_rows(band[::-1] if right_to_left else band, rotation, by_words=_count_lines(band) > half)
-    ]
+    table = [row for band in ruled for row in split_rows(band[::-1] if right_to_left else band, rotation)]
     rows = tuple(tuple("" if cell is None else cell.text for cell in row) for row in table)
     boxes = tuple(tuple(None if cell is None else cell.bbox for cell in row) for row in table)
     worded = max(sum(map(bool, row)) for row in rows) >= 2
-    pictured = sum(sum(map(_is_filled, row, repeat(pictures))) >= 2 for row in table) >= 2
+    pictured = sum(sum(_is_filled(cell, pictures) for cell in row) >= 2 for row in table) >= 2
     return Grid(box, rows, boxes) if worded or pictured else None
 
 
@@ -141,10 +136,6 @@ def _covered(sides: Sequence[Side], start: float, end: float) -> float:
             covered += max(0.0, min(side.end, end) - max(side.start, reached))
             reached = max(reached, side.end)
     return covered
-
-
-def _count_lines(row: Row) -> int:
-    return sum(len(cell.lines) for cell in row if cell is not None)
 
 
 def _lines_by_cell(

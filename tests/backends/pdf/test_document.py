@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pymupdf
 import pytest
 
-from backends.pdf.document import Document, open_document
+from backends.pdf.document import MuPdfDocument, open_document
 from schemas.drawings import Letters
 from schemas.errors import BadInputError, FailureCode
 from schemas.geometry import BBox
@@ -72,7 +72,7 @@ def _no_pages() -> bytes:
     ],
     ids=["zero bytes", "a web page", "truncated", "zero pages", "a header alone"],
 )
-def test_a_file_that_holds_nothing_is_refused_and_says_why(data: bytes, code: FailureCode) -> None:
+def test_a_file_that_is_empty_is_refused_and_says_why(data: bytes, code: FailureCode) -> None:
     with pytest.raises(BadInputError) as refusal:
         open_document(data)
     assert refusal.value.code is code
@@ -84,7 +84,7 @@ def test_a_file_that_holds_nothing_is_refused_and_says_why(data: bytes, code: Fa
 def test_metadata_that_is_not_there_is_empty() -> None:
     document = pymupdf.open()
     document.new_page()
-    empty = Document(document)
+    empty = MuPdfDocument(document)
     assert (empty.title, empty.subject, empty.dates) == ("", "", ("", ""))
     document.set_metadata({"title": "Pump P-200", "subject": "Service", "modDate": "D:20240301", "creationDate": "D:2023"})
     opened = open_document(document.tobytes())
@@ -126,7 +126,7 @@ def test_a_page_that_is_not_there_is_refused() -> None:
 # Its pages
 
 
-def test_a_turned_page_is_read_as_it_is_drawn_unturned() -> None:
+def test_a_rotated_page_is_read_as_it_is_drawn_unrotated() -> None:
     def draw(page: pymupdf.Page) -> None:
         page.insert_text((72, 100), "The torque is 40 Nm.")
         page.set_rotation(90)

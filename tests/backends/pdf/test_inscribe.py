@@ -149,7 +149,7 @@ def test_the_cells_of_a_table_say_what_they_said(width: float, lines: int, rotat
     assert numbers == [["23523473"]] * 3, "each tag stands in its cell"
 
 
-def test_a_tag_stands_where_a_drawing_has_no_words() -> None:
+def test_a_tag_is_where_a_drawing_has_no_words() -> None:
     def draw(page: pymupdf.Page) -> None:
         page.draw_rect(BOX)
         for line in range(3):

@@ -43,7 +43,7 @@ def bar_chart(
 
 
 def text_box() -> tuple[BBox, list[Line]]:
-    """Return a box of the layout, and the title and source that stand in it."""
+    """Return a box of the layout, and the title and source in it."""
     box = BBox(100, 150, 500, 420)
     return box, [line_at(110, 160, "Most say that it went well"), line_at(110, 400, "Source: Survey of 2015")]
 

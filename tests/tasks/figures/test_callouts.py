@@ -16,7 +16,7 @@ def _key(*texts: str, y0: float = 300) -> list[Line]:
 PARTS = ("1. Paper width adjustment", "2. Roll holder pin", "3. Low paper sensor", "4. Status LED")
 
 
-def test_numbers_that_stand_alone_are_callouts() -> None:
+def test_numbers_alone_on_a_line_are_callouts() -> None:
     assert callouts(["1", "(2)", "3.", "Power"]) == {"1", "2", "3"}
 
 

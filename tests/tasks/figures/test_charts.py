@@ -12,7 +12,7 @@ def test_bars_with_their_values_are_a_picture_without_a_caption() -> None:
     assert box.iou(BBox(150, 200, 330, 286)) > 0.9
 
 
-def test_bars_that_stand_are_a_picture_too() -> None:
+def test_vertical_bars_are_a_picture_too() -> None:
     heights = (40, 90, 65, 20)
     marks = [box_at(150 + 40 * place, 300 - height, 170 + 40 * place, 300) for place, height in enumerate(heights)]
     lines = [line_at(155 + 40 * place, 290 - height, str(height)) for place, height in enumerate(heights)]

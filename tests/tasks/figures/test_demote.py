@@ -30,7 +30,7 @@ def _roles(placements: Sequence[Placement]) -> list[Role]:
 
 
 @pytest.mark.parametrize(("pages", "role"), [(3, Role.CONTENT), (4, Role.DECORATIVE)])
-def test_a_picture_at_the_same_place_of_many_pages_is_decorative(pages: int, role: Role) -> None:
+def test_a_picture_at_the_same_position_on_many_pages_is_decorative(pages: int, role: Role) -> None:
     logos = [_placed(number, _moved(LOGO, 0.4 * number, 0)) for number in range(1, pages + 1)]
     own = [_placed(number, BOX, f"figure {number}") for number in range(1, pages + 1)]
     assert _roles(without_repeats([*logos, *own], _pages(pages))) == [role] * pages + [Role.CONTENT] * pages
@@ -42,7 +42,7 @@ def test_a_longer_document_may_repeat_a_picture_more_often() -> None:
     assert _roles(without_repeats(logos, _pages(100))) == [Role.CONTENT] * 5
 
 
-def test_a_scan_at_the_same_place_of_many_pages_is_a_background() -> None:
+def test_a_scan_at_the_same_position_on_many_pages_is_a_background() -> None:
     scans = [
         Placement(number, number, BBox(0, 0, 595, 842), "paper", Kind.SCAN, Role.PAGE_SCAN, "") for number in range(1, 5)
     ]
@@ -57,12 +57,12 @@ def test_a_logo_at_the_edge_of_a_page_of_another_size_is_decorative_too_and_one_
     assert _roles(without_repeats([*logos, *others], pages)) == [Role.DECORATIVE] * 6 + [Role.CONTENT]
 
 
-def test_a_picture_at_different_places_of_many_pages_is_content() -> None:
+def test_a_picture_at_different_positions_on_many_pages_is_content() -> None:
     pictures = [_placed(number, _moved(BOX, 0, 60 * number)) for number in range(1, 6)]
     assert _roles(without_repeats(pictures, _pages(5))) == [Role.CONTENT] * 5
 
 
-def test_a_small_picture_on_many_pages_is_an_icon_wherever_it_stands_unless_it_has_a_caption() -> None:
+def test_a_small_picture_on_many_pages_is_an_icon_wherever_it_is_unless_it_has_a_caption() -> None:
     small = BBox(100, 100, 160, 140)
     pictures = [_placed(number, _moved(small, 0, 60 * number)) for number in range(1, 5)]
     captioned = _placed(5, _moved(small, 0, 300), reason=CAPTIONED)

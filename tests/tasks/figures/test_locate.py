@@ -42,7 +42,7 @@ def test_an_image_of_a_whole_slide_that_is_printed_on_a_larger_page_is_one_of_th
     assert (region.kind, region.bbox) == (kind, sheet)
 
 
-def test_what_a_caption_stands_under_is_captioned_and_the_other_drawing_is_found_without() -> None:
+def test_a_drawing_above_a_caption_is_captioned_and_the_other_drawing_is_found_without() -> None:
     figure, other = BBox(100, 100, 200, 200), BBox(100, 500, 200, 600)
     caption = line_at(100, 210, "Figure 1: The pump")
     regions = search([*circles(figure), *circles(other)], [caption]).regions

@@ -1,4 +1,4 @@
-"""Which drawings are the rules of a table, and what stands in its cells."""
+"""Drawings that are the rules of a table."""
 
 from schemas.drawings import Mark
 from schemas.geometry import BBox
@@ -23,7 +23,7 @@ def test_an_outer_box_and_the_rules_in_it_are_the_rules_of_a_table() -> None:
     assert len(table.down) == 4
 
 
-def test_rows_shaded_by_turns_are_left_to_their_words_and_promise_no_rules() -> None:
+def test_rows_shaded_by_turns_are_left_to_their_words_and_have_no_ruling() -> None:
     cells = [box_at(x, 200 + 12 * row, x + 100, 212 + 12 * row) for row in range(0, 8, 2) for x in (100, 200, 300)]
     lines = [line_at(x + 60, 201 + 12 * row, f"{row}1.4") for row in range(8) for x in (100, 200, 300)]
     rules = [rule_at(200, 400, y) for y in (199, 211, 284)]

@@ -125,7 +125,7 @@ LEFT, RIGHT = (120, 220, 380, 400), (430, 220, 680, 400)
         ([(100, 200, 700, 600)], [_region(*LEFT, score=0.2), _region(*RIGHT, score=0.1)], [(100, 200, 700, 600)]),
     ],
 )
-def test_a_box_round_two_charts_or_a_chart_and_words_beside_it_falls_into_its_parts(
+def test_a_box_around_two_charts_or_a_chart_and_words_beside_it_falls_into_its_parts(
     drawn: list[tuple[int, int, int, int]], parts: list[LayoutRegion], expected: list[tuple[int, ...]]
 ) -> None:
     regions = sorted([_region(100, 200, 700, 600, score=0.8), *parts], key=lambda region: -region.score)
@@ -139,7 +139,7 @@ def test_what_is_unlikely_or_words_is_no_figure_by_itself() -> None:
 
 
 @pytest.mark.parametrize(("role", "figures"), [(Role.PAGE_SCAN, 1), (Role.BACKGROUND, 0)])
-def test_a_slide_is_a_figure_and_keeps_its_text_and_what_text_stands_on_is_none(role: Role, figures: int) -> None:
+def test_a_slide_is_a_figure_and_keeps_its_text_and_the_background_of_text_is_none(role: Role, figures: int) -> None:
     (scan,) = _scanned().placements
     lines = (Line(1, 0, BBox(60, 150, 240, 160), "Sales by region", 10, bold=False),)
     document = _scanned(lines=lines, placements=(replace(scan, role=role),))
@@ -153,7 +153,7 @@ def test_specks_are_no_figures(box: tuple[int, ...]) -> None:
     assert cut(_png([]), [_region(*box)], lambda *_: None) == []
 
 
-def test_scans_and_pictures_behind_text_are_looked_at() -> None:
+def test_scans_and_pictures_behind_text_are_examined() -> None:
     document = _scanned()
     (scan,) = document.placements
     behind = Placement(2, 1, scan.bbox, "c" * 64, Kind.SCAN, Role.BACKGROUND, "covers the page, which has 99 words")
@@ -171,7 +171,7 @@ def test_scans_and_pictures_behind_text_are_looked_at() -> None:
         (270, BBox(100, 50, 300, 250)),
     ],
 )
-def test_a_segment_stands_on_the_unturned_page(rotation: int, bbox: BBox) -> None:
+def test_a_segment_is_placed_on_the_unrotated_page(rotation: int, bbox: BBox) -> None:
     made = with_segments(_scanned(rotation), {SCAN: [_segment(100, 200, 500, 600)]})
     place = made.placements[1]
     assert (place.bbox, place.order, place.role, place.kind) == (bbox, 1, Role.CONTENT, Kind.SCAN)

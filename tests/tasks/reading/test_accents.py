@@ -45,7 +45,7 @@ def test_one_with_a_place_of_its_own_stays_as_it_is(shown: str) -> None:
 
 
 @pytest.mark.parametrize("shown", ["V2.9~pre1", "x^2", "`halcmd`", "cd ~/pumps"])
-def test_where_letters_stand_is_not_looked_up_for_what_programs_hold(shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_letter_positions_are_not_read_for_accents_in_programs(shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("backends.pdf.page.read_letters", lambda _page, line: pytest.fail(line.text))
     assert _text(_read(f"({shown})")) == shown
 

@@ -37,7 +37,7 @@ def test_a_line_is_read_as_it_is_spoken(spoken: str, shown: str, seed: int) -> N
     assert len(boxes) == len(text)
 
 
-def test_brackets_written_as_they_look_are_turned_around() -> None:
+def test_brackets_written_as_they_look_are_rotated_around() -> None:
     shown = "ןאכ (3 רויא) ואר"
     text, _ = logical_order(shown, [(10.0 * place, 0, 10.0 * place + 10, 12) for place in range(len(shown))])
     assert text == "ראו (איור 3) כאן"
@@ -49,7 +49,7 @@ def test_marks_stay_on_their_letters() -> None:
     assert boxes[0] == boxes[1] == boxes[2]
 
 
-def test_words_that_stand_apart_are_two() -> None:
+def test_words_that_are_separate_are_two() -> None:
     text, _ = logical_order(
         "4גרוב", [(0, 0, 10, 12), *((30 + 10.0 * place, 0, 40 + 10.0 * place, 12) for place in range(4))]
     )
@@ -138,7 +138,7 @@ def test_the_first_column_of_a_table_is_its_right_one() -> None:
 
 
 @pytest.mark.parametrize("rotation", [0, 90, 180, 270])
-def test_a_turned_page_is_read_as_its_reader_sees_it(rotation: int) -> None:
+def test_a_rotated_page_is_read_as_its_reader_sees_it(rotation: int) -> None:
     document = pymupdf.open()
     page = document.new_page(width=600, height=600)
     page.insert_htmlbox((100, 100, 400, 300), f"<p dir=rtl>{TEXT}</p>", rotate=rotation)
@@ -156,7 +156,7 @@ def test_letters_too_small_to_see_do_no_harm() -> None:
     assert parse(open_document(document.tobytes()), "d", ParseOptions(), keep_figure=None).lines[0].text.strip() == "שלום"
 
 
-def test_a_part_of_a_table_without_letters_is_turned_like_the_rest_of_its_page() -> None:
+def test_a_part_of_a_table_without_letters_is_rotated_like_the_rest_of_its_page() -> None:
     cells = {
         (174.0 - 100 * column, 503.0 + 30 * row, 270.0 - 100 * column, 528.0 + 30 * row): str(10 * row + column)
         for row in range(3)
@@ -177,7 +177,7 @@ def test_a_label_far_beside_a_line_is_none_of_its_words() -> None:
 
 
 def _set(glyphs: list[str], *, as_read: bool) -> pymupdf.Document:
-    """Return a page with a line of glyphs, each of which stands for some letters.
+    """Return a page with a line of glyphs, each of which is one or more letters.
 
     Args:
         glyphs: As they stand from left to right.
@@ -218,7 +218,7 @@ def _set(glyphs: list[str], *, as_read: bool) -> pymupdf.Document:
 
 
 def _glyphs(shown: str, *ligatures: str) -> list[str]:
-    """Return the glyphs of a line as it stands from left to right, those of several letters where a figure stands."""
+    """Return the glyphs of a line from left to right; a digit is a glyph of several letters."""
     return [ligatures["①②③".index(glyph)] if glyph in "①②③" else glyph for glyph in shown]
 
 

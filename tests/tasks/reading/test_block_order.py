@@ -1,4 +1,4 @@
-"""Where blocks go that a page writes before what stands over them, and what is left as it is."""
+"""Blocks written in an order that contradicts their positions."""
 
 from collections.abc import Sequence
 
@@ -67,18 +67,18 @@ def test_an_order_that_the_page_does_not_contradict_is_kept(written: str) -> Non
         ("l3 r3 l2 r2 l1 r1", "l1 l2 l3 r1 r2 r3"),
     ],
 )
-def test_what_is_written_too_late_or_too_early_goes_where_it_stands(written: str, read: str) -> None:
+def test_what_is_written_too_late_or_too_early_goes_to_its_position(written: str, read: str) -> None:
     assert _read(written) == read
 
 
-def test_what_stands_over_a_note_too_goes_with_the_chart_that_it_belongs_to() -> None:
+def test_blocks_above_a_note_too_go_with_the_chart_that_it_belongs_to() -> None:
     beside, under = _block((57, 182), 106, 390), _block((57, 464), 407, 515)
     note = _block((57, 240), 590, 600)
     title, source, publisher = _block((198, 430), 90, 115), _block((198, 460), 308, 350), _block((198, 270), 354, 363)
     assert reordered([beside, under, note, title, source, publisher]) == [0, 3, 4, 5, 1, 2]
 
 
-def test_text_set_around_a_figure_does_not_stand_under_it() -> None:
+def test_text_set_around_a_figure_is_not_below_it() -> None:
     around = _block(WHOLE, 160, 260, head=LEFT)  # its last lines are as wide as the page
     words = _block(RIGHT, 100, 150)
     assert reordered([around, words]) == [0, 1]

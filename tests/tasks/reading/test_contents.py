@@ -73,7 +73,7 @@ def test_the_contents_can_leave_tables_and_images_out() -> None:
     assert lines == ["- Service [2]", "  - Filter [4]", "- Storage [7]"]
 
 
-def test_leaves_stand_in_reading_order_below_their_sections() -> None:
+def test_leaves_are_in_reading_order_below_their_sections() -> None:
     tree = grow(_manual())
     leaves = [(node.kind, node.block, node.parent_id) for node in tree if node.kind is not NodeKind.SECTION]
     assert leaves == [

@@ -101,7 +101,7 @@ def test_the_number_and_the_title_of_a_heading_on_lines_of_their_own_are_one_hea
     assert [block.section_path for block in of(found, BlockKind.TEXT)] == [("Chapter 2 Changing the filter",)]
 
 
-def test_a_heading_whose_number_stands_apart_keeps_it_though_the_outline_leaves_it_out() -> None:
+def test_a_heading_whose_number_is_separate_keeps_it_though_the_outline_leaves_it_out() -> None:
     document = pymupdf.open()
     page = document.new_page()
     page.insert_text((72, 100), "2.7.3", fontsize=18)
@@ -124,7 +124,7 @@ def test_sections_follow_the_outlines_own_order_where_its_heights_are_wrong() ->
     assert paths == {f"{title}-text": (title,) for title in ("Service", "Storage", "Transport")}
 
 
-def test_a_section_begins_where_its_heading_stands_and_not_where_its_page_begins() -> None:
+def test_a_section_begins_where_its_heading_is_and_not_where_its_page_begins() -> None:
     document = pymupdf.open()
     for number in (1, 2):
         page = document.new_page()

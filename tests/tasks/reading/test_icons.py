@@ -18,7 +18,7 @@ from tests.tasks.reading.pages import one_figure, structured
         "as read",
     ],
 )
-def test_an_icon_stands_in_its_line_where_the_page_shows_it(order: str) -> None:
+def test_an_icon_is_in_its_line_where_the_page_shows_it(order: str) -> None:
     document = pymupdf.open()
     page = document.new_page()
     if order == "icon first":
@@ -36,7 +36,7 @@ def test_an_icon_stands_in_its_line_where_the_page_shows_it(order: str) -> None:
     )
 
 
-def test_two_icons_of_a_line_each_stand_in_their_place() -> None:
+def test_two_icons_of_a_line_are_each_at_their_position() -> None:
     document = pymupdf.open()
     page = document.new_page()
     page.insert_text(
@@ -55,7 +55,7 @@ def test_two_icons_of_a_line_each_stand_in_their_place() -> None:
 
 
 @pytest.mark.parametrize("rotation", [90, 180, 270])
-def test_an_icon_in_a_line_of_a_turned_page_stands_at_its_word(rotation: int) -> None:
+def test_an_icon_in_a_line_of_a_rotated_page_is_at_its_word(rotation: int) -> None:
     level = pymupdf.open()
     page = level.new_page(width=600, height=600)
     page.insert_text((72, 200), "Press the button        to stop the pump and wait until it is at rest.", fontsize=11)

@@ -31,7 +31,7 @@ def test_a_line_at_the_head_of_one_page_is_no_margin() -> None:
 
 
 def _margins(feet: Sequence[str]) -> list[str]:
-    """Return what is margin of a document of as many pages, each with some words at its foot, parted by ``|``."""
+    """Return the margins of a document, given the words at the foot of each page, separated by ``|``."""
     document = pymupdf.open()
     for number, foot in enumerate(feet, 1):
         page = document.new_page(width=595, height=842)
@@ -64,7 +64,7 @@ def test_page_numbers_go_up_with_the_pages_or_say_what_they_are(feet: list[str])
 
 
 def _with_heads(heads: Sequence[str], y: int, *, size: int = 9) -> list[str]:
-    """Return what is margin of a document of as many pages, each with some words so far down, parted by ``|``."""
+    """Return the margins of a document, given the words at a height of each page, separated by ``|``."""
     document = pymupdf.open()
     for number, head in enumerate(heads, 1):
         page = document.new_page(width=595, height=842)
@@ -74,7 +74,7 @@ def _with_heads(heads: Sequence[str], y: int, *, size: int = 9) -> list[str]:
     return [block.text for block in of(structured(document), BlockKind.MARGIN)]
 
 
-def test_a_head_with_the_page_number_may_stand_far_from_the_edge() -> None:
+def test_a_head_with_the_page_number_may_be_far_from_the_edge() -> None:
     heads = ["2 CHAPTER 1. PUMPS", "1.1. VALVES 3", "4 CHAPTER 1. PUMPS", "1.2. SEALS 5", "6 CHAPTER 1. PUMPS"]
     assert _with_heads(heads, 110) == heads
 
@@ -113,5 +113,5 @@ def test_other_numbers_and_words_at_the_foot_are_text(feet: list[str]) -> None:
     assert _margins(feet) == []
 
 
-def test_a_year_that_stands_over_a_column_is_no_page_number() -> None:
+def test_a_year_above_a_column_is_no_page_number() -> None:
     assert _margins(["2018|2017|1", "2018|2017|2", "3", "4", "5"]) == ["1", "2", "3", "4", "5"]

@@ -90,7 +90,7 @@ def test_a_running_head_near_what_all_pages_have_is_a_margin() -> None:
     assert len(_texts(structured(document), BlockKind.MARGIN)) == 4 * len(CHAPTERS)
 
 
-def test_a_name_written_at_both_ends_of_a_row_is_a_margin_though_it_stands_on_one_page() -> None:
+def test_a_name_written_at_both_ends_of_a_row_is_a_margin_though_it_is_on_one_page() -> None:
     document = pymupdf.open()
     for chapter in CHAPTERS:
         page = _page(document, head=f"{chapter}(1)")

@@ -14,7 +14,7 @@ def _columns(page: pymupdf.Page, top: float) -> None:
         paragraph(page, words, top + 150 * (number % 2), left=left, right=left + 235)
 
 
-def test_a_caption_that_is_written_last_stands_where_the_page_shows_it_with_its_figure() -> None:
+def test_a_caption_written_last_is_read_where_the_page_shows_it_with_its_figure() -> None:
     document = pymupdf.open()
     page = document.new_page(width=595, height=842)
     _columns(page, 330)
@@ -25,7 +25,7 @@ def test_a_caption_that_is_written_last_stands_where_the_page_shows_it_with_its_
     assert one_figure(found).caption == "Figure 1: Both pumps from above"
 
 
-def test_headings_that_are_written_last_stand_over_their_text() -> None:
+def test_headings_written_last_are_read_before_their_text() -> None:
     document = pymupdf.open()
     page = document.new_page()
     for number, words in enumerate(("Alpha", "Beta", "Gamma")):
@@ -37,7 +37,7 @@ def test_headings_that_are_written_last_stand_over_their_text() -> None:
     assert [block.section_path for block in of(found, BlockKind.TEXT)] == [("Service",), ("Storage",), ("Transport",)]
 
 
-def test_a_title_that_is_written_last_is_read_before_both_columns_though_it_stands_over_one() -> None:
+def test_a_title_that_is_written_last_is_read_before_both_columns_though_it_is_above_one_only() -> None:
     document = pymupdf.open()
     page = document.new_page(width=595, height=842)
     _columns(page, 200)
@@ -66,7 +66,7 @@ def test_text_that_runs_up_the_page_keeps_its_order(turn: str) -> None:
     assert starts(structured(document)) == ["Pump", "Pump", "Pump", "Valve", "Valve", "Valve"]
 
 
-def test_a_page_that_is_turned_over_keeps_its_order() -> None:
+def test_a_page_that_is_rotated_over_keeps_its_order() -> None:
     document = pymupdf.open()
     page = document.new_page()
     page.set_rotation(180)
@@ -86,7 +86,7 @@ def test_running_heads_come_before_the_text_of_their_page_and_feet_after_it() ->
     assert starts(structured(document)) == ["Service", "Text", "FIGURE", "Issue"] * 4
 
 
-def test_a_note_whose_first_line_is_short_is_read_after_all_that_stands_over_it() -> None:
+def test_a_note_whose_first_line_is_short_is_read_after_everything_above_it() -> None:
     document = pymupdf.open()
     page = document.new_page(width=595, height=842)
     page.insert_text((80, 200), "Increase, keep, decrease", fontsize=9)

@@ -126,7 +126,7 @@ def test_a_drop_says_what_was_left_out_where() -> None:
     ]
 
 
-def test_a_text_that_stands_twice_is_one_and_keeps_its_pages() -> None:
+def test_a_repeated_text_is_one_and_keeps_its_pages() -> None:
     first = _document([_placement(1, "a"), _placement(1, "b")], [_figure("a"), _figure("b")], pages=1)
     second = replace(first, doc_id="e0" * 32, title="Copy", placements=(_placement(1, "b"),))
     tables = [

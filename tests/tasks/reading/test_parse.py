@@ -1,4 +1,4 @@
-"""Reading PDFs: what is found on a page, where it stands, and what a reader would call it."""
+"""Parsing PDFs: what is found on a page, its position and its role."""
 
 import io
 from collections.abc import Callable, Sequence
@@ -125,7 +125,7 @@ def _grid(
 # Images and their pixels
 
 
-def test_an_image_stands_where_its_page_put_it_with_its_own_pixels() -> None:
+def test_an_image_is_where_its_page_put_it_with_its_own_pixels() -> None:
     parsed, kept = _read(_document(lambda page: page.insert_image(BOX, stream=_png(_quarters(80, 40)))))
     placement = _only(parsed)
     assert (placement.page, placement.kind, placement.role) == (1, Kind.RASTER, Role.CONTENT)
@@ -216,7 +216,7 @@ def test_an_image_that_is_in_the_resources_but_never_drawn_is_no_placement() -> 
 
 
 @pytest.mark.parametrize("rotation", [0, 90, 180, 270])
-def test_an_image_that_reads_upright_on_a_turned_page_keeps_its_pixels(rotation: int) -> None:
+def test_an_image_that_reads_upright_on_a_rotated_page_keeps_its_pixels(rotation: int) -> None:
     document = pymupdf.open()
     page = document.new_page(width=595, height=842)
     page.insert_image(BOX, stream=_png(_quarters(40, 40)), rotate=rotation, keep_proportion=False)
@@ -229,7 +229,7 @@ def test_an_image_that_reads_upright_on_a_turned_page_keeps_its_pixels(rotation:
 
 
 @pytest.mark.parametrize("turn", [90, 180, 270])
-def test_an_image_that_is_stored_turned_comes_out_as_its_page_shows_it(turn: int) -> None:
+def test_an_image_that_is_stored_rotated_comes_out_as_its_page_shows_it(turn: int) -> None:
     document = pymupdf.open()
     page = document.new_page(width=595, height=842)
     page.insert_image(BOX, stream=_png(_quarters(80, 40)), rotate=turn, keep_proportion=False)
@@ -241,7 +241,7 @@ def test_an_image_that_is_stored_turned_comes_out_as_its_page_shows_it(turn: int
 
 
 @pytest.mark.parametrize("rotation", [0, 90, 180, 270])
-def test_a_composite_on_a_turned_page_comes_out_as_its_reader_sees_it(rotation: int) -> None:
+def test_a_composite_on_a_rotated_page_comes_out_as_its_reader_sees_it(rotation: int) -> None:
     document = pymupdf.open()
     page = document.new_page(width=595, height=842)
     page.insert_image((150, 200, 350, 250), stream=_png(_quarters(200, 100).crop((0, 0, 200, 50))))
@@ -257,7 +257,7 @@ def test_a_composite_on_a_turned_page_comes_out_as_its_reader_sees_it(rotation: 
     assert _corners(seen) == _corners(shown)
 
 
-def test_places_count_from_the_corner_of_the_crop_box_and_what_lies_outside_is_not_there() -> None:
+def test_positions_count_from_the_corner_of_the_crop_box_and_what_lies_outside_is_not_there() -> None:
     document = pymupdf.open()
     page = document.new_page(width=595, height=842)
     page.insert_image((150, 300, 350, 400), stream=picture(1, 200, 100))
@@ -295,7 +295,7 @@ def test_an_image_of_which_next_to_nothing_is_on_the_page_is_not_there() -> None
     assert parsed.placements == ()
 
 
-def test_an_image_of_a_false_size_is_not_decoded_and_the_rest_goes_on() -> None:
+def test_an_image_of_a_false_size_is_not_decoded_and_the_rest_is_read() -> None:
     document = pymupdf.open()
     page = document.new_page()
     false = page.insert_image(BOX, stream=picture(1))
@@ -380,7 +380,7 @@ def test_reading_twice_gives_the_same() -> None:
 # Roles
 
 
-def test_a_picture_at_the_same_place_of_many_pages_is_decorative() -> None:
+def test_a_picture_at_the_same_position_on_many_pages_is_decorative() -> None:
     document = pymupdf.open()
     for number in range(5):
         page = document.new_page()
@@ -394,7 +394,7 @@ def test_a_picture_at_the_same_place_of_many_pages_is_decorative() -> None:
     assert roles == {(450, 30, 510, 70): {Role.DECORATIVE}, BOX: {Role.CONTENT}}
 
 
-def test_a_logo_at_the_edge_of_a_turned_page_is_decorative_too() -> None:
+def test_a_logo_at_the_edge_of_a_rotated_page_is_decorative_too() -> None:
     document = pymupdf.open()
     for _ in range(5):
         document.new_page(width=595, height=842).insert_image((500, 20, 560, 60), stream=picture(1))
@@ -467,7 +467,7 @@ def test_the_band_under_a_heading_is_decorative_and_its_words_stay_text() -> Non
     assert [line.inside for line in parsed.lines] == [None]
 
 
-def test_an_image_of_the_whole_page_without_text_is_a_scan_turned_as_read() -> None:
+def test_an_image_of_the_whole_page_without_text_is_a_scan_rotated_as_read() -> None:
     document = pymupdf.open()
     page = document.new_page(width=400, height=600)
     page.insert_image(page.rect, stream=_png(_quarters(400, 600)), keep_proportion=False)
@@ -498,7 +498,7 @@ def test_an_image_of_the_whole_page_behind_text_is_background_and_kept_as_its_re
     assert (black is None) == hidden, "words that are shown are on the picture"
 
 
-def test_an_image_behind_the_text_of_many_pages_holds_no_figures() -> None:
+def test_an_image_behind_the_text_of_many_pages_has_no_figures() -> None:
     document = pymupdf.open()
     for number in range(6):
         page = document.new_page()
@@ -614,7 +614,7 @@ def test_a_caption_of_two_lines_over_its_picture_does_not_part_itself_from_it() 
     assert _near(_only(parsed).bbox, (150, 210, 370, 350), 2)
 
 
-def test_the_box_of_a_note_with_a_sign_of_warning_is_no_picture() -> None:
+def test_the_box_of_a_note_with_a_warning_symbol_is_no_picture() -> None:
     def draw(page: pymupdf.Page) -> None:
         page.draw_rect((72, 200, 520, 260), color=(0, 0, 0), fill=(1, 0.97, 0.88))
         page.draw_polyline([(79, 221), (87, 207), (95, 221), (79, 221)], fill=(1, 0.8, 0.1))
@@ -628,7 +628,7 @@ def test_the_box_of_a_note_with_a_sign_of_warning_is_no_picture() -> None:
     assert _only(parsed).reason == "has a caption"
 
 
-def test_rules_and_boxes_round_text_are_no_pictures() -> None:
+def test_rules_and_boxes_around_text_are_no_pictures() -> None:
     def draw(page: pymupdf.Page) -> None:
         page.draw_line((72, 50), (520, 50))
         page.draw_rect((66, 95, 526, 230), color=(0, 0, 0), fill=(0.9, 0.9, 0.9))
@@ -761,7 +761,7 @@ def test_a_picture_between_two_rows_of_a_table_is_named_once() -> None:
 
 
 @pytest.mark.parametrize("rotation", [0, 90, 180, 270])
-def test_the_rows_of_a_table_on_a_turned_page_are_those_that_its_reader_sees(rotation: int) -> None:
+def test_the_rows_of_a_table_on_a_rotated_page_are_those_that_its_reader_sees(rotation: int) -> None:
     rows = (("Part", "Torque", "Key"), ("Valve", "40 Nm", "A"), ("Pump", "30 Nm", "B"), ("Seal", "20 Nm", "C"))
     document = pymupdf.open()
     page = document.new_page(width=842, height=842)
@@ -870,7 +870,7 @@ def test_a_document_of_too_many_pages_is_refused() -> None:
     assert len(_read(data, ParseOptions(max_pages=4))[0].pages) == 4
 
 
-def test_an_empty_page_is_read_and_holds_nothing() -> None:
+def test_an_empty_page_is_read_and_is_empty() -> None:
     parsed, _ = _read(_document(lambda page: None))
     assert (len(parsed.pages), parsed.lines, parsed.placements, parsed.failures) == (1, (), (), ())
     assert parsed.pages[0].characters == 0

@@ -1,4 +1,4 @@
-"""Where pictures without a caption are read: by the text that they stand beside or between."""
+"""Positions of pictures without a caption, by the text beside or around them."""
 
 import pytest
 
@@ -106,12 +106,12 @@ def test_a_picture_between_two_paragraphs_of_its_column_is_read_between_them() -
     assert _order([BBox(80, 170, 250, 290)], [*column, *other]) == ["P0", "a", "P1", "P2"]
 
 
-def test_a_picture_amid_a_row_stands_between_its_words() -> None:
+def test_a_picture_amid_a_row_is_between_its_words() -> None:
     name, use = _passage("Power", y0=100, width=60), _passage("Turns the device on and off", x0=260, y0=100, width=200)
     assert _order([BBox(160, 92, 220, 122)], [name, use]) == ["P0", "a", "P1"]
 
 
-def test_pictures_side_by_side_stand_in_one_gap_though_their_neighbours_differ() -> None:
+def test_pictures_side_by_side_are_in_one_gap_though_their_neighbours_differ() -> None:
     above, below = (
         _passage("Two ways lead there, and both are right:", y0=80, width=460),
         _passage("The first one", y0=215, width=120),
@@ -150,7 +150,7 @@ def test_a_picture_in_the_second_column_stays_by_its_step_though_the_first_colum
     assert _order([BBox(326, 185, 390, 225)], [first, over, step]) == ["P0", "P1", "a", "P2"]
 
 
-def test_pictures_between_paragraphs_are_no_column_of_steps_because_one_beside_a_step_stands_under_them() -> None:
+def test_pictures_between_paragraphs_are_no_column_of_steps_because_one_beside_a_step_is_below_them() -> None:
     first = _passage(*["Words of the first column of the page"] * 20, y0=100, width=230)
     above, below = (_passage("Words of the second column.", x0=326, y0=y0, width=300) for y0 in (100, 200))
     step = _passage("Press the button until", "the lamp lights up.", x0=410, y0=320, width=140)
@@ -158,7 +158,7 @@ def test_pictures_between_paragraphs_are_no_column_of_steps_because_one_beside_a
     assert _order(pictures, [first, above, below, step]) == ["P0", "P1", "a", "P2", "b", "P3"]
 
 
-def test_of_two_pictures_between_the_same_words_each_stands_by_its_step() -> None:
+def test_of_two_pictures_between_the_same_words_each_goes_to_its_step() -> None:
     steps = [
         _passage("Press the button until", "the lamp lights up.", x0=72, y0=300, width=100),
         _passage("Turn the wheel until", "it stops by itself.", x0=410, y0=100, width=100),
@@ -170,7 +170,7 @@ def test_of_two_pictures_between_the_same_words_each_stands_by_its_step() -> Non
     assert (behind.is_behind, before.is_behind) == (True, False)
 
 
-def test_a_line_that_begins_with_a_quantity_goes_on_with_its_sentence() -> None:
+def test_a_line_that_begins_with_a_quantity_continues_its_sentence() -> None:
     step = _passage("Tighten the screw with a torque of", "80 Nm. Never use oil for that.", y0=100)
     assert _order([_beside(0, 360)], [step]) == ["P0", "a"]
     items = _passage("1 Tighten the screw.", "2 Close the lid.", y0=100)
@@ -193,7 +193,7 @@ def test_a_short_heading_over_the_first_of_two_pictures_heads_both() -> None:
     assert _order([BBox(80, 120, 200, 220), BBox(250, 120, 330, 220)], passages) == ["P0", "P1", "a", "b", "P2"]
 
 
-def test_a_picture_comes_before_the_words_that_stand_on_it_though_text_under_it_is_near() -> None:
+def test_a_picture_comes_before_the_words_on_it_though_text_under_it_is_near() -> None:
     title, first = _passage("Contents", y0=140, width=80), _passage("1 What is in the box", y0=180, width=140)
     under = _passage("2 Before you begin", y0=204, width=140)
     assert _order([BBox(0, 0, 500, 200)], [title, first, under]) == ["a", "P0", "P1", "P2"]

@@ -43,7 +43,7 @@ def test_what_was_read_off_a_scanned_page_is_its_text() -> None:
     ("rotation", "bbox"),
     [(90, BBox(100, 550, 115, 600)), (180, BBox(350, 485, 400, 500)), (270, BBox(285, 0, 300, 50))],
 )
-def test_what_was_read_off_a_turned_scan_stands_on_the_unturned_page(rotation: int, bbox: BBox) -> None:
+def test_ocr_words_of_a_rotated_scan_are_placed_on_the_unrotated_page(rotation: int, bbox: BBox) -> None:
     (block,) = structure(_scan(rotation), {SCAN: [RecognisedLine(BBox(0, 200, 100, 230), "Stop", 0.9)]}).blocks
     assert block.bbox == bbox
 

@@ -9,7 +9,7 @@ from tests.manuals import picture
 from tests.tasks.reading.pages import kinds, of, one_figure, paragraph, starts, structured
 
 
-def test_a_figure_stands_between_the_paragraphs_that_its_page_put_it_between() -> None:
+def test_a_figure_is_between_the_paragraphs_that_its_page_put_it_between() -> None:
     document = pymupdf.open()
     page = document.new_page()
     paragraph(page, "First", 72)
@@ -22,7 +22,7 @@ def test_a_figure_stands_between_the_paragraphs_that_its_page_put_it_between() -
     assert placeholders(found.blocks[1].text) == [figure.placement.figure_id]
 
 
-def test_a_figure_in_a_column_stands_between_the_paragraphs_of_its_own_column() -> None:
+def test_a_figure_in_a_column_is_between_the_paragraphs_of_its_own_column() -> None:
     document = pymupdf.open()
     page = document.new_page(width=595, height=842)
     paragraph(page, "One", 72, left=50, right=285)
@@ -49,7 +49,7 @@ def test_a_figure_in_the_left_column_does_not_wait_for_the_right_one() -> None:
     assert [word for word in order if word in {"One", "Two", "Three", "Four"}] == ["One", "Two", "Three", "Four"]
 
 
-def test_figures_in_a_row_stand_together_though_no_text_is_below_the_last_one() -> None:
+def test_figures_in_a_row_stay_together_though_no_text_is_below_the_last_one() -> None:
     document = pymupdf.open()
     page = document.new_page()
     page.insert_text((72, 90), "Four positions of the lever:", fontsize=10)
@@ -61,7 +61,7 @@ def test_figures_in_a_row_stand_together_though_no_text_is_below_the_last_one() 
 
 
 @pytest.mark.parametrize("side", ["below", "above"])
-def test_a_figure_and_its_caption_stand_together_in_the_order_of_the_page(side: str) -> None:
+def test_a_figure_and_its_caption_stay_together_in_the_order_of_the_page(side: str) -> None:
     document = pymupdf.open()
     page = document.new_page()
     paragraph(page, "First", 72)
@@ -124,7 +124,7 @@ def test_a_mention_on_another_page_names_the_figure() -> None:
     assert of(found, BlockKind.CAPTION)[0].mentions == (), "a caption does not mention its own figure"
 
 
-def test_the_labels_of_a_drawing_stand_with_its_tag_and_nowhere_else() -> None:
+def test_the_labels_of_a_drawing_are_with_its_tag_and_nowhere_else() -> None:
     document = pymupdf.open()
     page = document.new_page()
     paragraph(page, "First", 72)

@@ -1,4 +1,4 @@
-"""Tables among the text, and what stands in their cells."""
+"""Tables in the text, and the content of their cells."""
 
 import re
 
@@ -12,7 +12,7 @@ from tests.tasks.reading.pages import draw_table, kinds, one_figure, paragraph, 
 
 
 @pytest.mark.parametrize("caption_at", [190, 290])
-def test_a_table_is_markdown_with_its_caption_on_top_and_its_words_stand_nowhere_else(caption_at: float) -> None:
+def test_a_table_is_markdown_with_its_caption_on_top_and_its_words_are_nowhere_else(caption_at: float) -> None:
     document = pymupdf.open()
     page = document.new_page()
     paragraph(page, "First", 72)

@@ -1,4 +1,4 @@
-"""Tables that no rules promise: found by how their words stand."""
+"""Tables without rules, found by the alignment of their words."""
 
 from collections.abc import Sequence
 
@@ -60,7 +60,7 @@ def test_no_table_goes_across_a_heading() -> None:
     assert len(_rows([*above, heading, *below], [heading])) == 2
 
 
-def test_what_stands_beside_each_other_for_other_reasons_is_no_table() -> None:
+def test_text_level_for_other_reasons_is_no_table() -> None:
     prose = "the pump is switched off before the lid is taken"
     columns = [[(prose, prose)] * 8, (72, 330)]
     bullets = [[("•", "switch the pump off"), ("•", "take off the lid"), ("•", "clean the filter")], (72, 90)]
@@ -99,7 +99,7 @@ def test_items_of_a_list_under_a_table_are_no_rows_of_it() -> None:
     assert _rows([*rows, *items]) == [tuple(FIGURES)]
 
 
-def test_signs_of_currency_that_stand_apart_and_dashes_make_no_formula_of_a_table() -> None:
+def test_separate_currency_symbols_and_dashes_make_no_formula_of_a_table() -> None:
     rows = [(name, "$", "—", "$", "—", "$", "45") for name in ("Equities", "Bonds", "Funds", "Total")]
     assert _rows(_grid(rows, (72, 200, 215, 260, 275, 320, 335))) != []
 

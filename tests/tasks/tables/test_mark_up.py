@@ -63,7 +63,7 @@ def test_a_picture_keeps_its_tag_in_its_cell_and_a_look_alike_becomes_none() -> 
     assert TagTemplate().numbers(filled) == ["00000042"]
 
 
-def test_html_holds_no_control_characters() -> None:
+def test_html_has_no_control_characters() -> None:
     assert as_html([["a\x00b"], ["c\x1b"]]).count("\ufffd") == 2
 
 
@@ -84,12 +84,12 @@ def test_each_page_shows_its_own_rows_of_a_table_and_each_tag_once() -> None:
     assert placeholders(text_on(TABLE, 1) + text_on(TABLE, 2)) == [FIGURE]
 
 
-def test_a_block_of_one_page_stands_on_that_page_alone() -> None:
+def test_a_block_of_one_page_is_on_that_page_alone() -> None:
     block = Block(order=0, page=4, kind=BlockKind.TEXT, bbox=FIRST, text="Stop.")
     assert [text_on(block, page) for page in (3, 4, 5)] == ["", "Stop.", ""]
 
 
-def test_rows_know_where_they_stand() -> None:
+def test_rows_have_their_regions() -> None:
     assert regions_of(TABLE, range(4)) == (Region(1, TABLE.bbox), Region(2, SECOND))
     assert regions_of(TABLE, range(1, 2)) == (Region(1, TABLE.bbox),)
     assert regions_of(TABLE, range(3, 4)) == (Region(2, SECOND),)

@@ -36,7 +36,7 @@ pin: $(DEVELOPED) ## pin what the steps make to their versions, where those went
 	$(BIN)/pytest tests/golden/test_outputs.py --update-golden
 
 e2e: $(DEVELOPED) ## the slower tests: whole refreshes, Airflow, a browser
-	$(PYTEST) --dist loadgroup -m "slow or live"
+	$(PYTEST) --dist loadfile -m "slow or live"
 
 test-all: test e2e ## every test
 

@@ -3,6 +3,8 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3 || echo python3)
 BIN := .venv/bin
 LOCK := infra/requirements.lock
+# Work stealing begins with equal shares in order, so that few fixtures of a module are built twice; slow tests of a file share
+# a server or a cluster.
 PYTEST := $(BIN)/pytest -n logical --maxprocesses 4
 RUNS_WITH := airflow endpoints models ray serve weaviate
 INSTALLED := .venv/.installed
@@ -36,7 +38,7 @@ pin: $(DEVELOPED) ## pin what the steps make to their versions, where those went
 	$(BIN)/pytest tests/golden/test_outputs.py --update-golden
 
 e2e: $(DEVELOPED) ## the slower tests: whole refreshes, Airflow, a browser
-	$(PYTEST) --dist loadgroup -m "slow or live"
+	$(PYTEST) --dist loadfile -m "slow or live"
 
 test-all: test e2e ## every test
 

@@ -29,13 +29,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write tests/golden anew instead of comparing with it")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let one process of pytest-xdist have all tests of Weaviate: they list and delete each other's collections."""
-    for item in items:
-        if "weaviate" in item.name or "weaviate" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("weaviate"))
-
-
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> CheckGolden:
     """Compare a text with ``tests/golden/<name>``, or write it there with ``--update-golden``."""

@@ -21,7 +21,6 @@ from tests.pipeline.conftest import write_corpus
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.xdist_group("ray_jobs"),
     pytest.mark.filterwarnings("ignore:ssl=None is deprecated:DeprecationWarning"),  # how Ray's client calls aiohttp
 ]
 

@@ -9,7 +9,7 @@ from schemas.corpus.models import EndpointOptions, ModelConfig
 from schemas.generation import Message, Reply, Request
 from tests import small_model
 
-pytestmark = [pytest.mark.live, pytest.mark.xdist_group("small_model")]
+pytestmark = pytest.mark.live
 
 CHAT = (Message("system", "You are a helpful assistant."), Message("user", "What is a water pump? Answer in a few words."))
 

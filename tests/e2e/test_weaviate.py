@@ -43,18 +43,25 @@ def corpus_file(tmp_path: Path, weaviate: WeaviateServer) -> Iterator[Path]:
     write_manual(tmp_path / "pdfs" / "winch.pdf", "steel winch", seed=2)
     others = _collections(weaviate)
     yield _written(tmp_path, weaviate)
-    weaviate.client().alias.delete(alias_name="Manuals")
+    weaviate.client().alias.delete(alias_name="Served")
     for name in _collections(weaviate) - others:
         weaviate.client().collections.delete(name)
 
 
 def _written(folder: Path, weaviate: WeaviateServer, more: str = "") -> Path:
     where = f"url: '{weaviate.url}', grpc_port: {weaviate.grpc_port}"
-    return write_corpus(folder, f"index: {{engine: weaviate, {where}{more}}}\nretention: {{versions: 2}}\n")
+    return _corpus(folder, f"index: {{engine: weaviate, {where}{more}}}\nretention: {{versions: 2}}\n")
+
+
+def _corpus(folder: Path, more: str = "") -> Path:
+    """Write a corpus whose name no other test of the server uses."""
+    file = write_corpus(folder, more)
+    file.write_text(file.read_text().replace("name: manuals", "name: served"))
+    return file
 
 
 def _collections(weaviate: WeaviateServer) -> set[str]:
-    return {name for name in weaviate.client().collections.list_all() if name.startswith("Manuals_")}
+    return {name for name in weaviate.client().collections.list_all() if name.startswith("Served_")}
 
 
 def test_a_corpus_lives_on_a_server(corpus_file: Path, weaviate: WeaviateServer) -> None:
@@ -106,15 +113,15 @@ def test_a_version_is_mirrored_from_lancedb_to_a_server(corpus_file: Path, weavi
     folder = corpus_file.parent.parent
     elsewhere = corpus_file.with_name("elsewhere.yaml")
     elsewhere.write_text(corpus_file.read_text() + f"store: {folder / 'elsewhere'}\n")
-    embedded = open_workspace(str(write_corpus(folder)))  # the same corpus on LanceDB
+    embedded = open_workspace(str(_corpus(folder)))  # the same corpus on LanceDB
     assert refresh(embedded).published
     target = open_workspace(str(elsewhere))
     copied = mirror(embedded, target)
-    assert weaviate.alias("Manuals") is None, "a copy isn't live by being there"
+    assert weaviate.alias("Served") is None, "a copy isn't live by being there"
     make_live(target, copied.version)
     manifest = read_manifest(target.store, copied.version)
     assert manifest is not None
-    assert weaviate.alias("Manuals") == manifest.collection
+    assert weaviate.alias("Served") == manifest.collection
     here, there = PublishedCorpus(embedded), PublishedCorpus(target)
     for mode in ALWAYS:
         question = "How many bar does the steel winch take?"
@@ -133,7 +140,7 @@ def test_a_mirror_replaces_no_collection_of_another_store(corpus_file: Path, wea
     elsewhere = corpus_file.with_name("elsewhere.yaml")
     same_server = corpus_file.read_text().replace(weaviate.url, f"{weaviate.url}/")
     elsewhere.write_text(f"{same_server}store: {corpus_file.parent.parent / 'elsewhere'}\n")
-    with pytest.raises(UserError, match=r"has collection Manuals_\w+ already"):
+    with pytest.raises(UserError, match=r"has collection Served_\w+ already"):
         mirror(workspace, open_workspace(str(elsewhere)))
     live = read_pointer(workspace.store)
     assert live is not None
@@ -158,18 +165,18 @@ def test_the_alias_follows_the_pointer_and_is_repaired(corpus_file: Path, weavia
         manifest = read_manifest(workspace.store, str(refresh(workspace).version))
         assert manifest is not None
         collections.append(manifest.collection)
-        assert weaviate.alias("Manuals") == manifest.collection
+        assert weaviate.alias("Served") == manifest.collection
     roll_back_version(workspace)
-    assert weaviate.alias("Manuals") == collections[0]
+    assert weaviate.alias("Served") == collections[0]
 
     # A crash after the commit and before the alias was moved:
-    weaviate.point("Manuals", collections[1])
+    weaviate.point("Served", collections[1])
     diagnosis = diagnose([str(corpus_file)])
     assert any("was repaired" in finding.message for finding in diagnosis.findings)
-    assert weaviate.alias("Manuals") == collections[0]
-    weaviate.point("Manuals", collections[1])
+    assert weaviate.alias("Served") == collections[0]
+    weaviate.point("Served", collections[1])
     refresh(workspace)
-    assert weaviate.alias("Manuals") == collections[0]
+    assert weaviate.alias("Served") == collections[0]
 
 
 def test_switching_under_load_loses_no_request_and_mixes_no_versions(corpus_file: Path, weaviate: WeaviateServer) -> None:
@@ -188,7 +195,7 @@ def test_switching_under_load_loses_no_request_and_mixes_no_versions(corpus_file
     client = TestClient(create_app({"manuals": published}), base_url="http://localhost")
     question = "How many screws has the steel pump?"
     vector = embedder(TEXT, workspace.spaces[TEXT.name]).embed_query(question).tolist()
-    alias = weaviate.client().collections.use("Manuals").query
+    alias = weaviate.client().collections.use("Served").query
 
     def through_the_service() -> set[str]:
         reply = client.post("/v1/corpora/manuals/search", json={"query": question, "k": 20}).raise_for_status().json()

@@ -23,8 +23,6 @@ from schemas.models import Model
 from schemas.ports import Recogniser
 from schemas.versions import ModelCard
 
-pytestmark = pytest.mark.xdist_group("ray_pools")
-
 Rows = Sequence[tuple[str, Any]]
 
 

@@ -1,4 +1,4 @@
-"""Generative models at work on figures, pages and texts, behind an endpoint or as actors."""
+"""Generative models that describe figures, pages and texts, at an endpoint or as Ray actors."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,12 +17,12 @@ from schemas.ids import figure_file
 from schemas.ports import ObjectStore
 
 BATCHES_A_CALL = 4
-"""Batches of the model that an actor gets at once, so that it never waits for its next one."""
+"""Batches that an actor gets at once, so that it never waits for its next one."""
 
 
 @dataclass(frozen=True, slots=True)
 class CaptionRequest:
-    """A figure, page or text to describe: the name of its description, the prompt for it, and its picture where it has one."""
+    """A figure, page or text to describe: id of its description, prompt, and picture if any."""
 
     id: str
     prompt: str
@@ -30,21 +30,21 @@ class CaptionRequest:
 
 
 class CaptionerActor:
-    """Describes stored pictures, and texts, by a model that it holds."""
+    """Describes stored pictures and texts with a model."""
 
     def __init__(self, name: str, options: ModelCaptioner, store_address: str) -> None:
         self._model = language_model(f"captions.models.{name}", options).load(options.batch)
         self._options, self._store = options, open_store(store_address)
 
     def run(self, batch: Sequence[tuple[str, CaptionRequest]]) -> list[Outcome[Reply]]:
-        """Return the reply to each."""
+        """Return the reply to each request."""
         requests = (_request(asked, self._options, self._store) for _, asked in batch)
         return [_outcome(*made) for made in self._model.replies(requests)]
 
 
 @dataclass
 class Calls:
-    """What calls came to beside their answers: what all of them cost, and what went wrong meanwhile, by what it is called."""
+    """Total usage of calls, failed ones included, and the number of faults by name."""
 
     usage: Usage = field(default_factory=Usage)
     faults: Counter[str] = field(default_factory=Counter)
@@ -53,20 +53,20 @@ class Calls:
 def caption(
     work: Iterable[CaptionRequest], name: str, options: ModelCaptioner, store_address: str, ray: RayOptions, calls: Calls
 ) -> Iterator[list[Outcome[Reply]]]:
-    """Yield what a model makes of figures, pages and texts, some at a time, as it comes; work is taken as there is room for it.
+    """Yield descriptions in groups as they come; requests are taken as there is capacity.
 
-    An endpoint is called from this process, which only waits; any other model works as actors of Ray.
+    An endpoint is called from this process; any other model runs as Ray actors.
 
     Args:
-        work: What to describe.
-        name: The captioner's, as the corpus file has it.
-        options: What the corpus file says of it.
-        store_address: Where the pictures are.
-        ray: Where actors work.
-        calls: Gets what the calls of an endpoint came to.
+        work: The requests.
+        name: The captioner's name in the corpus file.
+        options: Its options.
+        store_address: The corpus's store.
+        ray: Where actors run.
+        calls: Collects the usage of an endpoint.
 
     Raises:
-        UserError: The model can't be had as the corpus file names it.
+        UserError: The model isn't available.
     """
     if not options.kind.is_at_endpoint:
         batches = _batches(work, options.batch * BATCHES_A_CALL)

@@ -1,4 +1,4 @@
-"""The models that embed, as actors over batches."""
+"""Embedders as actors over batches."""
 
 import functools
 import os
@@ -21,23 +21,23 @@ from tasks.enriching.embed import Content, check_vectors
 from tasks.enriching.spaces import Space
 
 BATCHES_A_CALL = 4
-"""Batches of a model that an actor gets at once, so that it can sort them by length, and decode the next one meanwhile."""
+"""Batches that an actor gets at once, to sort by length and to decode the next one meanwhile."""
 
 FEW_TEXTS, FEW_PICTURES = 512, 16
-"""Up to that many are embedded in this process: starting Ray would take longer than the work."""
+"""Up to so many are embedded in this process, which is faster than starting Ray."""
 
 FETCHES_AT_ONCE = 8
 
 
 class EmbedderActor:
-    """Turns texts and stored pictures into vectors.
+    """Embeds texts and stored pictures.
 
-    A batch for which there is no memory is halved and tried again, and so are all that follow.
+    A batch that runs out of memory is halved and tried again, and later ones are as small.
 
     Args:
-        embeds: What the model makes vectors of.
-        model: Which.
-        batch: Inputs that the model is given at once.
+        embeds: What the model embeds.
+        model: The model.
+        batch: The model's batch size.
         store_address: The corpus's store.
     """
 
@@ -48,11 +48,11 @@ class EmbedderActor:
         self._at_once = batch * BATCHES_A_CALL
 
     def run(self, batch: Sequence[tuple[str, Content]]) -> list[Outcome[Vector]]:
-        """Return what was made of each input: a vector, or many of a picture for late interaction.
+        """Return the outcome of each input: a vector, or several for late interaction.
 
         Raises:
-            ContractError: The model makes something else than its card promises.
-            DamagedError: A stored picture isn't what was stored.
+            ContractError: The vectors differ from the model's card.
+            DamagedError: A stored picture is damaged.
         """
         made: list[Outcome[Vector]] = []
         while len(made) < len(batch):
@@ -60,7 +60,7 @@ class EmbedderActor:
             try:
                 vectors = self._vectors([content for _, content in some])
             except MemoryError as error:
-                # Tried again below: what this error holds of the failed attempt is in memory until then.
+                # Leaving the block frees what the error holds before the next try.
                 starved = str(error)
             else:
                 made += [Outcome(name, vector) for (name, _), vector in zip(some, vectors, strict=True)]
@@ -106,7 +106,7 @@ class EmbedderActor:
         try:
             return embed(pictures)
         except BadInputError as error:
-            # It could be decoded when it was stored.
+            # It was valid when it was stored.
             raise DamagedError(f"{self._store.root}: {error.message}", _undecodable(pictures, names)) from error
 
 
@@ -125,7 +125,7 @@ class _RemoteEmbedder(EmbedderActor):
 
     def __init__(self, gpus: float, *arguments: Any) -> None:
         if not gpus:
-            # Ray leaves all GPUs in sight of an actor that asks for none.
+            # Ray leaves all GPUs visible to an actor without one.
             os.environ["CUDA_VISIBLE_DEVICES"] = ""
         super().__init__(*arguments)
 
@@ -136,7 +136,7 @@ def _local_embedder(embeds: Embeds, model: ModelName, batch: int, store_address:
 
 
 def is_few(space: Space, count: int, options: EmbeddingOptions, ray: RayOptions) -> bool:
-    """Return whether so many inputs are embedded in this process. A model for GPUs isn't loaded here beside a cluster."""
+    """Return whether so few inputs are embedded in this process; never a GPU model beside a cluster."""
     if space.pool(options).gpus and ray.address:
         return False
     return count <= (FEW_PICTURES if space.sees else FEW_TEXTS)
@@ -150,19 +150,19 @@ def embed(
     store_address: str,
     ray: RayOptions,
 ) -> Iterator[list[Outcome[Vector]]]:
-    """Yield the vectors of texts and stored pictures, a batch at a time; none where the corpus has no such space.
+    """Yield the vectors of texts and stored pictures, a batch at a time; nothing where the corpus has no such space.
 
     Args:
-        names: What to embed.
-        contents: What each of them is.
-        space: The space, whose model it is.
-        options: Which model that is, and how many actors run it.
-        store_address: The corpus's store, where the pictures are.
-        ray: Where to work.
+        names: Ids of the contents.
+        contents: The contents by id.
+        space: The space.
+        options: The corpus file's models and actors.
+        store_address: The corpus's store.
+        ray: Where actors run.
 
     Raises:
-        ContractError: A model makes something else than its card promises.
-        DamagedError: A stored picture isn't what was stored.
+        ContractError: The vectors differ from the model's card.
+        DamagedError: A stored picture is damaged.
     """
     model, pool = space.model(options), space.pool(options)
     if model is None:

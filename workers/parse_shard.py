@@ -1,4 +1,4 @@
-"""Parse documents, each in a child process; the child keeps what it reads in the store."""
+"""Parse documents in child processes, which write the results to the store."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +19,7 @@ from workers.child_processes import Done, Refused, run_all
 
 @dataclass(frozen=True)
 class ParseJob:
-    """A document to parse, and the source that holds its bytes."""
+    """A document to parse, and its source."""
 
     doc_id: str
     source: str
@@ -27,7 +27,7 @@ class ParseJob:
 
 @dataclass(frozen=True)
 class ParseOutcome:
-    """What became of a document: its pages are parsed, or ``failures`` has one without a page that says why not."""
+    """The number of parsed pages, or ``failures`` with a document failure."""
 
     doc_id: str
     pages: int
@@ -36,7 +36,7 @@ class ParseOutcome:
 
 @dataclass(frozen=True)
 class _Task:
-    """All that a child needs to know."""
+    """Input of a child."""
 
     job: ParseJob
     source: DocumentSource
@@ -57,7 +57,7 @@ def parse_key(options: ParseOptions) -> str:
 
 
 def attempt_key(options: ParseOptions) -> str:
-    """Digest what a failed parse depends on: the limits too, and where passwords come from."""
+    """Digest what a failed parse depends on: also limits, and the source of passwords."""
     limits = {"timeout_s", "timeout_s_per_page", "memory_mb", "max_pages", "passwords_env"}
     return key(parse=parse_key(options), **options.model_dump(include=limits))
 
@@ -71,20 +71,20 @@ def parse_documents(
     passwords: Sequence[str],
     run_id: str | None,
 ) -> Iterator[ParseOutcome]:
-    """Parse documents into the store and yield each as it is done, in no particular order.
+    """Parse documents into the store, and yield each as it is done, in no particular order.
 
-    A document that breaks its process, or outlives its limits, is a failure; the others never notice.
+    A document that crashes its process or exceeds its limits is a failure; others aren't affected.
 
     Args:
-        jobs: Documents to parse; one whose parse is in the store already is yielded as done.
-        source: Where the PDFs come from; it pickles.
+        jobs: Documents to parse; stored parses are reused.
+        source: Source of the PDFs; it is pickled.
         store_address: The corpus's store.
-        options: Limits, resolution, and how many processes at once.
-        passwords: What to try on encrypted documents.
+        options: Limits, resolution, and number of processes.
+        passwords: Passwords for encrypted documents.
         run_id: Noted in failures.
 
     Raises:
-        InsetError: The store or the source did not answer, or refused; it is what the child met.
+        InsetError: The store or the source did not answer, or refused.
     """
     orders = [_Task(job, source, store_address, options, tuple(passwords)) for job in jobs]
     with contextlib.closing(run_all(_parse, orders, options)) as outcomes:

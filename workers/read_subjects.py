@@ -1,4 +1,4 @@
-"""What PDFs say of themselves, read in child processes with limits like any other reading of a PDF."""
+"""Read the subject in PDF metadata, in child processes with limits."""
 
 import contextlib
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ class _Task:
 def read_subjects(
     doc_ids: Sequence[str], *, store_address: str, limits: ParseOptions, passwords: Sequence[str]
 ) -> dict[str, str]:
-    """Return the subject that each PDF names, by document id; "" where it names none, or can't be opened again."""
+    """Return the subject of each PDF, by document id; "" where it has none or can't be opened."""
     orders = [_Task(doc_id, store_address, tuple(passwords)) for doc_id in doc_ids]
     with contextlib.closing(run_all(_subject, orders, limits)) as outcomes:
         return {order.doc_id: last.result if isinstance(last, Done) else "" for order, last in outcomes}

@@ -1,4 +1,4 @@
-"""Make tagged copies of documents, each in a child process; the child keeps its copy in the store."""
+"""Make tagged copies of documents in child processes, which write them to the store."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +16,7 @@ from workers.child_processes import Refused, run_all
 
 @dataclass(frozen=True)
 class TagJob:
-    """A document whose original is in the store, and the tags to be written into a copy of it."""
+    """A stored document, and the tags to write into a copy of it."""
 
     doc_id: str
     source: str
@@ -24,7 +24,7 @@ class TagJob:
 
     @property
     def name(self) -> str:
-        """Name the copy in the store by all that its bytes depend on."""
+        """Name of the copy in the store, by everything its bytes depend on."""
         tag_key = key(
             step=INSCRIBE_VERSION,
             pymupdf=RELEASE,
@@ -35,7 +35,7 @@ class TagJob:
 
 @dataclass(frozen=True)
 class TagOutcome:
-    """What became of a job: its copy is in the store, or ``failure`` says why not."""
+    """The copy is stored, or ``failure`` says why not."""
 
     job: TagJob
     failure: Failure | None
@@ -51,13 +51,13 @@ class _Task:
 def tag_documents(
     jobs: Sequence[TagJob], *, store_address: str, limits: ParseOptions, passwords: Sequence[str], run_id: str | None
 ) -> Iterator[TagOutcome]:
-    """Write tagged copies into the store and yield each as it is done, in no particular order.
+    """Write tagged copies to the store, and yield each as it is done, in no particular order.
 
     Args:
-        jobs: Copies to make; one that is in the store already is yielded as done.
+        jobs: Copies to make; stored ones are reused.
         store_address: The corpus's store.
-        limits: Time and memory that a copy may take, and how many processes at once.
-        passwords: What to try on encrypted documents.
+        limits: Time and memory for each copy, and the number of processes.
+        passwords: Passwords for encrypted documents.
         run_id: Noted in failures.
 
     Raises:

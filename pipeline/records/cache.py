@@ -1,4 +1,4 @@
-"""Finished work of models, filed under its key in shards and found again by record."""
+"""Caches of model results: records in Parquet shards, below a folder for each key."""
 
 import shutil
 import sqlite3
@@ -21,17 +21,17 @@ from schemas.parquet import to_parquet
 from schemas.ports import ObjectStore
 
 CACHES = ("recognised", "drawn", "captions", "likenesses", "vectors", "looks")
-"""Folders of a store that hold caches, each with a folder a key."""
+"""Folders of a store that hold caches."""
 
 _RECORDS_A_SHARD = 20_000
 _BYTES_A_SHARD = 256 << 20
-"""Limit of a shard of large records, such as the vectors of a page, some 400 KB."""
+"""Shard limit for large records, such as the vectors of a page, some 400 KB."""
 
 _SMALL_SHARDS = 64
-"""Shards below half of ``_RECORDS_A_SHARD`` from which on they are joined; each costs a request when a cache is opened."""
+"""Shards below half of ``_RECORDS_A_SHARD`` that are not joined: each costs a request when a cache is opened."""
 
 _SMALL_BYTES = _BYTES_A_SHARD // 8
-"""Stored size from which on a shard isn't joined: large records would be written over and over."""
+"""Size from which a shard isn't joined, so that large records aren't rewritten."""
 
 _IDS_A_QUERY = 10_000
 
@@ -39,13 +39,13 @@ Found = TypeVar("Found")
 
 
 class RecordCache:
-    """Records of one key, in Parquet shards below a folder; the column ``id`` names a record.
+    """Records of one key in Parquet shards; the column ``id`` names a record.
 
-    A shard is written whole or not at all, so the work of a killed job is found by the next one. Two shards may hold the same
-    record, with the same bytes. A damaged shard counts as absent, and goes when the next one is written.
+    Shards are written atomically, so work of a killed job is kept. Two shards may hold the same record with the same bytes. A
+    damaged shard counts as absent, and is deleted when the next one is written.
 
-    The place of each record is kept in a temporary SQLite database, and shards that were read as temporary Arrow files: callers
-    read a few records at a time, of a corpus that has millions.
+    An index of record ids is a temporary SQLite database, and shards are decoded to temporary Arrow files: callers read a few
+    records at a time of millions.
     """
 
     def __init__(self, store: ObjectStore, folder: str, schema: pa.Schema) -> None:
@@ -58,7 +58,7 @@ class RecordCache:
         self.close()
 
     def close(self) -> None:
-        """Remove what lies in temporary files; it is read again when it is needed."""
+        """Remove the temporary files; they are made again when needed."""
         self._index: sqlite3.Connection | None = None
         for file in self._decoded.values():
             file.unlink()
@@ -67,25 +67,25 @@ class RecordCache:
 
     @property
     def folder(self) -> str:
-        """The folder of the shards in the store."""
+        """Folder of the shards in the store."""
         return self._folder
 
     def missing_records(self, count: int) -> DamagedError:
-        """Return the error that says that so many records that are needed are missing."""
+        """Return the error for a number of missing records."""
         return damage(DamagedError, self._store.root, self._folder, f"lacks {count} records")
 
     def ids(self) -> set[str]:
-        """Return the names of all records."""
+        """Return the ids of all records."""
         return {name for names in self.ids_by_shard() for name in names}
 
     def ids_by_shard(self) -> Iterator[list[str]]:
-        """Yield the names of all records, a shard at a time; one may come twice."""
+        """Yield the ids of all records, a shard at a time; one may come twice."""
         for shard in self._shards():
             if (names := self._unless_damaged(self._checked_ids, shard)) is not None:
                 yield names
 
     def missing(self, ids: Iterable[str]) -> list[str]:
-        """Return the ids that have no record yet, sorted, each once; the shards that hold the others are read and checked."""
+        """Return the ids that have no record, sorted, each once; the shards of the others are read and checked."""
         coming, missing = iter(ids), set[str]()
         while some := set(islice(coming, _IDS_A_QUERY)):
             missing |= some.difference(*self._locate(some, self._is_whole).values())
@@ -106,7 +106,7 @@ class RecordCache:
                 yield table
 
     def append(self, table: pa.Table) -> None:
-        """Write records as one more shard."""
+        """Write records as a new shard."""
         if table.num_rows == 0:
             return
         name = f"{self._folder}/part-{time.time_ns():019}-{uuid.uuid4().hex[:8]}.parquet"
@@ -118,7 +118,7 @@ class RecordCache:
             self._store.delete(self._damaged.pop())
 
     def compact(self) -> None:
-        """Join small shards where there are many: records that come slowly are written in small shards."""
+        """Join small shards where there are many."""
         index, sizes = self._places(), self._store.sizes(self._folder)
         counts = index.execute(
             "SELECT shard FROM places GROUP BY shard HAVING count(*) < ? ORDER BY shard DESC", (_RECORDS_A_SHARD // 2,)
@@ -128,10 +128,7 @@ class RecordCache:
             self._rewrite(small, pa.array([], pa.string()))
 
     def forget(self, ids: Iterable[str]) -> None:
-        """Remove the records of these ids, so that they count as missing.
-
-        The other records of their shards are written before those go.
-        """
+        """Remove the records of these ids; the other records of their shards are rewritten first."""
         gone = set(ids)
         shards = [
             shard for shard in self._shards() if not gone.isdisjoint(self._unless_damaged(self._read_ids, shard) or ())
@@ -139,7 +136,7 @@ class RecordCache:
         self._rewrite(shards, pa.array(sorted(gone), pa.string()))
 
     def _rewrite(self, shards: Sequence[str], gone: "pa.Array[Any]") -> None:
-        """Write shards anew, some in one, without the records of some ids."""
+        """Rewrite shards, joined, without the records of some ids."""
         kept: list[pa.Table] = []
         old: list[str] = []
 
@@ -162,11 +159,11 @@ class RecordCache:
         write()
 
     def _shards(self) -> list[str]:
-        """Return the shards that aren't known to be damaged, the newest first: their names begin with the time."""
+        """Return the undamaged shards, newest first: their names begin with the time."""
         return [shard for shard in sorted(self._store.names(self._folder), reverse=True) if shard not in self._damaged]
 
     def _locate(self, ids: set[str], usable: Callable[[str], bool]) -> dict[str, dict[str, int]]:
-        """Return the row of each record by shard and id, in the newest usable shard that holds it."""
+        """Return the row of each record by shard and id, in the newest usable shard."""
         found = self._find(ids)
         while not all(usable(shard) for shard in found):
             found = self._find(ids)  # without the damaged shard
@@ -207,13 +204,13 @@ class RecordCache:
             self._index.execute("DELETE FROM places WHERE shard = ?", (shard,))
 
     def _is_whole(self, shard: str) -> bool:
-        """Return whether a shard isn't damaged; each is read once for this."""
+        """Return whether a shard is intact; each is read once for this."""
         if shard not in self._whole and self._unless_damaged(self._checked_ids, shard) is not None:
             self._whole.add(shard)
         return shard in self._whole
 
     def _is_decoded(self, shard: str) -> bool:
-        """Return whether a shard isn't damaged, and write its records to a temporary Arrow file."""
+        """Write a shard's records to a temporary Arrow file; return whether it is intact."""
         if shard in self._decoded:
             return True
         if (table := self._unless_damaged(self._read, shard)) is None:
@@ -229,7 +226,7 @@ class RecordCache:
         return True
 
     def _unless_damaged(self, read: Callable[[str], Found], shard: str) -> Found | None:
-        """Return what is read of a shard; None where it is damaged, or another process removed it."""
+        """Return what ``read`` returns; None where the shard is damaged, or another process removed it."""
         try:
             return read(shard)
         except DamagedError:
@@ -238,11 +235,11 @@ class RecordCache:
             return None
 
     def _read_ids(self, shard: str) -> list[str]:
-        """Return the names in a shard, of which nothing else is read, or checked."""
+        """Return the ids in a shard; only that column is read and checked."""
         return _texts(read_part(self._store, shard, "id"))
 
     def _checked_ids(self, shard: str) -> list[str]:
-        """Return the names in a shard, after a check of all its bytes."""
+        """Return the ids in a shard, with all its bytes checked."""
         return _texts(read_table(self._store, shard, columns=["id"]).column("id"))
 
     def _read(self, shard: str) -> pa.Table:

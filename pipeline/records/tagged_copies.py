@@ -1,4 +1,4 @@
-"""Tagged copies of PDFs: made beside a version where its corpus file asks for them, or for a single file."""
+"""Tagged copies of PDFs, for a version or a single file."""
 
 import json
 import tempfile
@@ -24,7 +24,7 @@ from schemas.stages import Step
 from workers.tag_shard import TagJob, TagOutcome, tag_documents
 
 _JOBS_AT_ONCE = 1_000
-"""Documents whose tags are in memory."""
+"""Documents whose tags are held in memory."""
 
 
 def make_tagged(
@@ -35,18 +35,18 @@ def make_tagged(
     run_id: str,
     report: Report,
 ) -> list[Failure]:
-    """Make the tagged copies of a version's documents, as far as they aren't in the store, and note where they are.
+    """Make the tagged copies of a version's documents that aren't stored yet, and write ``tagged.json``.
 
     Args:
         workspace: The corpus.
-        version: The version that the tags belong to.
-        placements: Returns all its placements, in parts, by document id; gone through twice.
+        version: The version.
+        placements: Returns all its placements in parts, by document id; called twice.
         sources: A source of each indexed document, by document id.
         run_id: Noted in failures.
-        report: Called with each copy.
+        report: Called with copies made.
 
     Returns:
-        Why copies are missing. Their documents are indexed all the same.
+        The failures. Their documents are indexed all the same.
     """
     total = len({doc_id for part in placements() for doc_id in _tagged_rows(part).column("doc_id").unique().to_pylist()})
     report(Step.TAG, 0, total)
@@ -65,7 +65,7 @@ def make_tagged(
 
 
 def tagged_copies(store: ObjectStore, version: str) -> dict[str, str] | None:
-    """Return the objects that hold a version's tagged copies, by document id; None where none were asked for."""
+    """Return the names of a version's tagged copies, by document id; None where it has none."""
     try:
         return read_names(store, version_file(version, "tagged.json"))
     except FileNotFoundError:
@@ -77,12 +77,12 @@ def write_tagged(path: Path, document: InspectedDocument, file: Path, options: P
 
     Args:
         path: The PDF.
-        document: What Inset made of it.
-        file: Where the copy goes.
+        document: The inspected document.
+        file: The copy.
         options: Limits.
 
     Raises:
-        UserError: The copy can't be made, or not written there.
+        UserError: The copy can't be made or written.
     """
     inscriptions = tuple(
         Inscription(page.page, BBox(*figure.bbox), figure.tag)

@@ -1,4 +1,4 @@
-"""Stage 4: the rows of the new version, from finished work alone; tags are numbered here."""
+"""Stage 4: write the rows of the new version from finished work, and number its tags."""
 
 import time
 from collections import Counter
@@ -49,14 +49,14 @@ def assemble(
 ) -> StageNote:
     """Write evidence, placements, ledger and quarantine of a version, and tagged copies where the corpus file asks for them.
 
-    Pure in effect: the same finished work gives the same bytes, however many workers made it.
+    The same finished work gives the same bytes, however many workers made it.
 
     Args:
         workspace: The corpus.
         version: A version whose documents are structured.
         report: Called with documents read.
-        rebuild: Documents to make rows of, though the live version has rows of them.
-        broken: Documents that ``check`` puts in quarantine, with the laws that they break.
+        rebuild: Documents whose rows are made although the live version has them.
+        broken: Documents that ``check`` quarantines, with the laws that they break.
 
     Raises:
         ContractError: A document of the plan is neither parsed nor failed.
@@ -91,7 +91,7 @@ def assemble(
 
 
 def _ledger(workspace: Workspace, plan: Plan, inherited: Inherited, broken: Mapping[str, str]) -> Rows[LedgerRow]:
-    """Say of each source what became of it: indexed where its document is structured and lawful, else why it isn't."""
+    """Return the status of each source: indexed, or quarantined with a reason."""
     rows = Rows.of(LedgerRow, _fates(workspace, plan, inherited, broken))
     return Rows(LedgerRow, rows.table.sort_by("source").combine_chunks())
 
@@ -131,7 +131,7 @@ def _write(
     tables: TemporaryTables,
     report: Report,
 ) -> dict[str, int]:
-    """Write evidence and placements, document by document; return what they hold."""
+    """Write evidence and placements, document by document; return their counts."""
     store, corpus, digits = workspace.store, workspace.corpus, workspace.corpus.tags.digits
     fresh = sorted(sources.keys() - inherited.documents)
     numbers, again = number_version(
@@ -174,7 +174,7 @@ def _write(
 
 
 def _languages(evidence: pa.Table) -> list[str]:
-    """Return the language of each document whose language is known."""
+    """Return the language of each document where it is known."""
     documents = evidence.select(["doc_id", "language"]).group_by(["doc_id", "language"]).aggregate([])
     return [str(language) for language in documents.column("language").to_pylist() if language is not None]
 
@@ -216,7 +216,7 @@ def _read(reader: DocumentReader, doc_id: str, sources: tuple[str, ...]) -> Docu
 def _page_failures(
     workspace: Workspace, run_id: str, sources: Mapping[str, tuple[str, ...]], inherited: Inherited
 ) -> Iterator[Failure]:
-    """Yield what of indexed documents could not be read, whichever refresh found it."""
+    """Yield the page failures of indexed documents, those found by earlier refreshes included."""
     for failure in inherited.failures:
         if failure.doc_id is not None and failure.doc_id in sources:
             yield failure.model_copy(update={"source": sources[failure.doc_id][0], "run_id": run_id})
@@ -239,6 +239,6 @@ def _page_failures(
 
 
 def _undescribed(workspace: Workspace, version: str, sources: Mapping[str, tuple[str, ...]]) -> Iterator[Failure]:
-    """Yield the documents with figures, pages or texts that a model is still to describe."""
+    """Yield a failure for each document that still lacks descriptions."""
     for note in read_notes(workspace.store, version, [Stage.ENRICH]).values():
         yield from (failure for failure in note.failures if failure.step == Step.CAPTION and failure.doc_id in sources)

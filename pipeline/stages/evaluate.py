@@ -1,4 +1,4 @@
-"""Stage 7: the corpus's golden questions, put to the built version and to the live one."""
+"""Stage 7: search the built version and the live one for the corpus's golden questions."""
 
 import functools
 import json
@@ -40,10 +40,10 @@ from tasks.versions.check import quarantine_ceiling
 
 
 def evaluate(workspace: Workspace, version: str, report: Report = silent) -> StageNote:
-    """Ask the golden questions by the default preset and by each of its retrievers alone, compare with the live version.
+    """Answer the golden questions by the default preset and by each of its retrievers alone; compare with the live version.
 
-    By the default preset they are answered, too, as the service would: those that nothing answers should get no answer.
-    The reports go to the version's ``evaluation/``. Without golden questions there is nothing to judge, and a gate says so.
+    With the default preset, unanswerable questions should get no answer. Reports go to the version's ``evaluation/``. A corpus
+    without golden questions gets a gate that says so.
     """
     started = time.monotonic()
     calibration: Calibration | None = None
@@ -60,10 +60,10 @@ def evaluate(workspace: Workspace, version: str, report: Report = silent) -> Sta
         least, _ = thresholds(workspace.corpus.answer, calibration)
         judged = with_answers(judged, questions, lambda words: sure[words] >= least)
         live = None
-        if plan.parent and _can_be_asked(workspace, plan.parent, preset):
+        if plan.parent and _is_searchable(workspace, plan.parent, preset):
             (live,) = _reports(workspace, plan.parent, questions, [preset], report)
         elif plan.parent:
-            message = f"nobody can search {plan.parent} any more, so this version can't be worse"
+            message = f"{plan.parent} can't be searched any more, so this version isn't compared with it"
             gates.append(GateResult(gate=RECALL_KEPT.name, passed=True, value=None, bound=None, message=message))
         gates += retrieval_gates(questions, judged, parts, live, workspace.corpus.gates)
         named = [(JUDGED, judged), *((made.mode, made) for made in parts), *([("live", live)] if live else [])]
@@ -77,7 +77,7 @@ def evaluate(workspace: Workspace, version: str, report: Report = silent) -> Sta
     return write_note(workspace.store, version, Stage.EVALUATE, note)
 
 
-def _can_be_asked(workspace: Workspace, version: str, preset: Preset) -> bool:
+def _is_searchable(workspace: Workspace, version: str, preset: Preset) -> bool:
     manifest = readable_manifest(workspace.store, version)
     try:
         return manifest is not None and holds(workspace, manifest) and _has_models(manifest, preset)
@@ -96,7 +96,7 @@ def _reports(
     presets: Sequence[Preset],
     report: Report,
 ) -> list[ModeReport]:
-    """Return how each preset fares."""
+    """Return the results of each preset."""
     opened = open_version(workspace, version)
     placed = _placed(workspace, opened, questions)
     words = list(dict.fromkeys(question.question for question in questions))
@@ -115,7 +115,7 @@ def _hits(opened: OpenVersion, asked: Mapping[str, Asked], preset: Preset, query
 def _calibrated(
     workspace: Workspace, version: str, questions: Sequence[Question], preset: Preset
 ) -> tuple[Calibration, dict[str, float]]:
-    """Return how sure an answer must be, and how sure the answer to each golden question is."""
+    """Return the calibration of confidence, and the confidence in the answer to each golden question."""
     opened = open_version(workspace, version)
     golden = [question.question for question in questions]
     negatives = {"foreign": foreign_questions(), "shuffled": shuffled(golden)}
@@ -133,7 +133,7 @@ def _calibrated(
 
 
 def _placed(workspace: Workspace, opened: OpenVersion, questions: Sequence[Question]) -> Placed:
-    """Return where figures stand in the documents whose figures questions ask for."""
+    """Return the figures of the documents whose figures questions ask for: file name, page and box, by figure id."""
     wanted = {question.doc for question in questions if question.figures}
     named = {
         doc_id: [name for source in sources if (name := source.rpartition("/")[2]) in wanted]

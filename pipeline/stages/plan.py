@@ -1,4 +1,4 @@
-"""Stage 1: what a refresh would do, before anything is spent."""
+"""Stage 1: plan a refresh, before anything is spent."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -28,20 +28,19 @@ MEBIBYTE = 1 << 20
 
 
 def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset(), rebuild: bool = False) -> Plan:
-    """Compare the source with the live version and return the work order of the next one; nothing is written.
+    """Compare the source with the live version and return the plan of the next one; nothing is written.
 
-    The plan's ``outcome`` says what is to be done; nothing is built again that was built, or refused, before.
+    A version that was already built, or refused, from the same inputs is not built again; see the plan's ``outcome``.
 
     Args:
         workspace: The corpus.
-        run_id: Who plans.
+        run_id: The run.
         retry: Quarantined documents to try again.
-        rebuild: Build a version whatever was built before, because the live one is damaged.
+        rebuild: Build even if the inputs are unchanged, because the live version is damaged.
 
     Raises:
-        UserError: The source isn't there, or holds no PDF and never did; or no version of these settings could be searched by the
-            default preset, or answered from.
-        TransientError: The engine that holds an earlier version of the same inputs doesn't answer.
+        UserError: The source is missing or never held a PDF, or the default preset or the answer settings are invalid.
+        TransientError: The engine of an earlier version of the same inputs doesn't answer.
     """
     store, corpus = workspace.store, workspace.corpus
     live = read_pointer(store)
@@ -60,7 +59,7 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
     )
     parsed = _parsed(workspace, live, ledger, {document.doc_id for document in comparison.documents} - retry)
     to_parse = {document.doc_id: document.size for document in comparison.documents if document.doc_id not in parsed}
-    # What is tried again may end otherwise than it did, so an earlier version of the same inputs proves nothing.
+    # A retry may end differently, so an earlier version of the same inputs doesn't count.
     found = None if retry or rebuild else _built(workspace, fingerprint, live)
     summary = summarise(comparison, to_parse)
     parent = readable_manifest(store, live.version) if live else None
@@ -85,7 +84,7 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
 
 
 def _after(versions: Sequence[str]) -> datetime:
-    """Return a moment behind that of every version: versions go by name, and a clock may be set back."""
+    """Return now, or a second after the latest version: versions are sorted by name, and a clock may be set back."""
     latest = max(
         (version_time(version) + timedelta(seconds=1) for version in versions), default=datetime.min.replace(tzinfo=UTC)
     )
@@ -93,7 +92,7 @@ def _after(versions: Sequence[str]) -> datetime:
 
 
 def _built(workspace: Workspace, fingerprint: str, live: Pointer | None) -> tuple[str, Outcome] | None:
-    """Return the version that this plan would build again, and what is to be done about it; its rows must be there still."""
+    """Return an existing version of the same inputs whose rows the engine still holds, and its outcome."""
     same = [manifest for manifest in manifests(workspace.store) if manifest.fingerprint == fingerprint]
     for manifest in sorted(same, key=lambda manifest: live is None or manifest.version != live.version):
         is_live = live is not None and manifest.version == live.version
@@ -101,7 +100,7 @@ def _built(workspace: Workspace, fingerprint: str, live: Pointer | None) -> tupl
             continue
         if refusals_of(manifest) and not is_live and read_override(workspace.store, manifest.version) is None:
             failed = {gate.gate for gate in manifest.gates if not gate.passed}
-            if failed.intersection(ENGINE_GATES) or (failed & OF_RETRIEVAL and _was_ranked_otherwise(workspace, manifest)):
+            if failed.intersection(ENGINE_GATES) or (failed & OF_RETRIEVAL and _ranking_changed(workspace, manifest)):
                 continue
             return manifest.version, "refused"
         if _is_unfinished(workspace, manifest):
@@ -112,7 +111,7 @@ def _built(workspace: Workspace, fingerprint: str, live: Pointer | None) -> tupl
 
 
 def _is_unfinished(workspace: Workspace, manifest: Manifest) -> bool:
-    """Return whether models left something of a version undone that this refresh may do."""
+    """Return whether models left work of a version undone that this refresh may do."""
     budget, work = workspace.corpus.budget, manifest.work
     if work.get("over_budget") and budget.ocr_items != 0:
         return True
@@ -120,8 +119,8 @@ def _is_unfinished(workspace: Workspace, manifest: Manifest) -> bool:
     return bool(work.get("undescribed")) and Budget(budget, budget.corpus, before).reserve(Spent(calls=1))
 
 
-def _was_ranked_otherwise(workspace: Workspace, manifest: Manifest) -> bool:
-    """Return whether a version was judged by another ranking, other steps or other prompts than would judge it now."""
+def _ranking_changed(workspace: Workspace, manifest: Manifest) -> bool:
+    """Return whether a version was judged with another ranking, preset or query prompt than now."""
     corpus = workspace.corpus
     now = {"ranking": corpus.ranking.model_dump(mode="json"), "judged_by": steps_of(default_preset(corpus.retrieval))}
     if any(manifest.parameters.get(name) != value for name, value in now.items()):
@@ -133,7 +132,7 @@ def _was_ranked_otherwise(workspace: Workspace, manifest: Manifest) -> bool:
 def _without_finished(
     workspace: Workspace, live: Pointer | None, ledger: Sequence[LedgerRow], documents: Sequence[PlannedDocument]
 ) -> list[PlannedDocument]:
-    """Return the documents that rows are made of: all but those that the live version has finished by the same keys."""
+    """Return the documents whose rows are made: all but those that the live version finished with the same keys."""
     manifest = readable_manifest(workspace.store, live.version) if live else None
     if manifest is None or manifest.keys.get("assembled") != workspace.keys.assembled:
         return [*documents]
@@ -144,10 +143,7 @@ def _without_finished(
 
 
 def _parsed(workspace: Workspace, live: Pointer | None, ledger: Sequence[LedgerRow], doc_ids: set[str]) -> set[str]:
-    """Return which documents have a finished parse: those of the live version by one listing, any other by asking for it.
-
-    A question for each of a million documents would take hours on S3.
-    """
+    """Return the parsed documents: one listing finds those of the live version, others are looked up one by one."""
     store, parse = workspace.store, workspace.keys.parse
     manifest = readable_manifest(store, live.version) if live else None
     known: set[str] = set()

@@ -28,7 +28,7 @@ from backends.engines.memory_index import MemoryIndex
 from backends.engines.weaviate_index import WeaviateIndex
 from backends.engines.weaviate_server import WeaviateServer
 from backends.stores.object_store import s3_client
-from schemas.errors import ContractError, DamagedError, RequestError, TransientError, UserError
+from schemas.errors import ContractError, DamagedError, TransientError, UserError
 from schemas.evidence import EVIDENCE, Filters, Modality, PageRange
 from schemas.ports import SearchIndex, Vector
 from tasks.answering.phrases import holding
@@ -650,19 +650,6 @@ class TestFilters:
     def test_narrow_every_way_of_looking(self, index: SearchIndex, filters: Filters, expected: list[int]) -> None:
         assert places(index.dense(VECTORS[0], 60, filters, "text")) == set(expected)
         assert places(index.bm25("about", 60, filters)) == set(expected)
-
-    def test_rows_of_an_earlier_release_are_not_narrowed_by_what_they_lack(self, empty: SearchIndex) -> None:
-        """Where a column that filters look at is of this release's engines alone, an index that was made before lacks it."""
-        place = SCHEMA.get_field_index("date")
-        empty.create(SCHEMA.remove(place), DIMENSIONS, FIELDS)
-        empty.add(table(ROWS[:5], VECTORS[:5]).remove_column(place).to_batches())
-        empty.finish()
-        assert len(empty.bm25("about", 5, Filters(documents=[QUOTED]))) == 5
-        for late in (Filters(since=date(2024, 1, 1)), Filters(until=date(2024, 1, 1))):
-            with pytest.raises(RequestError, match="dates: it was made by an earlier release; refresh"):
-                empty.bm25("about", 5, late)
-            with pytest.raises(RequestError, match="dates: it was made by an earlier release; refresh"):
-                empty.dense(VECTORS[0], 5, late, "text")
 
     @pytest.mark.parametrize(
         "filters", [Filters(sources=["*"]), Filters(page_ranges=[PageRange(first=2)]), Filters(phrases=["the register"])]

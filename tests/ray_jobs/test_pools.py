@@ -152,7 +152,7 @@ def test_a_batch_for_which_there_is_no_memory_is_halved_down_to_the_row(cpus: in
     assert made == dict.fromkeys(("0", "1", "2", "3", *map(str, range(8, 16))), 4) | {"4": 1, "6": 2, "7": 2}
     failures = [outcome.failure for outcomes in batches for outcome in outcomes if outcome.failure]
     assert [failure.message for failure in failures] == [
-        "there is not memory enough for it: CUDA out of memory. Tried to allocate 2.00 GiB"
+        "there is not enough memory for it: CUDA out of memory. Tried to allocate 2.00 GiB"
     ]
 
 

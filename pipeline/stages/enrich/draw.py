@@ -1,4 +1,4 @@
-"""Step: draw the pages of documents, where the corpus file asks for rows of pages."""
+"""Step: draw pages, where the corpus file asks for rows of pages."""
 
 from collections.abc import Sequence
 from itertools import islice
@@ -19,9 +19,9 @@ DOCUMENTS_AT_ONCE = 64
 
 
 def draw(workspace: Workspace, documents: Sequence[str], report: Report) -> dict[str, int]:
-    """Draw the pages of structured documents that aren't drawn yet, on this machine; return what was done in numbers.
+    """Draw the missing pages of structured documents, on this machine; return counts.
 
-    A page that can't be drawn has no row. That is kept too, since it won't be another time: a failure of its document.
+    A page that can't be drawn has no row; that is recorded and not tried again.
     """
     store, parse = workspace.store, workspace.keys.parse
     if workspace.keys.drawn is None:

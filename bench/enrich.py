@@ -55,7 +55,8 @@ from ray_jobs.cluster import connected
 from ray_jobs.embed import BATCHES_A_CALL
 from ray_jobs.enrich import structure_with
 from ray_jobs.outcomes import Outcome
-from ray_jobs.pools import cut_batches, run_pool
+from ray_jobs.pools import run_pool
+from schemas.batches import batched
 from schemas.corpus import ChunkOptions, EmbeddingOptions, ParseOptions, RayOptions
 from schemas.ids import sha256
 from schemas.ports import TextEmbedder, Vector
@@ -268,7 +269,7 @@ def _spent_by_stage(named: Sequence[tuple[str, str]], size: int, folder: Path) -
     cache = RecordCache(open_store(str(folder / "store")), "vectors/free", schema)
     times = folder / "free"
     times.mkdir()
-    made = run_pool(FreeEmbedder, (times,), cut_batches(named, size), workers=2)
+    made = run_pool(FreeEmbedder, (times,), batched(named, size), workers=2)
     first = next(made)  # the actors are there
     began = time.process_time()
     rest = (pa.table({"id": [one.row_id for one in some], "vector": [one.value for one in some]}, schema) for some in made)
@@ -281,7 +282,7 @@ def _working(named: Sequence[tuple[str, str]], size: int, workers: int, folder: 
     """Return what actors do while they embed."""
     times = folder / f"with-{workers}"
     times.mkdir()
-    done = sum(map(len, run_pool(OurEmbedder, (times,), cut_batches(named, size), workers=workers)))
+    done = sum(map(len, run_pool(OurEmbedder, (times,), batched(named, size), workers=workers)))
     assert done == len(named)
     return _at_work(_calls(times))
 

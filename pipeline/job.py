@@ -24,11 +24,11 @@ from schemas.stages import Stage
 REFUSED = 2
 """Exit code of a job that would fail again."""
 
-_ORDER = "order.json"
+_SPEC_FILE = "job.json"
 _logger = logging.getLogger(__name__)
 
 
-class Order(BaseModel):
+class JobSpec(BaseModel):
     """The work of a job. ``key`` is the key of its results, which differs where code or models differ."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -58,11 +58,11 @@ def job_of(corpus: str, run_id: str, version: str) -> Submission | None:
     if options.jobs is None:
         return None
     corpus_there, files = _packed(workspace.corpus, workspace.file.parent)
-    order = Order(corpus=corpus_there, run_id=run_id, version=version, key=workspace.keys.assembled)
+    spec = JobSpec(corpus=corpus_there, run_id=run_id, version=version, key=workspace.keys.assembled)
     job = Job(
         name=f"inset-{workspace.corpus.name}-{sha256(f'{run_id} {version}'.encode())[:16]}",
         command="python -m pipeline.job",
-        files=files | {_ORDER: order.model_dump_json().encode()},
+        files=files | {_SPEC_FILE: spec.model_dump_json().encode()},
         runtime_env=runtime_env(options),
         about={"corpus": workspace.corpus.name, "run": run_id, "version": version},
     )
@@ -90,30 +90,30 @@ def _packed(corpus: Corpus, folder: Path) -> tuple[Corpus, dict[str, bytes]]:
     return corpus.model_copy(update={"captions": captions, "questions": None}), files
 
 
-def run(order: Order) -> None:
+def run(spec: JobSpec) -> None:
     """Enrich a version here.
 
     Raises:
         UserError: This machine sees another store, or its code or models differ from those of the submitting machine.
     """
-    workspace = open_corpus(order.corpus, Path(_ORDER))
-    if workspace.keys.assembled != order.key:
+    workspace = open_corpus(spec.corpus, Path(_SPEC_FILE))
+    if workspace.keys.assembled != spec.key:
         raise UserError(
             "the code or the models on the cluster are not those that planned this version; bring the same ones there: "
             "docs/guides/run-on-a-ray-cluster.md"
         )
-    if not workspace.store.exists(version_file(order.version, "plan.json")):
+    if not workspace.store.exists(version_file(spec.version, "plan.json")):
         raise UserError(
             f"the cluster doesn't see the store {workspace.store.root} of this version; in the corpus file, name "
             "an s3:// store, or a folder that its nodes share"
         )
-    run_stage_in(workspace, Stage.ENRICH, order.run_id, order.version)
+    run_stage_in(workspace, Stage.ENRICH, spec.run_id, spec.version)
 
 
 def main() -> int:
     """Run the job in the working folder, and log the result: the last line says why it failed."""
     try:
-        run(Order.model_validate_json(Path(_ORDER).read_bytes()))
+        run(JobSpec.model_validate_json(Path(_SPEC_FILE).read_bytes()))
     except TransientError as error:
         _logger.error("%s", error.message)
         return 1

@@ -162,8 +162,8 @@ def publish_version(corpus: str, run_id: str, planned: Planned) -> Published:
 
 def _log_failures(failures: Iterable[Failure | LedgerRow]) -> None:
     for failure in failures:
-        place = f" page {failure.page}" if failure.page else ""
-        _logger.warning("quarantine: %s", line(f"{failure.source}{place}: {failure.code}: {failure.message}"))
+        page = f" page {failure.page}" if failure.page else ""
+        _logger.warning("quarantine: %s", line(f"{failure.source}{page}: {failure.code}: {failure.message}"))
 
 
 def _publish(workspace: Workspace, planned: Planned, held: Lease) -> bool:

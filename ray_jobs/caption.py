@@ -3,13 +3,13 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 
 from backends.models.registry import language_model
 from backends.stores.object_store import open_store
 from ray_jobs.cluster import actors, connected
 from ray_jobs.outcomes import Outcome, RowFailure
 from ray_jobs.pools import run_pool
+from schemas.batches import batched
 from schemas.corpus import ModelCaptioner, RayOptions
 from schemas.errors import BadInputError, FailureCode, TransientError
 from schemas.generation import Reply, Request, Usage
@@ -38,7 +38,7 @@ class CaptionerActor:
 
     def run(self, batch: Sequence[tuple[str, CaptionRequest]]) -> list[Outcome[Reply]]:
         """Return the reply to each request."""
-        requests = (_request(asked, self._options, self._store) for _, asked in batch)
+        requests = (_request(item, self._options, self._store) for _, item in batch)
         return [_outcome(*made) for made in self._model.replies(requests)]
 
 
@@ -69,7 +69,7 @@ def caption(
         UserError: The model isn't available.
     """
     if not options.kind.is_at_endpoint:
-        batches = _batches(work, options.batch * BATCHES_A_CALL)
+        batches = batched(((item.id, item) for item in work), options.batch * BATCHES_A_CALL)
         with connected(ray):
             workers, gpus = actors(options.gpus, options.workers, 1)
             yield from run_pool(CaptionerActor, (name, options, store_address), batches, workers=workers, num_gpus=gpus)
@@ -77,22 +77,16 @@ def caption(
     store = open_store(store_address)
     model = language_model(f"captions.models.{name}", options).load(options.batch)
     try:
-        for made in model.replies(_request(asked, options, store) for asked in work):
+        for made in model.replies(_request(item, options, store) for item in work):
             yield [_outcome(*made)]
     finally:
         calls.usage.add(model.usage)
         calls.faults.update(model.faults)
 
 
-def _batches(work: Iterable[CaptionRequest], size: int) -> Iterator[list[tuple[str, CaptionRequest]]]:
-    coming = iter(work)
-    while batch := [(asked.id, asked) for asked in islice(coming, size)]:
-        yield batch
-
-
-def _request(asked: CaptionRequest, options: ModelCaptioner, store: ObjectStore) -> Request:
-    picture = store.get(figure_file(asked.picture)) if asked.picture and options.kind.sees else None
-    return Request.of(asked.id, asked.prompt, picture)
+def _request(item: CaptionRequest, options: ModelCaptioner, store: ObjectStore) -> Request:
+    picture = store.get(figure_file(item.picture)) if item.picture and options.kind.sees else None
+    return Request.of(item.id, item.prompt, picture)
 
 
 def _outcome(name: str, made: Reply | BadInputError | TransientError) -> Outcome[Reply]:

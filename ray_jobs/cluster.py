@@ -108,6 +108,6 @@ def runtime_env(options: RayOptions) -> dict[str, JsonValue]:
     """Return the runtime environment of workers: the corpus file's, and this code."""
     env = dict(options.runtime_env)
     if "py_modules" not in env:
-        places = [Path(str(importlib.import_module(name).__file__)).parent for name in CODE]
-        env |= {"py_modules": [str(place) for place in places], "excludes": ["__pycache__"]}
+        folders = [Path(str(importlib.import_module(name).__file__)).parent for name in CODE]
+        env |= {"py_modules": [str(folder) for folder in folders], "excludes": ["__pycache__"]}
     return env

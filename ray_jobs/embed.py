@@ -11,7 +11,8 @@ from backends.models.registry import EMBEDDERS
 from backends.stores.object_store import open_store
 from ray_jobs.cluster import actors, connected
 from ray_jobs.outcomes import Outcome, RowFailure
-from ray_jobs.pools import cut_batches, run_pool
+from ray_jobs.pools import run_pool
+from schemas.batches import batched
 from schemas.corpus import EmbeddingOptions, RayOptions
 from schemas.errors import BadInputError, DamagedError, FailureCode
 from schemas.ids import figure_file
@@ -168,7 +169,7 @@ def embed(
     if model is None:
         return
     arguments = (space.embeds, model, pool.batch, store_address)
-    batches = cut_batches(((name, contents[name]) for name in names), pool.batch * BATCHES_A_CALL)
+    batches = batched(((name, contents[name]) for name in names), pool.batch * BATCHES_A_CALL)
     if is_few(space, len(names), options, ray):
         yield from map(_local_embedder(*arguments).run, batches)
         return

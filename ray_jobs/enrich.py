@@ -12,7 +12,8 @@ from backends.stores.document_files import pack_structured, parsed_file, read_pa
 from backends.stores.object_store import open_store
 from ray_jobs.cluster import connected
 from ray_jobs.outcomes import Outcome, attempt, errors_as_bad_input
-from ray_jobs.pools import cut_batches, run_pool
+from ray_jobs.pools import run_pool
+from schemas.batches import batched
 from schemas.corpus import CaptionOptions, EmbeddingOptions, RayOptions
 from schemas.documents import (
     PageFailure,
@@ -125,7 +126,7 @@ def _run(
     few: int,
 ) -> Iterator[list[Outcome[Any]]]:
     only_few, figure_ids = _peek(figure_ids, few)
-    batches = cut_batches(((figure_id, figure_file(figure_id)) for figure_id in figure_ids), PICTURES_A_BATCH)
+    batches = batched(((figure_id, figure_file(figure_id)) for figure_id in figure_ids), PICTURES_A_BATCH)
     if ray is None or only_few:
         local = actor(options, store_address)
         yield from map(local.run, batches)
@@ -223,7 +224,7 @@ def structure_all(
     """Structure documents and store each under its key; yield the outcomes."""
     arguments = (store_address, embeddings, chunk_tokens, parse_key, structured_key)
     only_few, work = _peek(work, FEW_DOCUMENTS)
-    batches = cut_batches(((item.doc_id, item) for item in work), 1)
+    batches = batched(((item.doc_id, item) for item in work), 1)
     if only_few:
         yield from map(StructureActor(*arguments).run, batches)
         return

@@ -5,7 +5,7 @@ import gc
 import logging
 import sys
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Protocol
@@ -267,9 +267,9 @@ class _Pool:
             return self._bury(worker)
         except self._ray.exceptions.RayTaskError as error:
             raise _as_raised(error) from None
-        place = next(place for place, (ref, _) in enumerate(worker.queue) if ref == done[0])
-        work = worker.queue[place][1]
-        del worker.queue[place]
+        position = next(position for position, (ref, _) in enumerate(worker.queue) if ref == done[0])
+        work = worker.queue[position][1]
+        del worker.queue[position]
         return [(work, result)]
 
     def close(self) -> None:
@@ -353,10 +353,3 @@ def _unmade(error: Any) -> InsetError:
 def _last_line(error: BaseException) -> str:
     lines = [part.strip() for part in str(error).splitlines() if part.strip()]
     return lines[-1] if lines else type(error).__name__
-
-
-def cut_batches(rows: Iterable[tuple[str, Any]], size: int) -> Iterator[Batch]:
-    """Cut rows into batches of at most ``size``, lazily."""
-    rows = iter(rows)
-    while batch := list(islice(rows, size)):
-        yield batch

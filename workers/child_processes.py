@@ -85,7 +85,7 @@ class ChildError:
 class RunningTask(Generic[Task]):
     """A task in its child process; ``reply`` is ready when there is a message, or the child ended."""
 
-    order: Task
+    task: Task
     limits: ParseOptions
     process: ForkServerProcess
     reply: Connection
@@ -100,21 +100,21 @@ class RunningTask(Generic[Task]):
 
 
 def run_all(
-    work: Work[Task, Result], orders: Sequence[Task], limits: ParseOptions
+    work: Work[Task, Result], tasks: Sequence[Task], limits: ParseOptions
 ) -> Generator[tuple[Task, Done[Result] | Refused], None, None]:
-    """Run tasks, and yield each with its result as it is done, in no particular order.
+    """Run tasks, and yield each with its result as it is done, in no particular task.
 
     A task that crashes its process or exceeds its limits is refused; others aren't affected.
 
     Args:
         work: A module-level function; a ``BadInputError`` of its refuses the task.
-        orders: The tasks; they and the results are pickled.
+        tasks: The tasks; they and the results are pickled.
         limits: Time and memory for each task, and the number of processes.
 
     Raises:
         InsetError: An error in a child that its document didn't cause.
     """
-    waiting = list(reversed(orders))
+    waiting = list(reversed(tasks))
     workers = limits.workers or os.cpu_count() or 1
     running: list[RunningTask[Task]] = []
     try:
@@ -128,29 +128,29 @@ def run_all(
                     raise reply.error
                 if reply is not None:
                     running.remove(item)
-                    yield item.order, reply
+                    yield item.task, reply
     finally:
         for item in running:
             item.kill()
 
 
-def start(work: Work[Task, Result], order: Task, limits: ParseOptions) -> RunningTask[Task]:
+def start(work: Work[Task, Result], task: Task, limits: ParseOptions) -> RunningTask[Task]:
     """Run a task in a child process; ``poll`` returns its result.
 
     Args:
         work: A module-level function.
-        order: The task; it and the result are pickled.
+        task: The task; it and the result are pickled.
         limits: Time and memory.
     """
     context = _context()
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(
-        target=_in_child, args=(work, pickle.dumps(order), limits.memory_mb, dict(os.environ), theirs), daemon=False
+        target=_in_child, args=(work, pickle.dumps(task), limits.memory_mb, dict(os.environ), theirs), daemon=False
     )
     with _STARTING, _no_main_module():
         process.start()
     theirs.close()
-    return RunningTask(order, limits, process, ours, limits.timeout_s)
+    return RunningTask(task, limits, process, ours, limits.timeout_s)
 
 
 def prepare() -> None:
@@ -259,8 +259,8 @@ def _in_child(
         _limit_memory(memory_mb)
         reply.send(_Began())
         with infrequent_gc():
-            order = pickle.loads(pickled)  # noqa: S301  the parent made it
-            last = Done(work(order, lambda pages: reply.send(_Opened(pages))))
+            task = pickle.loads(pickled)  # noqa: S301  the parent made it
+            last = Done(work(task, lambda pages: reply.send(_Opened(pages))))
     except BadInputError as error:
         last = Refused(error.code, error.message, error.page)
     except MemoryError:

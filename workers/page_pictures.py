@@ -30,7 +30,7 @@ def drawn_key() -> str:
 def keep_pictures(
     pages: Sequence[tuple[str, int]], *, store_address: str, limits: ParseOptions, passwords: Sequence[str]
 ) -> Iterator[DrawnPage]:
-    """Draw pages and store their pictures; yield each as it is done, in no particular order.
+    """Draw pages and store their pictures; yield each as it is done, in no particular task.
 
     Blank pages have no picture, nor have pages that crash or exceed the limits.
 
@@ -43,17 +43,17 @@ def keep_pictures(
     Raises:
         InsetError: The store did not answer, or refused.
     """
-    orders = {
+    tasks = {
         Drawing(store_address, document_file(doc_id), page, DPI, passwords=tuple(passwords)): drawn_page_id(doc_id, page)
         for doc_id, page in pages
     }
-    with contextlib.closing(run_all(_keep, [*orders], limits)) as outcomes:
+    with contextlib.closing(run_all(_keep, [*tasks], limits)) as outcomes:
         for drawing, last in outcomes:
             if isinstance(last, Refused):
                 refused = refusal(drawing, last, limits)
-                yield DrawnPage(orders[drawing], None, str(refused.code), refused.message)
+                yield DrawnPage(tasks[drawing], None, str(refused.code), refused.message)
             else:
-                yield DrawnPage(orders[drawing], last.result)
+                yield DrawnPage(tasks[drawing], last.result)
 
 
 def _keep(drawing: Drawing, _opened: Callable[[int], None]) -> str | None:

@@ -71,7 +71,7 @@ def parse_documents(
     passwords: Sequence[str],
     run_id: str | None,
 ) -> Iterator[ParseOutcome]:
-    """Parse documents into the store, and yield each as it is done, in no particular order.
+    """Parse documents into the store, and yield each as it is done, in no particular task.
 
     A document that crashes its process or exceeds its limits is a failure; others aren't affected.
 
@@ -86,10 +86,10 @@ def parse_documents(
     Raises:
         InsetError: The store or the source did not answer, or refused.
     """
-    orders = [_Task(job, source, store_address, options, tuple(passwords)) for job in jobs]
-    with contextlib.closing(run_all(_parse, orders, options)) as outcomes:
-        for order, last in outcomes:
-            yield _outcome(order.job, last, run_id)
+    tasks = [_Task(job, source, store_address, options, tuple(passwords)) for job in jobs]
+    with contextlib.closing(run_all(_parse, tasks, options)) as outcomes:
+        for task, last in outcomes:
+            yield _outcome(task.job, last, run_id)
 
 
 def _outcome(job: ParseJob, last: Done[int] | Refused, run_id: str | None) -> ParseOutcome:
@@ -107,22 +107,22 @@ def _outcome(job: ParseJob, last: Done[int] | Refused, run_id: str | None) -> Pa
     return ParseOutcome(job.doc_id, 0, (failure,))
 
 
-def _parse(order: _Task, opened: Callable[[int], None]) -> int:
-    job, store = order.job, open_store(order.store_address)
-    file = parsed_file(job.doc_id, parse_key(order.options))
+def _parse(task: _Task, opened: Callable[[int], None]) -> int:
+    job, store = task.job, open_store(task.store_address)
+    file = parsed_file(job.doc_id, parse_key(task.options))
     if store.exists(file):
         return len(read_parsed(store, file).pages)
     try:
-        data = order.source.read(job.source)
+        data = task.source.read(job.source)
     except FileNotFoundError as error:
         message = "it went away while the refresh ran; the next refresh takes it up, where it is back"
         raise BadInputError(message, FailureCode.SOURCE_CHANGED) from error
     if sha256(data) != job.doc_id:
         raise BadInputError("it changed while the refresh ran; the next refresh takes it up", FailureCode.SOURCE_CHANGED)
     document = parse(
-        open_document(data, order.passwords),
+        open_document(data, task.passwords),
         job.doc_id,
-        order.options,
+        task.options,
         keep_figure=lambda name, picture: store.put(f"figures/{name}", picture),
         opened=opened,
     )

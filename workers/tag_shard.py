@@ -51,7 +51,7 @@ class _Task:
 def tag_documents(
     jobs: Sequence[TagJob], *, store_address: str, limits: ParseOptions, passwords: Sequence[str], run_id: str | None
 ) -> Iterator[TagOutcome]:
-    """Write tagged copies to the store, and yield each as it is done, in no particular order.
+    """Write tagged copies to the store, and yield each as it is done, in no particular task.
 
     Args:
         jobs: Copies to make; stored ones are reused.
@@ -64,15 +64,15 @@ def tag_documents(
         TransientError: The store did not answer.
     """
     store = open_store(store_address)
-    orders = []
+    tasks = []
     for job in jobs:
         if store.exists(job.name):
             yield TagOutcome(job, None)
         else:
-            orders.append(_Task(job, store_address, tuple(passwords)))
-    with contextlib.closing(run_all(_tag, orders, limits)) as outcomes:
-        for order, last in outcomes:
-            yield TagOutcome(order.job, _failure(order.job, last, run_id) if isinstance(last, Refused) else None)
+            tasks.append(_Task(job, store_address, tuple(passwords)))
+    with contextlib.closing(run_all(_tag, tasks, limits)) as outcomes:
+        for task, last in outcomes:
+            yield TagOutcome(task.job, _failure(task.job, last, run_id) if isinstance(last, Refused) else None)
 
 
 def _failure(job: TagJob, last: Refused, run_id: str | None) -> Failure:
@@ -87,10 +87,10 @@ def _failure(job: TagJob, last: Refused, run_id: str | None) -> Failure:
     )
 
 
-def _tag(order: _Task, opened: Callable[[int], None]) -> None:
-    job, store = order.job, open_store(order.store_address)
+def _tag(task: _Task, opened: Callable[[int], None]) -> None:
+    job, store = task.job, open_store(task.store_address)
     try:
         data = store.get(document_file(job.doc_id))
     except FileNotFoundError as error:
         raise BadInputError("the original is not in the store", FailureCode.TAGGING_FAILED) from error
-    store.put(job.name, inscribe(data, job.inscriptions, passwords=order.passwords, opened=opened))
+    store.put(job.name, inscribe(data, job.inscriptions, passwords=task.passwords, opened=opened))

@@ -408,12 +408,12 @@ def _table_schema(schema: pa.Schema, fields: Sequence[str]) -> pa.Schema:
     return pa.schema(kept_columns(schema, fields), metadata=metadata)
 
 
-def _link(file: str, place: str) -> None:
+def _link(file: str, target: str) -> None:
     """Hard-link a file, or copy it where the file system has no links."""
     try:
-        os.link(file, place)
+        os.link(file, target)
     except OSError:
-        shutil.copy2(file, place)
+        shutil.copy2(file, target)
 
 
 def _extend(batch: pa.RecordBatch, schema: pa.Schema, fields: Sequence[str]) -> pa.RecordBatch:

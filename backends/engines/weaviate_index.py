@@ -279,7 +279,7 @@ class WeaviateIndex:
             if not errors:
                 return batch.num_rows
             reason = next(iter(errors.values())).message
-            waiting = [waiting[place] for place in sorted(errors)]
+            waiting = [waiting[index] for index in sorted(errors)]
         raise ContractError(
             f"Weaviate refuses {len(waiting)} rows of {self.collection} after {TRIES} tries; the first: {reason}"
         )
@@ -324,7 +324,7 @@ def _property(column: "pa.Field[Any]") -> dict[str, Any]:
     inner = kind.value_type if isinstance(kind, pa.ListType | pa.FixedSizeListType) else kind
     spelled: dict[str, Any] = {"name": column.name, "dataType": [_data_type(inner) + ("[]" if inner is not kind else "")]}
     if isinstance(inner, pa.StructType):
-        spelled["nestedProperties"] = [_property(inner.field(place)) for place in range(inner.num_fields)]
+        spelled["nestedProperties"] = [_property(inner.field(index)) for index in range(inner.num_fields)]
     if inner == pa.string():
         searched = is_terms(column.name)
         spelled |= {"tokenization": "whitespace" if searched else "field", "indexSearchable": searched}
@@ -360,13 +360,13 @@ def _objects(batch: pa.RecordBatch, known: Collection[str]) -> Iterator[Any]:
     rows = batch.select([name for name in batch.schema.names if name in known]).to_pylist()
     added = added_columns(batch, [field for field in batch.schema.names if terms_column(field) in known])
     tables = [field.name for field in batch.schema if field.name in known and _is_table(field.type)]
-    for place, row in enumerate(rows):
-        own = {name: values[place] for name, values in added.items()}
+    for index, row in enumerate(rows):
+        own = {name: values[index] for name, values in added.items()}
         own |= {name: [{_CELLS: cells} for cells in row[name]] for name in tables if row[name] is not None}
         yield DataObject(
             properties={name: value for name, value in (row | own).items() if value is not None},
             uuid=row["evidence_id"],
-            vector={space: column[place] for space, column in vectors.items() if column[place] is not None},
+            vector={space: column[index] for space, column in vectors.items() if column[index] is not None},
         )
 
 

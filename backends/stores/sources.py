@@ -203,8 +203,8 @@ def _reached(states: set[tuple[str, ...]]) -> set[tuple[str, ...]]:
     """Return the patterns to match names with: a ``**`` may match no folder."""
     found: set[tuple[str, ...]] = set()
     for rest in states:
-        place = next((index for index, part in enumerate(rest) if part != "**"), len(rest))
-        found.add(rest[place:])
+        start = next((index for index, part in enumerate(rest) if part != "**"), len(rest))
+        found.add(rest[start:])
     return found - {()}
 
 

@@ -57,12 +57,12 @@ def _captioner(name: str, options: ModelCaptioner, subject: Subject, file: Path)
     card = language_model_card(options)
     made = key(
         model=card.model_dump(),
-        asked=options.model_dump(include=_ASKED),
+        asked=options.model_dump(include=_REPLY_OPTIONS),
         prompt=prompt.digest,
         step=PROMPT_VERSION,
     )
     return CaptionerInUse(name, options, prompt, Captions(model=card, key=made, subject=subject))
 
 
-_ASKED = {"kind", "temperature", "top_p", "max_tokens", "max_side_px", "language"}
+_REPLY_OPTIONS = {"kind", "temperature", "top_p", "max_tokens", "max_side_px", "language"}
 """Options that a reply depends on; connection and price don't count."""

@@ -177,14 +177,14 @@ def is_here(name: str, made: VectorSpace) -> bool:
         return False
 
 
-def embedder(space: Space, made: VectorSpace, asked: Settings = ()) -> Any:
-    """Return the embedder of a version's space; ``asked`` are settings for queries.
+def embedder(space: Space, made: VectorSpace, query_settings: Settings = ()) -> Any:
+    """Return the embedder of a version's space; ``query_settings`` are settings for queries.
 
     Raises:
         UserError: It isn't installed, or not at that revision.
     """
     with _LOADING:  # two threads would load it twice
-        return loaded(space.embeds, _named(space, made, asked), made.model)
+        return loaded(space.embeds, _named(space, made, query_settings), made.model)
 
 
 @functools.lru_cache(maxsize=6)
@@ -214,6 +214,6 @@ def _query_settings(space: Space, made: VectorSpace, *options: EmbeddingOptions)
     return ()
 
 
-def _named(space: Space, made: VectorSpace, asked: Settings = ()) -> ModelName:
+def _named(space: Space, made: VectorSpace, query_settings: Settings = ()) -> ModelName:
     settings = tuple(sorted(made.settings.items()))
-    return ModelName(made.model.name, made.model.revision, settings, space.option, asked)
+    return ModelName(made.model.name, made.model.revision, settings, space.option, query_settings)

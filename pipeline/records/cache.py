@@ -7,7 +7,6 @@ import time
 import uuid
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,6 +15,7 @@ import pyarrow.compute as pc
 
 from backends.stores.checksums import damage
 from backends.stores.objects import read_part, read_table, reading
+from schemas.batches import batched
 from schemas.errors import DamagedError
 from schemas.parquet import to_parquet
 from schemas.ports import ObjectStore
@@ -86,9 +86,9 @@ class RecordCache:
 
     def missing(self, ids: Iterable[str]) -> list[str]:
         """Return the ids that have no record, sorted, each once; the shards of the others are read and checked."""
-        coming, missing = iter(ids), set[str]()
-        while some := set(islice(coming, _IDS_A_QUERY)):
-            missing |= some.difference(*self._locate(some, self._is_whole).values())
+        missing = set[str]()
+        for batch in batched(ids, _IDS_A_QUERY):
+            missing |= set(batch).difference(*self._locate(set(batch), self._is_whole).values())
         return sorted(missing)
 
     def read(self, ids: Sequence[str]) -> pa.Table:
@@ -113,15 +113,15 @@ class RecordCache:
         self._store.put(name, to_parquet(table))
         self._whole.add(name)
         if self._index is not None:
-            self._add_places(self._index, name, _texts(table.column("id")))
+            self._index_shard(self._index, name, _texts(table.column("id")))
         while self._damaged:
             self._store.delete(self._damaged.pop())
 
     def compact(self) -> None:
         """Join small shards where there are many."""
-        index, sizes = self._places(), self._store.sizes(self._folder)
+        index, sizes = self._opened_index(), self._store.sizes(self._folder)
         counts = index.execute(
-            "SELECT shard FROM places GROUP BY shard HAVING count(*) < ? ORDER BY shard DESC", (_RECORDS_A_SHARD // 2,)
+            "SELECT shard FROM locations GROUP BY shard HAVING count(*) < ? ORDER BY shard DESC", (_RECORDS_A_SHARD // 2,)
         )
         small = [shard for (shard,) in counts if sizes.get(shard, 0) < _SMALL_BYTES]
         if len(small) > _SMALL_SHARDS:
@@ -170,38 +170,37 @@ class RecordCache:
         return found
 
     def _find(self, ids: set[str]) -> dict[str, dict[str, int]]:
-        index, found = self._places(), dict[str, dict[str, int]]()
-        coming = iter(ids)
-        while some := list(islice(coming, _IDS_A_QUERY)):
-            marks = ",".join("?" * len(some))
+        index, found = self._opened_index(), dict[str, dict[str, int]]()
+        for batch in batched(ids, _IDS_A_QUERY):
+            marks = ",".join("?" * len(batch))
             # SQLite takes the other columns from the row with the maximum.
-            query = f"SELECT id, max(shard), row FROM places WHERE id IN ({marks}) GROUP BY id"
-            for name, shard, row in index.execute(query, some):
+            query = f"SELECT id, max(shard), row FROM locations WHERE id IN ({marks}) GROUP BY id"
+            for name, shard, row in index.execute(query, batch):
                 found.setdefault(shard, {})[name] = row
         return found
 
-    def _places(self) -> sqlite3.Connection:
+    def _opened_index(self) -> sqlite3.Connection:
         if self._index is None:
             # A database without a name is a temporary file that SQLite removes.
             self._index = sqlite3.connect("", isolation_level=None, check_same_thread=False)
             self._index.execute(
-                "CREATE TABLE places (id TEXT, shard TEXT, row INTEGER, PRIMARY KEY (id, shard)) WITHOUT ROWID"
+                "CREATE TABLE locations (id TEXT, shard TEXT, row INTEGER, PRIMARY KEY (id, shard)) WITHOUT ROWID"
             )
             for shard in self._shards():
                 if (names := self._unless_damaged(self._read_ids, shard)) is not None:
-                    self._add_places(self._index, shard, names)
+                    self._index_shard(self._index, shard, names)
         return self._index
 
-    def _add_places(self, index: sqlite3.Connection, shard: str, names: Sequence[str]) -> None:
+    def _index_shard(self, index: sqlite3.Connection, shard: str, names: Sequence[str]) -> None:
         index.execute("BEGIN")
         index.executemany(
-            "INSERT OR IGNORE INTO places VALUES (?, ?, ?)", ((name, shard, row) for row, name in enumerate(names))
+            "INSERT OR IGNORE INTO locations VALUES (?, ?, ?)", ((name, shard, row) for row, name in enumerate(names))
         )
         index.execute("COMMIT")
 
     def _drop(self, shard: str) -> None:
         if self._index is not None:
-            self._index.execute("DELETE FROM places WHERE shard = ?", (shard,))
+            self._index.execute("DELETE FROM locations WHERE shard = ?", (shard,))
 
     def _is_whole(self, shard: str) -> bool:
         """Return whether a shard is intact; each is read once for this."""

@@ -133,8 +133,8 @@ def read_back(index: SearchIndex, sample: Iterable[pa.Table], rows: int, spaces:
     count, sampled = ENGINE_GATES
     compared = f"the engine returns {alike} of {len(wanted)} sampled rows as they were written"
     if other:
-        places = dict.fromkeys(f"{row['sources'][0]} page {row['page']}" for row in other)
-        compared += f", but not those of {', '.join([*places][:EXAMPLES])}"
+        pages = dict.fromkeys(f"{row['sources'][0]} page {row['page']}" for row in other)
+        compared += f", but not those of {', '.join([*pages][:EXAMPLES])}"
     return [
         _of_the_engine(count, counted, rows, f"the engine holds {counted} rows of {rows}"),
         _of_the_engine(sampled, alike, len(wanted), compared),

@@ -49,7 +49,7 @@ class Descriptions:
         self._caches = {
             name: open_descriptions(workspace.store, used.captions.key) for name, used in workspace.captioners.items()
         }
-        self._likenesses = {name: NearDuplicates(workspace, used) for name, used in workspace.captioners.items()}
+        self._duplicates = {name: NearDuplicates(workspace, used) for name, used in workspace.captioners.items()}
         self._languages = Py3LangId()
         self._people = match(workspace, all_of_them()).by_id if workspace.corrections.entries else {}
 
@@ -72,11 +72,11 @@ class Descriptions:
 
     def _by_model(self, label: str, files: StructuredFiles) -> dict[str, Wording]:
         used = self._workspace.captioners[label]
-        asked = caption_targets(used.subject, files, language=used.options.language or "")
-        stand_ins = self._likenesses[label].of(asked.keys())
+        targets = caption_targets(used.subject, files, language=used.options.language or "")
+        stand_ins = self._duplicates[label].of(targets.keys())
         known = {made.id: made for made in rows_of(Description, self._caches[label].read([*stand_ins.values()]))}
         found = {}
-        for name, one in asked.items():
+        for name, one in targets.items():
             made = known.get(stand_ins[name])
             wording = wording_of(used.name, used.options.kind, used.prompt, one.around(), made, self._languages)
             is_shared = made is not None and made.id != name

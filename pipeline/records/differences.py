@@ -88,7 +88,7 @@ def _figures(store: ObjectStore, version: str, fates: pa.Table) -> Iterator[pa.T
         rows = part.filter(pc.is_valid(part.column("tag")))
         doc_ids = rows.column("doc_id")
         # Both are sorted by document, so each part needs one slice of the sources.
-        first, last = (rows_before(named, str(part.column("doc_id")[place].as_py())) for place in (0, -1))
+        first, last = (rows_before(named, str(part.column("doc_id")[row].as_py())) for row in (0, -1))
         here = named.slice(first, last - first + 1)
         found = here.column("source").take(pc.index_in(doc_ids, here.column("doc_id").combine_chunks()))
         yield rows.append_column("source", pc.coalesce(found, doc_ids)).select(TAGGED_FIGURE.names).cast(TAGGED_FIGURE)

@@ -1,7 +1,6 @@
 """Estimate of the calls that a refresh would make to generative models."""
 
 from collections.abc import Collection, Iterable
-from itertools import islice
 
 from backends.stores.document_files import structured_file
 from pipeline.corpus.captioners import CaptionerInUse
@@ -10,6 +9,7 @@ from pipeline.records.cache import RecordCache
 from pipeline.records.caption_targets import StructuredFiles, caption_targets, describable_by, open_drawn
 from pipeline.records.descriptions import open_descriptions, read_spent
 from pipeline.records.near_duplicates import NearDuplicates
+from schemas.batches import batched
 from schemas.generation import Description, Subject
 from schemas.parquet import rows_of
 from schemas.versions import ExpectedCalls, Manifest, PlannedDocument, Spent
@@ -76,17 +76,16 @@ def _a_byte(subject: Subject, live: Manifest | None) -> float:
 def _missing(workspace: Workspace, used: CaptionerInUse, doc_ids: Iterable[str], cache: RecordCache) -> tuple[int, int]:
     """Return how many descriptions are missing of structured documents, and how many of their pages aren't drawn yet."""
     missing: set[bytes] = set()
-    likenesses, undrawn = NearDuplicates(workspace, used), 0
+    duplicates, undrawn = NearDuplicates(workspace, used), 0
     drawn = open_drawn(workspace.store, workspace.keys.drawn) if workspace.keys.drawn else None
-    coming = iter(doc_ids)
-    while group := list(islice(coming, DOCUMENTS_AT_ONCE)):
+    for group in batched(doc_ids, DOCUMENTS_AT_ONCE):
         found: set[str] = set()
         for doc_id in group:
             files = StructuredFiles(workspace, doc_id, drawn)
             found |= describable_by(used.options.kind, caption_targets(used.subject, files)).keys()
             if used.subject == "page":
                 undrawn += len(files.pages) - len(files.drawn)
-        missing.update(bytes.fromhex(name)[:16] for name in cache.missing(likenesses.of(found).values()))
+        missing.update(bytes.fromhex(name)[:16] for name in cache.missing(duplicates.of(found).values()))
     return len(missing), undrawn
 
 

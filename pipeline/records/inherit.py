@@ -113,12 +113,12 @@ def _taken_over(workspace: Workspace, plan: Plan, manifest: Manifest) -> Inherit
         return NOTHING
     before = indexed_pages(read_ledger(store, manifest.version))
     # A document that is parsed again was damaged; one that a budget left unread may be read now.
-    anew = {doc_id for shard in plan.shards for doc_id in shard}
-    anew |= {failure.doc_id for failure in failures if failure.doc_id and failure.code in UNFINISHED}
+    redone = {doc_id for shard in plan.shards for doc_id in shard}
+    redone |= {failure.doc_id for failure in failures if failure.doc_id and failure.code in UNFINISHED}
     pages = {
         document.doc_id: before[document.doc_id]
         for document in plan.documents
-        if document.doc_id in before and document.doc_id not in anew
+        if document.doc_id in before and document.doc_id not in redone
     }
     # Tagged copies that failed are tried again.
     failures = [failure for failure in failures if failure.doc_id in pages and failure.step != Step.TAG]

@@ -191,9 +191,9 @@ def linked_index_files(store: ObjectStore, version: str, parent: str) -> dict[st
         return {}
     root, own = Path(store.root), {_path_in_table(name): name for name in store.names(version_file(version, INDEX_FOLDER))}
     same = {
-        name: own[place]
+        name: own[path]
         for name in store.names(version_file(parent, INDEX_FOLDER))
-        if (place := _path_in_table(name)) in own and (root / own[place]).samefile(root / name)
+        if (path := _path_in_table(name)) in own and (root / own[path]).samefile(root / name)
     }
     # Without links, a damaged inventory of the parent doesn't matter.
     items = _index_files(store, parent) if same else ()

@@ -60,7 +60,7 @@ class NearDuplicates:
         """Return the stand-in of each figure, or itself."""
         if self._bits is None:
             return dict(zip(figures, figures, strict=True))
-        found = {look.id: look.stand_in for look in rows_of(Likeness, self._cache.read([*figures]))}
+        found = {one.id: one.stand_in for one in rows_of(Likeness, self._cache.read([*figures]))}
         return {name: found.get(name, name) for name in figures}
 
     def _hash(self, figure_id: str) -> int:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 import pyarrow as pa
 
@@ -19,6 +18,7 @@ from pipeline.records.ledger import each_fate, read_fates
 from pipeline.records.publication import read_manifest
 from pipeline.records.quarantine import quarantine_file
 from pipeline.records.vectors import open_vectors, passages
+from schemas.batches import batched
 from schemas.documents import Recognised, Segmented, drawn_page_id
 from schemas.errors import DamagedError
 from schemas.evidence import Modality
@@ -48,9 +48,8 @@ class NeededRecords:
 
     def add(self, names: Iterable[str]) -> None:
         """Add ids; duplicates don't matter."""
-        coming = iter(names)
-        while some := list(islice(coming, _IDS_A_BATCH)):
-            self._tables.add(self._needed, pa.table([some], schema=_IDS))
+        for batch in batched(names, _IDS_A_BATCH):
+            self._tables.add(self._needed, pa.table([batch], schema=_IDS))
 
     def missing(self) -> int:
         """Return how many of them the cache lacks."""
@@ -120,7 +119,7 @@ def needs_of(workspace: Workspace, versions: Iterable[str], tables: TemporaryTab
         manifest = read_manifest(workspace.store, version)
         if manifest is not None:
             _add_records(workspace, manifest, needed)
-        report("look", done, len(named))
+        report("read versions", done, len(named))
     return Needs(workspace, named, records)
 
 

@@ -15,7 +15,7 @@ from schemas.ids import figure_file, key
 from schemas.ports import ObjectStore
 from schemas.progress import Report, silent
 
-LOOKS = pa.schema((pa.field("id", pa.string(), nullable=False), pa.field("hash", pa.uint64(), nullable=False)))
+HASHES = pa.schema((pa.field("id", pa.string(), nullable=False), pa.field("hash", pa.uint64(), nullable=False)))
 
 _AT_ONCE = 4
 _RECORDS_A_SHARD = 2000
@@ -28,7 +28,7 @@ _logger = logging.getLogger("inset.hashes")
 
 def hash_cache(store: ObjectStore) -> RecordCache:
     """Open the cache of perceptual hashes of a corpus."""
-    return RecordCache(store, f"looks/{key(step=HASH_VERSION)}", LOOKS)
+    return RecordCache(store, f"looks/{key(step=HASH_VERSION)}", HASHES)
 
 
 class PictureHashes:
@@ -59,7 +59,7 @@ class PictureHashes:
             thread = self._running(missing)
             while thread.is_alive() and (left := ends - time.monotonic()) > 0:
                 thread.join(min(_TICK_S, left))
-                report("look at figures", thread.done, thread.total)
+                report("hash figures", thread.done, thread.total)
             if thread.is_alive():
                 raise TransientError(
                     f"figures are being hashed, {thread.done} of {thread.total} are done; try again in a while"
@@ -108,7 +108,7 @@ class _HashThread(threading.Thread):
                     self.done += 1
                 hashes = {name: value for name, value in found.items() if value is not None}
                 self._append(
-                    cache, pa.table([pa.array(hashes.keys()), pa.array(hashes.values(), pa.uint64())], schema=LOOKS)
+                    cache, pa.table([pa.array(hashes.keys()), pa.array(hashes.values(), pa.uint64())], schema=HASHES)
                 )
                 self._known.update(found)
 

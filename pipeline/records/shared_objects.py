@@ -1,11 +1,11 @@
 """Objects that versions share: which are stored, and which are needed."""
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
 
 import pyarrow as pa
 
 from backends.stores.temporary_tables import TemporaryTables
+from schemas.batches import batched
 from schemas.ports import ObjectStore
 
 KINDS = ("documents", "figures", "parsed", "structured", "tagged", "quarantine")
@@ -64,7 +64,6 @@ class SharedObjects:
 
     def _load(self, table: str, objects: Iterable[tuple[str, int]]) -> None:
         self._tables.create(table, OBJECTS)
-        coming = iter(objects)
-        while some := list(islice(coming, _ROWS_A_BATCH)):
-            names, sizes = zip(*some, strict=True)
+        for batch in batched(objects, _ROWS_A_BATCH):
+            names, sizes = zip(*batch, strict=True)
             self._tables.add(table, pa.table([names, sizes], schema=OBJECTS))

@@ -3,7 +3,7 @@
 import json
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import groupby, islice
+from itertools import groupby
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +13,7 @@ from backends.pdf.inscribe import Inscription
 from backends.stores.object_store import open_store
 from backends.stores.objects import read_names
 from pipeline.corpus.workspace import Workspace
+from schemas.batches import batched
 from schemas.corpus import ParseOptions
 from schemas.errors import Failure, UserError
 from schemas.geometry import BBox
@@ -106,9 +107,9 @@ def write_tagged(path: Path, document: InspectedDocument, file: Path, options: P
 
 def _outcomes(workspace: Workspace, jobs: Iterator[TagJob], run_id: str) -> Iterator[TagOutcome]:
     passwords = workspace.passwords()
-    while at_once := list(islice(jobs, _JOBS_AT_ONCE)):
+    for batch in batched(jobs, _JOBS_AT_ONCE):
         yield from tag_documents(
-            at_once,
+            batch,
             store_address=workspace.store.root,
             limits=workspace.corpus.parse,
             passwords=passwords,

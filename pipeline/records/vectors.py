@@ -75,8 +75,8 @@ class SpaceVectors:
             ends: Any = pa.array(np.concatenate([[0], np.cumsum(counts)]), pa.int32())
             many: pa.Array[Any] = pa.ListArray.from_arrays(ends, flat, mask=pa.array(counts == 0))
             return many
-        places: Any = pa.array(np.cumsum(counts) - 1, mask=counts == 0)
-        return flat.take(places)
+        indices: Any = pa.array(np.cumsum(counts) - 1, mask=counts == 0)
+        return flat.take(indices)
 
     def of(self, rows: Iterable[Passage]) -> "pa.Array[Any]":
         """Return each row's vector; null where nothing of it is embedded.
@@ -89,8 +89,8 @@ class SpaceVectors:
         found = self.cache.read([str(name) for name in wanted.to_pylist()])
         if absent := len(wanted) - found.num_rows:
             raise self.cache.missing_records(absent)
-        places = pc.index_in(names, found.column("id").combine_chunks())
-        return found.column("vector").combine_chunks().take(places)
+        indices = pc.index_in(names, found.column("id").combine_chunks())
+        return found.column("vector").combine_chunks().take(indices)
 
 
 def flattened(column: "pa.Array[Any]", dimension: int) -> tuple[Vector, NDArray[np.int64]]:
@@ -103,7 +103,7 @@ def flattened(column: "pa.Array[Any]", dimension: int) -> tuple[Vector, NDArray[
     return np.asarray(pc.list_flatten(column), np.float32).reshape(-1, dimension), counts
 
 
-_RECORD = pa.schema((pa.field("id", pa.string(), nullable=False), pa.field("place", pa.int64(), nullable=False)))
+_RECORD = pa.schema((pa.field("id", pa.string(), nullable=False), pa.field("position", pa.int64(), nullable=False)))
 
 
 class VectorJoin:
@@ -145,11 +145,11 @@ class VectorJoin:
             self._tables.create(self._shard, _RECORD)
             self._tables.add(self._shard, pa.table([shard.column("id"), np.arange(shard.num_rows)], schema=_RECORD))
             column = shard.column("vector").combine_chunks()
-            query = f"SELECT row, place FROM {self._wanted} JOIN {self._shard} ON key = id ORDER BY row"
+            query = f"SELECT row, position FROM {self._wanted} JOIN {self._shard} ON key = id ORDER BY row"
             for hits in self._tables.query(query):
                 rows = hits.column("row").to_numpy()
                 found[rows] = True
-                yield rows, *flattened(column.take(hits.column("place").combine_chunks()), self._vectors.dimension)
+                yield rows, *flattened(column.take(hits.column("position").combine_chunks()), self._vectors.dimension)
         if missing_records := self._with_vectors - int(np.count_nonzero(found)):
             raise self._vectors.cache.missing_records(missing_records)
 

@@ -206,14 +206,14 @@ class _VersionData:
             self.unknown += self._unknown(rows)
             for join in self._joins:
                 join.expect(passages(rows.evidence))
-            places = range(self._rows, self._rows + rows.evidence.num_rows)
-            self._tables.add("ids", keyed(places, rows.evidence.column("evidence_id").to_pylist()))
+            span = range(self._rows, self._rows + rows.evidence.num_rows)
+            self._tables.add("ids", keyed(span, rows.evidence.column("evidence_id").to_pylist()))
             self._tables.add("words", keyed_by_words(rows.evidence, self._rows))
             figures = placed_figures(rows.placements, self._looked_at)
             self.by_figure.add(figures)
             self.by_figure.add(pictured_pages(rows.evidence, self._looked_at))
             self._by_number.add(figures.filter(pc.is_valid(figures.column("number"))))
-            self._rows = places.stop
+            self._rows = span.stop
         self._expect(None)
         self._content.look(self._inputs(None))
 
@@ -249,10 +249,10 @@ class _VersionData:
             stop = 0
             for part in evidence():
                 start, stop = stop, stop + part.num_rows
-                places = slice(start, stop)
-                lengths = {space: values[places] for space, values in norms.items()}
+                span = slice(start, stop)
+                lengths = {space: values[span] for space, values in norms.items()}
                 n_tokens = self._count_tokens([str(text) for text in part.column("text").to_pylist()])
-                yield RowBatch(part, n_tokens, lengths, shares_id[places], repeated[places])
+                yield RowBatch(part, n_tokens, lengths, shares_id[span], repeated[span])
 
         return joined
 

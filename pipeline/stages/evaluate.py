@@ -57,8 +57,8 @@ def evaluate(workspace: Workspace, version: str, report: Report = silent) -> Sta
         questions = load_questions(workspace.corpus.questions)
         judged, *parts = _reports(workspace, version, questions, [preset, *alone(preset)], report)
         calibration, sure = _calibrated(workspace, version, questions, preset)
-        least, _ = thresholds(workspace.corpus.answer, calibration)
-        judged = with_answers(judged, questions, lambda words: sure[words] >= least)
+        threshold, _ = thresholds(workspace.corpus.answer, calibration)
+        judged = with_answers(judged, questions, lambda words: sure[words] >= threshold)
         live = None
         if plan.parent and _is_searchable(workspace, plan.parent, preset):
             (live,) = _reports(workspace, plan.parent, questions, [preset], report)
@@ -100,16 +100,16 @@ def _reports(
     opened = open_version(workspace, version)
     placed = _placed(workspace, opened, questions)
     words = list(dict.fromkeys(question.question for question in questions))
-    asked = dict(zip(words, opened.questions(words, presets[0]), strict=True))
+    prepared = dict(zip(words, opened.questions(words, presets[0]), strict=True))
     reports = []
     for done, preset in enumerate(presets, 1):
-        reports.append(ask(questions, functools.partial(_hits, opened, asked, preset), preset.name, placed))
+        reports.append(ask(questions, functools.partial(_hits, opened, prepared, preset), preset.name, placed))
         report(Stage.EVALUATE, done, len(presets))
     return reports
 
 
-def _hits(opened: OpenVersion, asked: Mapping[str, Asked], preset: Preset, query: str, k: int) -> Sequence[Hit]:
-    return opened.search(asked[query], preset, k=k, filters=NO_FILTERS).hits
+def _hits(opened: OpenVersion, prepared: Mapping[str, Asked], preset: Preset, query: str, k: int) -> Sequence[Hit]:
+    return opened.search(prepared[query], preset, k=k, filters=NO_FILTERS).hits
 
 
 def _calibrated(
@@ -120,9 +120,10 @@ def _calibrated(
     golden = [question.question for question in questions]
     negatives = {"foreign": foreign_questions(), "shuffled": shuffled(golden)}
     words = list(dict.fromkeys([*golden, *(one for found in negatives.values() for one in found)]))
-    asked = dict(zip(words, opened.questions(words, preset), strict=True))
+    prepared = dict(zip(words, opened.questions(words, preset), strict=True))
     evidence = {
-        one: evidence_for(opened, question, preset, filters=NO_FILTERS, trace=Trace())[1] for one, question in asked.items()
+        one: evidence_for(opened, question, preset, filters=NO_FILTERS, trace=Trace())[1]
+        for one, question in prepared.items()
     }
     unanswerable = {name: [evidence[one] for one in found] for name, found in negatives.items()}
     unanswerable["golden"] = [evidence[one.question] for one in questions if not one.answerable]

@@ -86,10 +86,10 @@ def _find_damage(workspace: Workspace, tables: TemporaryTables, *, deep: bool, r
         found.loose += _unreadable(store, shards)
         found.loose += _missing_vectors(workspace, live)
     for done, version in enumerate(kept, 1):
-        report("look", done - 1, len(kept))
+        report("read versions", done - 1, len(kept))
         cut = missing_or_cut(store, version, shared)
         found.versions[version] = _of_version(workspace, version, cut, broken, deep=deep, live=version == live)
-    report("look", len(kept), len(kept))
+    report("read versions", len(kept), len(kept))
     found.versions |= _previous_gone(store)
     noted = list(_noted(workspace, live))
     found.loose += [damage for damage in noted if not damage.name.startswith("versions/")]

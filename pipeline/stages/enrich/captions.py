@@ -4,7 +4,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import chain
 
 from pipeline.corpus.captioners import CaptionerInUse
 from pipeline.corpus.workspace import Workspace
@@ -14,6 +14,7 @@ from pipeline.records.near_duplicates import NearDuplicates
 from pipeline.stages.enrich.keep import Writer
 from ray_jobs.caption import Calls, CaptionRequest, caption
 from ray_jobs.outcomes import Outcome
+from schemas.batches import batched
 from schemas.errors import Failure, FailureCode
 from schemas.generation import Description, Reply, Usage
 from schemas.parquet import table_of
@@ -79,7 +80,7 @@ class _Work:
         self.unanswered: dict[str, str] = {}
         self._workspace, self._used, self._budget = workspace, used, budget
         self._cache, self._lock = open_descriptions(workspace.store, used.captions.key), threading.Lock()
-        self._likenesses = NearDuplicates(workspace, used)
+        self._duplicates = NearDuplicates(workspace, used)
         key = workspace.keys.drawn
         self._drawn = None if key is None else open_drawn(workspace.store, key)
         self._reserved: dict[str, Spent] = {}
@@ -99,31 +100,30 @@ class _Work:
                     continue
                 seen.add(name)
                 one = found[missed]
-                asked = CaptionRequest(missed, self._used.prompt.render(one.around()), one.picture)
-                price = most(self._used.options, asked.prompt, self._used.subject)
+                request = CaptionRequest(missed, self._used.prompt.render(one.around()), one.picture)
+                price = most(self._used.options, request.prompt, self._used.subject)
                 if self._budget.reserve(price):
                     self._found += 1
                     self._reserved[missed] = price
-                    yield asked
+                    yield request
                 else:
                     self.over_budget += 1
 
     def compare(self) -> None:
         """Find near-duplicate figures, where the corpus file asks for it."""
         if self._used.subject == "figure" and self._workspace.corpus.captions.near_duplicates is not None:
-            self._likenesses.compare(name for doc_id in self.documents for name in self.of(doc_id))
+            self._duplicates.compare(name for doc_id in self.documents for name in self.of(doc_id))
 
     def missing(self) -> Iterator[tuple[dict[str, CaptionTarget], list[str]]]:
         """Yield the targets of some documents, by id of their description, and the ids that have no description yet.
 
         A near-duplicate figure has the id of its stand-in.
         """
-        coming = iter(self.documents)
-        while group := list(islice(coming, DOCUMENTS_AT_ONCE)):
+        for group in batched(self.documents, DOCUMENTS_AT_ONCE):
             found: dict[str, CaptionTarget] = {}
             for doc_id in group:
                 own = self.of(doc_id)
-                for name, stand_in in self._likenesses.of(own.keys()).items():
+                for name, stand_in in self._duplicates.of(own.keys()).items():
                     found.setdefault(stand_in, own[name])
             self._looked += len(group)
             with self._lock:  # a model may take requests from its own thread
@@ -166,8 +166,8 @@ def _description(outcome: Outcome[Reply], used: CaptionerInUse) -> Description |
 
 def _describe(workspace: Workspace, used: CaptionerInUse, work: _Work, calls: Calls, report: Report) -> Spent:
     """Request and store descriptions, and return the cost. The model is loaded only if there is a request."""
-    coming = iter(work)
-    first = next(coming, None)
+    requests = iter(work)
+    first = next(requests, None)
     if first is None:
         return Spent()
     total = Spent()
@@ -178,7 +178,7 @@ def _describe(workspace: Workspace, used: CaptionerInUse, work: _Work, calls: Ca
 
     with Writer(write, every_s=_WRITTEN_EVERY_S) as writer:
         for outcomes in caption(
-            chain([first], coming), used.name, used.options, workspace.store.root, workspace.corpus.ray, calls
+            chain([first], requests), used.name, used.options, workspace.store.root, workspace.corpus.ray, calls
         ):
             made = [found for outcome in outcomes if (found := work.record(outcome)) is not None]
             writer.add(made)
@@ -206,10 +206,10 @@ def _undescribed(
     workspace: Workspace, used: CaptionerInUse, work: _Work, sources: Mapping[str, str], run_id: str
 ) -> Iterator[Failure]:
     """Yield a failure for each document that lacks descriptions, on the first such page."""
-    cache, likenesses = open_descriptions(workspace.store, used.captions.key), NearDuplicates(workspace, used)
+    cache, duplicates = open_descriptions(workspace.store, used.captions.key), NearDuplicates(workspace, used)
     for doc_id in work.documents:
         found = work.of(doc_id)
-        stand_ins = likenesses.of(found.keys())
+        stand_ins = duplicates.of(found.keys())
         missing = set(cache.missing(stand_ins.values()))
         if not missing:
             continue

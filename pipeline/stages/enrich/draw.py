@@ -1,12 +1,12 @@
 """Step: draw pages, where the corpus file asks for rows of pages."""
 
 from collections.abc import Sequence
-from itertools import islice
 
 from backends.stores.document_files import parsed_file, read_pages
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.caption_targets import open_drawn
 from pipeline.stages.enrich.keep import keep
+from schemas.batches import batched
 from schemas.documents import DrawnPage, drawn_page_id
 from schemas.parquet import table_of
 from schemas.progress import Report
@@ -28,8 +28,8 @@ def draw(workspace: Workspace, documents: Sequence[str], report: Report) -> dict
         return {}
     cache = open_drawn(store, workspace.keys.drawn)
     limits = LIMITS.model_copy(update={"workers": workspace.corpus.parse.workers})
-    coming, done = iter(documents), 0
-    while group := list(islice(coming, DOCUMENTS_AT_ONCE)):
+    done = 0
+    for group in batched(documents, DOCUMENTS_AT_ONCE):
         pages = {
             drawn_page_id(doc_id, page.page): (doc_id, page.page)
             for doc_id in group

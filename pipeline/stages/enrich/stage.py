@@ -7,7 +7,7 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
+from itertools import chain
 
 import pyarrow as pa
 
@@ -39,6 +39,7 @@ from ray_jobs.enrich import (
     structure_all,
 )
 from ray_jobs.outcomes import Outcome, RowFailure
+from schemas.batches import batched
 from schemas.documents import Recognised, Segmented
 from schemas.errors import Failure, FailureCode, TransientError
 from schemas.parquet import rows_of, schema_of, table_of
@@ -232,7 +233,7 @@ def _embed(
     spaces = open_vectors(workspace.store, workspace.spaces)
     rows = _passages(workspace, inherited, doc_ids, sources)
     made = 0
-    while group := list(islice(rows, ROWS_AT_ONCE)):
+    for group in batched(rows, ROWS_AT_ONCE):
         for vectors in spaces:
             made += _embed_in(workspace, vectors, group, made, ray, report)
     return made

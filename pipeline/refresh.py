@@ -46,13 +46,8 @@ def refresh(
 ) -> RefreshResult:
     """Bring the live version up to date with its source.
 
-    A killed refresh leaves the live version unchanged; the next one continues from finished work.
-
-    Args:
-        workspace: The corpus.
-        run_id: Name of the run; None makes one.
-        report: Called with progress.
-        replay: Try quarantined documents again.
+    A killed refresh leaves the live version unchanged; the next one continues from finished work. With ``replay``,
+    quarantined documents are tried again.
 
     Raises:
         UserError: The source is missing, or another run is refreshing.

@@ -55,10 +55,6 @@ class Published(NamedTuple):
 def plan(corpus: str, run_id: str) -> Planned:
     """Take the lease, plan, and store the plan where a version is to be built.
 
-    Args:
-        corpus: Name or file of the corpus.
-        run_id: The run.
-
     Raises:
         UserError: Another run is refreshing, or the source is missing.
     """

@@ -55,15 +55,8 @@ def caption(
 ) -> Iterator[list[Outcome[Reply]]]:
     """Yield descriptions in groups as they come; requests are taken as there is capacity.
 
-    An endpoint is called from this process; any other model runs as Ray actors.
-
-    Args:
-        work: The requests.
-        name: The captioner's name in the corpus file.
-        options: Its options.
-        store_address: The corpus's store.
-        ray: Where actors run.
-        calls: Collects the usage of an endpoint.
+    An endpoint is called from this process; any other model runs as Ray actors. ``calls`` collects the usage of an
+    endpoint.
 
     Raises:
         UserError: The model isn't available.

@@ -34,12 +34,6 @@ class EmbedderActor:
     """Embeds texts and stored pictures.
 
     A batch that runs out of memory is halved and tried again, and later ones are as small.
-
-    Args:
-        embeds: What the model embeds.
-        model: The model.
-        batch: The model's batch size.
-        store_address: The corpus's store.
     """
 
     def __init__(self, embeds: Embeds, model: ModelName, batch: int, store_address: str) -> None:
@@ -152,14 +146,6 @@ def embed(
     ray: RayOptions,
 ) -> Iterator[list[Outcome[Vector]]]:
     """Yield the vectors of texts and stored pictures, a batch at a time; nothing where the corpus has no such space.
-
-    Args:
-        names: Ids of the contents.
-        contents: The contents by id.
-        space: The space.
-        options: The corpus file's models and actors.
-        store_address: The corpus's store.
-        ray: Where actors run.
 
     Raises:
         ContractError: The vectors differ from the model's card.

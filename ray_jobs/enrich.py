@@ -75,14 +75,8 @@ def recognise(
 ) -> Iterator[list[Recognised]]:
     """Yield the recognised lines of stored figures, a batch at a time.
 
-    A model that died or ran out of memory gives no result; only a failure of the picture itself is one.
-
-    Args:
-        figure_ids: The figures.
-        options: The model.
-        store_address: The corpus's store.
-        ray: Where actors run; None means this process.
-        unfinished: Collects the figures without a result, with the reason.
+    A model that died or ran out of memory gives no result; only a failure of the picture itself is one. ``unfinished``
+    collects the figures without a result, with the reason. Without ``ray``, the model runs in this process.
     """
     for outcomes in _run(RecogniserActor, figure_ids, options, store_address, ray, few=FEW_PICTURES):
         results = _results(outcomes, unfinished)

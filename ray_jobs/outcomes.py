@@ -30,21 +30,13 @@ class Outcome(Generic[O]):
 
 
 def attempt(rows: Sequence[tuple[str, I]], do: Callable[[I], O]) -> list[Outcome[O]]:
-    """Run ``do`` on each row; a ``BadInputError`` fails that row, any other error is raised.
-
-    Args:
-        rows: Row ids and inputs.
-        do: Returns a row's output.
-    """
+    """Run ``do`` on each row; a ``BadInputError`` fails that row, any other error is raised."""
     return [_attempt(row_id, row, do) for row_id, row in rows]
 
 
 @contextlib.contextmanager
 def errors_as_bad_input(what: str) -> Iterator[None]:
     """Turn unexpected errors of pure work into failures of its input.
-
-    Args:
-        what: What is being done, for the message.
 
     Raises:
         BadInputError: An unexpected error, or out of memory.

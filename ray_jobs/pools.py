@@ -232,9 +232,7 @@ class _Pool:
     def feed(self, waiting: "deque[_Try]", *, last: bool) -> None:
         """Give batches to actors, and start actors for the rest.
 
-        Args:
-            waiting: Batches; assigned ones are removed.
-            last: There are no more, so none is queued behind another: a different actor may be free first.
+        With ``last``, no batch is queued behind another, since a different actor may be free first.
         """
         made = [worker for worker in self._workers if worker.made]
         for depth in range(1 if last else _IN_FLIGHT):

@@ -56,9 +56,6 @@ class JobState:
 class JobServer:
     """The job server of a Ray cluster.
 
-    Args:
-        address: Its address, such as ``http://head:8265``.
-
     Raises:
         UserError: Ray isn't installed with what its jobs need.
         TransientError: The server doesn't answer.

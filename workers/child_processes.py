@@ -104,12 +104,8 @@ def run_all(
 ) -> Generator[tuple[Task, Done[Result] | Refused], None, None]:
     """Run tasks, and yield each with its result as it is done, in no particular task.
 
-    A task that crashes its process or exceeds its limits is refused; others aren't affected.
-
-    Args:
-        work: A module-level function; a ``BadInputError`` of its refuses the task.
-        tasks: The tasks; they and the results are pickled.
-        limits: Time and memory for each task, and the number of processes.
+    A task that crashes its process or exceeds its limits is refused; others aren't affected. ``work`` is a module-level
+    function; its ``BadInputError`` refuses the task. Tasks and results are pickled.
 
     Raises:
         InsetError: An error in a child that its document didn't cause.
@@ -135,13 +131,7 @@ def run_all(
 
 
 def start(work: Work[Task, Result], task: Task, limits: ParseOptions) -> RunningTask[Task]:
-    """Run a task in a child process; ``poll`` returns its result.
-
-    Args:
-        work: A module-level function.
-        task: The task; it and the result are pickled.
-        limits: Time and memory.
-    """
+    """Run a task in a child process; ``poll`` returns its result."""
     context = _context()
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(

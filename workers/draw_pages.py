@@ -101,10 +101,6 @@ class PageDrawer:
 
     A few pages are drawn at once, and a bounded number waits; callers of the same page share a drawing, which is cancelled when
     all of them are gone. Failures are cached, so that an expensive page is tried once.
-
-    Args:
-        limits: Time and memory for each page.
-        at_once: Most child processes.
     """
 
     def __init__(self, *, limits: ParseOptions = LIMITS, at_once: int = AT_ONCE) -> None:

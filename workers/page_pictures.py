@@ -32,13 +32,8 @@ def keep_pictures(
 ) -> Iterator[DrawnPage]:
     """Draw pages and store their pictures; yield each as it is done, in no particular task.
 
-    Blank pages have no picture, nor have pages that crash or exceed the limits.
-
-    Args:
-        pages: Document ids with page numbers from 1.
-        store_address: The corpus's store.
-        limits: Time and memory for each page, and the number of processes.
-        passwords: Passwords for encrypted documents.
+    Blank pages have no picture, nor have pages that crash or exceed the limits. ``pages`` are document ids with page
+    numbers from 1.
 
     Raises:
         InsetError: The store did not answer, or refused.

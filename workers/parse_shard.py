@@ -73,15 +73,8 @@ def parse_documents(
 ) -> Iterator[ParseOutcome]:
     """Parse documents into the store, and yield each as it is done, in no particular task.
 
-    A document that crashes its process or exceeds its limits is a failure; others aren't affected.
-
-    Args:
-        jobs: Documents to parse; stored parses are reused.
-        source: Source of the PDFs; it is pickled.
-        store_address: The corpus's store.
-        options: Limits, resolution, and number of processes.
-        passwords: Passwords for encrypted documents.
-        run_id: Noted in failures.
+    A document that crashes its process or exceeds its limits is a failure; others aren't affected. Stored parses are
+    reused.
 
     Raises:
         InsetError: The store or the source did not answer, or refused.

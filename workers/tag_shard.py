@@ -53,12 +53,7 @@ def tag_documents(
 ) -> Iterator[TagOutcome]:
     """Write tagged copies to the store, and yield each as it is done, in no particular task.
 
-    Args:
-        jobs: Copies to make; stored ones are reused.
-        store_address: The corpus's store.
-        limits: Time and memory for each copy, and the number of processes.
-        passwords: Passwords for encrypted documents.
-        run_id: Noted in failures.
+    Stored copies are reused.
 
     Raises:
         TransientError: The store did not answer.

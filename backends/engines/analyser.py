@@ -96,21 +96,14 @@ _ACCENTS = regex.compile(
 def terms(text: str, language: str | None) -> str:
     """Return the terms of a text, separated by spaces.
 
-    Args:
-        text: Text of a row.
-        language: ISO 639-1; None where unknown, so that words are not stemmed.
+    Words are not stemmed where the language is None.
     """
     known = _terms_of(language)
     return " ".join([known[run] for run in text.split()])
 
 
 def query_terms(query: str, languages: Iterable[str]) -> list[str]:
-    """Return the terms of a query in each language of a version, without duplicates.
-
-    Args:
-        query: Plain words; no character has a special meaning.
-        languages: Languages of the version's documents.
-    """
+    """Return the terms of a query in each language of a version, without duplicates."""
     stemmers = _stemmers(frozenset(languages))
     found: dict[str, None] = {}
     for token in _TOKEN.findall(query):

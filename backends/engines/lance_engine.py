@@ -28,11 +28,6 @@ Scored = list[tuple[int, float]]
 class LanceTable:
     """A snapshot of a table. Thread-safe.
 
-    Args:
-        uri: Folder or ``s3://`` prefix of the database.
-        name: The table.
-        options: Object store options.
-
     Raises:
         ValueError: There is no such table.
     """

@@ -14,9 +14,7 @@ _FORMS = {".yaml": "yaml", ".yml": "yaml", ".csv": "csv"}
 def read_corrections(address: str, template: TagTemplate) -> Corrections:
     """Read descriptions written by people.
 
-    Args:
-        address: An absolute path or ``s3://bucket/key`` that ends in .yaml, .yml or .csv.
-        template: The corpus's form of tags.
+    ``address`` is an absolute path or ``s3://bucket/key``.
 
     Raises:
         UserError: The file can't be read, or holds mistakes: one a line.

@@ -31,10 +31,7 @@ _LOCAL: dict[str, tuple[LanguageModel, threading.Lock]] = {}
 class Embedders(Mapping[str, Any]):
     """The embedders of a version's vectors, by space; each is loaded on first use.
 
-    Args:
-        spaces: The version's; unknown ones are left out.
-        then: The corpus file's embedding options when the version was built.
-        now: Returns the present ones.
+    ``then`` are the embedding options of the version's build; ``now`` returns the present ones.
     """
 
     def __init__(
@@ -66,11 +63,6 @@ class QueryModels(Mapping[str, Any]):
     """The models that preset steps name; each is loaded on first use.
 
     A generative model serves one caller at a time: each thread has its own client of an endpoint; a local model is shared.
-
-    Args:
-        options: The corpus file's retrieval options.
-        embedders: The version's; its text model is the default scorer.
-        stopped: Returns whether generative calls should end.
     """
 
     def __init__(
@@ -118,14 +110,7 @@ class QueryModels(Mapping[str, Any]):
 
 
 class Metered:
-    """A generative model for one question: it serialises calls to a shared model, and counts the cost.
-
-    Args:
-        model: The model.
-        price: Its prices.
-        turn: Held during a call.
-        stopped: Returns whether calls should end.
-    """
+    """A generative model for one question: it serialises calls to a shared model, and counts the cost."""
 
     def __init__(
         self, model: LanguageModel, price: Price, turn: AbstractContextManager[object], stopped: Callable[[], bool]

@@ -38,13 +38,7 @@ def open_drawn(store: ObjectStore, key: str) -> RecordCache:
 
 
 class StructuredFiles:
-    """The parts of a structured document, each read on first use.
-
-    Args:
-        workspace: The corpus.
-        doc_id: The document.
-        drawn: The cache of drawn pages; None where pages have no rows.
-    """
+    """The parts of a structured document, each read on first use."""
 
     def __init__(self, workspace: Workspace, doc_id: str, drawn: RecordCache | None) -> None:
         self._store, self._doc_id, self._drawn = workspace.store, doc_id, drawn
@@ -133,10 +127,7 @@ class CaptionTarget:
 def caption_targets(subject: Subject, files: StructuredFiles, *, language: str = "") -> dict[str, CaptionTarget]:
     """Return the figures, pages or texts of a document that have a row, by id.
 
-    Args:
-        subject: Which of them.
-        files: The document.
-        language: Language for the descriptions; "" for the document's.
+    ``language`` is that of the descriptions, "" for the document's.
     """
     found: dict[str, CaptionTarget] = {}
     match subject:  # surroundings are read on demand, since few targets need them

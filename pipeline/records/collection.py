@@ -33,12 +33,8 @@ def fill(
 ) -> int:
     """Write rows and their vectors into a fresh collection, index it, and return the number of rows.
 
-    Args:
-        index: The collection; an existing one is dropped first.
-        evidence: Returns the rows in parts; called twice, since vectors come in another order.
-        spaces: The vectors of rows.
-        fields: The texts that BM25 searches.
-        report: Called with rows written.
+    An existing collection is dropped first. ``evidence`` returns the rows in parts; it is called twice, since vectors come
+    in another order.
 
     Raises:
         DamagedError: A row lacks a vector.
@@ -71,13 +67,7 @@ def derive(
 ) -> int | None:
     """Derive a collection from an earlier version's, index it, and return the number of rows written.
 
-    Args:
-        index: The collection; an existing one is dropped first.
-        earlier: The collection of a finished version.
-        removed: Documents whose rows are left out.
-        changed: Rows of changed and new documents, in parts.
-        spaces: The vectors of rows.
-        fields: The texts that BM25 searches.
+    Rows of ``removed`` documents are left out; ``changed`` are the rows of changed and new documents, in parts.
 
     Returns:
         None where the engine can't derive one from the other: then fill it.
@@ -113,12 +103,6 @@ def read_back(index: SearchIndex, sample: Iterable[pa.Table], rows: int, spaces:
     """Judge a collection by its own count and by a sample of its rows, compared value by value.
 
     Of vectors only their presence is compared.
-
-    Args:
-        index: The collection.
-        sample: Rows that it must hold.
-        rows: How many it must hold.
-        spaces: Its vector spaces.
     """
     counted = index.count()
     wanted = {row["evidence_id"]: row for part in sample for row in part.to_pylist()}

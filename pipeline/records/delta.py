@@ -46,12 +46,7 @@ class Delta(BaseModel):
 class DeltaWriter:
     """Writes the delta of a version as its rows come; none where the collection has to be filled anyway.
 
-    Args:
-        store: The corpus's store.
-        version: The version.
-        inherited: What it takes over from its parent.
-        sources: The sources of each of its documents.
-        made: Documents whose rows are new.
+    ``made`` are the documents whose rows are new.
     """
 
     def __init__(

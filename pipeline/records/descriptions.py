@@ -35,10 +35,8 @@ def open_descriptions(store: ObjectStore, key: str) -> RecordCache:
 class Descriptions:
     """Descriptions of figures, pages and texts; caches of captioners are opened once.
 
-    Args:
-        workspace: The corpus.
-        all_of_them: Yields the id of each figure, page and text of the version, and the SHA-1 of a figure or its last digits.
-            Called only where there are corrections, to find those that match several.
+    ``all_of_them`` yields the id of each figure, page and text of the version, and the SHA-1 of a figure or its last
+    digits. It is called only to match corrections.
 
     Raises:
         UserError: A correction matches several.
@@ -56,9 +54,7 @@ class Descriptions:
     def of(self, source: str, files: StructuredFiles) -> Wordings:
         """Return the descriptions for a document; figures that only their context describes are left out.
 
-        Args:
-            source: The document's first source, which selects the captioners.
-            files: The document.
+        The document's first source selects the captioners.
         """
         found: dict[tuple[Subject, str], Wording] = {}
         for subject in get_args(Subject):

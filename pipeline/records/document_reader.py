@@ -46,10 +46,7 @@ class StructuredParts:
 class DocumentReader:
     """Reads structured documents with their descriptions.
 
-    Args:
-        workspace: The corpus.
-        documents: All documents of the version whose rows are made.
-        inherited: All others.
+    ``documents`` are all of the version whose rows are made, ``inherited`` all others.
     """
 
     def __init__(self, workspace: Workspace, documents: Iterable[str], inherited: Inherited) -> None:

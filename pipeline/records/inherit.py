@@ -76,13 +76,8 @@ NOTHING = Inherited({}, ())
 def inherit(workspace: Workspace, plan: Plan, *, is_first: bool = False) -> Inherited:
     """Return the documents of a plan whose rows the parent made with the same keys.
 
-    They make a refresh cost as much as the change, and not as the corpus.
-
-    Args:
-        workspace: The corpus.
-        plan: The plan of the new version.
-        is_first: Read all rows of the parent to check them. Later stages rely on the note of the first one; if they find damage,
-            the next run reads all rows again.
+    They make a refresh cost as much as the change, and not as the corpus. With ``is_first`` all rows of the parent are read
+    to check them. Later stages rely on the note of that; if they find damage, the next run reads all rows again.
     """
     store = workspace.store
     manifest = readable_manifest(store, plan.parent)

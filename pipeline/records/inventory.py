@@ -50,10 +50,7 @@ class Damage:
 def write_inventory(store: ObjectStore, version: str, names: Iterable[str]) -> str:
     """Write the list of objects that a version needs, from the state of the store.
 
-    Args:
-        store: The corpus's store.
-        version: A version that lacks only its manifest.
-        names: The shared objects that it needs.
+    The version lacks only its manifest; ``names`` are the shared objects that it needs.
 
     Returns:
         The list's SHA-256, for the manifest.
@@ -102,11 +99,6 @@ def missing_or_cut(store: ObjectStore, version: str, shared: SharedObjects) -> I
     """Yield the objects of a version that are missing or cut, by listings.
 
     Objects of another size that can be read were written again, and are intact.
-
-    Args:
-        store: The corpus's store.
-        version: A finished version.
-        shared: The shared objects of the store.
     """
     try:
         own = read_own(store, version)
@@ -165,11 +157,7 @@ def _changed(store: ObjectStore, item: Item) -> Iterator[Damage]:
 def check_index_files(workspace: Workspace, version: str, *, digests: bool = False, skip: Container[str] = ()) -> None:
     """Raise where files of a version's embedded index changed; the engine doesn't check them.
 
-    Args:
-        workspace: The corpus.
-        version: A finished version.
-        digests: Compare digests too, where the files are on this machine.
-        skip: Files that are not checked.
+    With ``digests``, files on this machine are read too; files in ``skip`` are not checked.
 
     Raises:
         DamagedError: A file is missing, cut or changed.

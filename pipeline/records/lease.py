@@ -36,10 +36,7 @@ def _host() -> str:
 def acquire(store: ObjectStore, run_id: str, *, tied_to_process: bool) -> Lease:
     """Take the lease, or re-enter it. A holder whose process on this machine is dead, or whose term has ended, is replaced.
 
-    Args:
-        store: The corpus's store.
-        run_id: The run; its other processes may enter the same lease.
-        tied_to_process: The run ends with this process, unlike an Airflow run.
+    ``tied_to_process``: the run ends with this process, unlike an Airflow run.
 
     Raises:
         UserError: Another run holds the lease.

@@ -24,10 +24,6 @@ class NearDuplicates:
     """For each figure that a captioner describes, the figure that stands in for it.
 
     A decision is never changed, so that a paid description keeps its figures.
-
-    Args:
-        workspace: The corpus.
-        used: The captioner.
     """
 
     def __init__(self, workspace: Workspace, used: CaptionerInUse) -> None:

@@ -34,10 +34,7 @@ _IDS_A_BATCH = 20_000
 class NeededRecords:
     """Ids of a cache's records that versions need.
 
-    Args:
-        cache: The cache.
-        tables: A database.
-        number: Distinguishes this from others in the database.
+    ``number`` distinguishes it from others in the database.
     """
 
     def __init__(self, cache: RecordCache, tables: TemporaryTables, number: int = 0) -> None:
@@ -99,14 +96,7 @@ class Needs:
 
 
 def needs_of(workspace: Workspace, versions: Iterable[str], tables: TemporaryTables, report: Report = silent) -> Needs:
-    """Return what finished versions need; unfinished ones need nothing.
-
-    Args:
-        workspace: The corpus.
-        versions: Their names.
-        tables: A database for ids.
-        report: Called with versions read.
-    """
+    """Return what finished versions need; unfinished ones need nothing."""
     named = sorted(versions)
     records: dict[str, NeededRecords] = {}
 

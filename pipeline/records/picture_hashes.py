@@ -46,10 +46,7 @@ class PictureHashes:
     def of(self, figures: Sequence[str], *, wait_s: float, report: Report = silent) -> dict[str, int]:
         """Return the hash of each figure, in their order; unreadable ones are left out.
 
-        Args:
-            figures: Their ids.
-            wait_s: Seconds to wait for missing hashes; may be infinite.
-            report: Called with hashes computed.
+        Waits at most ``wait_s`` seconds for missing ones; may be infinite.
 
         Raises:
             TransientError: Some are not computed yet, or the store doesn't answer; finished ones are kept.

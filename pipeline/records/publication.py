@@ -161,10 +161,7 @@ def move_pointer(
 def roll_back(store: ObjectStore, corpus: str, version: str | None = None) -> Pointer:
     """Make an older version live, and hold the corpus until ``publish``.
 
-    Args:
-        store: The corpus's store.
-        corpus: Its name, for messages.
-        version: None means the previous one.
+    None means the previous version.
 
     Raises:
         UserError: Nothing is live, or there is no such version.
@@ -184,11 +181,7 @@ def roll_back(store: ObjectStore, corpus: str, version: str | None = None) -> Po
 def publish_version(store: ObjectStore, corpus: str, version: str, *, override: str | None = None) -> Pointer:
     """Make a finished version live, and end a hold.
 
-    Args:
-        store: The corpus's store.
-        corpus: Its name, for messages.
-        version: The version.
-        override: Why a refused version goes live anyway; stored with the version.
+    ``override``, the reason why a refused version goes live anyway, is stored with the version.
 
     Raises:
         UserError: There is no such version, or the reason is empty.

@@ -21,12 +21,7 @@ _ROWS_A_BATCH = 20_000
 
 
 class SharedObjects:
-    """The shared objects of a store, from one listing of each folder.
-
-    Args:
-        tables: A database for its tables.
-        store: The corpus's store.
-    """
+    """The shared objects of a store, from one listing of each folder."""
 
     def __init__(self, tables: TemporaryTables, store: ObjectStore) -> None:
         self._tables = tables

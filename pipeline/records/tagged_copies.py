@@ -38,13 +38,7 @@ def make_tagged(
 ) -> list[Failure]:
     """Make the tagged copies of a version's documents that aren't stored yet, and write ``tagged.json``.
 
-    Args:
-        workspace: The corpus.
-        version: The version.
-        placements: Returns all its placements in parts, by document id; called twice.
-        sources: A source of each indexed document, by document id.
-        run_id: Noted in failures.
-        report: Called with copies made.
+    ``placements`` returns all placements in parts, by document id; it is called twice.
 
     Returns:
         The failures. Their documents are indexed all the same.
@@ -75,12 +69,6 @@ def tagged_copies(store: ObjectStore, version: str) -> dict[str, str] | None:
 
 def write_tagged(path: Path, document: InspectedDocument, file: Path, options: ParseOptions | None = None) -> None:
     """Write the tagged copy of a single PDF.
-
-    Args:
-        path: The PDF.
-        document: The inspected document.
-        file: The copy.
-        options: Limits.
 
     Raises:
         UserError: The copy can't be made or written.

@@ -107,12 +107,7 @@ _RECORD = pa.schema((pa.field("id", pa.string(), nullable=False), pa.field("posi
 
 
 class VectorJoin:
-    """Joins a version's rows with their vectors in one space, shard by shard of the cache.
-
-    Args:
-        tables: A database for record ids; the joined vectors are a file in its folder.
-        vectors: The space.
-    """
+    """Joins a version's rows with their vectors in one space, shard by shard of the cache."""
 
     def __init__(self, tables: TemporaryTables, vectors: SpaceVectors) -> None:
         self._vectors, self._tables = vectors, tables

@@ -49,14 +49,8 @@ def assemble(
 ) -> StageNote:
     """Write evidence, placements, ledger and quarantine of a version, and tagged copies where the corpus file asks for them.
 
-    The same finished work gives the same bytes, however many workers made it.
-
-    Args:
-        workspace: The corpus.
-        version: A version whose documents are structured.
-        report: Called with documents read.
-        rebuild: Documents whose rows are made although the live version has them.
-        broken: Documents that ``check`` quarantines, with the laws that they break.
+    The same finished work gives the same bytes, however many workers made it. Rows of ``rebuild`` documents are made
+    although the live version has them. ``broken`` documents are quarantined for the laws that they break.
 
     Raises:
         ContractError: A document of the plan is neither parsed nor failed.

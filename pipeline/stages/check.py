@@ -157,15 +157,7 @@ def _run_checks(
 
 
 class _VersionData:
-    """Facts about all rows of a version, collected in one pass.
-
-    Args:
-        workspace: The corpus.
-        ledger: The version's.
-        inherited: Documents from the live version.
-        verified: Documents whose figures were compared with their names before.
-        tables: A database for comparisons across all rows.
-    """
+    """Facts about all rows of a version, collected in one pass."""
 
     def __init__(
         self,

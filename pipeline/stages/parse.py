@@ -15,12 +15,7 @@ def parse(workspace: Workspace, version: str, shard: int | None = None, report: 
     """Parse one shard of a plan, or all.
 
     Each document is parsed in its own process and stored at once. Failures are in the note, and don't stop the others.
-
-    Args:
-        workspace: The corpus.
-        version: The version of the plan.
-        shard: Number of the shard, from 0; None means all.
-        report: Called with documents done.
+    Shards count from 0; None means all.
     """
     started = time.monotonic()
     plan = read_plan(workspace.store, version)

@@ -31,12 +31,8 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
     """Compare the source with the live version and return the plan of the next one; nothing is written.
 
     A version that was already built, or refused, from the same inputs is not built again; see the plan's ``outcome``.
-
-    Args:
-        workspace: The corpus.
-        run_id: The run.
-        retry: Quarantined documents to try again.
-        rebuild: Build even if the inputs are unchanged, because the live version is damaged.
+    ``retry`` are quarantined documents to try again. ``rebuild`` builds even if the inputs are unchanged, because the live
+    version is damaged.
 
     Raises:
         UserError: The source is missing or never held a PDF, or the default preset or the answer settings are invalid.

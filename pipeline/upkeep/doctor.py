@@ -40,10 +40,8 @@ _NAMED = 20
 def diagnose(corpora: Sequence[str], *, deep: bool = False, report: Report = silent) -> Diagnosis:
     """Check the installation and each corpus.
 
-    Args:
-        corpora: Corpora by name or file; [] means all in the corpora folder.
-        deep: Read every object that a kept version needs, and note damage for the next refresh.
-        report: Called with versions read.
+    [] means all corpora in the corpora folder. With ``deep``, every object that a kept version needs is read, and damage is
+    noted for the next refresh.
     """
     findings = [*_installation(), *_corpora(corpora, deep=deep, report=report)]
     return Diagnosis(ok=all(finding.ok for finding in findings), findings=findings)

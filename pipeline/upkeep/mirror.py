@@ -32,13 +32,8 @@ _OBJECTS_A_BATCH = 10_000
 def mirror(workspace: Workspace, target: Workspace, version: str | None = None, report: Report = silent) -> MirrorResult:
     """Copy a finished version to the store of another corpus file, without making it live there.
 
-    A killed mirror leaves an unfinished version, which the next mirror finishes and the next refresh removes.
-
-    Args:
-        workspace: The corpus.
-        target: The corpus that gets the version.
-        version: None means the live one.
-        report: Called with objects copied and rows written.
+    A killed mirror leaves an unfinished version, which the next mirror finishes and the next refresh removes. None means
+    the live version.
 
     Raises:
         UserError: Nothing is live, there is no such version, both corpora share a store, or the target is being refreshed.

@@ -26,11 +26,6 @@ def prune(workspace: Workspace, *, dry_run: bool, report: Report = silent) -> Pr
     Kept are the live version, the previous one, pinned ones, the newest ones by retention, and any that the engine's alias names.
     The lease is held meanwhile, so that no refresh runs.
 
-    Args:
-        workspace: The corpus.
-        dry_run: Remove nothing.
-        report: Called with progress.
-
     Raises:
         UserError: A refresh is running.
         TransientError: The engine doesn't answer.

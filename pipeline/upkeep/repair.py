@@ -61,10 +61,7 @@ class Damages:
 def find_damage(workspace: Workspace, *, deep: bool = False, report: Report = silent) -> Damages:
     """Return the damage of kept versions and shared objects.
 
-    Args:
-        workspace: The corpus.
-        deep: Read every object; else compare listings, and read noted objects and a sample.
-        report: Called with versions checked.
+    With ``deep`` every object is read; without, listings are compared, and noted objects and a sample are read.
 
     Raises:
         UserError: A folder of the store can't be read.

@@ -16,10 +16,6 @@ def sweep(workspace: Workspace, *, except_version: str | None = None) -> list[st
     Call it under the lease, so that an unfinished version isn't in use. Caches stay, and so does a version that the engine's
     alias names or whose server doesn't answer, until a later sweep.
 
-    Args:
-        workspace: The corpus.
-        except_version: A version that is being built.
-
     Returns:
         The versions removed.
     """

@@ -46,13 +46,6 @@ def describe_targets(
 
     A picture or text is described once, at its first place. What the budget leaves out, or a model doesn't answer, becomes a
     failure of its document, and the next refresh tries again.
-
-    Args:
-        workspace: The corpus.
-        documents: Their ids.
-        sources: Their sources, which select the captioner.
-        run_id: The run.
-        report: Called with descriptions written.
     """
     done = Captioned()
     if not workspace.captioners:

@@ -38,11 +38,7 @@ def keep(cache: RecordCache, batches: Iterable[pa.Table], step: str, total: int,
 class Writer(Generic[Record]):
     """Writes records in a background thread, in intervals; a context manager that writes the rest at its end, even on an error.
 
-    A failed write is tried once more at the end.
-
-    Args:
-        write: Called with the records since the last call; calls don't overlap.
-        every_s: Seconds between two writes.
+    A failed write is tried once more at the end. ``write`` gets the records since its last call; calls don't overlap.
     """
 
     def __init__(self, write: Callable[[Sequence[Record]], None], *, every_s: float) -> None:

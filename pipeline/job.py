@@ -114,12 +114,9 @@ def main() -> int:
     """Run the job in the working folder, and log the result: the last line says why it failed."""
     try:
         run(JobSpec.model_validate_json(Path(_SPEC_FILE).read_bytes()))
-    except TransientError as error:
-        _logger.error("%s", error.message)
-        return 1
     except InsetError as error:
         _logger.error("%s", error.message)
-        return REFUSED
+        return 1 if isinstance(error, TransientError) else REFUSED
     return 0
 
 

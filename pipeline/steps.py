@@ -14,7 +14,7 @@ from pipeline.corpus.workspace import Workspace, open_workspace
 from pipeline.records import lease
 from pipeline.records.alias import update_alias
 from pipeline.records.damage_note import note_damage
-from pipeline.records.notes import StageNote, read_plan, write_plan
+from pipeline.records.notes import StageNote, join_notes, read_plan, write_plan
 from pipeline.records.publication import override_hint, read_manifest, read_pointer, refusals_of
 from pipeline.refresh import WORK, publish_existing
 from pipeline.stages import parse, publish
@@ -96,15 +96,10 @@ def parse_shards(corpus: str, run_id: str, version: str, shards: list[int]) -> S
     workspace = open_workspace(corpus)
     with _entered(workspace, run_id):
         _unfinished(workspace, version)
-        notes = [parse.parse(workspace, version, shard, _to_log()) for shard in shards]
-    failures = [failure for note in notes for failure in note.failures]
-    _log_failures(failures)
-    counts: dict[str, int] = {}
-    for note in notes:
-        for name, count in note.counts.items():
-            counts[name] = counts.get(name, 0) + count
-    _logger.info("parse: %s", _in_words(counts))
-    return StageNote(seconds=sum(note.seconds for note in notes), failures=failures, counts=counts)
+        note = join_notes([parse.parse(workspace, version, shard, _to_log()) for shard in shards])
+    _log_failures(note.failures)
+    _logger.info("parse: %s", _in_words(note.counts))
+    return note
 
 
 def run_stage(stage: Stage, corpus: str, run_id: str, version: str) -> StageNote:

@@ -125,9 +125,7 @@ class _RemoteEmbedder(EmbedderActor):
         super().__init__(*arguments)
 
 
-@functools.lru_cache(maxsize=2)
-def _local_embedder(embeds: Embeds, model: ModelName, batch: int, store_address: str) -> EmbedderActor:
-    return EmbedderActor(embeds, model, batch, store_address)
+_local_embedder = functools.lru_cache(maxsize=2)(EmbedderActor)
 
 
 def is_few(space: Space, count: int, options: EmbeddingOptions, ray: RayOptions) -> bool:

@@ -177,9 +177,7 @@ class _Terms(dict[str, str]):
             yield from map(self._stem, self._split(word))
 
 
-@functools.cache
-def _terms_of(language: str | None) -> _Terms:
-    return _Terms(language)
+_terms_of = functools.cache(_Terms)
 
 
 def _words(token: str) -> list[str]:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from backends.stores.checksums import damage
 from schemas.errors import DamagedError
-from schemas.parquet import from_parquet, read_column, rows_of
+from schemas.parquet import from_parquet, read_column
 from schemas.ports import ObjectStore
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -52,13 +52,6 @@ def read_part(store: ObjectStore, name: str, column: str) -> "pa.ChunkedArray[An
     """
     with store.open(name) as file, reading(store, name):
         return read_column(file, column)
-
-
-def read_rows(store: ObjectStore, name: str, noun: type[Noun]) -> tuple[Noun, ...]:
-    """Return a stored table's rows as nouns; raises as ``read_model`` does."""
-    table = read_table(store, name)
-    with reading(store, name):
-        return rows_of(noun, table)
 
 
 @contextmanager

@@ -37,6 +37,11 @@ def open_drawn(store: ObjectStore, key: str) -> RecordCache:
     return RecordCache(store, f"{DRAWN}/{key}", schema_of(DrawnPage))
 
 
+def drawn_cache(workspace: Workspace) -> RecordCache | None:
+    """Open the cache of a corpus's drawn pages; None where pages have no rows."""
+    return None if workspace.keys.drawn is None else open_drawn(workspace.store, workspace.keys.drawn)
+
+
 class StructuredFiles:
     """The parts of a structured document, each read on first use."""
 

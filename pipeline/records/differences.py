@@ -61,7 +61,9 @@ def _compared(store: ObjectStore, base: Manifest | None, manifest: Manifest) -> 
 
 def _facts(store: ObjectStore, manifest: Manifest, figures: KeyedTable) -> VersionFacts:
     """Return the facts of a version; its tagged figures go to ``figures``."""
-    report = _evaluation(store, manifest.version)
+    report: ModeReport | None = None
+    with contextlib.suppress(FileNotFoundError):
+        report = read_model(store, version_file(manifest.version, f"evaluation/{JUDGED}.json"), ModeReport)
     fates = read_fates(store, manifest.version)
     for table in _figures(store, manifest.version, fates):
         figures.add(table)
@@ -71,12 +73,6 @@ def _facts(store: ObjectStore, manifest: Manifest, figures: KeyedTable) -> Versi
         metrics=report.model_dump(include=_METRICS) if report else {},
         found={score.id: score.page_rank is not None for score in report.scores} if report else {},
     )
-
-
-def _evaluation(store: ObjectStore, version: str) -> ModeReport | None:
-    with contextlib.suppress(FileNotFoundError):
-        return read_model(store, version_file(version, f"evaluation/{JUDGED}.json"), ModeReport)
-    return None
 
 
 def _figures(store: ObjectStore, version: str, fates: pa.Table) -> Iterator[pa.Table]:

@@ -8,7 +8,7 @@ from backends.models.registry import TEXT_EMBEDDERS
 from backends.stores.document_files import parsed_file, read_placements, structured_file
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import RecordCache
-from pipeline.records.caption_targets import StructuredFiles, caption_targets, open_drawn, target_ids
+from pipeline.records.caption_targets import StructuredFiles, caption_targets, drawn_cache, target_ids
 from pipeline.records.descriptions import Descriptions
 from pipeline.records.inherit import Inherited
 from schemas.documents import Chunk, DrawnPage, Figure, PlacedFigure, Placement
@@ -51,8 +51,7 @@ class DocumentReader:
 
     def __init__(self, workspace: Workspace, documents: Iterable[str], inherited: Inherited) -> None:
         self._workspace = workspace
-        key = workspace.keys.drawn
-        self._drawn = None if key is None else open_drawn(workspace.store, key)
+        self._drawn = drawn_cache(workspace)
         self._count_tokens = TEXT_EMBEDDERS.of(workspace.corpus.embeddings).token_counter()
         self._languages = Py3LangId()
         self._descriptions = Descriptions(workspace, lambda: _describable(workspace, documents, inherited, self._drawn))

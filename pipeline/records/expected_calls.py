@@ -6,7 +6,7 @@ from backends.stores.document_files import structured_file
 from pipeline.corpus.captioners import CaptionerInUse
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import RecordCache
-from pipeline.records.caption_targets import StructuredFiles, caption_targets, describable_by, open_drawn
+from pipeline.records.caption_targets import StructuredFiles, caption_targets, describable_by, drawn_cache
 from pipeline.records.descriptions import open_descriptions, read_spent
 from pipeline.records.near_duplicates import NearDuplicates
 from schemas.batches import batched
@@ -77,7 +77,7 @@ def _missing(workspace: Workspace, used: CaptionerInUse, doc_ids: Iterable[str],
     """Return how many descriptions are missing of structured documents, and how many of their pages aren't drawn yet."""
     missing: set[bytes] = set()
     duplicates, undrawn = NearDuplicates(workspace, used), 0
-    drawn = open_drawn(workspace.store, workspace.keys.drawn) if workspace.keys.drawn else None
+    drawn = drawn_cache(workspace)
     for group in batched(doc_ids, DOCUMENTS_AT_ONCE):
         found: set[str] = set()
         for doc_id in group:

@@ -71,7 +71,7 @@ def read_notes(store: ObjectStore, version: str, stages: Iterable[Stage] = Stage
         stage = name.rpartition("/")[2].removesuffix(".json").partition("-")[0]
         if stage in wanted:
             notes.setdefault(Stage(stage), []).append(read_model(store, name, StageNote))
-    return {stage: _joined(notes[stage]) for stage in wanted if stage in notes}
+    return {stage: join_notes(notes[stage]) for stage in wanted if stage in notes}
 
 
 IN = "documents_in_"
@@ -86,7 +86,8 @@ def counts_of(note: StageNote) -> Counts:
     return Counts(rows_by_modality=by_modality, documents_by_language=by_language, **known)
 
 
-def _joined(notes: Sequence[StageNote]) -> StageNote:
+def join_notes(notes: Sequence[StageNote]) -> StageNote:
+    """Join the notes of one stage's shards."""
     counts: dict[str, int] = {}
     for note in notes:
         for name, count in note.counts.items():

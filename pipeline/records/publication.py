@@ -25,6 +25,14 @@ def read_pointer(store: ObjectStore) -> Pointer | None:
     return _read_pointer(store)[0]
 
 
+def readable_pointer(store: ObjectStore) -> Pointer | None:
+    """Return the pointer; None where there is none, or it is damaged."""
+    try:
+        return read_pointer(store)
+    except DamagedError:
+        return None
+
+
 def _read_pointer(store: ObjectStore) -> tuple[Pointer | None, str | None]:
     """Return the pointer and its ETag."""
     found = store.read_mutable(LIVE)
@@ -201,8 +209,12 @@ def _replace_pointer(store: ObjectStore, corpus: str, version: str) -> Pointer:
     _publishable(store, corpus, version)
     copy = last_pointer(store)
     pointer = Pointer(version=version, previous=None, since=datetime.now(UTC), fence=copy.fence if copy else 0)
-    if not _write_pointer(store, pointer, store.etag(LIVE)):
-        raise ContractError(f"{version}: another publication came at the same moment; look at: inset versions {corpus}")
+    return _write_or_raise(store, corpus, pointer, store.etag(LIVE))
+
+
+def _write_or_raise(store: ObjectStore, corpus: str, pointer: Pointer, etag: str | None) -> Pointer:
+    if not _write_pointer(store, pointer, etag):
+        raise ContractError(f"{pointer.version}: another version was published meanwhile; see: inset versions {corpus}")
     return pointer
 
 
@@ -231,9 +243,7 @@ def _publish_again(store: ObjectStore, corpus: str, version: str, live: Pointer 
     if live is not None and live.version == version:
         now, etag = _read_pointer(store)
         pointer = (now or live).model_copy(update={"held": held})
-        if not _write_pointer(store, pointer, etag):
-            raise ContractError(f"{version}: another publication came at the same moment; look at: inset versions {corpus}")
-        return pointer
+        return _write_or_raise(store, corpus, pointer, etag)
     return move_pointer(store, version, expected=live.version if live else None, held=held, since=datetime.now(UTC))
 
 

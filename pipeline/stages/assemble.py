@@ -19,7 +19,7 @@ from backends.stores.document_files import (
 )
 from backends.stores.temporary_tables import KeyedTable, TemporaryTables
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.caption_targets import StructuredFiles, open_drawn
+from pipeline.records.caption_targets import StructuredFiles, drawn_cache
 from pipeline.records.delta import DeltaWriter
 from pipeline.records.document_reader import DocumentReader, parsed_documents
 from pipeline.records.evidence import evidence_writer, placement_parts, placement_writer
@@ -69,7 +69,9 @@ def assemble(
     # After the rows: what a check finds to be indexed and without rows it has made again, rows of what isn't indexed it may not.
     write_ledger(store, version, ledger)
     failures = [*document_failures(ledger, run_id), *_page_failures(workspace, run_id, sources, inherited)]
-    failures += _undescribed(workspace, version, sources)
+    notes = read_notes(store, version, [Stage.ENRICH]).values()
+    described = [failure for note in notes for failure in note.failures if failure.step == Step.CAPTION]
+    failures += [failure for failure in described if failure.doc_id in sources]
     if corpus.tags.pdf:
         named = {doc_id: first for doc_id, (first, *_) in sources.items()}
         failures += make_tagged(workspace, version, lambda: placement_parts(store, version), named, run_id, report)
@@ -150,7 +152,8 @@ def _write(
         delta.add(rows.evidence)
         roles.update(map(str, rows.placements.column("role").to_pylist()))
         modalities.update(map(str, rows.evidence.column("modality").to_pylist()))
-        languages.update(_languages(rows.evidence))
+        by_document = rows.evidence.select(["doc_id", "language"]).group_by(["doc_id", "language"]).aggregate([])
+        languages.update(name for name in by_document.column("language").to_pylist() if name is not None)
         known = rows.placements.select(["figure_id"])
         tables.add("figures", known.filter(pc.is_valid(known.column("figure_id"))))
     evidence.close()
@@ -165,12 +168,6 @@ def _write(
         **{f"rows_{modality}": count for modality, count in modalities.items()},
         **{f"{IN}{language}": count for language, count in languages.most_common()},
     }
-
-
-def _languages(evidence: pa.Table) -> list[str]:
-    """Return the language of each document where it is known."""
-    documents = evidence.select(["doc_id", "language"]).group_by(["doc_id", "language"]).aggregate([])
-    return [str(language) for language in documents.column("language").to_pylist() if language is not None]
 
 
 def _pictures(workspace: Workspace, doc_id: str) -> Pictures:
@@ -214,11 +211,11 @@ def _page_failures(
     for failure in inherited.failures:
         if failure.doc_id is not None and failure.doc_id in sources:
             yield failure.model_copy(update={"source": sources[failure.doc_id][0], "run_id": run_id})
-    drawn = None if workspace.keys.drawn is None else open_drawn(workspace.store, workspace.keys.drawn)
+    drawn = drawn_cache(workspace)
     for doc_id in sorted(sources.keys() - inherited.documents):
         for found in read_failures(workspace.store, structured_file(doc_id, workspace.keys.structured)):
             yield reported(found, sources[doc_id][0], doc_id, run_id)
-        # Pages that were to have a row each, and can't be drawn.
+        # Pages that can't be drawn have no row.
         for page in StructuredFiles(workspace, doc_id, drawn).drawn:
             if page.code is not None:
                 yield Failure(
@@ -230,9 +227,3 @@ def _page_failures(
                     message=page.message or "",
                     run_id=run_id,
                 )
-
-
-def _undescribed(workspace: Workspace, version: str, sources: Mapping[str, tuple[str, ...]]) -> Iterator[Failure]:
-    """Yield a failure for each document that still lacks descriptions."""
-    for note in read_notes(workspace.store, version, [Stage.ENRICH]).values():
-        yield from (failure for failure in note.failures if failure.step == Step.CAPTION and failure.doc_id in sources)

@@ -25,7 +25,7 @@ from backends.stores.document_files import (
 )
 from backends.stores.temporary_tables import KeyedTable, TemporaryTables
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.caption_targets import StructuredFiles, open_drawn
+from pipeline.records.caption_targets import StructuredFiles, drawn_cache
 from pipeline.records.damage_note import note_damage, remade
 from pipeline.records.evidence import evidence_parts, version_rows
 from pipeline.records.inherit import Inherited, inherit
@@ -290,7 +290,7 @@ def _keep_docs(store: ObjectStore, version: str, folder: Path) -> None:
 def _documents_in(workspace: Workspace, doc_ids: Iterable[str]) -> Iterator[DocumentIn]:
     """Yield the parse results of documents that are not taken over from the live version, which checked those."""
     store, keys = workspace.store, workspace.keys
-    drawn = None if keys.drawn is None else open_drawn(store, keys.drawn)
+    drawn = drawn_cache(workspace)
     for doc_id in sorted(doc_ids):
         parsed, structured = parsed_file(doc_id, keys.parse), structured_file(doc_id, keys.structured)
         pages, placements = read_pages(store, parsed)

@@ -49,7 +49,7 @@ def evaluate(workspace: Workspace, version: str, report: Report = silent) -> Sta
     calibration: Calibration | None = None
     plan = read_plan(workspace.store, version)
     preset = default_preset(workspace.corpus.retrieval)
-    gates = [_quarantine_gate(workspace, version)]
+    gates = [quarantine_ceiling(read_ledger(workspace.store, version), workspace.corpus.gates, workspace.corpus.name)]
     if workspace.corpus.questions is None:
         message = "the corpus has no golden questions; retrieval is not judged"
         gates.append(GateResult(gate=NO_QUESTIONS, passed=True, value=None, bound=None, message=message))
@@ -148,8 +148,3 @@ def _placed(workspace: Workspace, opened: OpenVersion, questions: Sequence[Quest
             for name in named[row["doc_id"]]:
                 placed.setdefault(row["figure_id"], []).append((name, row["page"], BBox(*row["bbox"])))
     return placed
-
-
-def _quarantine_gate(workspace: Workspace, version: str) -> GateResult:
-    corpus = workspace.corpus
-    return quarantine_ceiling(read_ledger(workspace.store, version), corpus.gates, corpus.name)

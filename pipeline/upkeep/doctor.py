@@ -17,7 +17,7 @@ from pipeline.records.damage_note import note_damage
 from pipeline.records.inventory import Damage
 from pipeline.records.languages import unknown_languages
 from pipeline.records.lease import LEASE
-from pipeline.records.publication import COPY, LIVE, list_versions, read_manifest, read_pointer
+from pipeline.records.publication import COPY, LIVE, list_versions, read_manifest, read_pointer, readable_pointer
 from pipeline.upkeep.repair import Damages, find_damage
 from schemas.errors import DamagedError, InsetError
 from schemas.inspection import Diagnosis, Finding
@@ -216,10 +216,7 @@ def _repair(workspace: Workspace, damage: Damage, found: Damages) -> str:
     if damage.name in (LIVE, COPY, LEASE):
         return f"{refresh} writes it again"
     pinned = sorted(set(versions) & set(workspace.corpus.retention.pinned))
-    try:
-        pointer = read_pointer(workspace.store)
-    except DamagedError:
-        pointer = None
+    pointer = readable_pointer(workspace.store)
     if pointer is not None and pointer.version in versions:
         if pointer.held:
             return f"inset publish {workspace.corpus.name} VERSION, since the corpus is held; then {refresh} makes it again"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from backends.stores.temporary_tables import TemporaryTables
 from pipeline.corpus.workspace import Workspace
 from pipeline.records.cache import CACHES, RecordCache
-from pipeline.records.caption_targets import open_drawn
+from pipeline.records.caption_targets import drawn_cache
 from pipeline.records.damage_note import NOTED, DamageNote, read_damage_note
 from pipeline.records.descriptions import SPENT
 from pipeline.records.evidence import evidence_parts, page_rows, placement_parts
@@ -28,6 +28,7 @@ from pipeline.records.publication import (
     read_manifest,
     read_pointer,
     readable_manifest,
+    readable_pointer,
     repair_pointer,
 )
 from pipeline.records.shared_objects import KINDS, SharedObjects
@@ -76,7 +77,8 @@ def _find_damage(workspace: Workspace, tables: TemporaryTables, *, deep: bool, r
     found = Damages(loose=list(_unreadable(store, (LIVE, COPY, LEASE, NOTED, SPENT), optional=True)))
     shared = SharedObjects(tables, store)
     kept = _kept(workspace)
-    live = _live(store)
+    pointer = readable_pointer(store)
+    live = pointer.version if pointer else None
     broken: dict[str, Damage] = {}
     if deep:
         shards = [name for kind in CACHES for name in store.names(kind)]
@@ -101,10 +103,9 @@ def _find_damage(workspace: Workspace, tables: TemporaryTables, *, deep: bool, r
 
 def _previous_gone(store: ObjectStore) -> dict[str, list[Damage]]:
     """Return the missing manifest of the pointer's previous version."""
-    with contextlib.suppress(DamagedError):
-        pointer = read_pointer(store)
-        if pointer is not None and pointer.previous and not store.exists(name := manifest_name(pointer.previous)):
-            return {pointer.previous: [Damage(name, f"{store.root}/{name} is missing")]}
+    pointer = readable_pointer(store)
+    if pointer is not None and pointer.previous and not store.exists(name := manifest_name(pointer.previous)):
+        return {pointer.previous: [Damage(name, f"{store.root}/{name} is missing")]}
     return {}
 
 
@@ -157,22 +158,7 @@ def _kept(workspace: Workspace) -> list[str]:
     with contextlib.suppress(DamagedError):  # without a readable pointer nothing is swept
         going = set(removable_versions(workspace))
     finished = (version for version in store.folders("versions") if store.exists(manifest_name(version)))
-    return [version for version in finished if version not in going or not _is_readable(store, version)]
-
-
-def _is_readable(store: ObjectStore, version: str) -> bool:
-    try:
-        return read_manifest(store, version) is not None
-    except DamagedError:
-        return False
-
-
-def _live(store: ObjectStore) -> str | None:
-    try:
-        pointer = read_pointer(store)
-    except DamagedError:
-        return None
-    return pointer.version if pointer else None
+    return [version for version in finished if version not in going or readable_manifest(store, version) is None]
 
 
 def _of_version(
@@ -331,8 +317,7 @@ def _forget_scans(workspace: Workspace, version: str, documents: set[str]) -> No
 
 def _forget_pages(workspace: Workspace, documents: set[str]) -> None:
     """Forget the drawn pages of documents, so that their pictures are made and stored again."""
-    if workspace.keys.drawn is not None:
-        cache = open_drawn(workspace.store, workspace.keys.drawn)
+    if (cache := drawn_cache(workspace)) is not None:
         cache.forget({name for name in cache.ids() if name.rpartition("/")[0] in documents})
 
 

@@ -8,7 +8,7 @@ from itertools import chain
 
 from pipeline.corpus.captioners import CaptionerInUse
 from pipeline.corpus.workspace import Workspace
-from pipeline.records.caption_targets import CaptionTarget, StructuredFiles, caption_targets, describable_by, open_drawn
+from pipeline.records.caption_targets import CaptionTarget, StructuredFiles, caption_targets, describable_by, drawn_cache
 from pipeline.records.descriptions import add_spent, open_descriptions, read_spent
 from pipeline.records.near_duplicates import NearDuplicates
 from pipeline.stages.enrich.keep import Writer
@@ -16,7 +16,7 @@ from ray_jobs.caption import Calls, CaptionRequest, caption
 from ray_jobs.outcomes import Outcome
 from schemas.batches import batched
 from schemas.errors import Failure, FailureCode
-from schemas.generation import Description, Reply, Usage
+from schemas.generation import Description, Reply
 from schemas.parquet import table_of
 from schemas.progress import Report
 from schemas.stages import Step
@@ -74,8 +74,7 @@ class _Work:
         self._workspace, self._used, self._budget = workspace, used, budget
         self._cache, self._lock = open_descriptions(workspace.store, used.captions.key), threading.Lock()
         self._duplicates = NearDuplicates(workspace, used)
-        key = workspace.keys.drawn
-        self._drawn = None if key is None else open_drawn(workspace.store, key)
+        self._drawn = drawn_cache(workspace)
         self._reserved: dict[str, Spent] = {}
         self._found = self._looked = 0
 
@@ -178,7 +177,9 @@ def _describe(workspace: Workspace, used: CaptionerInUse, work: _Work, calls: Ca
             total += spent_on(made)
             report(Step.CAPTION, work.answered, max(work.total, work.answered), _in_words(total))
     if calls.usage.calls > total.calls:  # failed calls cost money too
-        more = _cost(used, calls.usage) - total
+        numbers = calls.usage.calls, calls.usage.input_tokens, calls.usage.output_tokens
+        money = cost(used.options.price, *numbers)
+        more = Spent(calls=numbers[0], input_tokens=numbers[1], output_tokens=numbers[2], money=money) - total
         add_spent(workspace.store, more)
         total += more
     return total
@@ -187,12 +188,6 @@ def _describe(workspace: Workspace, used: CaptionerInUse, work: _Work, calls: Ca
 def _in_words(spent: Spent) -> str:
     tokens = f"{spent.input_tokens + spent.output_tokens:,} tokens"
     return f"{tokens}, {spent.money:,.2f}" if spent.money else tokens
-
-
-def _cost(used: CaptionerInUse, usage: Usage) -> Spent:
-    numbers = usage.calls, usage.input_tokens, usage.output_tokens
-    money = cost(used.options.price, *numbers)
-    return Spent(calls=numbers[0], input_tokens=numbers[1], output_tokens=numbers[2], money=money)
 
 
 def _undescribed(

@@ -59,7 +59,7 @@ def plan(corpus: str, run_id: str) -> Planned:
         UserError: Another run is refreshing, or the source is missing.
     """
     workspace = open_workspace(corpus)
-    with _entered(workspace, run_id):
+    with _holding_lease(workspace, run_id):
         made = planning.plan(workspace, run_id, rebuild=repair(workspace))
         if made.outcome == "build":
             workspace.reach_engine()
@@ -94,9 +94,9 @@ def parse_shards(corpus: str, run_id: str, version: str, shards: list[int]) -> S
         UserError: The version is finished.
     """
     workspace = open_workspace(corpus)
-    with _entered(workspace, run_id):
-        _unfinished(workspace, version)
-        note = join_notes([parse.parse(workspace, version, shard, _to_log()) for shard in shards])
+    with _holding_lease(workspace, run_id):
+        _check_unfinished(workspace, version)
+        note = join_notes([parse.parse(workspace, version, shard, _log_progress()) for shard in shards])
     _log_failures(note.failures)
     _logger.info("parse: %s", _in_words(note.counts))
     return note
@@ -113,9 +113,9 @@ def run_stage(stage: Stage, corpus: str, run_id: str, version: str) -> StageNote
 
 def run_stage_in(workspace: Workspace, stage: Stage, run_id: str, version: str) -> StageNote:
     """Run a stage in an open corpus; as ``run_stage``."""
-    with _entered(workspace, run_id):
-        _unfinished(workspace, version)
-        note = WORK[stage](workspace, version, _to_log())
+    with _holding_lease(workspace, run_id):
+        _check_unfinished(workspace, version)
+        note = WORK[stage](workspace, version, _log_progress())
     if note.counts:
         _logger.info("%s: %s", stage, _in_words(note.counts))
     _log_failures(note.failures)
@@ -136,7 +136,7 @@ def publish_version(corpus: str, run_id: str, planned: Planned) -> Published:
         ContractError: Another version was published meanwhile, or the lease was lost.
     """
     workspace = open_workspace(corpus)
-    with _entered(workspace, run_id) as held:
+    with _holding_lease(workspace, run_id) as held:
         live = _publish(workspace, planned, held)
         if live:
             repair(workspace)  # removes a damaged version that was replaced
@@ -174,7 +174,7 @@ def release(corpus: str, run_id: str) -> None:
 
 
 @contextlib.contextmanager
-def _entered(workspace: Workspace, run_id: str) -> Iterator[Lease]:
+def _holding_lease(workspace: Workspace, run_id: str) -> Iterator[Lease]:
     """Hold the run's lease; tasks of one run may enter it at the same moment."""
     with contextlib.ExitStack() as stack:
         for attempt in range(1, _TRIES + 1):
@@ -195,13 +195,13 @@ def _entered(workspace: Workspace, run_id: str) -> Iterator[Lease]:
 _TRIES = 10
 
 
-def _unfinished(workspace: Workspace, version: str) -> None:
+def _check_unfinished(workspace: Workspace, version: str) -> None:
     """Refuse to work on a finished version: it may be live."""
     if read_manifest(workspace.store, version) is not None:
         raise UserError(f"{version} is finished, and finished versions never change; trigger a new run instead")
 
 
-def _to_log() -> Report:
+def _log_progress() -> Report:
     reported: dict[str, float] = {}
 
     def report(step: str, done: int, total: int, spent: str = "") -> None:

@@ -190,9 +190,7 @@ def structure_with(
     """Structure a document with model results; pictures without one are among its failures."""
     code = FailureCode.MODEL_FAILED
     failed = {read.id: (code, f"words of a figure were not read: {read.failure}") for read in recognised if read.failure}
-    failed |= {
-        page.id: (code, f"figures of a page were not looked for: {page.failure}") for page in segmented if page.failure
-    }
+    failed |= {page.id: (code, f"a page was not segmented: {page.failure}") for page in segmented if page.failure}
     failed |= unfinished
     unread = [
         PageFailure(placement.page, *failed[placement.figure_id])

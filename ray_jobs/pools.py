@@ -151,9 +151,6 @@ def _failed(batch: Batch, code: FailureCode, message: str) -> list[Outcome[Any]]
     return [Outcome(row_id, None, RowFailure(row_id, code, message))]
 
 
-# ---- the actors ----
-
-
 class _Host:
     """The process of an actor. ``make`` is a call, so that errors of the constructor come back as they were raised."""
 
@@ -166,7 +163,7 @@ class _Host:
         try:
             return self._actor.run(batch)
         except Exception as error:
-            if not _is_for_want_of_memory(error):
+            if not _is_out_of_memory(error):
                 raise
             message = line(f"there is not enough memory for it: {error}")[:300]
         # The error, which held the batch's memory, is gone now.
@@ -176,7 +173,7 @@ class _Host:
         return _NoMemory(message)
 
 
-def _is_for_want_of_memory(error: BaseException) -> bool:
+def _is_out_of_memory(error: BaseException) -> bool:
     """Return whether memory ran out, of the process or of a GPU, for which torch has its own error."""
     causes = (error, error.__cause__)
     return any(kind.__name__ in ("MemoryError", "OutOfMemoryError") for cause in causes for kind in type(cause).__mro__)
@@ -208,11 +205,11 @@ class _Pool:
         self._host: Any = ray.remote(
             scheduling_strategy="SPREAD", max_restarts=0, num_cpus=resources["CPU"], num_gpus=resources["GPU"]
         )(_Host)
-        self._made_of = actor, arguments
+        self._constructor = actor, arguments
         self._workers: list[_Worker] = []
-        self._stillborn = 0
+        self._failed_starts = 0
         self._check_room()
-        self._gone = (
+        self._death_errors = (
             exceptions.ActorDiedError,
             exceptions.ActorUnavailableError,
             exceptions.NodeDiedError,
@@ -257,14 +254,14 @@ class _Pool:
             raise TransientError(f"{self._no_room()} free within {_PLACED_WITHIN_S / 60:.0f} minutes; {_ADD_OR_ASK_LESS}")
         worker = holders[done[0]]
         if not worker.made:
-            self._go_on_starting(worker)
+            self._continue_start(worker)
             return []
         try:
             result = self._ray.get(done[0])
-        except self._gone:
-            return self._bury(worker)
+        except self._death_errors:
+            return self._remove_dead(worker)
         except self._ray.exceptions.RayTaskError as error:
-            raise _as_raised(error) from None
+            raise _original_error(error) from None
         position = next(position for position, (ref, _) in enumerate(worker.queue) if ref == done[0])
         work = worker.queue[position][1]
         del worker.queue[position]
@@ -291,26 +288,26 @@ class _Pool:
         with contextlib.suppress(Exception):  # Ray may be gone
             self._ray.kill(worker.handle)
 
-    def _go_on_starting(self, worker: _Worker) -> None:
+    def _continue_start(self, worker: _Worker) -> None:
         try:
             self._ray.get(worker.starting)
         except self._ray.exceptions.RayTaskError as error:
-            raise _unmade(error) from None
-        except self._gone as error:
-            self._stillborn += 1
-            if self._stillborn > _RETRIES * self._most:
+            raise _start_error(error) from None
+        except self._death_errors as error:
+            self._failed_starts += 1
+            if self._failed_starts > _RETRIES * self._most:
                 raise TransientError(f"a worker of Ray can't be started: {_last_line(error)}") from error
-            self._bury(worker)
+            self._remove_dead(worker)
         except self._ray.exceptions.RayError as error:
             raise TransientError(f"a worker of Ray can't be started: {_last_line(error)}") from error
         else:
             if worker.placed:
-                worker.made, self._stillborn = True, 0
+                worker.made, self._failed_starts = True, 0
             else:
                 worker.placed = True
-                worker.starting = worker.handle.make.remote(*self._made_of)
+                worker.starting = worker.handle.make.remote(*self._constructor)
 
-    def _bury(self, worker: _Worker) -> list[_Finished]:
+    def _remove_dead(self, worker: _Worker) -> list[_Finished]:
         """Remove a dead actor, and return the results of its batches, which it ran in order."""
         self._workers.remove(worker)
         self._end(worker)
@@ -319,15 +316,15 @@ class _Pool:
         for ref, work in worker.queue:
             try:
                 finished.append((work, self._ray.get(ref, timeout=_DEAD_ACTOR_S)))
-            except (*self._gone, self._ray.exceptions.GetTimeoutError):
+            except (*self._death_errors, self._ray.exceptions.GetTimeoutError):
                 finished.append((work, _Died(begun)))
                 begun = False
             except self._ray.exceptions.RayTaskError as error:
-                raise _as_raised(error) from None
+                raise _original_error(error) from None
         return finished
 
 
-def _as_raised(error: Any) -> BaseException:
+def _original_error(error: Any) -> BaseException:
     """Return the error that an actor raised."""
     if isinstance(error.cause, InsetError):
         return error.cause
@@ -335,7 +332,7 @@ def _as_raised(error: Any) -> BaseException:
     return raised
 
 
-def _unmade(error: Any) -> InsetError:
+def _start_error(error: Any) -> InsetError:
     """Return the error for an actor that can't be made."""
     cause = error.cause
     if isinstance(cause, InsetError):

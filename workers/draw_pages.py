@@ -112,11 +112,11 @@ class PageDrawer:
         self._pictures: OrderedDict[Drawing, bytes] = OrderedDict()
         self._pictures_bytes = 0
         self._failures: OrderedDict[_Attempt, tuple[float, BadInputError | NotFoundError]] = OrderedDict()
-        self._spent: OrderedDict[_Document, float] = OrderedDict()
-        self._dear: OrderedDict[_Document, None] = OrderedDict()
+        self._cost: OrderedDict[_Document, float] = OrderedDict()
+        self._over_limit: OrderedDict[_Document, None] = OrderedDict()
         self._thread: threading.Thread | None = None
         self._closed = False
-        self._bell, self._ring = multiprocessing.connection.Pipe(duplex=False)
+        self._wake_reader, self._wake_writer = multiprocessing.connection.Pipe(duplex=False)
 
     def draw(self, drawing: Drawing) -> "Future[bytes]":
         """Return the future PNG of a page; cancel it when the caller leaves.
@@ -129,17 +129,17 @@ class PageDrawer:
         """
         future: Future[bytes] = Future()
         with self._lock:
-            known = self._known(drawing)
-            if known is None:
+            cached = self._cached(drawing)
+            if cached is None:
                 job = self._job(drawing)
                 job.waiters.add(future)
-        if known is None:
-            future.add_done_callback(lambda gone: self._leave(job, gone))
+        if cached is None:
+            future.add_done_callback(lambda gone: self._remove_waiter(job, gone))
             self._wake()
-        elif isinstance(known, bytes):
-            future.set_result(known)
+        elif isinstance(cached, bytes):
+            future.set_result(cached)
         else:
-            future.set_exception(known)
+            future.set_exception(cached)
         return future
 
     def close(self) -> None:
@@ -152,7 +152,7 @@ class PageDrawer:
             thread.join()
             atexit.unregister(self.close)
 
-    def _known(self, drawing: Drawing) -> bytes | InsetError | None:
+    def _cached(self, drawing: Drawing) -> bytes | InsetError | None:
         if drawing in self._pictures:
             self._pictures.move_to_end(drawing)
             return self._pictures[drawing]
@@ -175,7 +175,7 @@ class PageDrawer:
             atexit.register(self.close)  # running children would keep the process alive
         return job
 
-    def _leave(self, job: _Job, waiter: "Future[bytes]") -> None:
+    def _remove_waiter(self, job: _Job, waiter: "Future[bytes]") -> None:
         with self._lock:
             job.waiters.discard(waiter)
             unwanted = not job.waiters
@@ -186,7 +186,7 @@ class PageDrawer:
 
     def _wake(self) -> None:
         with contextlib.suppress(OSError):  # closed meanwhile
-            self._ring.send_bytes(b"!")
+            self._wake_writer.send_bytes(b"!")
 
     def _work(self) -> None:
         while not self._closed:
@@ -198,9 +198,9 @@ class PageDrawer:
                         job, ChildError(TransientError(f"no process can be started to draw pages: {error.strerror}"))
                     )
             children = [job.child.reply for job in self._running.values() if job.child is not None]
-            multiprocessing.connection.wait([self._bell, *children], timeout=POLL_S if children else None)
-            while self._bell.poll():
-                self._bell.recv_bytes()
+            multiprocessing.connection.wait([self._wake_reader, *children], timeout=POLL_S if children else None)
+            while self._wake_reader.poll():
+                self._wake_reader.recv_bytes()
             self._poll_children()
         with self._lock:
             left = [*self._running.values(), *self._waiting.values()]
@@ -219,9 +219,9 @@ class PageDrawer:
         with self._lock:
             busy = {job.document for job in self._running.values()}
             begun = []
-            for job in sorted(self._waiting.values(), key=lambda job: self._spent.get(job.document, 0.0)):
-                dear = job.document in self._dear and any(document in self._dear for document in busy)
-                if len(self._running) < self._at_once and job.document not in busy and not dear:
+            for job in sorted(self._waiting.values(), key=lambda job: self._cost.get(job.document, 0.0)):
+                blocked = job.document in self._over_limit and any(document in self._over_limit for document in busy)
+                if len(self._running) < self._at_once and job.document not in busy and not blocked:
                     busy.add(job.document)
                     self._running[job.drawing] = self._waiting.pop(job.drawing)
                     job.began = time.monotonic()
@@ -240,18 +240,18 @@ class PageDrawer:
             with self._lock:
                 unwanted = not job.waiters
                 if unwanted:  # later callers start another job
-                    self._end(job)
+                    self._stop_running(job)
             if unwanted:
                 job.child.kill()
 
     def _finish(self, job: _Job, last: Done[Drawn] | Refused | ChildError) -> None:
         made = _outcome(job.drawing, last, self.limits)
         with self._lock:
-            self._end(job)
+            self._stop_running(job)
             waiters = list(job.waiters)
             if isinstance(last, Refused) and last.code in {FailureCode.TIME_LIMIT, FailureCode.MEMORY_LIMIT}:
-                self._dear[job.document] = None
-                _bound(self._dear)
+                self._over_limit[job.document] = None
+                _bound(self._over_limit)
             if isinstance(made, bytes):
                 self._keep(job.drawing, made)
             elif isinstance(made, BadInputError | NotFoundError):
@@ -264,11 +264,11 @@ class PageDrawer:
                 else:
                     waiter.set_exception(copy.copy(made))
 
-    def _end(self, job: _Job) -> None:
+    def _stop_running(self, job: _Job) -> None:
         if self._running.pop(job.drawing, None) is not None:
-            spent = self._spent.pop(job.document, 0.0) + time.monotonic() - job.began
-            self._spent[job.document] = spent
-            _bound(self._spent)
+            spent = self._cost.pop(job.document, 0.0) + time.monotonic() - job.began
+            self._cost[job.document] = spent
+            _bound(self._cost)
 
     def _keep(self, drawing: Drawing, picture: bytes) -> None:
         self._pictures[drawing] = picture

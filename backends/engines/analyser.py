@@ -158,7 +158,7 @@ class _Terms(dict[str, str]):
 
     def __missing__(self, run: str) -> str:
         made = " ".join(
-            term for token in _TOKEN.findall(run) for term in self._made(token) if 0 < len(term) <= LONGEST_TERM
+            term for token in _TOKEN.findall(run) for term in self._token_terms(token) if 0 < len(term) <= LONGEST_TERM
         )
         if len(run) <= _RUN_KEPT:
             if len(self) >= _RUNS_KEPT:
@@ -166,7 +166,7 @@ class _Terms(dict[str, str]):
             self[run] = made
         return made
 
-    def _made(self, token: str) -> Iterable[str]:
+    def _token_terms(self, token: str) -> Iterable[str]:
         if _IS_SPACELESS(token):
             return [*map(_folded, _CLUSTER.findall(token)), *(pair for pair, _ in _pairs(token))]
         return dict.fromkeys(_folded(form) for word in _words(token) for form in (word, *self._forms(word)))

@@ -40,12 +40,12 @@ class LanceTable:
             table = await database.open_table(name)
             return table, await table.schema()
 
-        self._table, self.schema = _wait(opened())
+        self._table, self.schema = _run(opened())
         self._ids = _Ids()
 
     def count(self) -> int:
         """Return the number of rows."""
-        return int(_wait(self._table.count_rows()))
+        return int(_run(self._table.count_rows()))
 
     def matching(self, query: "FullTextQuery", limit: int, where: str) -> Scored:
         """Return the best rows with their BM25 scores; ``where`` filters them before ranking ("" for none)."""
@@ -71,7 +71,7 @@ class LanceTable:
 
     def named(self, found: Scored) -> list[tuple[str, float]]:
         """Return ``(evidence_id, score)`` of rows. Ids are cached: reading 128 takes as long as the search itself."""
-        ids = self._known()
+        ids = self._cached_ids()
         if absent := [row for row, _ in found if row not in ids.names]:
             ids.add(_collected(lambda: self._table.take_row_ids(absent).select(["evidence_id"]).with_row_id()))
         return [(ids.names[row], score) for row, score in found]
@@ -81,7 +81,7 @@ class LanceTable:
 
         Finding an id reads all ids (75 ms for two million rows), so known row numbers are cached.
         """
-        ids = self._known()
+        ids = self._cached_ids()
         if absent := [name for name in evidence_ids if name not in ids.rows]:
             where = f"evidence_id IN ({listed(absent)})"
             ids.add(
@@ -95,7 +95,7 @@ class LanceTable:
         rows: list[dict[str, Any]] = _collected(lambda: self._table.take_row_ids(found).select(list(columns))).to_pylist()
         return rows
 
-    def _known(self) -> "_Ids":
+    def _cached_ids(self) -> "_Ids":
         ids = self._ids
         if len(ids.names) > IDS_KEPT:
             ids = self._ids = _Ids()  # other threads go on with the old ones
@@ -134,10 +134,10 @@ def _collected(query: Callable[[], Any]) -> Any:
     async def run() -> Any:
         return await query().to_arrow()  # the query must be created inside the loop
 
-    return _wait(run())
+    return _run(run())
 
 
-def _wait(work: Coroutine[Any, Any, Result]) -> Result:
+def _run(work: Coroutine[Any, Any, Result]) -> Result:
     """Run a coroutine in this process's event loop, which all threads share."""
     running = asyncio.run_coroutine_threadsafe(work, _loop())
     try:

@@ -143,7 +143,7 @@ class WeaviateIndex:
                 left, patience = waiting, time.monotonic() + _STALLED_S
             if time.monotonic() > patience:
                 raise TransientError(
-                    f"Weaviate stopped indexing {self.collection}, {waiting} vectors to go; look at its log"
+                    f"Weaviate stopped indexing {self.collection}, {waiting} vectors are left; see its log"
                 )
             time.sleep(_POLL_S)
 
@@ -153,7 +153,7 @@ class WeaviateIndex:
         Raises:
             DamagedError: The collection is missing.
         """
-        with self._asking():
+        with self._querying():
             return int(self._collection().aggregate.over_all(total_count=True).total_count)
 
     def drop(self) -> None:
@@ -183,11 +183,11 @@ class WeaviateIndex:
                 limit=min(limit, MOST),
                 filters=where,
                 operator=operator,
-                **_only("score"),
+                **_metadata_only("score"),
             )
             return [(str(row.uuid), float(row.metadata.score)) for row in found.objects]
 
-        with self._asking():
+        with self._querying():
             return first(search, k) if words else []
 
     def dense(self, vector: Vector, k: int, filters: Filters, space: str) -> Ranked:
@@ -217,7 +217,7 @@ class WeaviateIndex:
         return {str(row.uuid): np.asarray(row.vector[space], np.float32) for row in found if row.vector.get(space)}
 
     @contextlib.contextmanager
-    def _asking(self) -> Iterator[None]:
+    def _querying(self) -> Iterator[None]:
         """Query the server; raise ``DamagedError`` where it refused because the collection is missing."""
         try:
             if time.monotonic() - self._answered > _TRUSTED_S:
@@ -245,12 +245,12 @@ class WeaviateIndex:
 
     def _columns(self) -> frozenset[str]:
         if self._known is None:
-            with self._asking():
+            with self._querying():
                 self._known = frozenset(one.name for one in self._collection().config.get().properties)
         return self._known
 
     def _collection(self) -> Any:
-        return _used(self._server.client(), self.collection)
+        return _collection_object(self._server.client(), self.collection)
 
     def _vector_index(self, *, late: bool) -> dict[str, Any]:
         options: dict[str, Any] = {"distance": "cosine", "skipDefaultQuantization": True}
@@ -289,13 +289,13 @@ class WeaviateIndex:
 
         def search(limit: int) -> Ranked:
             found = self._collection().query.near_vector(
-                query.tolist(), target_vector=space, limit=min(limit, MOST), filters=where, **_only("distance")
+                query.tolist(), target_vector=space, limit=min(limit, MOST), filters=where, **_metadata_only("distance")
             )
             pairs = ((str(row.uuid), -float(row.metadata.distance)) for row in found.objects)
             return [pair for pair in pairs if math.isfinite(pair[1])]  # a filter lets rows without a vector through
 
         try:
-            with self._asking():
+            with self._querying():
                 return [(name, -score) for name, score in first(search, k)]
         except ContractError as error:
             raise ContractError(
@@ -307,28 +307,28 @@ class WeaviateIndex:
         known = [name for name in dict.fromkeys(evidence_ids) if _is_uuid(name)]
         for start in range(0, len(known), _IDS_A_QUERY):
             wanted = known[start : start + _IDS_A_QUERY]
-            with self._asking():
+            with self._querying():
                 found = self._collection().query.fetch_objects_by_ids(wanted, limit=len(wanted), **returned).objects
             yield from found
 
 
 @functools.lru_cache(maxsize=16)
-def _used(client: Any, collection: str) -> Any:
+def _collection_object(client: Any, collection: str) -> Any:
     """Return the client's collection object, cached since making it takes a twentieth of a search."""
     return client.collections.use(collection)
 
 
 def _property(column: "pa.Field[Any]") -> dict[str, Any]:
     """Return the server's property for a column: terms for BM25, whole values for filters."""
-    kind = _spelled(column.type)
+    kind = _stored_type(column.type)
     inner = kind.value_type if isinstance(kind, pa.ListType | pa.FixedSizeListType) else kind
-    spelled: dict[str, Any] = {"name": column.name, "dataType": [_data_type(inner) + ("[]" if inner is not kind else "")]}
+    made: dict[str, Any] = {"name": column.name, "dataType": [_data_type(inner) + ("[]" if inner is not kind else "")]}
     if isinstance(inner, pa.StructType):
-        spelled["nestedProperties"] = [_property(inner.field(index)) for index in range(inner.num_fields)]
+        made["nestedProperties"] = [_property(inner.field(index)) for index in range(inner.num_fields)]
     if inner == pa.string():
         searched = is_terms(column.name)
-        spelled |= {"tokenization": "whitespace" if searched else "field", "indexSearchable": searched}
-    return spelled | {"indexFilterable": column.name in _FILTERABLE}
+        made |= {"tokenization": "whitespace" if searched else "field", "indexSearchable": searched}
+    return made | {"indexFilterable": column.name in _FILTERABLE}
 
 
 _CELLS = "cells"
@@ -339,7 +339,7 @@ def _is_table(kind: pa.DataType) -> bool:
     return isinstance(kind, pa.ListType) and isinstance(kind.value_type, pa.ListType)
 
 
-def _spelled(kind: Any) -> Any:
+def _stored_type(kind: Any) -> Any:
     """Return the type that the server stores instead of a list of lists."""
     return pa.list_(pa.struct([(_CELLS, kind.value_type)])) if _is_table(kind) else kind
 
@@ -371,7 +371,7 @@ def _objects(batch: pa.RecordBatch, known: Collection[str]) -> Iterator[Any]:
 
 
 @functools.cache
-def _only(score: str) -> dict[str, Any]:
+def _metadata_only(score: str) -> dict[str, Any]:
     from weaviate.classes.query import MetadataQuery
 
     return {"return_metadata": MetadataQuery(**{score: True}), "return_properties": False}
@@ -382,7 +382,7 @@ def _returned() -> list[Any]:
     """Return the properties of a row, nested ones included."""
     from weaviate.classes.query import QueryNested
 
-    kinds = {column.name: _spelled(column.type) for column in EVIDENCE}
+    kinds = {column.name: _stored_type(column.type) for column in EVIDENCE}
     return [
         QueryNested(name=name, properties=[inner.name for inner in kind.value_type])
         if isinstance(kind, pa.ListType) and isinstance(kind.value_type, pa.StructType)

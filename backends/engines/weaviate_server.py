@@ -49,7 +49,7 @@ class WeaviateServer:
         with _lock:
             known = (self, os.getpid())  # a forked child must not use its parent's channel
             if known not in _clients:
-                _clients[known] = self._connected()
+                _clients[known] = self._connect()
             return _clients[known]
 
     def release(self) -> str:
@@ -94,7 +94,7 @@ class WeaviateServer:
         patience = time.monotonic() + _FOLLOWED_WITHIN_S
         while self.alias(name) != collection:
             if time.monotonic() > patience:
-                raise TransientError(f"Weaviate at {self.url}: alias {name} isn't updated; look at the server's log")
+                raise TransientError(f"Weaviate at {self.url}: alias {name} isn't updated; see the server's log")
             time.sleep(_POLL_S)
 
     @contextlib.contextmanager
@@ -105,9 +105,9 @@ class WeaviateServer:
         try:
             yield
         except WeaviateBaseError as error:
-            raise self._explained(error) from error
+            raise self._translated(error) from error
 
-    def _connected(self) -> Any:
+    def _connect(self) -> Any:
         try:
             import weaviate
             from weaviate.classes.init import AdditionalConfig, GrpcConfig, Timeout
@@ -146,7 +146,7 @@ class WeaviateServer:
             raise UserError(f"index.api_key_env names {self.api_key_env}, which is not set; export the server's API key")
         return os.environ[self.api_key_env]
 
-    def _explained(self, error: Exception) -> InsetError:
+    def _translated(self, error: Exception) -> InsetError:
         from weaviate import exceptions as known
 
         unreached = (

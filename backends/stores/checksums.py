@@ -83,18 +83,12 @@ def _expect(holds: bool, fault: str) -> None:
         raise ValueError(fault)
 
 
-# ---- JSON: a last member, over all that stands before it ----
-
-
 def _unsealed_json(data: bytes) -> bytes:
     body, key, digest, end = data[:-76], data[-76:-66], data[-66:-2], data[-2:]
     body = body.removesuffix(b",")
     _expect(data.rstrip()[-1:] == b"}", "is cut short")
     _expect(key == _KEY and end == b'"}' and digest == sha256(body).encode(), _CHANGED)
     return body + b"}"
-
-
-# ---- PDF: a comment behind the end ----
 
 
 def _unsealed_comment(data: bytes) -> bytes:
@@ -109,10 +103,10 @@ def _check_pixels(data: bytes, name: str) -> None:
 
     try:
         with warnings.catch_warnings():
-            # Its pixels were bounded when the figure was stored; this is no upload.
+            # Its size was limited when the figure was stored.
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             with Image.open(io.BytesIO(data)) as image:
-                image.verify()  # the checksums of the parts, which decoding passes over
+                image.verify()  # checks the chunks' checksums, which decoding ignores
             with Image.open(io.BytesIO(data)) as image:
                 found = figure_id(image.width, image.height, image.convert("RGB").tobytes())
     except (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError) as error:

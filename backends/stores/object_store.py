@@ -72,11 +72,11 @@ class FolderStore:
         try:
             return self._path(name).open("rb")
         except OSError as error:
-            raise self._unread(name, error) from error
+            raise self._read_error(name, error) from error
 
     def put(self, name: str, data: bytes) -> None:
         """Write an object unless it exists undamaged."""
-        if not self._is_whole(name, sealed(name, data)):
+        if not self._is_intact(name, sealed(name, data)):
             self.replace(name, data)
 
     def replace(self, name: str, data: bytes) -> None:
@@ -116,7 +116,7 @@ class FolderStore:
             with self._path(name).open("rb") as file:
                 return hashlib.file_digest(file, "sha256").hexdigest()
         except OSError as error:
-            raise self._unread(name, error) from error
+            raise self._read_error(name, error) from error
 
     def abandoned(self, prefix: str) -> list[str]:
         """Return the partial files of dead writers below a folder."""
@@ -169,9 +169,9 @@ class FolderStore:
         try:
             return self._path(name).read_bytes()
         except OSError as error:
-            raise self._unread(name, error) from error
+            raise self._read_error(name, error) from error
 
-    def _unread(self, name: str, error: OSError) -> DamagedError:
+    def _read_error(self, name: str, error: OSError) -> DamagedError:
         if isinstance(error, FileNotFoundError | NotADirectoryError):
             return damage(MissingError, self.root, name, "is missing")
         if isinstance(error, PermissionError):
@@ -180,7 +180,7 @@ class FolderStore:
             )
         return damage(DamagedError, self.root, name, f"can't be read: {error.strerror}")
 
-    def _is_whole(self, name: str, stored: bytes) -> bool:
+    def _is_intact(self, name: str, stored: bytes) -> bool:
         """Return whether an object exists undamaged; it may differ from what would be written now."""
         try:
             found = self._read(name)
@@ -272,7 +272,7 @@ def _make_folder(folder: Path) -> None:
             with _folder_errors(made):
                 made.mkdir(exist_ok=True)
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise UserError(f"{made}: there is no such folder, and none can be made; choose another store") from error
+            raise UserError(f"{made}: this folder does not exist and cannot be created; choose another store") from error
         _sync(made.parent)
 
 
@@ -325,7 +325,7 @@ class S3Store:
 
     def put(self, name: str, data: bytes) -> None:
         """Write an object unless it exists undamaged."""
-        if not self._is_whole(name, sealed(name, data)):
+        if not self._is_intact(name, sealed(name, data)):
             self.replace(name, data)
 
     def replace(self, name: str, data: bytes) -> None:
@@ -418,7 +418,7 @@ class S3Store:
         except FileNotFoundError:
             return None
 
-    def _is_whole(self, name: str, stored: bytes) -> bool:
+    def _is_intact(self, name: str, stored: bytes) -> bool:
         """Return whether an object exists undamaged; an equal size and MD5 save fetching it."""
         head = self._head(name)
         if head is None:

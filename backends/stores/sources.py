@@ -115,25 +115,25 @@ class _FileSource:
             below, states = waiting.pop()
             for entry in self._entries(below):
                 name = f"{below}{entry.name}"
-                with self._refusing(below):
+                with self._listing_errors(below):
                     is_link = entry.is_symlink()
-                    is_folder = _leads_to_folder(entry) if is_link else entry.is_dir()
+                    is_folder = _links_to_folder(entry) if is_link else entry.is_dir()
                 if is_folder:
                     inner = self._below(states, entry.name, is_folder=not is_link)
                     if inner:
                         waiting.append((f"{name}/", inner))
                 elif self._is_wanted(states, entry.name):
-                    with self._refusing(below):
-                        found = _described(entry, is_link, _as_text(name))
+                    with self._listing_errors(below):
+                        found = _source_file(entry, is_link, _as_text(name))
                     if found is not None:
                         yield found
 
     def _entries(self, below: str) -> list[os.DirEntry[str]]:
-        with self._refusing(below), os.scandir(self._base / below) as entries:
+        with self._listing_errors(below), os.scandir(self._base / below) as entries:
             return list(entries)
 
     @contextlib.contextmanager
-    def _refusing(self, below: str) -> Iterator[None]:
+    def _listing_errors(self, below: str) -> Iterator[None]:
         """Fail the whole listing where a folder can't be listed."""
         folder = self._base / below
         try:
@@ -172,14 +172,14 @@ class _FileSource:
             with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
                 kind = os.fstat(file.fileno()).st_mode
                 if not stat.S_ISREG(kind):
-                    raise BadInputError(_no_file(kind), FailureCode.SOURCE_UNREADABLE)
+                    raise BadInputError(_not_a_file(kind), FailureCode.SOURCE_UNREADABLE)
                 yield file
         except (FileNotFoundError, NotADirectoryError) as error:
             raise FileNotFoundError(errno.ENOENT, "it went away", source) from error
         except IsADirectoryError as error:
-            raise BadInputError(_no_file(stat.S_IFDIR), FailureCode.SOURCE_UNREADABLE) from error
+            raise BadInputError(_not_a_file(stat.S_IFDIR), FailureCode.SOURCE_UNREADABLE) from error
         except OSError as error:
-            raise BadInputError(_unread(error), FailureCode.SOURCE_UNREADABLE) from error
+            raise BadInputError(_unreadable(error), FailureCode.SOURCE_UNREADABLE) from error
 
 
 class FolderSource(_FileSource):
@@ -208,14 +208,14 @@ def _reached(states: set[tuple[str, ...]]) -> set[tuple[str, ...]]:
     return found - {()}
 
 
-def _leads_to_folder(link: os.DirEntry[str]) -> bool:
+def _links_to_folder(link: os.DirEntry[str]) -> bool:
     try:
         return link.is_dir()
     except OSError:  # a loop, or no permission
         return False
 
 
-def _described(entry: os.DirEntry[str], is_link: bool, name: str) -> SourceFile | None:
+def _source_file(entry: os.DirEntry[str], is_link: bool, name: str) -> SourceFile | None:
     """Return a file's listing; None where it disappeared meanwhile."""
     try:
         status = entry.stat()
@@ -224,19 +224,19 @@ def _described(entry: os.DirEntry[str], is_link: bool, name: str) -> SourceFile 
     except PermissionError as error:
         if not is_link:
             raise  # the folder allows listing names and nothing else
-        return SourceFile(name, 0, "", _unread(error))
+        return SourceFile(name, 0, "", _unreadable(error))
     except OSError as error:
-        return SourceFile(name, 0, "", _unread(error))
+        return SourceFile(name, 0, "", _unreadable(error))
     if not stat.S_ISREG(status.st_mode):
-        return SourceFile(name, 0, "", _no_file(status.st_mode))
+        return SourceFile(name, 0, "", _not_a_file(status.st_mode))
     return SourceFile(name, status.st_size, str(status.st_mtime_ns))
 
 
-def _unread(error: OSError) -> str:
+def _unreadable(error: OSError) -> str:
     return f"the file can't be read: {error.strerror or error}; make it readable for this user, or move it elsewhere"
 
 
-def _no_file(mode: int) -> str:
+def _not_a_file(mode: int) -> str:
     kinds = {stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFDIR: "a folder"}
     return f"it is {kinds.get(stat.S_IFMT(mode), 'a device')}, not a file; move it elsewhere"
 
@@ -292,17 +292,17 @@ class S3Source:
 
     def digest(self, source: str) -> str:
         """Return the SHA-256 of a PDF."""
-        with s3_errors(self._address, source), _blaming_the_object():
+        with s3_errors(self._address, source), _object_errors():
             return _digest_object(self, self._prefix + source)
 
     def read(self, source: str) -> bytes:
         """Return a PDF's bytes."""
-        with s3_errors(self._address, source), _blaming_the_object():
+        with s3_errors(self._address, source), _object_errors():
             return read_object(self._client, self._bucket, self._prefix + source)[0]
 
 
 @contextlib.contextmanager
-def _blaming_the_object() -> Iterator[None]:
+def _object_errors() -> Iterator[None]:
     """Turn a refusal of one object into its failure, since the bucket itself can be listed."""
     from botocore.exceptions import ClientError
 

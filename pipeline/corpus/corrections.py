@@ -47,7 +47,7 @@ def _read(address: str) -> bytes:
 
 def _read_file(path: Path) -> bytes:
     if path.exists() and not path.is_file():
-        raise UserError(f"captions.corrections: {path} is no file")
+        raise UserError(f"captions.corrections: {path} is not a file")
     with path.open("rb") as file:
         return file.read(_MOST_BYTES + 1)
 

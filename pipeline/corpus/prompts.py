@@ -95,11 +95,11 @@ def _read(path: Path, setting: str, packaged: Iterable[str], read: Callable[[str
         with path.open("rb") as file:
             data = file.read(_MOST_BYTES + 1)
         if len(data) > _MOST_BYTES:
-            raise UserError(f"{setting}: {path} is no prompt: it has more than {_MOST_BYTES >> 10} KiB")
+            raise UserError(f"{setting}: {path} is not a prompt: it has more than {_MOST_BYTES >> 10} KiB")
         return read(path.name, data.decode("utf-8"))
     except OSError as error:
         raise UserError(f"{setting}: {path} can't be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise UserError(f"{setting}: {path} is no text in UTF-8") from error
+        raise UserError(f"{setting}: {path} is not text in UTF-8") from error
     except PromptError as error:
         raise UserError(f"{setting}: {path}: {error}") from error

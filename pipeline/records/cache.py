@@ -63,7 +63,7 @@ class RecordCache:
         for file in self._decoded.values():
             file.unlink()
         self._decoded.clear()
-        self._whole: set[str] = set()
+        self._intact: set[str] = set()
 
     @property
     def folder(self) -> str:
@@ -88,7 +88,7 @@ class RecordCache:
         """Return the ids that have no record, sorted, each once; the shards of the others are read and checked."""
         missing = set[str]()
         for batch in batched(ids, _IDS_A_QUERY):
-            missing |= set(batch).difference(*self._locate(set(batch), self._is_whole).values())
+            missing |= set(batch).difference(*self._locate(set(batch), self._is_intact).values())
         return sorted(missing)
 
     def read(self, ids: Sequence[str]) -> pa.Table:
@@ -111,9 +111,9 @@ class RecordCache:
             return
         name = f"{self._folder}/part-{time.time_ns():019}-{uuid.uuid4().hex[:8]}.parquet"
         self._store.put(name, to_parquet(table))
-        self._whole.add(name)
+        self._intact.add(name)
         if self._index is not None:
-            self._index_shard(self._index, name, _texts(table.column("id")))
+            self._index_shard(self._index, name, _strings(table.column("id")))
         while self._damaged:
             self._store.delete(self._damaged.pop())
 
@@ -127,15 +127,15 @@ class RecordCache:
         if len(small) > _SMALL_SHARDS:
             self._rewrite(small, pa.array([], pa.string()))
 
-    def forget(self, ids: Iterable[str]) -> None:
+    def remove(self, ids: Iterable[str]) -> None:
         """Remove the records of these ids; the other records of their shards are rewritten first."""
-        gone = set(ids)
+        removed = set(ids)
         shards = [
-            shard for shard in self._shards() if not gone.isdisjoint(self._unless_damaged(self._read_ids, shard) or ())
+            shard for shard in self._shards() if not removed.isdisjoint(self._unless_damaged(self._read_ids, shard) or ())
         ]
-        self._rewrite(shards, pa.array(sorted(gone), pa.string()))
+        self._rewrite(shards, pa.array(sorted(removed), pa.string()))
 
-    def _rewrite(self, shards: Sequence[str], gone: "pa.Array[Any]") -> None:
+    def _rewrite(self, shards: Sequence[str], removed: "pa.Array[Any]") -> None:
         """Rewrite shards, joined, without the records of some ids."""
         kept: list[pa.Table] = []
         old: list[str] = []
@@ -152,7 +152,7 @@ class RecordCache:
         for shard in shards:
             if (table := self._unless_damaged(self._read, shard)) is None:
                 continue
-            kept.append(table.filter(pc.invert(pc.is_in(table.column("id"), gone))))
+            kept.append(table.filter(pc.invert(pc.is_in(table.column("id"), removed))))
             old.append(shard)
             if sum(one.num_rows for one in kept) >= _RECORDS_A_SHARD or sum(one.nbytes for one in kept) >= _BYTES_A_SHARD:
                 write()
@@ -202,11 +202,11 @@ class RecordCache:
         if self._index is not None:
             self._index.execute("DELETE FROM locations WHERE shard = ?", (shard,))
 
-    def _is_whole(self, shard: str) -> bool:
+    def _is_intact(self, shard: str) -> bool:
         """Return whether a shard is intact; each is read once for this."""
-        if shard not in self._whole and self._unless_damaged(self._checked_ids, shard) is not None:
-            self._whole.add(shard)
-        return shard in self._whole
+        if shard not in self._intact and self._unless_damaged(self._checked_ids, shard) is not None:
+            self._intact.add(shard)
+        return shard in self._intact
 
     def _is_decoded(self, shard: str) -> bool:
         """Write a shard's records to a temporary Arrow file; return whether it is intact."""
@@ -221,7 +221,7 @@ class RecordCache:
         with pa.ipc.new_file(str(file), table.schema) as writer:
             writer.write_table(table.combine_chunks())
         self._decoded[shard] = file
-        self._whole.add(shard)
+        self._intact.add(shard)
         return True
 
     def _unless_damaged(self, read: Callable[[str], Found], shard: str) -> Found | None:
@@ -235,11 +235,11 @@ class RecordCache:
 
     def _read_ids(self, shard: str) -> list[str]:
         """Return the ids in a shard; only that column is read and checked."""
-        return _texts(read_part(self._store, shard, "id"))
+        return _strings(read_part(self._store, shard, "id"))
 
     def _checked_ids(self, shard: str) -> list[str]:
         """Return the ids in a shard, with all its bytes checked."""
-        return _texts(read_table(self._store, shard, columns=["id"]).column("id"))
+        return _strings(read_table(self._store, shard, columns=["id"]).column("id"))
 
     def _read(self, shard: str) -> pa.Table:
         table = read_table(self._store, shard)
@@ -247,5 +247,5 @@ class RecordCache:
             return table.cast(self.schema)
 
 
-def _texts(names: "pa.ChunkedArray[Any]") -> list[str]:
+def _strings(names: "pa.ChunkedArray[Any]") -> list[str]:
     return [str(name) for name in names.to_pylist()]

@@ -35,21 +35,21 @@ def open_descriptions(store: ObjectStore, key: str) -> RecordCache:
 class Descriptions:
     """Descriptions of figures, pages and texts; caches of captioners are opened once.
 
-    ``all_of_them`` yields the id of each figure, page and text of the version, and the SHA-1 of a figure or its last
+    ``all_targets`` yields the id of each figure, page and text of the version, and the SHA-1 of a figure or its last
     digits. It is called only to match corrections.
 
     Raises:
         UserError: A correction matches several.
     """
 
-    def __init__(self, workspace: Workspace, all_of_them: Callable[[], Iterable[tuple[str, int | None]]]) -> None:
+    def __init__(self, workspace: Workspace, all_targets: Callable[[], Iterable[tuple[str, int | None]]]) -> None:
         self._workspace = workspace
         self._caches = {
             name: open_descriptions(workspace.store, used.captions.key) for name, used in workspace.captioners.items()
         }
         self._duplicates = {name: NearDuplicates(workspace, used) for name, used in workspace.captioners.items()}
         self._languages = Py3LangId()
-        self._people = match(workspace, all_of_them()).by_id if workspace.corrections.entries else {}
+        self._people = match(workspace, all_targets()).by_id if workspace.corrections.entries else {}
 
     def of(self, source: str, files: StructuredFiles) -> Wordings:
         """Return the descriptions for a document; figures that only their context describes are left out.
@@ -80,14 +80,14 @@ class Descriptions:
         return found
 
 
-def match(workspace: Workspace, all_of_them: Iterable[tuple[str, int | None]]) -> Corrected:
+def match(workspace: Workspace, all_targets: Iterable[tuple[str, int | None]]) -> Corrected:
     """Match the corrections of a corpus with all figures, pages and texts of a version.
 
     Raises:
         UserError: A correction matches several.
     """
     try:
-        return match_corrections(workspace.corrections, all_of_them)
+        return match_corrections(workspace.corrections, all_targets)
     except CorrectionsError as error:
         file = workspace.corpus.captions.corrections
         raise UserError(*(f"{file}: {mistake}" for mistake in error.args)) from error

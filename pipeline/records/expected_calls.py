@@ -15,7 +15,7 @@ from schemas.parquet import rows_of
 from schemas.versions import ExpectedCalls, Manifest, PlannedDocument, Spent
 from tasks.enriching.spending import Budget, most, spent_on
 
-A_MEBIBYTE: dict[Subject, float] = {"figure": 12.0, "page": 28.0, "text": 100.0}
+PER_MEBIBYTE: dict[Subject, float] = {"figure": 12.0, "page": 28.0, "text": 100.0}
 """Figures with a row, pages, and rows of text in 1 MiB of PDF, for a corpus without a live version.
 
 Measured on 4,488 figures in 380 MiB of four corpora, and 2,707 pages in 98 MiB of one with 3.6 rows of text or tables a page.
@@ -46,9 +46,9 @@ def expected_calls(
         read = sorted(doc_id for doc_id in sizes if workspace.store.exists(structured_file(doc_id, structured_key)))
         cache = open_descriptions(workspace.store, used.captions.key)
         counted, undrawn = _missing(workspace, used, read, cache)
-        a_byte = _a_byte(subject, live)
-        estimated = undrawn + round((sum(sizes.values()) - sum(sizes[doc_id] for doc_id in read)) * a_byte)
-        each, items = _a_call(used, cache), counted + estimated
+        per_byte = _per_byte(subject, live)
+        estimated = undrawn + round((sum(sizes.values()) - sum(sizes[doc_id] for doc_id in read)) * per_byte)
+        each, items = _cost_of_call(used, cache), counted + estimated
         found[label] = ExpectedCalls(
             subject=subject,
             items=items,
@@ -59,10 +59,10 @@ def expected_calls(
     return found
 
 
-def _a_byte(subject: Subject, live: Manifest | None) -> float:
+def _per_byte(subject: Subject, live: Manifest | None) -> float:
     size = live.sizes.get("sources", 0) if live else 0
     if live is None or not size:
-        return A_MEBIBYTE[subject] / (1 << 20)
+        return PER_MEBIBYTE[subject] / (1 << 20)
     rows = live.counts.rows_by_modality
     match subject:
         case "figure":
@@ -89,7 +89,7 @@ def _missing(workspace: Workspace, used: CaptionerInUse, doc_ids: Iterable[str],
     return len(missing), undrawn
 
 
-def _a_call(used: CaptionerInUse, cache: RecordCache) -> Spent:
+def _cost_of_call(used: CaptionerInUse, cache: RecordCache) -> Spent:
     """Return the mean cost of a stored call; the maximum cost where there is none."""
     made = rows_of(Description, next(cache.shards(), cache.schema.empty_table()))
     if not made:

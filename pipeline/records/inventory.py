@@ -115,7 +115,7 @@ def missing_or_cut(store: ObjectStore, version: str, shared: SharedObjects) -> I
         yield Damage(error.name, error.message)
         return
     for name, size, found in differing:
-        if found is None or not _is_whole(store, name):
+        if found is None or not _is_intact(store, name):
             yield _size_damage(store, name, size, found)
 
 
@@ -124,7 +124,7 @@ def _size_damage(store: ObjectStore, name: str, size: int, found: int | None) ->
     return Damage(name, f"{store.root}/{name} {fault}")
 
 
-def _is_whole(store: ObjectStore, name: str) -> bool:
+def _is_intact(store: ObjectStore, name: str) -> bool:
     try:
         store.get(name)
     except DamagedError:
@@ -166,10 +166,10 @@ def check_index_files(workspace: Workspace, version: str, *, digests: bool = Fal
     items = [item for item in _index_files(store, version) if item.name not in skip]
     sizes = store.sizes(version_file(version, INDEX_FOLDER)) if items else {}
     for item in items:
-        whole = sizes.get(item.name) == item.bytes
-        if whole and digests and "://" not in store.root:
-            whole = store.digest(item.name) == item.sha256
-        if not whole:
+        intact = sizes.get(item.name) == item.bytes
+        if intact and digests and "://" not in store.root:
+            intact = store.digest(item.name) == item.sha256
+        if not intact:
             raise _index_damaged(workspace, version, item)
 
 

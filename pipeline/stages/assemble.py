@@ -61,12 +61,12 @@ def assemble(
     inherited = inherit(workspace, plan).without({*rebuild, *broken})
     ledger = _ledger(workspace, plan, inherited, broken)
     run_id = plan.run_id
-    del plan  # its documents aren't needed any more, and there may be very many
+    del plan  # frees the list of documents, which may be very long
     sources = indexed_sources(ledger)
     report("assemble", 0, len(sources))
     with TemporaryTables() as tables:
         written = _write(workspace, version, sources, inherited, tables, report)
-    # After the rows: what a check finds to be indexed and without rows it has made again, rows of what isn't indexed it may not.
+    # Written after the rows: check repairs an indexed document without rows, but not rows of a document that isn't indexed.
     write_ledger(store, version, ledger)
     failures = [*document_failures(ledger, run_id), *_page_failures(workspace, run_id, sources, inherited)]
     notes = read_notes(store, version, [Stage.ENRICH]).values()
@@ -88,11 +88,11 @@ def assemble(
 
 def _ledger(workspace: Workspace, plan: Plan, inherited: Inherited, broken: Mapping[str, str]) -> Rows[LedgerRow]:
     """Return the status of each source: indexed, or quarantined with a reason."""
-    rows = Rows.of(LedgerRow, _fates(workspace, plan, inherited, broken))
+    rows = Rows.of(LedgerRow, _ledger_rows(workspace, plan, inherited, broken))
     return Rows(LedgerRow, rows.table.sort_by("source").combine_chunks())
 
 
-def _fates(workspace: Workspace, plan: Plan, inherited: Inherited, broken: Mapping[str, str]) -> Iterator[LedgerRow]:
+def _ledger_rows(workspace: Workspace, plan: Plan, inherited: Inherited, broken: Mapping[str, str]) -> Iterator[LedgerRow]:
     notes = read_notes(workspace.store, plan.version, (Stage.PARSE, Stage.ENRICH))
     failed = {
         failure.doc_id: (failure.code, failure.step, failure.message)
@@ -138,7 +138,9 @@ def _write(
         KeyedTable(tables, "numbers", NUMBERED, "ending"),
     )
     made = make_rows(
-        _pieces(workspace, sorted([*fresh, *again]), sources, inherited, report), numbers, TagTemplate(corpus.tags.template)
+        _documents(workspace, sorted([*fresh, *again]), sources, inherited, report),
+        numbers,
+        TagTemplate(corpus.tags.template),
     )
     evidence, placements = evidence_writer(store, version), placement_writer(store, version)
     delta = DeltaWriter(store, version, inherited, sources, chain(fresh, again))
@@ -174,7 +176,7 @@ def _pictures(workspace: Workspace, doc_id: str) -> Pictures:
     return read_placements(workspace.store, structured_file(doc_id, workspace.keys.structured))
 
 
-def _pieces(
+def _documents(
     workspace: Workspace,
     doc_ids: Sequence[str],
     sources: Mapping[str, tuple[str, ...]],
@@ -183,11 +185,11 @@ def _pieces(
 ) -> Iterator[DocumentPieces]:
     reader = DocumentReader(workspace, doc_ids, inherited)
     for done, doc_id in enumerate(doc_ids, 1):
-        yield _read(reader, doc_id, sources[doc_id])
+        yield _read_document(reader, doc_id, sources[doc_id])
         report("assemble", done, len(doc_ids))
 
 
-def _read(reader: DocumentReader, doc_id: str, sources: tuple[str, ...]) -> DocumentPieces:
+def _read_document(reader: DocumentReader, doc_id: str, sources: tuple[str, ...]) -> DocumentPieces:
     parts = reader.read(doc_id, sources[0])
     return DocumentPieces(
         doc_id=doc_id,

@@ -69,16 +69,16 @@ def _derived(workspace: Workspace, version: str, delta: Delta, spaces: Sequence[
     try:
         written = derive(index, parent, delta.removed, changed, spaces, LEXICAL_FIELDS)
     except InsetError:
-        if _is_whole(workspace, delta.parent, skip=()):
+        if _is_intact(workspace, delta.parent, skip=()):
             raise
         return None
     if written is None:
         return None
     shared = {item.name for item in linked_index_files(workspace.store, version, delta.parent).values()}
-    return written if _is_whole(workspace, delta.parent, skip=shared) else None
+    return written if _is_intact(workspace, delta.parent, skip=shared) else None
 
 
-def _is_whole(workspace: Workspace, version: str, *, skip: Collection[str]) -> bool:
+def _is_intact(workspace: Workspace, version: str, *, skip: Collection[str]) -> bool:
     try:
         check_index_files(workspace, version, digests=True, skip=skip)
     except DamagedError:

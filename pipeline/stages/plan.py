@@ -53,21 +53,21 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
         sources={document.source: document.doc_id for document in comparison.documents}
         | {row.source: row.doc_id for row in comparison.carried},
     )
-    parsed = _parsed(workspace, live, ledger, {document.doc_id for document in comparison.documents} - retry)
+    parsed = _parsed_documents(workspace, live, ledger, {document.doc_id for document in comparison.documents} - retry)
     to_parse = {document.doc_id: document.size for document in comparison.documents if document.doc_id not in parsed}
     # A retry may end differently, so an earlier version of the same inputs doesn't count.
-    found = None if retry or rebuild else _built(workspace, fingerprint, live)
+    found = None if retry or rebuild else _existing_version(workspace, fingerprint, live)
     summary = summarise(comparison, to_parse)
     parent = readable_manifest(store, live.version) if live else None
     if workspace.captioners and found is None:
-        to_describe = _without_finished(workspace, live, ledger, comparison.documents)
+        to_describe = _unfinished_documents(workspace, live, ledger, comparison.documents)
         calls = expected_calls(workspace, to_describe, parent)
         summary = summary.model_copy(update={"captions": calls})
     if parent is not None and (advice := unknown_languages(workspace, parent.counts)):
         summary = summary.model_copy(update={"advice": [advice]})
     return Plan(
         run_id=run_id,
-        version=found[0] if found else version_name(_after(store.folders("versions")), fingerprint),
+        version=found[0] if found else version_name(_version_time(store.folders("versions")), fingerprint),
         fingerprint=fingerprint,
         parent=live.version if live else None,
         summary=summary,
@@ -79,7 +79,7 @@ def plan(workspace: Workspace, run_id: str, *, retry: frozenset[str] = frozenset
     )
 
 
-def _after(versions: Sequence[str]) -> datetime:
+def _version_time(versions: Sequence[str]) -> datetime:
     """Return now, or a second after the latest version: versions are sorted by name, and a clock may be set back."""
     latest = max(
         (version_time(version) + timedelta(seconds=1) for version in versions), default=datetime.min.replace(tzinfo=UTC)
@@ -87,7 +87,7 @@ def _after(versions: Sequence[str]) -> datetime:
     return max(datetime.now(UTC), latest)
 
 
-def _built(workspace: Workspace, fingerprint: str, live: Pointer | None) -> tuple[str, Outcome] | None:
+def _existing_version(workspace: Workspace, fingerprint: str, live: Pointer | None) -> tuple[str, Outcome] | None:
     """Return an existing version of the same inputs whose rows the engine still holds, and its outcome."""
     same = [manifest for manifest in manifests(workspace.store) if manifest.fingerprint == fingerprint]
     for manifest in sorted(same, key=lambda manifest: live is None or manifest.version != live.version):
@@ -125,7 +125,7 @@ def _ranking_changed(workspace: Workspace, manifest: Manifest) -> bool:
     return asked_by(then) != asked_by(corpus.embeddings)
 
 
-def _without_finished(
+def _unfinished_documents(
     workspace: Workspace, live: Pointer | None, ledger: Sequence[LedgerRow], documents: Sequence[PlannedDocument]
 ) -> list[PlannedDocument]:
     """Return the documents whose rows are made: all but those that the live version finished with the same keys."""
@@ -138,7 +138,9 @@ def _without_finished(
     return [document for document in documents if document.doc_id not in finished]
 
 
-def _parsed(workspace: Workspace, live: Pointer | None, ledger: Sequence[LedgerRow], doc_ids: set[str]) -> set[str]:
+def _parsed_documents(
+    workspace: Workspace, live: Pointer | None, ledger: Sequence[LedgerRow], doc_ids: set[str]
+) -> set[str]:
     """Return the parsed documents: one listing finds those of the live version, others are looked up one by one."""
     store, parse = workspace.store, workspace.keys.parse
     manifest = readable_manifest(store, live.version) if live else None

@@ -33,7 +33,7 @@ _EXTRAS = {
 }
 _OPTIONAL = {"weaviate", "airflow", "torch"}
 _FREE_BYTES = 2 << 30
-_NAMED = 20
+_MOST_NAMED = 20
 """Most damaged objects that are named."""
 
 
@@ -66,7 +66,7 @@ def _corpora(corpora: Sequence[str], *, deep: bool, report: Report) -> Iterator[
     named = list(corpora) or [str(path) for path in corpus_files()]
     if not named:
         yield Finding(
-            subject="corpora", ok=False, message=f"there is no corpus file in {corpora_folder()}", remedy="inset init NAME"
+            subject="corpora", ok=False, message=f"no corpus file in {corpora_folder()}", remedy="inset init NAME"
         )
     for name in named:
         try:
@@ -199,11 +199,11 @@ def _objects(workspace: Workspace, *, deep: bool, report: Report) -> Iterator[Fi
     if not damages:
         looked = "every object that a kept version needs is intact" if deep else "nothing is missing; to read all: --deep"
         yield Finding(subject=subject, ok=True, message=looked)
-    for damage in damages[:_NAMED]:
+    for damage in damages[:_MOST_NAMED]:
         what = damage.fault.partition("; ")[0]
         yield Finding(subject=subject, ok=False, message=what, remedy=_repair(workspace, damage, found))
-    if len(damages) > _NAMED:
-        message = f"{len(damages) - _NAMED} more are damaged"
+    if len(damages) > _MOST_NAMED:
+        message = f"{len(damages) - _MOST_NAMED} more are damaged"
         yield Finding(subject=subject, ok=False, message=message, remedy=f"inset refresh {name}, then inset doctor {name}")
     if deep and damages:
         note_damage(store, [damage.name for damage in damages])

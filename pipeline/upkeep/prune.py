@@ -63,7 +63,7 @@ def _prune(workspace: Workspace, tables: TemporaryTables, *, dry_run: bool, repo
             report("remove", done, counts.total())
         for name, ids in records.items():
             if ids:
-                needs.records[name].cache.forget(ids)
+                needs.records[name].cache.remove(ids)
     return PruneResult(
         corpus=workspace.corpus.name,
         removed=not dry_run,

@@ -90,7 +90,7 @@ def _find_damage(workspace: Workspace, tables: TemporaryTables, *, deep: bool, r
         found.versions[version] = _of_version(workspace, version, cut, broken, deep=deep, live=version == live)
     report("read versions", len(kept), len(kept))
     found.versions |= _previous_gone(store)
-    noted = list(_noted(workspace, live))
+    noted = list(_noted_damage(workspace, live))
     found.loose += [damage for damage in noted if not damage.name.startswith("versions/")]
     for version in kept if noted else ():
         needed = _needed(store, version, {damage.name for damage in noted})
@@ -130,7 +130,7 @@ def repair(workspace: Workspace) -> bool:
     ours = found.versions.pop(live, []) if live else []
     if _is_held(pointer):
         ours = []  # a held corpus gets no new version
-    _make_room(workspace, live, [*ours, *found.loose], set(note.documents))
+    _delete_damaged(workspace, live, [*ours, *found.loose], set(note.documents))
     gone = found.versions.keys() - set(workspace.corpus.retention.pinned)
     for version in gone:
         store.delete(manifest_name(version))
@@ -248,7 +248,7 @@ def _missing_vectors(workspace: Workspace, version: str | None) -> Iterator[Dama
         return
 
 
-def _noted(workspace: Workspace, live: str | None) -> Iterator[Damage]:
+def _noted_damage(workspace: Workspace, live: str | None) -> Iterator[Damage]:
     """Yield noted objects that are still damaged."""
     store = workspace.store
     for name in read_damage_note(store).names:
@@ -275,7 +275,7 @@ def _needed(store: ObjectStore, version: str, names: Collection[str]) -> set[str
     return found
 
 
-def _make_room(workspace: Workspace, live: str | None, damages: Iterable[Damage], documents: set[str]) -> None:
+def _delete_damaged(workspace: Workspace, live: str | None, damages: Iterable[Damage], documents: set[str]) -> None:
     """Delete the finished work of documents with damage, and what else would block making it again."""
     store = workspace.store
     for damage in damages:
@@ -287,7 +287,7 @@ def _make_room(workspace: Workspace, live: str | None, damages: Iterable[Damage]
         if kind in (*KINDS, SPENT) or (kind in CACHES and damage.name.endswith(".parquet")):
             store.delete(damage.name)
     if documents and live:
-        _forget_scans(workspace, live, documents)
+        _forget_segments(workspace, live, documents)
         _forget_pages(workspace, documents)
     for document in sorted(documents):
         for name in [*store.names(f"structured/{document}"), *store.names(f"parsed/{document}")]:
@@ -299,28 +299,28 @@ def _documents_with(store: ObjectStore, version: str, figure: str) -> set[str]:
     try:
         pages = (row for part in evidence_parts(store, version) for row in page_rows(part))
         whole = {doc_id for doc_id, _, picture in pages if picture == figure}
-        return whole | {str(row["doc_id"]) for row in _placed(store, version) if row["figure_id"] == figure}
+        return whole | {str(row["doc_id"]) for row in _placement_rows(store, version) if row["figure_id"] == figure}
     except DamagedError:
         return set(store.folders("parsed"))
 
 
-def _forget_scans(workspace: Workspace, version: str, documents: set[str]) -> None:
+def _forget_segments(workspace: Workspace, version: str, documents: set[str]) -> None:
     """Forget the segments of documents' scanned pages, so that their figures are cut and stored again."""
     cache = RecordCache(workspace.store, f"recognised/{workspace.keys.segmented}", schema_of(Segmented))
     try:
-        rows = _placed(workspace.store, version)
+        rows = _placement_rows(workspace.store, version)
         scans = {str(row["figure_id"]) for row in rows if row["doc_id"] in documents and row["kind"] == Kind.SCAN}
     except DamagedError:
         scans = cache.ids()
-    cache.forget(scans)
+    cache.remove(scans)
 
 
 def _forget_pages(workspace: Workspace, documents: set[str]) -> None:
     """Forget the drawn pages of documents, so that their pictures are made and stored again."""
     if (cache := drawn_cache(workspace)) is not None:
-        cache.forget({name for name in cache.ids() if name.rpartition("/")[0] in documents})
+        cache.remove({name for name in cache.ids() if name.rpartition("/")[0] in documents})
 
 
-def _placed(store: ObjectStore, version: str) -> Iterator[dict[str, str | None]]:
+def _placement_rows(store: ObjectStore, version: str) -> Iterator[dict[str, str | None]]:
     for part in placement_parts(store, version):
         yield from part.select(["doc_id", "figure_id", "kind"]).to_pylist()

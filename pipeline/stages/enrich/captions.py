@@ -76,12 +76,12 @@ class _Work:
         self._duplicates = NearDuplicates(workspace, used)
         self._drawn = drawn_cache(workspace)
         self._reserved: dict[str, Spent] = {}
-        self._found = self._looked = 0
+        self._requested = self._documents_read = 0
 
     @property
     def total(self) -> int:
         """Estimated number of requests, from the documents read so far."""
-        return round(self._found * len(self.documents) / self._looked) if self._looked else 0
+        return round(self._requested * len(self.documents) / self._documents_read) if self._documents_read else 0
 
     def __iter__(self) -> Iterator[CaptionRequest]:
         seen: set[bytes] = set()
@@ -95,7 +95,7 @@ class _Work:
                 request = CaptionRequest(missed, self._used.prompt.render(one.around()), one.picture)
                 price = most(self._used.options, request.prompt, self._used.subject)
                 if self._budget.reserve(price):
-                    self._found += 1
+                    self._requested += 1
                     self._reserved[missed] = price
                     yield request
                 else:
@@ -117,7 +117,7 @@ class _Work:
                 own = self.of(doc_id)
                 for name, stand_in in self._duplicates.of(own.keys()).items():
                     found.setdefault(stand_in, own[name])
-            self._looked += len(group)
+            self._documents_read += len(group)
             with self._lock:  # a model may take requests from its own thread
                 missing = self._cache.missing(found)
             yield found, missing
@@ -213,6 +213,6 @@ def _undescribed(
             page=page,
             step=Step.CAPTION,
             code=FailureCode.MODEL_UNREACHABLE if unanswered else FailureCode.OVER_BUDGET,
-            message=f"{count} no description yet: {'; '.join(reasons)}; the next refresh goes on",
+            message=f"{count} no description yet: {'; '.join(reasons)}; the next refresh continues",
             run_id=run_id,
         )

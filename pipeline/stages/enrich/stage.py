@@ -193,7 +193,7 @@ def _recognise(
     counts.update(recognised=len(affordable) - len(died), over_budget=len(left))
 
 
-_OVER_BUDGET = "words of a figure are not read yet: budget.ocr_items was spent; the next refresh goes on"
+_OVER_BUDGET = "words of a figure are not read yet: budget.ocr_items was spent; the next refresh continues"
 
 
 def _crashed(died: Mapping[str, str], what: str) -> dict[str, tuple[FailureCode, str]]:
@@ -217,7 +217,7 @@ def _segment(
         ray(len(missing) > FEW_PAGES)
         cuts = segment(missing, corpus.captions, workspace.store.root, corpus.ray, died)
         keep(cache, (table_of(Segmented, batch) for batch in cuts), Step.SEGMENT, len(missing), report, before)
-    unfinished |= _crashed(died, "figures of a page were not looked for")
+    unfinished |= _crashed(died, "a page was not segmented")
     counts.update(segmented=len(missing) - len(died))
 
 

@@ -212,7 +212,7 @@ def test_copies_sweeps_and_repairs_go_through_every_space(published: Workspace, 
 
     assert prune(workspace, dry_run=False).records == {}, "what a version needs stays"
     assert not find_damage(workspace, deep=True).loose
-    _sections(workspace).cache.forget(list(contents)[:1])
+    _sections(workspace).cache.remove(list(contents)[:1])
     (damage,) = find_damage(workspace, deep=True).loose
     assert damage.name == _sections(workspace).cache.folder
     workspace.index(version).drop()

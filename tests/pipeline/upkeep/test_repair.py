@@ -268,7 +268,7 @@ def test_a_record_without_a_value_is_none(published: Workspace) -> None:
     (space,) = open_vectors(published.store, published.spaces)
     vectors = space.of(rows)
     names = sorted(space.contents(rows))
-    space.cache.forget(names[:2])
+    space.cache.remove(names[:2])
     assert _vectors(published).missing(names) == names[:2]
     old = io.BytesIO()
     table = pa.table({"id": names[:2], "vector": pa.array([None, None], pa.list_(pa.float32()))})
@@ -314,7 +314,7 @@ def test_what_a_budget_left_unread_is_read_by_the_next_refresh(
     assert first.published
     (left,) = first.failures
     assert (left.code, left.page, left.step) == (FailureCode.OVER_BUDGET, 1, "recognise")
-    assert "the next refresh goes on" in left.message
+    assert "the next refresh continues" in left.message
     workspace = _scans(tmp_path, budget_then)
     second = refresh(workspace)
     assert (second.published, second.failures) == (True, [])

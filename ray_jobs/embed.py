@@ -106,7 +106,6 @@ class EmbedderActor:
 
 
 def _undecodable(pictures: Sequence[bytes], names: Sequence[str]) -> str:
-    """Return the name of the first picture that can't be decoded."""
     for name, picture in zip(names, pictures, strict=True):
         try:
             open_picture(picture, 1)

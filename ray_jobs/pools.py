@@ -125,7 +125,6 @@ _Finished = tuple[_Try, list[Outcome[Any]] | _NoMemory | _Died]
 
 
 def _next_tries(finished: _Finished) -> tuple[list[_Try], list[list[Outcome[Any]]]]:
-    """Return the batches to try again, and the outcomes."""
     work, result = finished
     match result:
         case _NoMemory(message):
@@ -192,8 +191,6 @@ class _Worker:
 
 
 class _Pool:
-    """Actors that are started as there is work."""
-
     def __init__(
         self, actor: Callable[..., Actor], arguments: tuple[Any, ...], most: int, resources: dict[str, float]
     ) -> None:
@@ -325,7 +322,6 @@ class _Pool:
 
 
 def _original_error(error: Any) -> BaseException:
-    """Return the error that an actor raised."""
     if isinstance(error.cause, InsetError):
         return error.cause
     raised: BaseException = error.as_instanceof_cause()
@@ -333,7 +329,6 @@ def _original_error(error: Any) -> BaseException:
 
 
 def _start_error(error: Any) -> InsetError:
-    """Return the error for an actor that can't be made."""
     cause = error.cause
     if isinstance(cause, InsetError):
         return cause

@@ -69,8 +69,6 @@ class _Began:
 
 @dataclass(frozen=True)
 class _Opened:
-    """The child opened its document."""
-
     pages: int
 
 
@@ -102,7 +100,7 @@ class RunningTask(Generic[Task]):
 def run_all(
     work: Work[Task, Result], tasks: Sequence[Task], limits: ParseOptions
 ) -> Generator[tuple[Task, Done[Result] | Refused], None, None]:
-    """Run tasks, and yield each with its result as it is done, in no particular task.
+    """Run tasks, and yield each with its result as it is done, in no particular order.
 
     A task that crashes its process or exceeds its limits is refused; others aren't affected. ``work`` is a module-level
     function; its ``BadInputError`` refuses the task. Tasks and results are pickled.
@@ -263,6 +261,5 @@ def _in_child(
 
 
 def _limit_memory(mebibytes: int) -> None:
-    """Limit the address space that this process may add."""
     limit = psutil.Process().memory_info().vms + mebibytes * _MEBIBYTE
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

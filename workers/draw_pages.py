@@ -229,7 +229,6 @@ class PageDrawer:
             return begun
 
     def _poll_children(self) -> None:
-        """Finish drawn pages, and kill unwanted children."""
         for job in list(self._running.values()):
             if job.child is None:
                 continue

@@ -30,7 +30,7 @@ def drawn_key() -> str:
 def keep_pictures(
     pages: Sequence[tuple[str, int]], *, store_address: str, limits: ParseOptions, passwords: Sequence[str]
 ) -> Iterator[DrawnPage]:
-    """Draw pages and store their pictures; yield each as it is done, in no particular task.
+    """Draw pages and store their pictures; yield each as it is done, in no particular order.
 
     Blank pages have no picture, nor have pages that crash or exceed the limits. ``pages`` are document ids with page
     numbers from 1.

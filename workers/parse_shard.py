@@ -36,8 +36,6 @@ class ParseOutcome:
 
 @dataclass(frozen=True)
 class _Task:
-    """Input of a child."""
-
     job: ParseJob
     source: DocumentSource
     store_address: str
@@ -71,7 +69,7 @@ def parse_documents(
     passwords: Sequence[str],
     run_id: str | None,
 ) -> Iterator[ParseOutcome]:
-    """Parse documents into the store, and yield each as it is done, in no particular task.
+    """Parse documents into the store, and yield each as it is done, in no particular order.
 
     A document that crashes its process or exceeds its limits is a failure; others aren't affected. Stored parses are
     reused.

@@ -51,7 +51,7 @@ class _Task:
 def tag_documents(
     jobs: Sequence[TagJob], *, store_address: str, limits: ParseOptions, passwords: Sequence[str], run_id: str | None
 ) -> Iterator[TagOutcome]:
-    """Write tagged copies to the store, and yield each as it is done, in no particular task.
+    """Write tagged copies to the store, and yield each as it is done, in no particular order.
 
     Stored copies are reused.
 

@@ -194,7 +194,6 @@ def _words(token: str) -> list[str]:
 
 
 def _pairs(run: str) -> Iterator[tuple[str, tuple[int, int]]]:
-    """Yield bigrams with their spans."""
     spans = [one.span() for one in _CLUSTER.finditer(run)]
     for (start, _), (_, stop) in pairwise(spans):
         yield _folded(run[start:stop]), (start, stop)

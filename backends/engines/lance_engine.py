@@ -103,8 +103,6 @@ class LanceTable:
 
 
 class _Ids:
-    """Cache of row numbers and ids."""
-
     def __init__(self) -> None:
         self.names: dict[int, str] = {}
         self.rows: dict[str, int] = {}

@@ -417,7 +417,6 @@ def _link(file: str, target: str) -> None:
 
 
 def _extend(batch: pa.RecordBatch, schema: pa.Schema, fields: Sequence[str]) -> pa.RecordBatch:
-    """Add the columns for filters and BM25."""
     columns: dict[str, pa.Array[Any]] = {name: batch.column(name) for name in batch.schema.names}
     columns |= {name: pa.array(values, schema.field(name).type) for name, values in added_columns(batch, fields).items()}
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)

@@ -379,7 +379,6 @@ def _metadata_only(score: str) -> dict[str, Any]:
 
 @functools.cache
 def _returned() -> list[Any]:
-    """Return the properties of a row, nested ones included."""
     from weaviate.classes.query import QueryNested
 
     kinds = {column.name: _stored_type(column.type) for column in EVIDENCE}

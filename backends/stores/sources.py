@@ -250,7 +250,6 @@ def _as_text(name: str) -> str:
 
 
 def _as_name(text: str) -> str:
-    """Return the name that ``_as_text`` encoded."""
     parts = _BYTE.split(text)
     data = [bytes([int(part, 16)]) if index % 2 else part.encode() for index, part in enumerate(parts)]
     return os.fsdecode(b"".join(data))

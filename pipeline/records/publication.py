@@ -34,7 +34,6 @@ def readable_pointer(store: ObjectStore) -> Pointer | None:
 
 
 def _read_pointer(store: ObjectStore) -> tuple[Pointer | None, str | None]:
-    """Return the pointer and its ETag."""
     found = store.read_mutable(LIVE)
     if found is None:
         if store.exists(COPY) and store.etag(LIVE) is None:

@@ -106,7 +106,6 @@ def _outcomes(workspace: Workspace, jobs: Iterator[TagJob], run_id: str) -> Iter
 
 
 def _jobs(placements: Iterable[pa.Table], sources: Mapping[str, str]) -> Iterator[TagJob]:
-    """Yield a job for each document that has tags."""
     rows = (row for part in placements for row in _tagged_rows(part).to_pylist())
     for doc_id, own in groupby(rows, key=lambda row: str(row["doc_id"])):
         inscriptions = tuple(Inscription(row["page"], BBox(*row["bbox"]), row["tag"]) for row in own)

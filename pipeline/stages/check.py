@@ -249,7 +249,6 @@ class _VersionData:
         return joined
 
     def _rows_where(self, table: str, condition: str) -> NDArray[np.bool_]:
-        """Return for each row whether its key meets a condition."""
         found = np.zeros(self._rows, bool)
         for rows in self._tables.query(f"SELECT row FROM {table} QUALIFY {condition}"):
             found[rows.column("row").to_numpy()] = True

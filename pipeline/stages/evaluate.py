@@ -96,7 +96,6 @@ def _reports(
     presets: Sequence[Preset],
     report: Report,
 ) -> list[ModeReport]:
-    """Return the results of each preset."""
     opened = open_version(workspace, version)
     placed = _placed(workspace, opened, questions)
     words = list(dict.fromkeys(question.question for question in questions))

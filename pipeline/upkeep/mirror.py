@@ -93,7 +93,6 @@ def _claim(target: Workspace, version: str) -> None:
 
 
 def _copy(workspace: Workspace, there: ObjectStore, version: str, report: Report) -> int:
-    """Copy missing objects; return their number."""
     here = workspace.store
 
     def copy(name: str) -> bool:

@@ -152,7 +152,6 @@ def repair(workspace: Workspace) -> bool:
 
 
 def _kept(workspace: Workspace) -> list[str]:
-    """Return the versions that the next sweep keeps."""
     store = workspace.store
     going: set[str] = set()
     with contextlib.suppress(DamagedError):  # without a readable pointer nothing is swept
@@ -184,7 +183,6 @@ def _items(store: ObjectStore, version: str) -> Iterator[Item]:
 
 
 def _sample(items: Iterable[Item]) -> list[Item]:
-    """Return random objects of at most ``SAMPLE_BYTES`` together."""
     drawn: list[tuple[float, str, Item]] = []
     left = SAMPLE_BYTES
     for item in (item for item in items if item.bytes <= SAMPLE_BYTES):
@@ -249,7 +247,6 @@ def _missing_vectors(workspace: Workspace, version: str | None) -> Iterator[Dama
 
 
 def _noted_damage(workspace: Workspace, live: str | None) -> Iterator[Damage]:
-    """Yield noted objects that are still damaged."""
     store = workspace.store
     for name in read_damage_note(store).names:
         if name.startswith("versions/"):

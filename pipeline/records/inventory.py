@@ -16,7 +16,7 @@ from pipeline.records.damage_note import note_damage
 from pipeline.records.evidence import PartWriter
 from pipeline.records.publication import manifest_name
 from pipeline.records.shared_objects import OBJECTS, SharedObjects
-from schemas.errors import DamagedError
+from schemas.errors import DamagedError, MissingError
 from schemas.ids import sha256, version_file
 from schemas.parquet import rows_of, schema_of, table_of, to_parquet
 from schemas.ports import ObjectStore
@@ -203,7 +203,12 @@ def check_linked_index_files(workspace: Workspace, version: str, parent: str) ->
 
 
 def _index_files(store: ObjectStore, version: str) -> list[Item]:
-    return [item for item in read_own(store, version) if item.name.startswith(f"{version_file(version, INDEX_FOLDER)}/")]
+    """Return the index files in a version's inventory; none while it is evaluated, before it has one."""
+    try:
+        own = read_own(store, version)
+    except MissingError:
+        return []
+    return [item for item in own if item.name.startswith(f"{version_file(version, INDEX_FOLDER)}/")]
 
 
 def _path_in_table(name: str) -> str:
